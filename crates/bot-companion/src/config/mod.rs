@@ -1,0 +1,162 @@
+//! The configuration: what can be set, read from a file, the environment and the defaults. Secrets in it cannot be printed.
+
+mod network;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use crate::domain::SessionLimits;
+pub use network::Network;
+
+/// Everything that can be set. `default.toml` beside this file documents each key and holds its default.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `[http]`
+    pub http: Http,
+    /// `[tls]`: both files, or neither for plain HTTP.
+    pub tls: Option<Tls>,
+    /// `[store]`
+    pub store: Store,
+    /// `[idp]`
+    pub idp: Idp,
+    /// `[secrets]`: every key reads, the first one writes.
+    pub secrets: Vec<SecretKey>,
+    /// `[sessions]`
+    pub sessions: SessionLimits,
+    /// `[guilds]`
+    pub guilds: Guilds,
+    /// `[limits]`
+    pub limits: Limits,
+    /// `[log]`
+    pub log: Log,
+}
+
+/// Where the service listens and who may call it from a browser.
+#[derive(Clone, Debug)]
+pub struct Http {
+    /// `http.listen`
+    pub listen: SocketAddr,
+    /// `http.base_path`: empty, or `/` and a path without a slash at its end.
+    pub base_path: String,
+    /// `http.allowed_origins`
+    pub allowed_origins: Vec<String>,
+    /// `http.trusted_proxies`
+    pub trusted_proxies: Vec<Network>,
+}
+
+/// The files for HTTPS.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// `tls.cert`: PEM, the chain.
+    pub cert: PathBuf,
+    /// `tls.key`: PEM.
+    pub key: PathBuf,
+}
+
+/// What lasts, and where.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// `store.url`: `sqlite:PATH`
+    pub url: String,
+    /// `store.wait`: how long a read or write may wait for its turn.
+    pub wait: Duration,
+}
+
+/// The identity provider.
+#[derive(Clone, Debug)]
+pub struct Idp {
+    /// `idp.base_url`, without a slash at its end.
+    pub base_url: String,
+    /// `idp.client_id`
+    pub client_id: String,
+    /// `idp.client_secret`
+    pub client_secret: SecretString,
+    /// `idp.redirect_uri`: one or more, of distinct origins, each in `http.allowed_origins`.
+    pub redirect_uri: Vec<String>,
+    /// `idp.connect_timeout`
+    pub connect_timeout: Duration,
+    /// `idp.sign_in_timeout`: exchange and user together.
+    pub sign_in_timeout: Duration,
+    /// `idp.list_timeout`: the guild list.
+    pub list_timeout: Duration,
+    /// `idp.failure_budget`: answers of 401, 403 and 429 in ten minutes after which calls stop.
+    pub failure_budget: u32,
+    /// `idp.code_memory`: how long a used code is remembered and refused.
+    pub code_memory: Duration,
+}
+
+/// A key that encrypts the provider's tokens at rest.
+#[derive(Clone, Debug)]
+pub struct SecretKey {
+    /// Its name, stored beside what it encrypted.
+    pub id: String,
+    /// Base64 of 32 bytes.
+    pub base64: SecretString,
+}
+
+/// How old a guild list may be.
+#[derive(Clone, Debug)]
+pub struct Guilds {
+    /// `guilds.fresh`: up to this age a list is served as it is.
+    pub fresh: Duration,
+    /// `guilds.behind`: up to this age it is served at once and refreshed behind.
+    pub behind: Duration,
+    /// `guilds.max_stale`: up to this age it is served if it cannot be refreshed.
+    pub max_stale: Duration,
+    /// `guilds.wait`: how long a request waits for a refresh if it has an older list to fall back on.
+    pub wait: Duration,
+    /// `guilds.retry`: after a failure, no call for that user for this long.
+    pub retry: Duration,
+    /// `guilds.forced`: at most one refresh that the client asked for in this span, a user.
+    pub forced: Duration,
+}
+
+/// Bounds. A rate of 0 switches that limit off.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// `limits.refused_sign_ins_per_minute`, a client address.
+    pub refused_sign_ins_per_minute: u32,
+    /// `limits.requests_per_second`, a client address.
+    pub requests_per_second: u32,
+    /// `limits.burst`: how many requests may come at once.
+    pub burst: u32,
+    /// `limits.exempt`: networks without rate limits.
+    pub exempt: Vec<Network>,
+    /// `limits.connections`: open at once.
+    pub connections: usize,
+    /// `limits.requests`: in work at once; beyond that the service answers that it is overloaded.
+    pub requests: usize,
+    /// `limits.streams`: HTTP/2 streams a connection.
+    pub streams: u32,
+    /// `limits.handshake_timeout`: TLS.
+    pub handshake_timeout: Duration,
+    /// `limits.header_timeout`: until the headers of a request have arrived.
+    pub header_timeout: Duration,
+    /// `limits.request_timeout`: until the answer is ready.
+    pub request_timeout: Duration,
+    /// `limits.idle_timeout`: an open connection without a request.
+    pub idle_timeout: Duration,
+    /// `limits.drain_timeout`: to finish what is in flight when the service stops.
+    pub drain_timeout: Duration,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// `log.filter`: a level, or directives such as `info,bot_companion=debug`.
+    pub filter: String,
+    /// `log.format`
+    pub format: LogFormat,
+}
+
+/// How a log line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}

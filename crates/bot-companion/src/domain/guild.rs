@@ -1,0 +1,181 @@
+//! Guilds: as the bot reports them, as the provider lists them for a user, and as the API shows them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::permissions::Standing;
+use super::subscription::Plus;
+use super::{PermissionSet, Role, Snowflake, Subscription, Time, picture};
+
+/// A guild that has the bot, as the bot reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guild {
+    /// Its id.
+    pub id: Snowflake,
+    /// Its name.
+    pub name: String,
+    /// An icon hash, an https URL, or nothing.
+    pub icon: Option<String>,
+    /// The user who owns it.
+    pub owner: Snowflake,
+    /// How many members it has.
+    pub members: u64,
+    /// Whether it has configured the bot.
+    pub setup: bool,
+    /// Whether it has linked its game server.
+    pub linked: bool,
+    /// What its roles grant; `None` keeps what is stored.
+    pub grants: Option<BTreeMap<Snowflake, PermissionSet>>,
+    /// The roles of members who hold a granting one; `None` keeps what is stored.
+    pub staff: Option<BTreeMap<Snowflake, Vec<Snowflake>>>,
+}
+
+/// A guild in the provider's own list for a user. This is what "is in" means.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedGuild {
+    /// Its id.
+    pub id: Snowflake,
+    /// The user's permission bits there, as the provider computed them.
+    pub permissions: u64,
+}
+
+/// What the store knows of a guild for one user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuildFacts {
+    /// Its id.
+    pub id: Snowflake,
+    /// Its name.
+    pub name: String,
+    /// An icon hash, an https URL, or nothing.
+    pub icon: Option<String>,
+    /// The user who owns it.
+    pub owner: Snowflake,
+    /// How many members it has.
+    pub members: u64,
+    /// Whether it has configured the bot.
+    pub setup: bool,
+    /// Whether it has linked its game server.
+    pub linked: bool,
+    /// The keys granted by the roles that the user holds there, everyone's role included.
+    pub granted: PermissionSet,
+    /// Every subscription that names it.
+    pub subscriptions: Vec<Subscription>,
+}
+
+/// What the store knows of a user and of the guilds on their list that have the bot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PersonFacts {
+    /// The keys that the team's roster grants the user.
+    pub team: PermissionSet,
+    /// The user's own subscription.
+    pub subscription: Option<Subscription>,
+    /// The guilds on the list that have the bot, in any order.
+    pub guilds: Vec<GuildFacts>,
+}
+
+/// A guild as `GET /guilds` shows it (2.4).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Guild)]
+pub struct GuildEntry {
+    /// Guild name.
+    pub name: String,
+    /// Guild id.
+    #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
+    pub id: Snowflake,
+    /// Always a URL: the guild's own icon, or the provider's default picture.
+    #[schema(format = Uri)]
+    pub icon: String,
+    /// Member count.
+    pub members: u64,
+    /// The owner's user id.
+    #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
+    pub owner: Snowflake,
+    /// The session user's role. Absent for a plain member, who holds none of the four.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    pub role: Option<Role>,
+    /// Deprecated: always `true`, and will be removed.
+    #[schema(deprecated, value_type = bool)]
+    pub service: True,
+    /// Premium status.
+    pub plus: Plus,
+    /// Every permission key with its value.
+    #[schema(schema_with = permissions_schema)]
+    pub permissions: PermissionSet,
+}
+
+/// A boolean that is always `true`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct True;
+
+impl Serialize for True {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(true)
+    }
+}
+
+fn permissions_schema() -> utoipa::openapi::schema::Object {
+    use utoipa::openapi::schema::{ObjectBuilder, Type};
+    super::Permission::ALL
+        .into_iter()
+        .fold(ObjectBuilder::new().schema_type(Type::Object), |object, key| {
+            object
+                .property(key.name(), ObjectBuilder::new().schema_type(Type::Boolean))
+                .required(key.name())
+        })
+        .description(Some("All 20 permission keys, always present."))
+        .build()
+}
+
+/// The entries of `GET /guilds`: every guild on the provider's list that has the bot, by role (Owner first), then name, then id.
+pub fn entries(user: Snowflake, listed: &[ListedGuild], facts: PersonFacts, now: Time) -> Vec<GuildEntry> {
+    let bits: BTreeMap<Snowflake, u64> = listed.iter().map(|guild| (guild.id, guild.permissions)).collect();
+    let member_plus = facts.subscription.as_ref().is_some_and(|own| own.is_active(now));
+    let mut entries: Vec<GuildEntry> = facts
+        .guilds
+        .into_iter()
+        .filter_map(|guild| {
+            let plus = Plus::of(&guild.subscriptions, now);
+            let (role, permissions) = Standing {
+                owner: guild.owner == user,
+                provider_bits: *bits.get(&guild.id)?,
+                granted: guild.granted,
+                team: facts.team,
+                setup: guild.setup,
+                linked: guild.linked,
+                guild_plus: plus.active,
+                member_plus,
+            }
+            .judge();
+            Some(GuildEntry {
+                icon: picture::guild_icon(guild.id, guild.icon.as_deref()),
+                name: guild.name,
+                id: guild.id,
+                members: guild.members,
+                owner: guild.owner,
+                role,
+                service: True,
+                plus,
+                permissions,
+            })
+        })
+        .collect();
+    // `None` sorts before `Some`, and a plain member comes last.
+    entries.sort_by(|a, b| {
+        let rank = |entry: &GuildEntry| entry.role.map_or(u8::MAX, |role| role as u8);
+        (rank(a), &a.name, a.id).cmp(&(rank(b), &b.name, b.id))
+    });
+    entries
+}
+
+/// The moment at which entries made of these facts stop being true by themselves: the next end of a subscription.
+pub fn expiry(facts: &PersonFacts, now: Time) -> Option<Time> {
+    let of_guilds = facts.guilds.iter().flat_map(|guild| &guild.subscriptions);
+    of_guilds
+        .chain(&facts.subscription)
+        .filter_map(|subscription| subscription.active_until)
+        .filter(|end| *end > now)
+        .min()
+}

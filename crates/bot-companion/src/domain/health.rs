@@ -1,0 +1,303 @@
+//! The bot's health: what its processes report, how reports merge, and what of it is shown.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
+
+use super::Time;
+
+/// A process that is silent for this long counts as gone.
+pub const SILENCE: Duration = Duration::from_secs(90);
+
+/// What a process of the bot says of itself and of its own shards.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heartbeat {
+    /// A random id for each start of a process.
+    pub instance: String,
+    /// When it started.
+    pub started_at: Time,
+    /// Resident memory in bytes.
+    pub memory: u64,
+    /// Of how many shards its own are part.
+    pub shard_count: u32,
+    /// Its own shards.
+    pub shards: Vec<ShardBeat>,
+}
+
+/// What a process says of one shard; what it does not know keeps its last value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShardBeat {
+    /// Which shard.
+    pub id: u32,
+    /// When it last sent a heartbeat.
+    pub sent: Option<Time>,
+    /// When one was last acknowledged.
+    pub acknowledged: Option<Time>,
+    /// Milliseconds.
+    pub latency: Option<f64>,
+}
+
+/// The last report of a process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instance {
+    /// When it started.
+    pub started_at: Time,
+    /// Resident memory in bytes.
+    pub memory: u64,
+    /// When it last reported.
+    pub reported: Time,
+    /// Of how many shards it believes its own to be part.
+    pub shard_count: u32,
+}
+
+/// The last known record of a shard.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shard {
+    /// Which process reported it.
+    pub instance: String,
+    /// When that process started.
+    pub started_at: Time,
+    /// When it was reported.
+    pub reported: Time,
+    /// When it last sent a heartbeat; zero if never known.
+    pub sent: Time,
+    /// When one was last acknowledged; zero if never known.
+    pub acknowledged: Time,
+    /// Milliseconds; zero if never known.
+    pub latency: f64,
+}
+
+/// All that is known of the bot's health.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Health {
+    /// Processes by their id, living or not.
+    pub instances: BTreeMap<String, Instance>,
+    /// Shards by their number.
+    pub shards: BTreeMap<u32, Shard>,
+}
+
+impl Health {
+    /// Merges a report that arrived `now`. Per shard the latest-started living process wins; shards beyond the newest count go;
+    /// so do the records of processes that are long silent.
+    pub fn merge(&mut self, beat: Heartbeat, now: Time) {
+        self.instances.retain(|_, instance| now.since(instance.reported) < SILENCE);
+        for report in beat.shards.into_iter().filter(|shard| shard.id < beat.shard_count) {
+            let known = self.shards.get(&report.id);
+            let outranked = known.is_some_and(|shard| {
+                shard.instance != beat.instance
+                    && shard.started_at > beat.started_at
+                    && now.since(shard.reported) < SILENCE
+            });
+            if outranked {
+                continue;
+            }
+            let record = Shard {
+                instance: beat.instance.clone(),
+                started_at: beat.started_at,
+                reported: now,
+                sent: report.sent.or(known.map(|shard| shard.sent)).unwrap_or_default(),
+                acknowledged: report.acknowledged.or(known.map(|shard| shard.acknowledged)).unwrap_or_default(),
+                latency: report
+                    .latency
+                    .filter(|latency| latency.is_finite())
+                    .or(known.map(|shard| shard.latency))
+                    .unwrap_or_default(),
+            };
+            self.shards.insert(report.id, record);
+        }
+        let instance = Instance {
+            started_at: beat.started_at,
+            memory: beat.memory,
+            reported: now,
+            shard_count: beat.shard_count,
+        };
+        self.instances.insert(beat.instance, instance);
+        // The newest process knows the count that holds from now on; an older one in a rolling restart does not.
+        if let Some(newest) = self.instances.values().max_by_key(|instance| instance.started_at) {
+            let count = newest.shard_count;
+            self.shards.retain(|id, _| *id < count);
+        }
+    }
+
+    /// What the status shows at `now`.
+    pub fn summary(&self, now: Time) -> HealthSummary {
+        let living = || self.instances.values().filter(|instance| now.since(instance.reported) < SILENCE);
+        let started = living().map(|instance| instance.started_at).min();
+        let bytes: u64 = living().map(|instance| instance.memory).sum();
+        HealthSummary {
+            memory: megabytes(bytes),
+            shards: self.shards.iter().map(|(id, shard)| (*id, ShardRecord::of(shard))).collect(),
+            uptime: Uptime {
+                readable: started.map_or_else(|| "offline".to_owned(), |started| readable(now.since(started))),
+                epoch: started.map_or(0, Time::seconds),
+            },
+        }
+    }
+
+    /// Until when a summary made at `now` stays true if nothing is reported.
+    pub fn summary_holds_until(&self, now: Time) -> Time {
+        let living = self.instances.values().filter(|instance| now.since(instance.reported) < SILENCE);
+        // The text of an uptime names no unit below a minute once it is over one, and changes every second before.
+        living
+            .map(|instance| {
+                let age = now.since(instance.started_at).as_secs();
+                let step = if age < 60 { 1 } else { 60 };
+                let next_text = instance.started_at.after(Duration::from_secs((age / step + 1) * step));
+                next_text.min(instance.reported.after(SILENCE))
+            })
+            .min()
+            .unwrap_or(Time::from_millis(u64::MAX))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "two decimals of a megabyte lie far above the precision lost")]
+fn megabytes(bytes: u64) -> f64 {
+    (bytes as f64 / 10_000.0).round() / 100.0
+}
+
+/// The bot's part of the status.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HealthSummary {
+    /// Megabytes in use, summed over the living processes.
+    pub memory: f64,
+    /// Shards by number.
+    pub shards: BTreeMap<u32, ShardRecord>,
+    /// Since when the bot runs.
+    pub uptime: Uptime,
+}
+
+/// A shard as the status shows it (2.9).
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ShardRecord {
+    /// Epoch seconds of the last heartbeat sent; 0 if never known.
+    #[serde(serialize_with = "seconds")]
+    #[schema(value_type = f64)]
+    pub heartbeat_sent: Time,
+    /// Epoch seconds of the last heartbeat acknowledged; 0 if never known.
+    #[serde(serialize_with = "seconds")]
+    #[schema(value_type = f64)]
+    pub heartbeat_acknowledged: Time,
+    /// Milliseconds.
+    pub latency: f64,
+}
+
+impl ShardRecord {
+    fn of(shard: &Shard) -> Self {
+        Self { heartbeat_sent: shard.sent, heartbeat_acknowledged: shard.acknowledged, latency: shard.latency }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double exactly")]
+fn seconds<S: Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.millis() as f64 / 1000.0)
+}
+
+/// Since when the bot runs (2.9).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Uptime {
+    /// "3 days, 4 hours", or "offline".
+    pub readable: String,
+    /// Epoch seconds at which the oldest living process started; 0 when offline.
+    pub epoch: u64,
+}
+
+/// The two largest units of a span: "3 days, 4 hours".
+fn readable(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let units = [(seconds / 86_400, "day"), (seconds / 3600 % 24, "hour"), (seconds / 60 % 60, "minute")];
+    let named = |(count, unit): (u64, &str)| format!("{count} {unit}{}", if count == 1 { "" } else { "s" });
+    match units.iter().position(|(count, _)| *count > 0) {
+        None => named((seconds, "second")),
+        Some(first) => {
+            let shown: Vec<_> = units[first..].iter().take(2).filter(|(count, _)| *count > 0).copied().map(named).collect();
+            shown.join(", ")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_seconds(1_000_000);
+
+    fn beat(instance: &str, started: u64, shard_count: u32, shards: &[(u32, Option<f64>)]) -> Heartbeat {
+        Heartbeat {
+            instance: instance.to_owned(),
+            started_at: Time::from_seconds(started),
+            memory: 12_345_678,
+            shard_count,
+            shards: shards
+                .iter()
+                .map(|(id, latency)| ShardBeat { id: *id, sent: Some(NOW), acknowledged: None, latency: *latency })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn uptime_reads_like_a_person_says_it() {
+        let table = [
+            (0, "0 seconds"),
+            (1, "1 second"),
+            (59, "59 seconds"),
+            (60, "1 minute"),
+            (3600, "1 hour"),
+            (3661, "1 hour, 1 minute"),
+            (86_400, "1 day"),
+            (3 * 86_400 + 4 * 3600 + 59, "3 days, 4 hours"),
+            (86_400 + 60, "1 day"),
+        ];
+        for (seconds, text) in table {
+            assert_eq!(readable(Duration::from_secs(seconds)), text, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn unknown_fields_keep_their_last_value_and_the_rest_is_zero() {
+        let mut health = Health::default();
+        health.merge(beat("a", 10, 1, &[(0, Some(12.5))]), NOW);
+        health.merge(beat("a", 10, 1, &[(0, None)]), NOW);
+        health.merge(beat("a", 10, 1, &[(0, Some(f64::NAN))]), NOW);
+        let shard = &health.summary(NOW).shards[&0];
+        assert_eq!((shard.heartbeat_sent, shard.heartbeat_acknowledged), (NOW, Time::default()));
+        assert!((shard.latency - 12.5).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn the_latest_started_living_process_owns_a_shard() {
+        let mut health = Health::default();
+        health.merge(beat("new", 20, 2, &[(0, Some(1.0))]), NOW);
+        health.merge(beat("old", 10, 2, &[(0, Some(9.0)), (1, Some(9.0))]), NOW);
+        assert_eq!(health.shards[&0].instance, "new");
+        assert_eq!(health.shards[&1].instance, "old");
+        health.merge(beat("old", 10, 2, &[(0, Some(9.0))]), NOW.after(SILENCE));
+        assert_eq!(health.shards[&0].instance, "old", "the newer one is silent by now");
+    }
+
+    #[test]
+    fn shards_beyond_the_newest_count_go() {
+        let mut health = Health::default();
+        health.merge(beat("a", 10, 4, &[(0, None), (3, None)]), NOW);
+        health.merge(beat("b", 20, 2, &[(0, None), (7, None)]), NOW);
+        assert_eq!(health.shards.keys().copied().collect::<Vec<_>>(), [0]);
+        health.merge(beat("a", 10, 4, &[(3, None)]), NOW);
+        assert_eq!(health.shards.keys().copied().collect::<Vec<_>>(), [0], "an older process brings none back");
+    }
+
+    #[test]
+    fn silence_takes_memory_and_uptime_but_not_the_shards() {
+        let mut health = Health::default();
+        health.merge(beat("a", 10, 1, &[(0, Some(1.0))]), NOW);
+        let live = health.summary(NOW);
+        assert!((live.memory - 12.35).abs() < f64::EPSILON);
+        assert_eq!(live.uptime.epoch, 10);
+        let silent = health.summary(NOW.after(SILENCE));
+        assert!(silent.memory.abs() < f64::EPSILON);
+        assert_eq!(silent.uptime, Uptime { readable: "offline".to_owned(), epoch: 0 });
+        assert_eq!(silent.shards.len(), 1);
+        assert_eq!(health.summary_holds_until(NOW), NOW.after(Duration::from_secs(50)));
+    }
+}

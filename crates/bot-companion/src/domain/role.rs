@@ -1,0 +1,17 @@
+//! The session user's role in a guild.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The four roles, highest first; a plain member holds none of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+pub enum Role {
+    /// Owns the guild.
+    Owner,
+    /// May manage the guild, or holds a role that maps to `ERLC_MANAGER`.
+    Manager,
+    /// Holds a role that maps to `ERLC_ADMIN` or `ADMIN`.
+    Administrator,
+    /// Holds a role that maps to `ERLC_STAFF` or `MOD`.
+    Moderator,
+}

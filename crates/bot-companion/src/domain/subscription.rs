@@ -1,0 +1,111 @@
+//! Premium: who pays, for which guilds, until when.
+
+use std::cmp::Reverse;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Snowflake, Time};
+
+/// A premium subscription of one user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    /// Who pays; one subscription a user.
+    pub userid: Snowflake,
+    /// How many guilds it may cover; informational.
+    pub slots: u32,
+    /// The guilds it covers.
+    pub guilds: Vec<Snowflake>,
+    /// When it ends; `None` for never.
+    pub active_until: Option<Time>,
+}
+
+impl Subscription {
+    /// Whether it has not ended yet.
+    pub fn is_active(&self, now: Time) -> bool {
+        self.active_until.is_none_or(|end| now < end)
+    }
+}
+
+/// The premium status of a guild (2.5).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Plus {
+    /// The subscription that covers the guild; empty values where there is none.
+    pub plus: PlusRecord,
+    /// Whether the premium status is active.
+    pub active: bool,
+}
+
+/// A subscription as the API shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct PlusRecord {
+    /// Who pays; an empty string where nobody does.
+    pub userid: String,
+    /// The guilds it covers.
+    #[schema(value_type = Vec<String>)]
+    pub guilds: Vec<Snowflake>,
+    /// How many guilds it may cover; informational.
+    pub slots: u32,
+}
+
+impl Plus {
+    /// The status of a guild that these subscriptions name: active first, then the latest end, then the lowest user id.
+    pub fn of(subscriptions: &[Subscription], now: Time) -> Self {
+        let chosen = subscriptions.iter().max_by_key(|subscription| {
+            let end = subscription.active_until.map_or(u64::MAX, Time::millis);
+            (subscription.is_active(now), end, Reverse(subscription.userid))
+        });
+        match chosen {
+            None => Self { plus: PlusRecord::default(), active: false },
+            Some(subscription) => Self {
+                plus: PlusRecord {
+                    userid: subscription.userid.to_string(),
+                    guilds: subscription.guilds.clone(),
+                    slots: subscription.slots,
+                },
+                active: subscription.is_active(now),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subscription(userid: u64, active_until: Option<u64>) -> Subscription {
+        Subscription {
+            userid: Snowflake::new(userid).unwrap(),
+            slots: 3,
+            guilds: vec![Snowflake::new(7).unwrap()],
+            active_until: active_until.map(Time::from_seconds),
+        }
+    }
+
+    #[test]
+    fn the_best_subscription_is_shown() {
+        let now = Time::from_seconds(100);
+        let table: &[(&[(u64, Option<u64>)], &str, bool)] = &[
+            (&[], "", false),
+            (&[(1, Some(100))], "1", false),
+            (&[(1, Some(101))], "1", true),
+            (&[(1, None)], "1", true),
+            (&[(1, Some(50)), (2, Some(60))], "2", false),
+            (&[(1, Some(99)), (2, Some(101))], "2", true),
+            (&[(1, Some(500)), (2, None)], "2", true),
+            (&[(2, None), (1, None)], "1", true),
+            (&[(1, Some(200)), (2, Some(200))], "1", true),
+        ];
+        for (given, userid, active) in table {
+            let given: Vec<_> = given.iter().map(|(user, end)| subscription(*user, *end)).collect();
+            let plus = Plus::of(&given, now);
+            assert_eq!((plus.plus.userid.as_str(), plus.active), (*userid, *active), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn no_subscription_is_still_an_object() {
+        let text = serde_json::to_string(&Plus::of(&[], Time::default())).unwrap();
+        assert_eq!(text, r#"{"plus":{"userid":"","guilds":[],"slots":0},"active":false}"#);
+    }
+}

@@ -1,0 +1,55 @@
+//! The identity provider: a client that speaks its wire format, the protection around it, and a sandbox that plays its part.
+//! Nothing outside this room knows how the provider writes things.
+
+mod discord;
+mod guard;
+pub mod sandbox;
+
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use crate::domain::Time;
+pub use discord::{Provider, ProviderOptions};
+
+/// The provider's tokens of one user.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// Opens the user's profile and guild list.
+    pub access_token: SecretString,
+    /// Gets the next grant; works once.
+    pub refresh_token: SecretString,
+    /// When the access token stops working.
+    pub expires: Time,
+    /// What the user has granted.
+    pub scopes: Vec<String>,
+}
+
+/// Why the provider did not do what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{kind:?}: {detail}")]
+pub struct IdpError {
+    /// What it means to us.
+    pub kind: IdpErrorKind,
+    /// Whether a code that was sent may have been used up by it.
+    pub code_spent: bool,
+    /// For the log only; holds nothing that is secret.
+    pub detail: String,
+}
+
+/// What a failure of the provider means to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdpErrorKind {
+    /// The code or refresh token is not, or no longer, good (`invalid_grant`).
+    Rejected,
+    /// The access token is not, or no longer, good (a bearer 401).
+    Unauthorized,
+    /// It limits us, or we hold back by ourselves: not before this span is over.
+    RateLimited(Duration),
+    /// It failed, spoke nonsense, or cannot be reached.
+    Unavailable,
+    /// It did not answer in time.
+    Timeout,
+    /// It refuses *our* credentials.
+    Misconfigured,
+}

@@ -1,0 +1,219 @@
+//! What must survive a restart, in the words of the domain. The trait says what a store does; which one runs is decided in
+//! [`open`] and nowhere else.
+
+pub mod freshness;
+mod sqlite;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::domain::feedback::Feedback;
+use crate::domain::{
+    Change, Health, Heartbeat, ListedGuild, PersonFacts, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
+};
+pub use freshness::{Freshness, Topic};
+
+/// Why the store could not do what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be reached, is too busy, or is closing: trying again later may help.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// It answered with an error that trying again will not mend.
+    #[error("the store failed: {0}")]
+    Failed(String),
+}
+
+/// The store's results.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// SHA-256 over a code and what it was sent with: the name under which one exchange is claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CodeHash(pub [u8; 32]);
+
+/// What became of an attempt to claim a code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It is ours: exchange it.
+    Mine,
+    /// Somebody is exchanging it right now.
+    Running,
+    /// It was exchanged: this user signed in with it, or nobody could.
+    Settled(Option<User>),
+}
+
+/// The provider's tokens of a user, encrypted. The store can neither read nor make them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SealedGrant(pub Vec<u8>);
+
+impl std::fmt::Debug for SealedGrant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SealedGrant({} bytes)", self.0.len())
+    }
+}
+
+/// The provider's list of a user's guilds, as it was last fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredList {
+    /// When the fetch began.
+    pub fetched: Time,
+    /// The guilds, less those that the user has left since.
+    pub guilds: Vec<ListedGuild>,
+}
+
+/// What is kept of a user who has a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The provider's tokens.
+    pub grant: Option<SealedGrant>,
+    /// Goes up with every new grant, so that nobody replaces or blames one that they did not use.
+    pub grant_version: u64,
+    /// The provider's list, if it was ever fetched.
+    pub list: Option<StoredList>,
+    /// Goes up with every departure, so that a list which was fetched before one is not stored after it.
+    pub list_version: u64,
+}
+
+/// A grant whose user has no session any more; it is to be revoked at the provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphan {
+    /// Whose it was.
+    pub user: Snowflake,
+    /// The provider's tokens.
+    pub grant: SealedGrant,
+}
+
+/// What ending sessions brought about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// How many sessions ended.
+    pub sessions: usize,
+    /// Grants of users whose last session this was.
+    pub orphans: Vec<Orphan>,
+}
+
+/// What became of an attempt to sign a user in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Done.
+    Admitted,
+    /// The operator has blocked this user; nothing was stored.
+    Blocked,
+}
+
+/// A user whom the operator has blocked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockedUser {
+    /// Who.
+    pub user: Snowflake,
+    /// Why, in the operator's words.
+    pub reason: String,
+    /// Since when.
+    pub since: Time,
+}
+
+/// A random draw of positive feedback.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// How many positive entries there are.
+    pub count: u64,
+    /// The drawn ones with their slots (`0..count`), in the order drawn.
+    pub entries: Vec<(u64, Feedback)>,
+}
+
+/// Everything that lasts. Reads see every write that was acknowledged before they began. Before a write is acknowledged, the
+/// store has told the [`Freshness`] it was opened with what the write made stale, even if nobody waits for it any more.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    // Sign-in.
+
+    /// Claims a code for one exchange. A claim that nobody settles counts as settled without a user after `until`; a settled
+    /// one is remembered until then.
+    async fn claim_code(&self, code: CodeHash, now: Time, until: Time) -> Result<Claim>;
+    /// Ends a claim: the code is spent, and this user (or nobody) signed in with it.
+    async fn settle_code(&self, code: CodeHash, user: Option<User>, until: Time) -> Result<()>;
+    /// Forgets a claim: the code cannot have been used, and may be tried again.
+    async fn release_code(&self, code: CodeHash) -> Result<()>;
+    /// Stores a user's profile and replaces their grant.
+    async fn save_grant(&self, user: User, grant: SealedGrant) -> Result<Admission>;
+    /// Opens a session for a user.
+    async fn open_session(&self, user: User, token: TokenHash, session: Session) -> Result<Admission>;
+
+    // Sessions.
+
+    /// The session of a token, expired or not.
+    async fn session(&self, token: TokenHash) -> Result<Option<Session>>;
+    /// All sessions of a user, newest first.
+    async fn sessions_of(&self, user: Snowflake) -> Result<Vec<Session>>;
+    /// Ends one session of a user; `None` if they have no such session.
+    async fn end_session(&self, user: Snowflake, session: SessionId) -> Result<Option<Ended>>;
+    /// Ends all sessions of a user.
+    async fn end_sessions(&self, user: Snowflake) -> Result<Ended>;
+    /// Ends all sessions of a user and drops their grant, if it still is the one with this version. The provider has
+    /// forgotten it already, so there is nothing to revoke.
+    async fn end_sessions_of_grant(&self, user: Snowflake, grant_version: u64) -> Result<bool>;
+    /// Notes when sessions were last used; the later time wins.
+    async fn note_seen(&self, seen: Vec<(SessionId, Time)>) -> Result<()>;
+    /// Ends up to `batch` sessions that were last used or created before these times, and forgets old code claims.
+    async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Ended>;
+
+    // The provider's grant and list of a user.
+
+    /// What is kept of a user.
+    async fn account(&self, user: Snowflake) -> Result<Option<Account>>;
+    /// Replaces a grant that was refreshed, if it still is the one with this version.
+    async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<bool>;
+    /// Stores a fetched list, unless the user has left a guild since `list_version`.
+    async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool>;
+
+    // Blocked users.
+
+    /// Blocks a user and ends their sessions.
+    async fn block(&self, blocked: BlockedUser) -> Result<Ended>;
+    /// Unblocks a user; `false` if they were not blocked.
+    async fn unblock(&self, user: Snowflake) -> Result<bool>;
+    /// All blocked users, the latest first.
+    async fn blocked(&self) -> Result<Vec<BlockedUser>>;
+
+    // What the API shows.
+
+    /// What is known of a user and of those guilds on their list that have the bot.
+    async fn person(&self, user: Snowflake, guilds: Vec<Snowflake>) -> Result<PersonFacts>;
+    /// Draws feedback with the numbers that `seed` gives.
+    async fn sample_feedback(&self, seed: u64) -> Result<Sample>;
+    /// The team.
+    async fn team(&self) -> Result<Roster>;
+    /// The bot's health.
+    async fn health(&self) -> Result<Health>;
+
+    // What the bot says.
+
+    /// Applies changes in order, all or nothing.
+    async fn apply(&self, changes: Vec<Change>) -> Result<()>;
+    /// Merges a heartbeat that arrived `now`.
+    async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()>;
+
+    // Its own life.
+
+    /// Waits until everything acknowledged is safe and lets go of the files.
+    async fn close(&self);
+}
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// `sqlite:PATH`.
+    pub url: String,
+    /// How long a read or write may wait for its turn.
+    pub wait: Duration,
+}
+
+/// Opens the store that the URL names, creating and migrating it as needed.
+pub async fn open(options: StoreOptions, freshness: Arc<Freshness>) -> Result<Arc<dyn Store>> {
+    match options.url.split_once(':') {
+        Some(("sqlite", path)) if !path.is_empty() => Ok(Arc::new(sqlite::Sqlite::open(path.into(), options.wait, freshness).await?)),
+        _ => Err(StoreError::Failed(format!("no such kind of store: write `sqlite:PATH` instead of `{}`", options.url))),
+    }
+}
