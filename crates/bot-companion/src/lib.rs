@@ -5,21 +5,26 @@
 //! - [`server`]: sockets, TLS, timeouts, connection limits, drain.
 //! - [`http`]: routes, the envelope, errors, authentication, CORS, the ready answers.
 //! - [`app`]: what a handler can reach.
-//! - [`sign_in`]: one code, one exchange, a session each.
+//! - [`accounts`]: people coming and going; one code, one exchange.
 //! - [`views`]: answers kept ready in memory.
 //! - [`store`]: what lasts. [`idp`]: the identity provider. [`vault`]: encryption at rest. [`config`]: what can be set.
 //! - [`domain`]: pure rules. [`clock`] and [`random`]: handed in, never global.
 
+pub mod accounts;
 pub mod app;
+pub mod background;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod domain;
+pub mod flights;
 pub mod http;
 pub mod idp;
+pub mod outside;
 pub mod random;
+pub mod rates;
 pub mod server;
-pub mod sign_in;
 pub mod store;
 pub mod vault;
+pub mod version;
 pub mod views;

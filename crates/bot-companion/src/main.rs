@@ -1,1 +1,22 @@
-fn main(){}
+//! The one binary: parse the arguments, run the command, print what went wrong.
+
+use std::process::ExitCode;
+
+use bot_companion::cli::{self, Cli};
+use clap::Parser;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    match cli::run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            #[expect(clippy::print_stderr, reason = "this is where a person reads why the command failed")]
+            {
+                eprintln!("bot-companion: {error:#}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

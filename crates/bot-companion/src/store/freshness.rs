@@ -66,6 +66,18 @@ impl Freshness {
     }
 }
 
+impl Dependencies {
+    /// How many counters they are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is nothing that could change.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl FromIterator<Topic> for Dependencies {
     fn from_iter<I: IntoIterator<Item = Topic>>(topics: I) -> Self {
         Self(topics.into_iter().map(slot).collect())

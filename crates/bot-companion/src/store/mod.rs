@@ -4,6 +4,7 @@
 pub mod freshness;
 mod sqlite;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -163,8 +164,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// What is kept of a user.
     async fn account(&self, user: Snowflake) -> Result<Option<Account>>;
-    /// Replaces a grant that was refreshed, if it still is the one with this version.
-    async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<bool>;
+    /// Replaces a grant that was refreshed, if it still is the one with this version; gives the new one's version.
+    async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>>;
     /// Stores a fetched list, unless the user has left a guild since `list_version`.
     async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool>;
 
@@ -208,6 +209,11 @@ pub struct StoreOptions {
     pub url: String,
     /// How long a read or write may wait for its turn.
     pub wait: Duration,
+}
+
+/// The file that a store lives in, if it lives in one.
+pub fn local_file(url: &str) -> Option<PathBuf> {
+    url.strip_prefix("sqlite:").map(PathBuf::from)
 }
 
 /// Opens the store that the URL names, creating and migrating it as needed.

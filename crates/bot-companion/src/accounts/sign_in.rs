@@ -1,0 +1,175 @@
+//! Sign-in: one code, one exchange, and a session for each who sent it while it ran.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use secrecy::{ExposeSecret, SecretString};
+use tracing::{info, warn};
+
+use super::{Accounts, SignedIn};
+use crate::domain::User;
+use crate::idp::{Grant, IdpError, IdpErrorKind};
+use crate::store::{Admission, Claim, CodeHash, StoreError};
+use crate::store::{Orphan, SealedGrant};
+
+/// What the service needs to be allowed to see.
+const SCOPES: [&str; 2] = ["identify", "guilds"];
+/// How often another process's running exchange is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// What an exchange may need beyond the provider's part of it, before its claim counts as abandoned.
+const CLAIM_MARGIN: Duration = Duration::from_secs(5);
+
+/// What a client sent to sign in.
+#[derive(Debug)]
+pub struct Attempt {
+    /// The provider's code.
+    pub code: SecretString,
+    /// PKCE's verifier.
+    pub verifier: Option<SecretString>,
+    /// From the configuration, never from the client.
+    pub redirect_uri: String,
+    /// The client's `User-Agent`.
+    pub agent: String,
+}
+
+/// Why nobody was signed in.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SignInError {
+    /// The code is not, or no longer, good.
+    #[error("the code was refused")]
+    Rejected,
+    /// The user did not grant what the service needs.
+    #[error("the code was granted without a needed scope")]
+    ScopeMissing,
+    /// The operator has blocked the user.
+    #[error("the user is blocked")]
+    Blocked,
+    /// The provider failed.
+    #[error(transparent)]
+    Idp(#[from] IdpError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A bug of ours.
+    #[error("the exchange crashed")]
+    Crashed,
+}
+
+impl Accounts {
+    /// Turns a code into a session. The exchange runs to its end even if the caller leaves.
+    pub async fn sign_in(self: &Arc<Self>, attempt: Attempt) -> Result<SignedIn, SignInError> {
+        let Attempt { code, verifier, redirect_uri, agent } = attempt;
+        let hash = code_hash(&code, verifier.as_ref(), &redirect_uri);
+        let landing = self.exchanges.join(hash, || {
+            let this = Arc::clone(self);
+            async move { this.exchange_once(hash, code, verifier, redirect_uri).await }
+        });
+        let user = landing.landed().await.ok_or(SignInError::Crashed)??;
+        self.open_session(user, &agent).await
+    }
+
+    /// Exchanges the code if nobody has, on whichever replica.
+    async fn exchange_once(
+        &self,
+        hash: CodeHash,
+        code: SecretString,
+        verifier: Option<SecretString>,
+        redirect_uri: String,
+    ) -> Result<User, SignInError> {
+        let store = &self.sources.store;
+        let claim_limit = self.exchange_limit + CLAIM_MARGIN;
+        let mut waited = false;
+        loop {
+            let now = self.sources.clock.now();
+            match store.claim_code(hash, now, now.after(claim_limit)).await? {
+                Claim::Mine => break,
+                Claim::Running => {
+                    waited = true;
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+                Claim::Settled(Some(user)) if waited => return Ok(user),
+                Claim::Settled(_) => return Err(SignInError::Rejected),
+            }
+        }
+        let outcome = self.exchange(&code, verifier.as_ref(), &redirect_uri).await;
+        let unspent = matches!(&outcome, Err(SignInError::Idp(error)) if !error.code_spent);
+        let until = self.sources.clock.now().after(self.code_memory);
+        if unspent || self.code_memory.is_zero() {
+            store.release_code(hash).await?;
+        } else {
+            store.settle_code(hash, outcome.as_ref().ok().cloned(), until).await?;
+        }
+        if let Ok(user) = &outcome {
+            info!(user = %user.id, "signed in");
+            // Beside the login, whose success does not depend on it.
+            self.views.guilds.prefetch(user.id);
+        }
+        outcome
+    }
+
+    async fn exchange(
+        &self,
+        code: &SecretString,
+        verifier: Option<&SecretString>,
+        redirect_uri: &str,
+    ) -> Result<User, SignInError> {
+        let both = async {
+            let grant = self.sources.provider.exchange(code, verifier, redirect_uri).await?;
+            if !SCOPES.iter().all(|scope| grant.scopes.iter().any(|granted| granted == scope)) {
+                return Err(SignInError::ScopeMissing);
+            }
+            let user = self.sources.provider.user(&grant.access_token).await.map_err(spent)?;
+            Ok((grant, user))
+        };
+        let (grant, user) = match tokio::time::timeout(self.exchange_limit, both).await {
+            Ok(Err(SignInError::Idp(IdpError { kind: IdpErrorKind::Rejected, .. }))) => {
+                return Err(SignInError::Rejected);
+            }
+            Ok(outcome) => outcome?,
+            Err(_) => {
+                let detail = "exchange and user together took too long".to_owned();
+                return Err(IdpError { kind: IdpErrorKind::Timeout, code_spent: true, detail }.into());
+            }
+        };
+        let sealed = self.sealed(&user, &grant)?;
+        match self.sources.store.save_grant(user.clone(), sealed.clone()).await? {
+            Admission::Admitted => Ok(user),
+            Admission::Blocked => {
+                // A blocked user has no session, so nothing else hangs on the grant that was just made.
+                self.revoke(vec![Orphan { user: user.id, grant: sealed }]);
+                Err(SignInError::Blocked)
+            }
+        }
+    }
+
+    fn sealed(&self, user: &User, grant: &Grant) -> Result<SealedGrant, SignInError> {
+        self.sources.vault.seal(user.id, grant).map_err(|error| {
+            warn!(%error, "a grant could not be sealed");
+            SignInError::Crashed
+        })
+    }
+}
+
+/// Once the code was exchanged it is spent, whatever the next call says; and a token that is refused right after it was given
+/// is the provider's nonsense, not the user's.
+fn spent(error: IdpError) -> IdpError {
+    let kind = match error.kind {
+        IdpErrorKind::Unauthorized | IdpErrorKind::Rejected => IdpErrorKind::Unavailable,
+        kind => kind,
+    };
+    IdpError { kind, code_spent: true, ..error }
+}
+
+/// The name of an exchange. Lengths stand in front of the parts, so that no two attempts can be written the same way.
+fn code_hash(code: &SecretString, verifier: Option<&SecretString>, redirect_uri: &str) -> CodeHash {
+    let mut context = digest::Context::new(&digest::SHA256);
+    let verifier = verifier.map_or("", |verifier| verifier.expose_secret());
+    for part in [code.expose_secret(), verifier, redirect_uri] {
+        context.update(&(part.len() as u64).to_be_bytes());
+        context.update(part.as_bytes());
+    }
+    let mut hash = [0; 32];
+    hash.copy_from_slice(context.finish().as_ref());
+    CodeHash(hash)
+}

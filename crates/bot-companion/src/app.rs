@@ -1,0 +1,149 @@
+//! The service without its sockets: everything a handler can reach, built by one function for production and tests alike.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tracing::{debug, warn};
+
+use crate::accounts::Accounts;
+use crate::background::Background;
+use crate::clock::Clock;
+use crate::config::{Config, ConfigError, keyfile};
+use crate::idp::{Provider, ProviderOptions};
+use crate::random::Random;
+use crate::rates::RateLimits;
+use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
+use crate::vault::{Vault, VaultError};
+use crate::views::{Sources, Views};
+
+/// How often the use of sessions is written down, and how often expired ones are swept.
+const FLUSH_EVERY: Duration = Duration::from_secs(5);
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// What a handler can reach.
+pub struct App {
+    /// What was set.
+    pub config: Config,
+    /// The time.
+    pub clock: Clock,
+    /// Numbers for ids and draws.
+    pub random: Arc<Random>,
+    /// What lasts.
+    pub store: Arc<dyn Store>,
+    /// Answers kept ready.
+    pub views: Arc<Views>,
+    /// People coming and going.
+    pub accounts: Arc<Accounts>,
+    /// How often a client may ask.
+    pub rates: RateLimits,
+    /// How many requests may be in work at once.
+    pub in_work: Semaphore,
+    /// Work that outlives requests.
+    pub background: Background,
+}
+
+/// Why the service cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The key file beside the database.
+    #[error(transparent)]
+    Key(#[from] ConfigError),
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The keys are of no use.
+    #[error("secrets.keys: {0}")]
+    Vault(#[from] VaultError),
+    /// The client for the provider cannot be made.
+    #[error("the client for the identity provider cannot be made: {0}")]
+    Provider(String),
+}
+
+impl App {
+    /// Builds the service on the current runtime, which then does its background work.
+    pub async fn build(config: Config, clock: Clock, random: Random) -> Result<Arc<Self>, BuildError> {
+        let freshness = Arc::new(Freshness::default());
+        let options = StoreOptions { url: config.store.url.clone(), wait: config.store.wait };
+        let store = store::open(options, Arc::clone(&freshness)).await?;
+        let sources = Sources {
+            store: Arc::clone(&store),
+            freshness,
+            provider: Arc::new(provider(&config, &clock)?),
+            vault: Arc::new(vault(&config)?),
+            clock: clock.clone(),
+            random: Arc::new(random),
+            background: Background::here(),
+        };
+        let views = Arc::new(Views::new(&sources, &config));
+        let accounts = Arc::new(Accounts::new(&sources, Arc::clone(&views), &config));
+        Ok(Arc::new(Self {
+            rates: RateLimits::new(&config.limits, clock.clone()),
+            in_work: Semaphore::new(config.limits.requests),
+            clock,
+            random: sources.random,
+            store,
+            views,
+            accounts,
+            background: sources.background,
+            config,
+        }))
+    }
+
+    /// Keeps house until the returned task is aborted: notes uses of sessions and sweeps expired ones.
+    pub fn keep_house(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
+        let app = Arc::clone(self);
+        tokio::spawn(async move {
+            let mut flush = tokio::time::interval(FLUSH_EVERY);
+            let mut sweep = tokio::time::interval(SWEEP_EVERY);
+            loop {
+                tokio::select! {
+                    _ = flush.tick() => app.flush().await,
+                    _ = sweep.tick() => match app.accounts.sweep().await {
+                        Ok(0) => {}
+                        Ok(swept) => debug!(swept, "expired sessions swept"),
+                        Err(error) => warn!(%error, "expired sessions could not be swept; trying again in a minute"),
+                    },
+                }
+            }
+        })
+    }
+
+    /// Finishes background work, writes down what is only in memory, and closes the store.
+    pub async fn close(&self, limit: Duration) {
+        if !self.background.drain(limit).await {
+            warn!("background work did not finish in time");
+        }
+        self.flush().await;
+        self.store.close().await;
+    }
+
+    async fn flush(&self) {
+        if let Err(error) = self.views.sessions.flush().await {
+            warn!(%error, "the last use of some sessions could not be written down");
+        }
+    }
+}
+
+fn provider(config: &Config, clock: &Clock) -> Result<Provider, BuildError> {
+    Provider::new(ProviderOptions {
+        base_url: config.idp.base_url.clone(),
+        client_id: config.idp.client_id.clone(),
+        client_secret: config.idp.client_secret.clone(),
+        connect_timeout: config.idp.connect_timeout,
+        sign_in_timeout: config.idp.sign_in_timeout,
+        list_timeout: config.idp.list_timeout,
+        failure_budget: config.idp.failure_budget,
+        clock: clock.clone(),
+    })
+    .map_err(|error| BuildError::Provider(error.to_string()))
+}
+
+/// Where the store is a file of ours and no key is given, one is made beside it.
+fn vault(config: &Config) -> Result<Vault, BuildError> {
+    if !config.secrets.is_empty() {
+        return Ok(Vault::new(&config.secrets)?);
+    }
+    let database = store::local_file(&config.store.url).ok_or(VaultError::NoKey)?;
+    Ok(Vault::new(&[keyfile::load_or_create(&database)?])?)
+}

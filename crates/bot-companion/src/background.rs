@@ -1,0 +1,37 @@
+//! Work that outlives the request that began it: exchanges, refreshes, revocations. It runs on one runtime, apart from the
+//! connections, and a drain waits for it.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
+
+/// Where such work is handed to.
+#[derive(Clone, Debug)]
+pub struct Background {
+    runtime: Handle,
+    tracker: TaskTracker,
+}
+
+impl Background {
+    /// Runs on the runtime that is current now.
+    pub fn here() -> Self {
+        Self { runtime: Handle::current(), tracker: TaskTracker::new() }
+    }
+
+    /// Runs this to its end, whoever waits for it.
+    pub fn spawn<F>(&self, work: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        self.tracker.spawn_on(work, &self.runtime)
+    }
+
+    /// Waits until all of it is done, or the time is over; says whether it is done.
+    pub async fn drain(&self, limit: Duration) -> bool {
+        self.tracker.close();
+        tokio::time::timeout(limit, self.tracker.wait()).await.is_ok()
+    }
+}

@@ -1,0 +1,107 @@
+//! The commands, one file each.
+
+mod check;
+mod demo;
+mod dev;
+mod logging;
+mod serve;
+mod users;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::{Parser, Subcommand};
+
+use crate::config::Config;
+use crate::version::Version;
+
+/// The backend of a chat bot's dashboard and website.
+///
+/// Start with `bot-companion dev`: it runs the whole service with a sandbox sign-in and demo data, and needs no configuration.
+#[derive(Debug, Parser)]
+#[command(name = "bot-companion", version = Version::NAME, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the service.
+    Serve {
+        #[command(flatten)]
+        config: ConfigFile,
+        /// Listen here instead of at http.listen; port 0 picks a free one.
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<SocketAddr>,
+    },
+    /// Run everything on this machine for trying out: sandbox sign-in, demo guilds, a demo bot.
+    Dev {
+        /// Listen here; loopback only. Port 0 picks a free one.
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+        listen: SocketAddr,
+        /// Keep the data in this folder.
+        #[arg(long, value_name = "FOLDER", default_value = ".bot-companion-dev")]
+        data: PathBuf,
+    },
+    /// Check the configuration and say what is wrong with it.
+    Check {
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Print the default configuration, with every setting explained.
+    Config,
+    /// Print the API's OpenAPI document.
+    Openapi,
+    /// Block users, or let them in again.
+    #[command(subcommand)]
+    Users(users::Users),
+}
+
+#[derive(Debug, clap::Args)]
+struct ConfigFile {
+    /// The configuration file (TOML). Every setting can also come from the environment; see `bot-companion config`.
+    #[arg(long = "config", value_name = "FILE", env = "COMPANION_CONFIG")]
+    file: Option<PathBuf>,
+}
+
+impl ConfigFile {
+    fn load(&self) -> anyhow::Result<Config> {
+        Ok(Config::load(self.file.as_deref(), environment())?)
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+}
+
+/// Runs the command that was asked for.
+pub fn run(cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
+        Command::Serve { config, listen } => serve::run(&config, listen),
+        Command::Dev { listen, data } => dev::run(listen, &data),
+        Command::Check { config } => check::run(&config),
+        Command::Config => print(crate::config::DEFAULTS),
+        Command::Openapi => print(&crate::http::document()),
+        Command::Users(users) => users::run(users),
+    }
+}
+
+/// The settings that the environment holds. A value that is not text is passed on damaged, and refused where it is used.
+fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+}
+
+/// Writes to standard output; a reader that has left is no error.
+fn print(text: &str) -> anyhow::Result<()> {
+    use std::io::Write;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The runtime of the background work; the connections have their own.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}

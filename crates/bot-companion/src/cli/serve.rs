@@ -1,0 +1,73 @@
+//! `bot-companion serve`: the service.
+
+use std::net::{SocketAddr, TcpListener};
+
+use anyhow::Context;
+use tracing::{info, warn};
+
+use super::{ConfigFile, logging, runtime};
+use crate::app::App;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::http::Web;
+use crate::random::Random;
+use crate::server;
+use crate::version::Version;
+
+/// What the process needs beside its connections: the store's files, the provider, the log.
+const OTHER_FILES: u64 = 256;
+
+pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Result<()> {
+    let mut config = file.load()?;
+    config.require_idp()?;
+    if let Some(listen) = listen {
+        config.http.listen = listen;
+    }
+    logging::start(&config.log)?;
+    runtime()?.block_on(async {
+        let listeners = open(&mut config)?;
+        let address = address(&listeners)?;
+        let tls = config.tls.as_ref().map(server::acceptor).transpose()?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        info!(version = Version::NAME, config = ?file.path(), store = config.store.url, "starting");
+        let base_path = config.http.base_path.clone();
+        let app = App::build(config, Clock::system(), Random::from_system()).await?;
+        info!("listening on {scheme}://{address}{base_path}/");
+        server::run(listeners, tls, Web::new(app), asked_to_stop()).await;
+        Ok(())
+    })
+}
+
+/// Binds the listening sockets and sees to it that there are enough file descriptors for the connections.
+pub(super) fn open(config: &mut Config) -> anyhow::Result<Vec<TcpListener>> {
+    let wanted = config.limits.connections as u64 + OTHER_FILES;
+    let allowed = rlimit::increase_nofile_limit(wanted).unwrap_or(1024);
+    if allowed < wanted {
+        config.limits.connections = usize::try_from(allowed.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(64);
+        warn!(
+            connections = config.limits.connections,
+            "the system allows {allowed} open files, so there can be fewer connections than limits.connections; raise it with `ulimit -n` or LimitNOFILE="
+        );
+    }
+    Ok(server::bind(config.http.listen)?)
+}
+
+/// The address that the first listener has in the end.
+pub(super) fn address(listeners: &[TcpListener]) -> anyhow::Result<SocketAddr> {
+    Ok(listeners.first().context("nothing to listen on")?.local_addr()?)
+}
+
+/// Waits until the process is asked to stop.
+pub(super) async fn asked_to_stop() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    match (terminate, interrupt) {
+        (Ok(mut terminate), Ok(mut interrupt)) => {
+            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        }
+        _ => {
+            warn!("signals cannot be heard; stop the service by killing it");
+            std::future::pending::<()>().await;
+        }
+    }
+}

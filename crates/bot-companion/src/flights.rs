@@ -1,0 +1,129 @@
+//! One flight a key: whoever asks while the work runs waits for that same work. It runs in the background, so it goes on to its
+//! end even when everybody who asked has left.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::background::Background;
+
+/// The work in flight.
+#[derive(Debug)]
+pub struct Flights<K, T> {
+    running: Arc<Mutex<HashMap<K, watch::Receiver<Option<T>>>>>,
+    background: Background,
+}
+
+/// A wait for one flight to land.
+#[derive(Debug)]
+pub struct Landing<T>(watch::Receiver<Option<T>>);
+
+impl<K, T> Flights<K, T>
+where
+    K: Clone + Eq + Hash + Send + 'static,
+    T: Clone + Send + Sync + 'static,
+{
+    /// Nothing in flight yet.
+    pub fn new(background: Background) -> Self {
+        Self { running: Arc::default(), background }
+    }
+
+    /// Joins the flight of this key, or starts it.
+    pub fn join<F>(&self, key: K, start: impl FnOnce() -> F) -> Landing<T>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let mut running = self.running.lock();
+        if let Some(receiver) = running.get(&key) {
+            return Landing(receiver.clone());
+        }
+        let (sender, receiver) = watch::channel(None);
+        running.insert(key.clone(), receiver.clone());
+        let gone = Departure { running: Arc::clone(&self.running), key };
+        let work = start();
+        self.background.spawn(async move {
+            // Dropped at the end, or when the work panics: a key never stays taken.
+            let gone = gone;
+            let outcome = work.await;
+            drop(gone);
+            sender.send_replace(Some(outcome));
+        });
+        Landing(receiver)
+    }
+}
+
+struct Departure<K: Eq + Hash, T> {
+    running: Arc<Mutex<HashMap<K, watch::Receiver<Option<T>>>>>,
+    key: K,
+}
+
+impl<K: Eq + Hash, T> Drop for Departure<K, T> {
+    fn drop(&mut self) {
+        self.running.lock().remove(&self.key);
+    }
+}
+
+impl<T: Clone> Landing<T> {
+    /// What the flight brought; `None` if it crashed.
+    pub async fn landed(mut self) -> Option<T> {
+        self.0.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn all_who_ask_meanwhile_share_one_flight() {
+        let flights: Flights<u8, usize> = Flights::new(Background::here());
+        let (gate, runs) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        let start = || {
+            let (gate, runs) = (Arc::clone(&gate), Arc::clone(&runs));
+            move || async move {
+                gate.notified().await;
+                runs.fetch_add(1, Ordering::SeqCst) + 1
+            }
+        };
+        let (first, second, other) = (flights.join(1, start()), flights.join(1, start()), flights.join(2, start()));
+        gate.notify_one();
+        gate.notify_one();
+        tokio::task::yield_now().await;
+        gate.notify_waiters();
+        assert_eq!(first.landed().await, second.landed().await);
+        assert!(other.landed().await.is_some());
+        assert_eq!(runs.load(Ordering::SeqCst), 2);
+        assert!(flights.running.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_crash_reaches_the_waiters_and_frees_the_key() {
+        let flights: Flights<u8, u8> = Flights::new(Background::here());
+        let crashed = flights.join(1, || async { panic!("on purpose") });
+        assert_eq!(crashed.landed().await, None);
+        assert_eq!(flights.join(1, || async { 7 }).landed().await, Some(7));
+    }
+
+    #[tokio::test]
+    async fn a_flight_goes_on_when_nobody_waits() {
+        let background = Background::here();
+        let flights: Flights<u8, u8> = Flights::new(background.clone());
+        let done = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&done);
+        drop(flights.join(1, || async move {
+            tokio::task::yield_now().await;
+            seen.store(1, Ordering::SeqCst);
+            0
+        }));
+        assert!(background.drain(std::time::Duration::from_secs(5)).await);
+        assert_eq!(done.load(Ordering::SeqCst), 1);
+    }
+}

@@ -1,0 +1,89 @@
+//! `POST /auth` signs in, `DELETE /auth` signs out.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use http::{HeaderMap, HeaderName, header};
+use secrecy::ExposeSecret;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::arrival::Arrival;
+use super::envelope::{Envelope, Nothing, Success};
+use super::error::ApiError;
+use super::extract::{self, Session};
+use super::openapi::{IdpRefusals, Refusals, SignInRefusals, TokenRefusals};
+use crate::accounts::{Attempt, SignInError};
+use crate::app::App;
+use crate::domain::User;
+
+const CODE: HeaderName = HeaderName::from_static("idp-code");
+const VERIFIER: HeaderName = HeaderName::from_static("idp-code-verifier");
+
+/// A new session (2.2).
+#[derive(Serialize, ToSchema)]
+#[schema(as = Session)]
+pub(super) struct NewSession {
+    /// The session token, shown this once. Send it in the header `Token`.
+    #[schema(pattern = "^bcs_[0-9A-Za-z]{36}$")]
+    token: String,
+    /// Who signed in.
+    user: User,
+}
+
+/// Sign in
+///
+/// Turns a code from the identity provider into a new session.
+#[utoipa::path(post, path = "/auth", tag = "dashboard",
+    params(("Idp-Code" = String, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$",
+            description = "The identity provider's OAuth 2.0 code."),
+        ("Idp-Code-Verifier" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$",
+            description = "PKCE's `code_verifier`, if the code was asked for with a challenge.")),
+    responses((status = 200, description = "Signed in", body = Envelope<NewSession>), SignInRefusals, IdpRefusals, Refusals))]
+pub(super) async fn sign_in(
+    State(app): State<Arc<App>>,
+    arrival: Arrival,
+    headers: HeaderMap,
+) -> Result<Success<NewSession>, ApiError> {
+    let attempt = attempt(&app, &headers)?;
+    app.rates.may_sign_in(arrival.client).map_err(|wait| ApiError::rate_limited().after(wait))?;
+    let outcome = app.accounts.sign_in(attempt).await;
+    if let Err(SignInError::Rejected | SignInError::ScopeMissing | SignInError::Blocked) = outcome {
+        app.rates.sign_in_refused(arrival.client);
+    }
+    let signed_in = outcome?;
+    Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user: signed_in.user }))
+}
+
+/// Sign out
+///
+/// Ends the session of the token.
+#[utoipa::path(delete, path = "/auth", tag = "dashboard", security(("session" = [])),
+    responses((status = 200, description = "Signed out", body = Envelope<Nothing>), TokenRefusals, Refusals))]
+pub(super) async fn sign_out(State(app): State<Arc<App>>, session: Session) -> Result<Success<Nothing>, ApiError> {
+    // Somebody else may have ended it meanwhile; it is over either way.
+    app.accounts.end_session(session.user, session.id).await?;
+    Ok(Success(Nothing {}))
+}
+
+fn attempt(app: &App, headers: &HeaderMap) -> Result<Attempt, ApiError> {
+    let code = extract::secret(headers, &CODE).map_err(|()| ApiError::idp_code_malformed())?;
+    let verifier = extract::secret(headers, &VERIFIER).map_err(|()| ApiError::idp_code_verifier_malformed())?;
+    let agent = headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
+    Ok(Attempt {
+        code: code.ok_or_else(ApiError::idp_code_missing)?,
+        verifier,
+        redirect_uri: redirect_uri(app, headers),
+        agent: agent.unwrap_or_default(),
+    })
+}
+
+/// The configured address of the page that the request came from, else the first one.
+fn redirect_uri(app: &App, headers: &HeaderMap) -> String {
+    let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+    let configured = &app.config.idp.redirect_uri;
+    let of_origin = |origin: &str| {
+        configured.iter().find(|uri| uri.strip_prefix(origin).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?'])))
+    };
+    origin.and_then(of_origin).or(configured.first()).cloned().unwrap_or_default()
+}

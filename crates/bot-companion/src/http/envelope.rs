@@ -1,0 +1,51 @@
+//! The envelope that every answer comes in: `{"code", "message", "data"}`.
+
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderValue, header};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Every answer.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct Envelope<T: ToSchema> {
+    /// The HTTP status.
+    #[schema(minimum = 200, maximum = 599)]
+    pub(super) code: u16,
+    /// Human-readable result text; of an error, what to do.
+    pub(super) message: String,
+    /// What was asked for; of an error, its stable code and the request's id.
+    pub(super) data: T,
+}
+
+/// No data: `{}`.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub(super) struct Nothing {}
+
+/// The data of an error.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct ErrorData {
+    /// A stable code to program against.
+    #[schema(pattern = "^[a-z_]+$", example = "token_invalid")]
+    pub(super) error: &'static str,
+    /// Names the request in the service's log; the same as the header `X-Request-Id`.
+    pub(super) request_id: String,
+}
+
+/// A success with this data.
+#[derive(Debug)]
+pub(super) struct Success<T>(pub(super) T);
+
+impl<T: Serialize + ToSchema> IntoResponse for Success<T> {
+    fn into_response(self) -> Response {
+        let envelope = Envelope { code: 200, message: "OK".to_owned(), data: self.0 };
+        json(serde_json::to_vec(&envelope).unwrap_or_default().into()).into_response()
+    }
+}
+
+/// A 200 with a body that is JSON already.
+pub(super) fn json(body: Bytes) -> http::Response<http_body_util::Full<Bytes>> {
+    let mut response = http::Response::new(body.into());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,150 @@
+//! What can go wrong, as the client is told.
+//!
+//! Which error belongs where: `store::StoreError` says that the store failed, `idp::IdpError` that the provider did,
+//! `accounts::SignInError` and `views::ListError` why a sign-in or a list did not come about. Only [`ApiError`] becomes a
+//! response. It keeps the public sentence apart from the internal cause, which is logged once, when the response is written.
+
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+
+use super::envelope::{Envelope, ErrorData};
+use crate::accounts::SignInError;
+use crate::idp::{IdpError, IdpErrorKind};
+use crate::store::StoreError;
+use crate::views::ListError;
+
+/// An answer that is not a success.
+#[derive(Clone, Debug)]
+pub(super) struct ApiError {
+    pub(super) status: StatusCode,
+    /// Stable, to program against.
+    pub(super) code: &'static str,
+    /// One sentence that says what to do.
+    message: &'static str,
+    retry_after: Option<Duration>,
+    /// For the log only.
+    pub(super) cause: Option<String>,
+}
+
+macro_rules! errors {
+    ($($name:ident: $status:ident, $code:literal, $message:literal;)+) => {
+        #[expect(missing_docs, reason = "the table says it all")]
+        impl ApiError {
+            $(pub(super) const fn $name() -> Self {
+                Self { status: StatusCode::$status, code: $code, message: $message, retry_after: None, cause: None }
+            })+
+        }
+    };
+}
+
+errors! {
+    idp_code_missing: BAD_REQUEST, "idp_code_missing", "Send the code from the identity provider in the header `Idp-Code`.";
+    idp_code_malformed: BAD_REQUEST, "idp_code_malformed", "Send the header `Idp-Code` once, with at most 512 visible ASCII characters.";
+    idp_code_verifier_malformed: BAD_REQUEST, "idp_code_verifier_malformed", "Send the header `Idp-Code-Verifier` once, with at most 512 visible ASCII characters, or leave it out.";
+    idp_code_rejected: UNAUTHORIZED, "idp_code_rejected", "The identity provider refused the code; it may be used or expired. Start the sign-in again.";
+    scope_missing: FORBIDDEN, "scope_missing", "Ask the user for the scopes `identify` and `guilds`, and sign in again.";
+    token_missing: UNAUTHORIZED, "token_missing", "Send the session token in the header `Token`.";
+    token_invalid: UNAUTHORIZED, "token_invalid", "The session token is not valid, or no longer. Sign in again.";
+    user_blocked: FORBIDDEN, "user_blocked", "This user may not sign in. Contact the bot's team.";
+    idp_rate_limited: SERVICE_UNAVAILABLE, "idp_rate_limited", "The identity provider is limiting requests. Try again after the time in `Retry-After`.";
+    idp_unavailable: BAD_GATEWAY, "idp_unavailable", "The identity provider is not working right now. Try again later.";
+    idp_timeout: GATEWAY_TIMEOUT, "idp_timeout", "The identity provider did not answer in time. Try again later.";
+    idp_misconfigured: BAD_GATEWAY, "idp_misconfigured", "The service is not set up correctly at the identity provider. Tell its operator.";
+    rate_limited: TOO_MANY_REQUESTS, "rate_limited", "Too many requests. Try again after the time in `Retry-After`.";
+    overloaded: SERVICE_UNAVAILABLE, "overloaded", "The service is overloaded. Try again after the time in `Retry-After`.";
+    store_unavailable: SERVICE_UNAVAILABLE, "store_unavailable", "The service cannot reach its data right now. Try again after the time in `Retry-After`.";
+    timeout: SERVICE_UNAVAILABLE, "timeout", "The request took too long. Try again after the time in `Retry-After`.";
+    not_found: NOT_FOUND, "not_found", "Nothing is at this path. See `/openapi.json` for what there is.";
+    method_not_allowed: METHOD_NOT_ALLOWED, "method_not_allowed", "This path does not take this method. See the header `Allow` for those it takes.";
+    session_not_found: NOT_FOUND, "session_not_found", "You have no session with this id. See `GET /sessions` for yours.";
+    body_too_large: PAYLOAD_TOO_LARGE, "body_too_large", "Send no body, or at most 64 KiB.";
+    headers_too_large: REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", "Send at most 64 headers with at most 16 KiB in all.";
+    internal: INTERNAL_SERVER_ERROR, "internal", "Something went wrong on our side. Report the `request_id` to the operator.";
+}
+
+impl ApiError {
+    /// With a hint when to come back.
+    pub(super) fn after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// With its internal cause, for the log.
+    pub(super) fn because(mut self, cause: impl ToString) -> Self {
+        self.cause = Some(cause.to_string());
+        self
+    }
+
+    /// The envelope of this error, as bytes.
+    pub(super) fn body(&self, request_id: &str) -> Vec<u8> {
+        let data = ErrorData { error: self.code, request_id: request_id.to_owned() };
+        let envelope = Envelope { code: self.status.as_u16(), message: self.message.to_owned(), data };
+        serde_json::to_vec(&envelope).unwrap_or_default()
+    }
+}
+
+/// The body needs the request's id, which only the pipeline knows: the error travels there in the response's extensions.
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        if let Some(wait) = self.retry_after {
+            // Rounded up, and never 0: a client that obeys must not come back too early.
+            let seconds = (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if matches!(self.code, "token_missing" | "token_invalid") {
+            let challenge = HeaderValue::from_static("Session header=\"Token\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+const STORE_RETRY: Duration = Duration::from_secs(2);
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::Unavailable(_) => Self::store_unavailable().after(STORE_RETRY).because(error),
+            StoreError::Failed(_) => Self::internal().because(error),
+        }
+    }
+}
+
+impl From<IdpError> for ApiError {
+    fn from(error: IdpError) -> Self {
+        match error.kind {
+            IdpErrorKind::Rejected | IdpErrorKind::Unauthorized | IdpErrorKind::Unavailable => Self::idp_unavailable(),
+            IdpErrorKind::RateLimited(wait) => Self::idp_rate_limited().after(wait),
+            IdpErrorKind::Timeout => Self::idp_timeout(),
+            IdpErrorKind::Misconfigured => Self::idp_misconfigured(),
+        }
+        .because(error)
+    }
+}
+
+impl From<SignInError> for ApiError {
+    fn from(error: SignInError) -> Self {
+        match error {
+            SignInError::Rejected => Self::idp_code_rejected(),
+            SignInError::ScopeMissing => Self::scope_missing(),
+            SignInError::Blocked => Self::user_blocked(),
+            SignInError::Idp(error) => error.into(),
+            SignInError::Store(error) => error.into(),
+            SignInError::Crashed => Self::internal().because(error),
+        }
+    }
+}
+
+impl From<ListError> for ApiError {
+    fn from(error: ListError) -> Self {
+        match error {
+            ListError::SignedOut => Self::token_invalid(),
+            ListError::Idp(error) => error.into(),
+            ListError::Store(error) => error.into(),
+        }
+    }
+}

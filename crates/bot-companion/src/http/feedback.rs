@@ -1,0 +1,21 @@
+//! `GET /feedback`: five good words, chosen at random at each call.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+
+use super::envelope::{Envelope, json};
+use super::error::ApiError;
+use super::openapi::Refusals;
+use crate::app::App;
+use crate::domain::feedback::FeedbackEntry;
+
+/// Feedback
+///
+/// At most five entries of 4 or 5 stars, chosen at random at each call.
+#[utoipa::path(get, path = "/feedback", tag = "public",
+    responses((status = 200, description = "Some feedback", body = Envelope<Vec<FeedbackEntry>>), Refusals))]
+pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    Ok(json(app.views.feedback.answer().await?).into_response())
+}

@@ -1,0 +1,49 @@
+//! `GET /guilds`: the guilds that the session's user is in and that have the bot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+use http_body_util::Full;
+
+use super::envelope::{Envelope, json};
+use super::error::ApiError;
+use super::extract::Session;
+use super::openapi::{IdpRefusals, Refusals, TokenRefusals};
+use crate::app::App;
+use crate::domain::GuildEntry;
+use crate::views::guilds::Answer;
+
+/// Guilds
+///
+/// All guilds that the session's user is in and that have the bot, by role (Owner first), then name. The provider's list behind it
+/// may be up to an hour old while the provider does not work; the header `Age` tells. Send `Cache-Control: no-cache` to ask the
+/// provider first, at most once in 10 seconds.
+#[utoipa::path(get, path = "/guilds", tag = "dashboard", security(("session" = [])),
+    responses((status = 200, description = "The guilds", body = Envelope<Vec<GuildEntry>>,
+            headers(("Age" = u64, description = "Seconds since the provider's list was fetched"))),
+        TokenRefusals, IdpRefusals, Refusals))]
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    session: Session,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let answer = app.views.guilds.answer(session.user, wants_fresh(&headers)).await?;
+    Ok(respond(&answer, answer.age(app.clock.now())).into_response())
+}
+
+/// The answer with its age.
+pub(super) fn respond(answer: &Answer, age: Duration) -> http::Response<Full<Bytes>> {
+    let mut response = json(answer.body.clone());
+    response.headers_mut().insert(header::AGE, HeaderValue::from(age.as_secs()));
+    response
+}
+
+/// Whether the client asks for a list that is fetched now.
+pub(super) fn wants_fresh(headers: &HeaderMap) -> bool {
+    let directives = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|value| value.to_str().ok());
+    directives.flat_map(|value| value.split(',')).any(|directive| directive.trim().eq_ignore_ascii_case("no-cache"))
+}

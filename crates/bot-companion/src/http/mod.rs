@@ -1,0 +1,50 @@
+//! The web's side: which path leads where, and what every request goes through on its way.
+
+mod arrival;
+mod auth;
+mod cors;
+mod envelope;
+mod error;
+mod extract;
+mod feedback;
+mod guilds;
+mod openapi;
+mod pipeline;
+mod ready;
+mod sessions;
+mod status;
+mod team;
+
+use std::sync::Arc;
+
+use axum::Router;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub use arrival::Peer;
+pub use openapi::document;
+pub use pipeline::{Body, Web};
+
+use crate::app::App;
+use error::ApiError;
+
+/// The whole route table.
+fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        // The public website, without credentials.
+        .routes(routes!(status::show))
+        .routes(routes!(team::list))
+        .routes(routes!(feedback::list))
+        // The dashboard: sign in, then everything with the header `Token`.
+        .routes(routes!(auth::sign_in, auth::sign_out))
+        .routes(routes!(guilds::list))
+        .routes(routes!(sessions::list, sessions::end_all))
+        .routes(routes!(sessions::end_one))
+        // For whoever writes a client.
+        .routes(routes!(openapi::show))
+}
+
+fn router(app: Arc<App>) -> Router {
+    let (router, _) = routes().split_for_parts();
+    router.fallback(async || ApiError::not_found()).with_state(app)
+}

@@ -1,0 +1,111 @@
+//! `GET /openapi.json`: the API's description, made from the handlers.
+
+use std::sync::OnceLock;
+
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
+use utoipa::openapi::{InfoBuilder, License, OpenApi, OpenApiBuilder};
+use utoipa::{IntoResponses, ToSchema};
+
+use super::envelope::{Envelope, ErrorData, json};
+use crate::version::Version;
+
+/// The API as an OpenAPI 3.1 document, indented, with a line's end.
+pub fn document() -> String {
+    let (_, paths) = super::routes().split_for_parts();
+    let info = InfoBuilder::new()
+        .title("bot-companion")
+        .version(Version::NAME)
+        .description(Some(
+            "The backend of a chat bot's dashboard and website. Every answer is an envelope of `code`, `message` and `data`, \
+             and the HTTP status equals `code`.",
+        ))
+        .license(Some(License::new("MIT")));
+    let mut document: OpenApi = OpenApiBuilder::new().info(info.build()).build();
+    document.merge(paths);
+    let scheme = ApiKey::Header(ApiKeyValue::with_description("Token", "The session token of `POST /auth`."));
+    document.components.get_or_insert_default().add_security_scheme("session", SecurityScheme::ApiKey(scheme));
+    let mut text = document.to_pretty_json().unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// This document
+///
+/// What the API offers, in OpenAPI 3.1.
+#[utoipa::path(get, path = "/openapi.json", tag = "public",
+    responses((status = 200, description = "The document", body = serde_json::Value), Refusals))]
+pub(super) async fn show() -> Response {
+    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
+    json(DOCUMENT.get_or_init(|| document().into()).clone()).into_response()
+}
+
+/// The body of every error.
+type Refusal = Envelope<ErrorData>;
+
+/// What any path may answer.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "read by the derive only")]
+pub(super) enum Refusals {
+    /// `body_too_large`
+    #[response(status = 413)]
+    BodyTooLarge(#[to_schema] Refusal),
+    /// `rate_limited`
+    #[response(status = 429, headers(("Retry-After" = u64)))]
+    RateLimited(#[to_schema] Refusal),
+    /// `headers_too_large`
+    #[response(status = 431)]
+    HeadersTooLarge(#[to_schema] Refusal),
+    /// `internal`
+    #[response(status = 500)]
+    Internal(#[to_schema] Refusal),
+    /// `overloaded`, `store_unavailable`, `timeout`; where the identity provider is asked, `idp_rate_limited` too
+    #[response(status = 503, headers(("Retry-After" = u64)))]
+    Unavailable(#[to_schema] Refusal),
+}
+
+/// What a path with a session may answer.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "read by the derive only")]
+pub(super) enum TokenRefusals {
+    /// `token_missing`, `token_invalid`
+    #[response(status = 401, headers(("WWW-Authenticate" = String)))]
+    Unauthorized(#[to_schema] Refusal),
+}
+
+/// What a sign-in may answer.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "read by the derive only")]
+pub(super) enum SignInRefusals {
+    /// `idp_code_missing`, `idp_code_malformed`, `idp_code_verifier_malformed`
+    #[response(status = 400)]
+    BadRequest(#[to_schema] Refusal),
+    /// `idp_code_rejected`
+    #[response(status = 401)]
+    Unauthorized(#[to_schema] Refusal),
+    /// `scope_missing`, `user_blocked`
+    #[response(status = 403)]
+    Forbidden(#[to_schema] Refusal),
+}
+
+/// What a path that asks the identity provider may answer.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "read by the derive only")]
+pub(super) enum IdpRefusals {
+    /// `idp_unavailable`, `idp_misconfigured`
+    #[response(status = 502)]
+    BadGateway(#[to_schema] Refusal),
+    /// `idp_timeout`
+    #[response(status = 504)]
+    GatewayTimeout(#[to_schema] Refusal),
+}
+
+/// What a path that names a session may answer.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "read by the derive only")]
+pub(super) enum SessionNotFound {
+    /// `session_not_found`
+    #[response(status = 404)]
+    NotFound(#[to_schema] Refusal),
+}

@@ -1,0 +1,236 @@
+//! What every request goes through: its bounds and limits, the short way or the router, and the dressing of the answer.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
+use tower::ServiceExt;
+use tracing::{debug, error};
+
+use super::arrival::{Arrival, Peer, REQUEST_ID};
+use super::cors::Audience;
+use super::envelope::{Nothing, Success};
+use super::error::ApiError;
+use super::ready;
+use crate::app::App;
+use crate::outside::Outside;
+
+const BODY_BOUND: usize = 64 * 1024;
+const HEADER_COUNT: usize = 64;
+const HEADER_BYTES: usize = 16 * 1024;
+/// When a client that was turned away for load should come back.
+const RELIEF: Duration = Duration::from_secs(1);
+
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// An answer's body: ready bytes, or what the router made.
+pub type Body = Either<Full<Bytes>, axum::body::Body>;
+
+/// The service as the server sees it: a request in, an answer out, whatever happens.
+#[derive(Clone)]
+pub struct Web {
+    app: Arc<App>,
+    router: Router,
+}
+
+impl Web {
+    /// The service over this app.
+    pub fn new(app: Arc<App>) -> Self {
+        Self { router: super::router(Arc::clone(&app)), app }
+    }
+
+    /// The app inside.
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// Answers a request.
+    pub async fn respond<B>(&self, request: Request<B>, peer: Peer) -> Response<Body>
+    where
+        B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let app = &self.app;
+        let arrival = Arrival::of(app, request.headers(), peer);
+        let limited = app.rates.request(arrival.client);
+        let path = inner_path(&app.config.http.base_path, request.uri().path());
+        let audience = path.map_or(Audience::Everyone, Audience::of);
+        if limited.is_ok()
+            && let Some(response) = path.and_then(|path| ready::answer(app, &request, path, &arrival))
+        {
+            debug!(id = arrival.id, method = %request.method(), status = response.status().as_u16(), "answered at once");
+            let response = if request.method() == Method::HEAD { without_body(response) } else { response };
+            let mut response = response.map(Either::Left);
+            self.dress(response.headers_mut(), request.headers(), audience, &arrival);
+            return response;
+        }
+        let (method, headers) = (request.method().clone(), request.headers().clone());
+        let shown_path = request.uri().path().to_owned();
+        let target = path.map(ToOwned::to_owned);
+        let work = self.route(request, target, arrival.clone(), limited, audience);
+        let outcome = tokio::time::timeout(app.config.limits.request_timeout, AssertUnwindSafe(work).catch_unwind());
+        let mut response = match outcome.await {
+            Ok(Ok(response)) => response,
+            Ok(Err(_)) => ApiError::internal().because("a handler panicked").into_response(),
+            Err(_) => ApiError::timeout().after(RELIEF).into_response(),
+        };
+        if let Some(refusal) = response.extensions_mut().remove::<ApiError>() {
+            log(&refusal, &arrival, &method, &shown_path);
+            response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+            *response.body_mut() = refusal.body(&arrival.id).into();
+        }
+        debug!(id = arrival.id, %method, path = %Outside(&shown_path), status = response.status().as_u16(), "answered");
+        if method == Method::HEAD {
+            response = without_body(response);
+        }
+        let mut response = response.map(Either::Right);
+        self.dress(response.headers_mut(), &headers, audience, &arrival);
+        response
+    }
+
+    /// The long way: bounds, limits, the body, then the router.
+    async fn route<B>(
+        &self,
+        request: Request<B>,
+        path: Option<String>,
+        arrival: Arrival,
+        limited: Result<(), Duration>,
+        audience: Audience,
+    ) -> axum::response::Response
+    where
+        B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if !headers_fit(request.headers()) {
+            return ApiError::headers_too_large().into_response();
+        }
+        if let Err(wait) = limited {
+            return ApiError::rate_limited().after(wait).into_response();
+        }
+        let Ok(_place) = self.app.in_work.try_acquire() else {
+            return ApiError::overloaded().after(RELIEF).into_response();
+        };
+        let (mut parts, body) = request.into_parts();
+        if let Err(refusal) = drained(body).await {
+            return refusal.into_response();
+        }
+        if is_preflight(&parts.method, &parts.headers) && audience != Audience::Nobody {
+            let mut response = StatusCode::NO_CONTENT.into_response();
+            audience.permit(response.headers_mut());
+            return response;
+        }
+        let Some(uri) = path.and_then(|path| path.parse::<Uri>().ok()) else {
+            return ApiError::not_found().into_response();
+        };
+        parts.uri = uri;
+        parts.extensions.insert(arrival);
+        let asks_options = parts.method == Method::OPTIONS;
+        let request = Request::from_parts(parts, axum::body::Body::empty());
+        let routed = self.router.clone().oneshot(request).await;
+        let response = routed.unwrap_or_else(|never| match never {});
+        if response.status() == StatusCode::METHOD_NOT_ALLOWED { method_refused(&response, asks_options) } else { response }
+    }
+
+    /// What every answer wears.
+    fn dress(&self, headers: &mut HeaderMap, asked: &HeaderMap, audience: Audience, arrival: &Arrival) {
+        if let Ok(id) = HeaderValue::from_str(&arrival.id) {
+            headers.insert(REQUEST_ID, id);
+        }
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+        if !headers.contains_key(header::CACHE_CONTROL) {
+            headers.insert(header::CACHE_CONTROL, NO_STORE);
+        }
+        if arrival.secure {
+            headers.insert(header::STRICT_TRANSPORT_SECURITY, HSTS);
+        }
+        audience.dress(headers, asked.get(header::ORIGIN), &self.app.config.http.allowed_origins);
+    }
+}
+
+/// The path below the base path; `None` if it is not below it.
+fn inner_path<'a>(base: &str, path: &'a str) -> Option<&'a str> {
+    match path.strip_prefix(base)? {
+        "" => Some("/"),
+        below if below.starts_with('/') => Some(below),
+        _ => None,
+    }
+}
+
+/// Whether the headers are within our bounds, which lie below the parser's own.
+pub(super) fn headers_fit(headers: &HeaderMap) -> bool {
+    // A line's colon, space and end count too.
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    headers.len() <= HEADER_COUNT && bytes <= HEADER_BYTES
+}
+
+/// Nobody defined a body, so it is read and forgotten, up to a bound.
+async fn drained<B>(body: B) -> Result<(), ApiError>
+where
+    B: hyper::body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if body.is_end_stream() {
+        return Ok(());
+    }
+    if body.size_hint().lower() > BODY_BOUND as u64 {
+        return Err(ApiError::body_too_large());
+    }
+    let mut body = Limited::new(body, BODY_BOUND);
+    while let Some(frame) = body.frame().await {
+        match frame {
+            Ok(_) => {}
+            Err(error) if error.is::<LengthLimitError>() => return Err(ApiError::body_too_large()),
+            // The client left in the middle; there is nobody to answer.
+            Err(_) => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
+    const ASKS: HeaderName = header::ACCESS_CONTROL_REQUEST_METHOD;
+    method == Method::OPTIONS && headers.contains_key(header::ORIGIN) && headers.contains_key(ASKS)
+}
+
+/// A known path with another method: `OPTIONS` is told what there is, all else refused, both with `Allow`.
+fn method_refused(refused: &axum::response::Response, asks_options: bool) -> axum::response::Response {
+    let methods = refused.headers().get(header::ALLOW).and_then(|allow| allow.to_str().ok()).unwrap_or_default();
+    let allow = methods.split(',').map(str::trim).chain(["OPTIONS"]).collect::<Vec<_>>().join(", ");
+    let mut response =
+        if asks_options { Success(Nothing {}).into_response() } else { ApiError::method_not_allowed().into_response() };
+    if let Ok(allow) = HeaderValue::from_str(&allow) {
+        response.headers_mut().insert(header::ALLOW, allow);
+    }
+    response
+}
+
+/// The answer to a `HEAD`: every header of the `GET`, its length too, and no body.
+fn without_body<B: hyper::body::Body + Default>(response: Response<B>) -> Response<B> {
+    let (mut parts, body) = response.into_parts();
+    if let Some(length) = body.size_hint().exact()
+        && !parts.headers.contains_key(header::CONTENT_LENGTH)
+    {
+        parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    Response::from_parts(parts, B::default())
+}
+
+/// A failure is logged once, here: ours as errors, the world's as a note.
+fn log(refusal: &ApiError, arrival: &Arrival, method: &Method, path: &str) {
+    let cause = refusal.cause.as_deref().unwrap_or("-");
+    let (id, status, code) = (arrival.id.as_str(), refusal.status.as_u16(), refusal.code);
+    if refusal.status.is_server_error() {
+        error!(id, %method, path = %Outside(path), status, code, cause, "request failed");
+    } else {
+        debug!(id, %method, path = %Outside(path), status, code, cause, "request refused");
+    }
+}

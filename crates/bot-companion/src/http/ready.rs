@@ -1,0 +1,40 @@
+//! The short way for the hot reads: one synchronous function, called before the router, that answers from memory or not at all.
+//! Whatever is not at hand, refused or unusual is left to the router; both make their responses with the same functions.
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::Full;
+use hyper::body::Body;
+
+use super::arrival::Arrival;
+use super::envelope::json;
+use super::{extract, guilds, pipeline, status, team};
+use crate::app::App;
+
+/// The answer to a `GET` or `HEAD` of `/`, `/team`, `/feedback` or `/guilds`, if it is at hand.
+pub(super) fn answer<B: Body>(
+    app: &App,
+    request: &Request<B>,
+    path: &str,
+    arrival: &Arrival,
+) -> Option<Response<Full<Bytes>>> {
+    let headers = request.headers();
+    let plain = matches!(*request.method(), Method::GET | Method::HEAD)
+        && request.body().is_end_stream()
+        && pipeline::headers_fit(headers);
+    if !plain {
+        return None;
+    }
+    match path {
+        "/" => app.views.status.ready(|| status::latencies(app, arrival, headers)).map(json),
+        "/team" => app.views.team.ready().map(|answer| team::respond(&answer, headers)),
+        "/feedback" => app.views.feedback.ready().map(json),
+        "/guilds" if !guilds::wants_fresh(headers) => {
+            let token = extract::session_token(headers).ok()?;
+            let session = app.views.sessions.ready(&token)?;
+            let answer = app.views.guilds.ready(session.user)?;
+            Some(guilds::respond(&answer, answer.age(arrival.time)))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,196 @@
+//! How often a client address may ask. Each limit is a table of a fixed size, so that no number of addresses grows it: an address
+//! has its set of eight places by a keyed hash, and in a full set the one that has asked least makes room.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use crate::config::{Limits, Network};
+
+const SETS: usize = 8192;
+const PLACES: usize = 8;
+
+/// The limits of client addresses.
+pub struct RateLimits {
+    requests: Option<Limit>,
+    refused_sign_ins: Option<Limit>,
+    exempt: Vec<Network>,
+    clock: Clock,
+}
+
+impl RateLimits {
+    /// As configured; a rate of 0 is no limit.
+    pub fn new(limits: &Limits, clock: Clock) -> Self {
+        let minute = Duration::from_secs(60);
+        Self {
+            requests: Limit::new(limits.requests_per_second, Duration::from_secs(1), limits.burst),
+            refused_sign_ins: Limit::new(limits.refused_sign_ins_per_minute, minute, limits.refused_sign_ins_per_minute),
+            exempt: limits.exempt.clone(),
+            clock,
+        }
+    }
+
+    /// Counts a request; if it is one too many, when the next one may come.
+    pub fn request(&self, client: IpAddr) -> Result<(), Duration> {
+        self.limit(self.requests.as_ref(), client, Limit::take)
+    }
+
+    /// Whether another sign-in may be tried; if not, when.
+    pub fn may_sign_in(&self, client: IpAddr) -> Result<(), Duration> {
+        self.limit(self.refused_sign_ins.as_ref(), client, Limit::look)
+    }
+
+    /// Counts a sign-in that was refused.
+    pub fn sign_in_refused(&self, client: IpAddr) {
+        // Whether one more is allowed is asked before the next, not after this.
+        let _ = self.limit(self.refused_sign_ins.as_ref(), client, Limit::take);
+    }
+
+    fn limit(
+        &self,
+        limit: Option<&Limit>,
+        client: IpAddr,
+        count: impl FnOnce(&Limit, u64, Duration) -> Result<(), Duration>,
+    ) -> Result<(), Duration> {
+        match limit {
+            Some(limit) if !self.exempt.iter().any(|network| network.contains(client)) => {
+                count(limit, limit.hasher.hash_one(subject(client)), self.clock.ticks())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whom an address stands for: an IPv6 client has a whole /64 to choose from.
+fn subject(client: IpAddr) -> u64 {
+    match client.to_canonical() {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or(0) | 1 << 63,
+    }
+}
+
+/// One limit for many subjects, by the generic cell rate algorithm: for each, only the time at which its debt is paid.
+struct Limit {
+    interval: u64,
+    tolerance: u64,
+    hasher: RandomState,
+    sets: Box<[Mutex<[Place; PLACES]>]>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Place {
+    subject: u64,
+    /// Nanoseconds of the clock's ticks.
+    paid_at: u64,
+}
+
+impl Limit {
+    fn new(count: u32, span: Duration, burst: u32) -> Option<Self> {
+        if count == 0 {
+            return None;
+        }
+        let interval = nanos(span) / u64::from(count);
+        Some(Self {
+            interval,
+            tolerance: interval * u64::from(burst.max(1)),
+            hasher: RandomState::new(),
+            sets: (0..SETS).map(|_| Mutex::default()).collect(),
+        })
+    }
+
+    fn take(&self, subject: u64, now: Duration) -> Result<(), Duration> {
+        let now = nanos(now);
+        let mut places = self.set(subject).lock();
+        let index = places.iter().position(|place| place.subject == subject).unwrap_or_else(|| {
+            let least = (0..PLACES).min_by_key(|index| places[*index].paid_at).unwrap_or(0);
+            places[least] = Place { subject, paid_at: 0 };
+            least
+        });
+        let paid_at = places[index].paid_at.max(now) + self.interval;
+        self.judge(paid_at, now)?;
+        places[index].paid_at = paid_at;
+        Ok(())
+    }
+
+    fn look(&self, subject: u64, now: Duration) -> Result<(), Duration> {
+        let now = nanos(now);
+        let places = self.set(subject).lock();
+        let paid_at = places.iter().find(|place| place.subject == subject).map_or(0, |place| place.paid_at);
+        self.judge(paid_at.max(now) + self.interval, now)
+    }
+
+    fn judge(&self, paid_at: u64, now: u64) -> Result<(), Duration> {
+        match (paid_at - now).checked_sub(self.tolerance) {
+            None | Some(0) => Ok(()),
+            Some(excess) => Err(Duration::from_nanos(excess)),
+        }
+    }
+
+    fn set(&self, subject: u64) -> &Mutex<[Place; PLACES]> {
+        &self.sets[usize::try_from(subject >> 32).unwrap_or(0) % SETS]
+    }
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+
+    fn limit(count: u32, burst: u32) -> Limit {
+        Limit::new(count, Duration::from_secs(1), burst).unwrap()
+    }
+
+    #[test]
+    fn a_burst_then_the_rate_then_a_hint_when_to_come_back() {
+        let limit = limit(10, 3);
+        let at = Duration::from_millis;
+        for _ in 0..3 {
+            assert_eq!(limit.take(1, at(0)), Ok(()));
+        }
+        assert_eq!(limit.take(1, at(0)), Err(at(100)));
+        assert_eq!(limit.look(1, at(50)), Err(at(50)));
+        assert_eq!(limit.take(2, at(50)), Ok(()), "another subject has its own");
+        assert_eq!(limit.take(1, at(100)), Ok(()));
+        assert_eq!(limit.take(1, at(100)), Err(at(100)));
+        assert_eq!(limit.look(1, at(100_000)), Ok(()));
+    }
+
+    #[test]
+    fn asking_whether_costs_nothing() {
+        let limit = limit(1, 1);
+        for _ in 0..100 {
+            assert_eq!(limit.look(1, Duration::ZERO), Ok(()));
+        }
+        assert_eq!(limit.take(1, Duration::ZERO), Ok(()));
+        assert!(limit.look(1, Duration::ZERO).is_err());
+    }
+
+    #[test]
+    fn a_flood_of_addresses_does_not_free_the_one_that_asks_most() {
+        let limit = limit(1, 10);
+        for _ in 0..10 {
+            limit.take(7, Duration::ZERO).unwrap();
+        }
+        for other in 0..1000_u64 {
+            let _ = limit.take(other << 32 | 7 << 50, Duration::ZERO);
+            let _ = limit.take(other, Duration::ZERO);
+        }
+        assert!(limit.take(7, Duration::ZERO).is_err());
+    }
+
+    #[test]
+    fn ipv6_counts_by_its_64_and_mapped_ipv4_as_ipv4() {
+        let v6 = |text: &str| subject(text.parse::<Ipv6Addr>().unwrap().into());
+        assert_eq!(v6("2001:db8::1"), v6("2001:db8::ffff:1"));
+        assert_ne!(v6("2001:db8::1"), v6("2001:db8:0:1::1"));
+        assert_eq!(v6("::ffff:192.0.2.1"), subject(Ipv4Addr::new(192, 0, 2, 1).into()));
+    }
+}

@@ -1,0 +1,195 @@
+//! Every open connection and what it is doing, so that none can wait for ever and a newcomer finds room.
+//!
+//! A connection is waiting for a request, in the middle of its headers, or busy with an answer. Slow ones are reaped by a look
+//! over all of them twice a second, which costs less than a timer each; and when the house is full, the one that has waited
+//! longest without ever completing a request makes room, so that a flood of slow headers cannot shut others out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::task::AbortHandle;
+use tracing::debug;
+
+use crate::clock::Clock;
+use crate::config::Limits;
+
+/// All open connections.
+pub(super) struct Registry {
+    entries: Mutex<Vec<Arc<Entry>>>,
+    clock: Clock,
+    most: usize,
+    header_timeout: Duration,
+    handshake_timeout: Duration,
+    idle_timeout: Duration,
+}
+
+/// One open connection.
+pub(super) struct Entry {
+    clock: Clock,
+    /// Milliseconds of the clock's ticks at which the present wait began.
+    since: AtomicU64,
+    phase: AtomicU32,
+    /// Whether several requests share it, so that bytes between two requests mean nothing.
+    multiplexed: AtomicBool,
+    /// Requests that are being answered now.
+    in_flight: AtomicU32,
+    answered: AtomicU64,
+    task: Mutex<Option<AbortHandle>>,
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The TLS handshake.
+    Handshake,
+    /// The first byte.
+    FirstByte,
+    /// The rest of a request's headers.
+    Headers,
+    /// The next request.
+    Idle,
+}
+
+impl Registry {
+    pub(super) fn new(limits: &Limits, clock: Clock) -> Self {
+        Self {
+            entries: Mutex::default(),
+            clock,
+            most: limits.connections,
+            header_timeout: limits.header_timeout,
+            handshake_timeout: limits.handshake_timeout,
+            idle_timeout: limits.idle_timeout,
+        }
+    }
+
+    /// Takes a connection in, sending another away if the house is full; `None` if all are busy.
+    pub(super) fn enter(&self) -> Option<Arc<Entry>> {
+        if self.entries.lock().len() >= self.most && !self.make_room() {
+            return None;
+        }
+        let entry = Arc::new(Entry {
+            clock: self.clock.clone(),
+            since: AtomicU64::new(millis(&self.clock)),
+            phase: AtomicU32::new(Phase::FirstByte as u32),
+            multiplexed: AtomicBool::new(false),
+            in_flight: AtomicU32::new(0),
+            answered: AtomicU64::new(0),
+            task: Mutex::default(),
+        });
+        self.entries.lock().push(Arc::clone(&entry));
+        Some(entry)
+    }
+
+    pub(super) fn leave(&self, entry: &Arc<Entry>) {
+        let mut entries = self.entries.lock();
+        if let Some(index) = entries.iter().position(|other| Arc::ptr_eq(other, entry)) {
+            entries.swap_remove(index);
+        }
+    }
+
+    /// Ends the connection that has the weakest claim to stay; `false` if all are busy.
+    pub(super) fn make_room(&self) -> bool {
+        let entries = self.entries.lock();
+        let waiting = entries.iter().filter(|entry| entry.in_flight.load(Ordering::Relaxed) == 0);
+        let weakest = waiting.min_by_key(|entry| {
+            (entry.answered.load(Ordering::Relaxed).min(1), entry.since.load(Ordering::Relaxed))
+        });
+        let weakest = weakest.cloned();
+        drop(entries);
+        weakest.inspect(|entry| entry.cut()).inspect(|entry| self.leave(entry)).is_some()
+    }
+
+    /// Ends every connection that has waited too long.
+    pub(super) fn reap(&self) {
+        let now = millis(&self.clock);
+        let overdue = |entry: &Arc<Entry>| {
+            let waited = Duration::from_millis(now.saturating_sub(entry.since.load(Ordering::Relaxed)));
+            entry.in_flight.load(Ordering::Relaxed) == 0 && waited > self.patience(entry)
+        };
+        let reaped: Vec<_> = self.entries.lock().extract_if(.., |entry| overdue(entry)).collect();
+        if !reaped.is_empty() {
+            debug!(count = reaped.len(), "connections that waited too long were closed");
+        }
+        for entry in reaped {
+            entry.cut();
+        }
+    }
+
+    fn patience(&self, entry: &Entry) -> Duration {
+        match entry.phase.load(Ordering::Relaxed) {
+            phase if phase == Phase::Handshake as u32 => self.handshake_timeout,
+            phase if phase == Phase::Idle as u32 => self.idle_timeout,
+            _ => self.header_timeout,
+        }
+    }
+}
+
+impl Entry {
+    /// Whose end ends the connection.
+    pub(super) fn belongs_to(&self, task: AbortHandle) {
+        *self.task.lock() = Some(task);
+    }
+
+    /// A new wait begins.
+    pub(super) fn waits_for(&self, phase: Phase) {
+        self.since.store(millis(&self.clock), Ordering::Relaxed);
+        self.phase.store(phase as u32, Ordering::Relaxed);
+    }
+
+    /// It speaks HTTP/2.
+    pub(super) fn is_multiplexed(&self) {
+        self.multiplexed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the client has not said a word yet.
+    pub(super) fn is_silent(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) == Phase::FirstByte as u32
+    }
+
+    /// Bytes have arrived: where nothing was going on, a request's headers begin.
+    pub(super) fn received(&self) {
+        let phase = self.phase.load(Ordering::Relaxed);
+        let idle = phase == Phase::Idle as u32
+            && self.in_flight.load(Ordering::Relaxed) == 0
+            && !self.multiplexed.load(Ordering::Relaxed);
+        if idle || phase == Phase::FirstByte as u32 {
+            self.waits_for(Phase::Headers);
+        }
+    }
+
+    /// Bytes have left: the client is reading, so it is not idle.
+    pub(super) fn sent(&self) {
+        if self.phase.load(Ordering::Relaxed) == Phase::Idle as u32 {
+            self.since.store(millis(&self.clock), Ordering::Relaxed);
+        }
+    }
+
+    /// A request is being answered, until the returned value is dropped.
+    pub(super) fn busy(self: &Arc<Self>) -> Busy {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        Busy(Arc::clone(self))
+    }
+
+    fn cut(&self) {
+        if let Some(task) = self.task.lock().as_ref() {
+            task.abort();
+        }
+    }
+}
+
+/// While it lives, its connection is answering a request.
+pub(super) struct Busy(Arc<Entry>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.answered.fetch_add(1, Ordering::Relaxed);
+        self.0.waits_for(Phase::Idle);
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn millis(clock: &Clock) -> u64 {
+    u64::try_from(clock.ticks().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,164 @@
+//! Encryption at rest for the provider's tokens: AES-256-GCM, the key's id in front, the user's id as associated data, so that
+//! a row copied to another user opens nothing. Every key reads, the first one writes.
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+
+use crate::config::SecretKey;
+use crate::domain::{Snowflake, Time};
+use crate::idp::Grant;
+use crate::random::secret_bytes;
+use crate::store::SealedGrant;
+
+/// The keys, ready for use.
+pub struct Vault {
+    keys: Vec<(String, LessSafeKey)>,
+}
+
+/// A grant cannot be sealed or opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VaultError {
+    /// A key that does not have the right shape.
+    #[error("the key `{0}` is not 32 bytes long")]
+    BadKey(String),
+    /// There is no key at all.
+    #[error("no key is configured")]
+    NoKey,
+    /// It was sealed with a key that is no longer configured.
+    #[error("sealed with a key that is not configured any more")]
+    UnknownKey,
+    /// It was damaged, or belongs to another user.
+    #[error("what was sealed cannot be opened")]
+    Damaged,
+}
+
+/// What lies inside; short names, because it is stored for every user.
+#[derive(Serialize, Deserialize)]
+struct Inside<'a> {
+    access: std::borrow::Cow<'a, str>,
+    refresh: std::borrow::Cow<'a, str>,
+    expires: u64,
+    scopes: Vec<std::borrow::Cow<'a, str>>,
+}
+
+impl Vault {
+    /// A vault with these keys.
+    pub fn new(keys: &[SecretKey]) -> Result<Self, VaultError> {
+        let keys = keys
+            .iter()
+            .map(|key| {
+                let bad = || VaultError::BadKey(key.id.clone());
+                let unbound = UnboundKey::new(&AES_256_GCM, key.bytes()).map_err(|_| bad())?;
+                Ok((key.id.clone(), LessSafeKey::new(unbound)))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        if keys.is_empty() { Err(VaultError::NoKey) } else { Ok(Self { keys }) }
+    }
+
+    /// Seals a user's grant with the first key: length of the key's id, the id, the nonce, then the ciphertext with its tag.
+    pub fn seal(&self, user: Snowflake, grant: &Grant) -> Result<SealedGrant, VaultError> {
+        let (id, key) = self.keys.first().ok_or(VaultError::NoKey)?;
+        let inside = Inside {
+            access: grant.access_token.expose_secret().into(),
+            refresh: grant.refresh_token.expose_secret().into(),
+            expires: grant.expires.millis(),
+            scopes: grant.scopes.iter().map(|scope| scope.as_str().into()).collect(),
+        };
+        let mut secret = serde_json::to_vec(&inside).map_err(|_| VaultError::Damaged)?;
+        let mut nonce = [0; NONCE_LEN];
+        secret_bytes(&mut nonce);
+        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad(user), &mut secret)
+            .map_err(|_| VaultError::Damaged)?;
+        let mut sealed = Vec::with_capacity(1 + id.len() + NONCE_LEN + secret.len());
+        sealed.push(u8::try_from(id.len()).map_err(|_| VaultError::BadKey(id.clone()))?);
+        sealed.extend_from_slice(id.as_bytes());
+        sealed.extend_from_slice(&nonce);
+        sealed.extend_from_slice(&secret);
+        Ok(SealedGrant(sealed))
+    }
+
+    /// Opens a user's grant with the key that sealed it.
+    pub fn open(&self, user: Snowflake, sealed: &SealedGrant) -> Result<Grant, VaultError> {
+        let (length, rest) = sealed.0.split_first().ok_or(VaultError::Damaged)?;
+        let (id, rest) = rest.split_at_checked(usize::from(*length)).ok_or(VaultError::Damaged)?;
+        let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_LEN>().ok_or(VaultError::Damaged)?;
+        let (_, key) = self.keys.iter().find(|(known, _)| known.as_bytes() == id).ok_or(VaultError::UnknownKey)?;
+        let mut secret = ciphertext.to_vec();
+        let plain = key
+            .open_in_place(Nonce::assume_unique_for_key(*nonce), aad(user), &mut secret)
+            .map_err(|_| VaultError::Damaged)?;
+        let inside: Inside<'_> = serde_json::from_slice(plain).map_err(|_| VaultError::Damaged)?;
+        Ok(Grant {
+            access_token: SecretString::from(inside.access.into_owned()),
+            refresh_token: SecretString::from(inside.refresh.into_owned()),
+            expires: Time::from_millis(inside.expires),
+            scopes: inside.scopes.into_iter().map(Into::into).collect(),
+        })
+    }
+}
+
+fn aad(user: Snowflake) -> Aad<[u8; 8]> {
+    Aad::from(user.get().to_be_bytes())
+}
+
+impl std::fmt::Debug for Vault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.keys.iter().map(|(id, _)| id)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(id: &str, byte: u8) -> SecretKey {
+        SecretKey::new(id.to_owned(), [byte; 32])
+    }
+
+    fn grant() -> Grant {
+        Grant {
+            access_token: SecretString::from("access \"quoted\""),
+            refresh_token: SecretString::from("refresh"),
+            expires: Time::from_millis(12_345),
+            scopes: vec!["identify".to_owned(), "guilds".to_owned()],
+        }
+    }
+
+    #[test]
+    fn keys_rotate_without_losing_what_was_sealed() {
+        let user = Snowflake::new(7).unwrap();
+        let sealed = Vault::new(&[key("old", 1)]).unwrap().seal(user, &grant()).unwrap();
+        let rotated = Vault::new(&[key("new", 2), key("old", 1)]).unwrap();
+        let opened = rotated.open(user, &sealed).unwrap();
+        assert_eq!(opened.access_token.expose_secret(), "access \"quoted\"");
+        assert_eq!(opened.refresh_token.expose_secret(), "refresh");
+        assert_eq!((opened.expires, opened.scopes.len()), (Time::from_millis(12_345), 2));
+
+        let resealed = rotated.seal(user, &opened).unwrap();
+        let retired = Vault::new(&[key("new", 2)]).unwrap();
+        assert!(retired.open(user, &resealed).is_ok());
+        assert_eq!(retired.open(user, &sealed).unwrap_err(), VaultError::UnknownKey);
+    }
+
+    #[test]
+    fn nothing_opens_for_another_user_or_after_damage() {
+        let (user, other) = (Snowflake::new(7).unwrap(), Snowflake::new(8).unwrap());
+        let vault = Vault::new(&[key("a", 1)]).unwrap();
+        let sealed = vault.seal(user, &grant()).unwrap();
+        assert_eq!(vault.open(other, &sealed).unwrap_err(), VaultError::Damaged);
+        assert_ne!(vault.seal(user, &grant()).unwrap(), sealed, "a fresh nonce each time");
+        for index in 0..sealed.0.len() {
+            let mut damaged = sealed.clone();
+            damaged.0[index] ^= 1;
+            assert!(vault.open(user, &damaged).is_err(), "byte {index}");
+            assert!(vault.open(user, &SealedGrant(sealed.0[..index].to_vec())).is_err(), "cut at {index}");
+        }
+    }
+
+    #[test]
+    fn debug_prints_ids_and_nothing_else() {
+        let vault = Vault::new(&[key("first", 65)]).unwrap();
+        assert_eq!(format!("{vault:?}"), "[\"first\"]");
+    }
+}

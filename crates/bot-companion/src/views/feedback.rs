@@ -1,0 +1,112 @@
+//! Five random good words. Rendered entries are kept by their slot up to a bound, so a draw is a few look-ups however many
+//! entries there are; a draw that meets one not at hand reads all five from the store in one step.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use super::{OPENING, Sources};
+use crate::domain::feedback::{SHOWN, draw};
+use crate::store::freshness::{Dependencies, Mark};
+use crate::store::{Result, Topic};
+
+/// How many bytes of rendered entries are kept.
+const KEPT_BYTES: u64 = 16 << 20;
+const ESTIMATED_ENTRIES: usize = 16_384;
+
+/// The view.
+pub struct Feedback {
+    sources: Sources,
+    dependencies: Dependencies,
+    held: ArcSwapOption<Held>,
+}
+
+/// What is kept of one state of the feedback.
+struct Held {
+    mark: Mark,
+    count: u64,
+    entries: Cache<u64, Rendered, ByBytes>,
+}
+
+#[derive(Clone)]
+struct Rendered {
+    id: Arc<str>,
+    json: Bytes,
+}
+
+#[derive(Clone)]
+struct ByBytes;
+
+impl Weighter<u64, Rendered> for ByBytes {
+    fn weight(&self, _: &u64, entry: &Rendered) -> u64 {
+        (entry.json.len() + entry.id.len() + 64) as u64
+    }
+}
+
+impl Feedback {
+    pub(super) fn new(sources: &Sources) -> Self {
+        Self {
+            sources: sources.clone(),
+            dependencies: [Topic::Feedback].into_iter().collect(),
+            held: ArcSwapOption::empty(),
+        }
+    }
+
+    /// A draw, if everything that it takes is at hand.
+    pub fn ready(&self) -> Option<Bytes> {
+        let held = self.held.load();
+        let held = held.as_ref()?;
+        if self.sources.freshness.mark(&self.dependencies) != held.mark {
+            return None;
+        }
+        let drawn = draw(held.count, || self.sources.random.number());
+        let entries: Vec<Rendered> = drawn.iter().map_while(|slot| held.entries.get(slot)).collect();
+        // Entries that were read around a change may be one entry under two slots; the store sorts that out.
+        let twins = entries.iter().enumerate().any(|(index, a)| entries[..index].iter().any(|b| a.id == b.id));
+        (entries.len() == drawn.len() && !twins).then(|| body(&entries))
+    }
+
+    /// A draw, from the store if it must be.
+    pub async fn answer(&self) -> Result<Bytes> {
+        if let Some(ready) = self.ready() {
+            return Ok(ready);
+        }
+        let mark = self.sources.freshness.mark(&self.dependencies);
+        let sample = self.sources.store.sample_feedback(self.sources.random.number()).await?;
+        let held = match self.held.load_full() {
+            Some(held) if held.mark == mark => held,
+            _ => {
+                let entries = Cache::with_weighter(ESTIMATED_ENTRIES, KEPT_BYTES, ByBytes);
+                let held = Arc::new(Held { mark, count: sample.count, entries });
+                self.held.store(Some(Arc::clone(&held)));
+                held
+            }
+        };
+        let mut drawn = Vec::with_capacity(SHOWN);
+        for (slot, feedback) in sample.entries {
+            let json = serde_json::to_vec(&feedback.entry).unwrap_or_default().into();
+            let rendered = Rendered { id: feedback.id.into(), json };
+            held.entries.insert(slot, rendered.clone());
+            drawn.push(rendered);
+        }
+        Ok(body(&drawn))
+    }
+}
+
+fn body(entries: &[Rendered]) -> Bytes {
+    let length: usize = entries.iter().map(|entry| entry.json.len() + 1).sum();
+    let mut body = Vec::with_capacity(OPENING.len() + length + 3);
+    body.extend_from_slice(OPENING.as_bytes());
+    body.push(b'[');
+    for (index, entry) in entries.iter().enumerate() {
+        if index > 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(&entry.json);
+    }
+    body.extend_from_slice(b"]}");
+    body.into()
+}

@@ -1,0 +1,246 @@
+//! The provider's list of a user's guilds: when the stored one is good enough, and how it is fetched anew. One call in flight a
+//! user, none for a while after a failure, and a failure never replaces a good list.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quick_cache::sync::Cache;
+use tracing::{error, info, warn};
+
+use super::Sources;
+use crate::config::{Config, Guilds};
+use crate::domain::{ListedGuild, Snowflake};
+use crate::flights::Flights;
+use crate::idp::{Grant, IdpError, IdpErrorKind};
+use crate::store::{Account, StoreError, StoredList};
+
+/// For how many users a recent failure or forced refresh is remembered.
+const REMEMBERED: usize = 20_000;
+/// A token that ends within this span is refreshed before it is used.
+const REFRESH_AHEAD: Duration = Duration::from_secs(60);
+/// How often one fetch starts over because the grant or the list changed under it.
+const ROUNDS: usize = 3;
+
+/// Why there is no list to show.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ListError {
+    /// The user has no session any more, or the provider has forgotten their grant and so their sessions ended.
+    #[error("the user is signed out")]
+    SignedOut,
+    /// The provider failed.
+    #[error(transparent)]
+    Idp(#[from] IdpError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+pub(super) struct Lists {
+    shared: Arc<Shared>,
+    flights: Flights<Snowflake, Result<(), ListError>>,
+    forced: Cache<Snowflake, Duration>,
+    limits: Guilds,
+    first_wait: Duration,
+}
+
+/// What a fetch in the background needs.
+struct Shared {
+    sources: Sources,
+    failures: Cache<Snowflake, Failure>,
+    retry: Duration,
+}
+
+#[derive(Clone)]
+struct Failure {
+    until: Duration,
+    error: ListError,
+}
+
+impl Lists {
+    pub(super) fn new(sources: &Sources, config: &Config) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                sources: sources.clone(),
+                failures: Cache::new(REMEMBERED),
+                retry: config.guilds.retry,
+            }),
+            flights: Flights::new(sources.background.clone()),
+            forced: Cache::new(REMEMBERED),
+            limits: config.guilds.clone(),
+            first_wait: config.idp.list_timeout,
+        }
+    }
+
+    /// Sees to it that the stored list of a user may be shown.
+    pub(super) async fn ensure(&self, user: Snowflake, forced: bool) -> Result<(), ListError> {
+        let sources = &self.shared.sources;
+        let account = sources.store.account(user).await?.ok_or(ListError::SignedOut)?;
+        let age = account.list.map(|list| sources.clock.now().since(list.fetched));
+        let must_refresh = forced && self.may_force(user);
+        match age {
+            Some(age) if age <= self.limits.fresh && !must_refresh => Ok(()),
+            Some(age) if age <= self.limits.behind && !must_refresh => {
+                self.start(user);
+                Ok(())
+            }
+            Some(age) if age <= self.limits.max_stale => match self.refreshed(user, self.limits.wait).await {
+                Err(ListError::SignedOut) => Err(ListError::SignedOut),
+                _ => Ok(()),
+            },
+            _ => self.refreshed(user, self.first_wait).await,
+        }
+    }
+
+    /// Fetches the list behind, unless that happens already or failed just now.
+    pub(super) fn start(&self, user: Snowflake) {
+        if self.shared.recent_failure(user).is_none() {
+            // The landing is not waited for: the flight goes on by itself.
+            let _ = self.flights.join(user, || Arc::clone(&self.shared).fetch_and_remember(user));
+        }
+    }
+
+    async fn refreshed(&self, user: Snowflake, wait: Duration) -> Result<(), ListError> {
+        if let Some(failure) = self.shared.recent_failure(user) {
+            return Err(failure);
+        }
+        let landing = self.flights.join(user, || Arc::clone(&self.shared).fetch_and_remember(user));
+        match tokio::time::timeout(wait, landing.landed()).await {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => Err(StoreError::Failed("a fetch of a guild list crashed".to_owned()).into()),
+            Err(_) => Err(IdpError {
+                kind: IdpErrorKind::Timeout,
+                code_spent: false,
+                detail: "the guild list did not arrive in time".to_owned(),
+            }
+            .into()),
+        }
+    }
+
+    fn may_force(&self, user: Snowflake) -> bool {
+        let now = self.shared.sources.clock.ticks();
+        let recent = self.forced.get(&user).is_some_and(|last| now < last + self.limits.forced);
+        if !recent {
+            self.forced.insert(user, now);
+        }
+        !recent
+    }
+}
+
+impl Shared {
+    fn recent_failure(&self, user: Snowflake) -> Option<ListError> {
+        let failure = self.failures.get(&user)?;
+        (self.sources.clock.ticks() < failure.until).then_some(failure.error)
+    }
+
+    async fn fetch_and_remember(self: Arc<Self>, user: Snowflake) -> Result<(), ListError> {
+        let outcome = self.fetch(user).await;
+        match &outcome {
+            Err(error @ (ListError::Idp(_) | ListError::Store(_))) => {
+                warn!(%user, %error, "the guild list could not be fetched");
+                let hold = match error {
+                    ListError::Idp(IdpError { kind: IdpErrorKind::RateLimited(span), .. }) => self.retry.max(*span),
+                    _ => self.retry,
+                };
+                let until = self.sources.clock.ticks() + hold;
+                self.failures.insert(user, Failure { until, error: error.clone() });
+            }
+            Ok(()) | Err(ListError::SignedOut) => {
+                self.failures.remove(&user);
+            }
+        }
+        outcome
+    }
+
+    async fn fetch(&self, user: Snowflake) -> Result<(), ListError> {
+        let Sources { store, clock, .. } = &self.sources;
+        for _ in 0..ROUNDS {
+            let account = store.account(user).await?.ok_or(ListError::SignedOut)?;
+            let began = clock.now();
+            match self.listed(user, &account).await? {
+                Fetched::List(guilds) => {
+                    let list = StoredList { fetched: began, guilds };
+                    if store.save_list(user, account.list_version, list).await? {
+                        return Ok(());
+                    }
+                    // The user left a guild while we asked: what we hold may still name it.
+                }
+                Fetched::GrantGone(version) => {
+                    if store.end_sessions_of_grant(user, version).await? {
+                        info!(%user, "the provider has forgotten the grant; the user's sessions ended");
+                        return Err(ListError::SignedOut);
+                    }
+                    // The user has signed in anew while we asked with the old grant.
+                }
+                Fetched::GrantReplaced => {}
+            }
+        }
+        Err(unavailable("the grant or the list kept changing").into())
+    }
+
+    /// Asks the provider once, with one refresh of the grant if it needs one.
+    async fn listed(&self, user: Snowflake, account: &Account) -> Result<Fetched, ListError> {
+        let Sources { provider, clock, .. } = &self.sources;
+        let mut version = account.grant_version;
+        let mut grant = self.opened(user, account)?;
+        let mut refreshed = false;
+        if grant.expires <= clock.now().after(REFRESH_AHEAD) {
+            match self.refresh(user, version, &grant).await? {
+                Refreshed::Grant(next, next_version) => (grant, version) = (next, next_version),
+                Refreshed::Gone => return Ok(Fetched::GrantGone(version)),
+                Refreshed::Replaced => return Ok(Fetched::GrantReplaced),
+            }
+            refreshed = true;
+        }
+        match provider.guilds(&grant.access_token).await {
+            Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) if !refreshed => {}
+            Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => return Ok(Fetched::GrantGone(version)),
+            other => return Ok(Fetched::List(other?)),
+        }
+        match self.refresh(user, version, &grant).await? {
+            Refreshed::Gone => Ok(Fetched::GrantGone(version)),
+            Refreshed::Replaced => Ok(Fetched::GrantReplaced),
+            Refreshed::Grant(next, next_version) => match provider.guilds(&next.access_token).await {
+                Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => Ok(Fetched::GrantGone(next_version)),
+                other => Ok(Fetched::List(other?)),
+            },
+        }
+    }
+
+    async fn refresh(&self, user: Snowflake, version: u64, grant: &Grant) -> Result<Refreshed, ListError> {
+        let Sources { provider, store, vault, .. } = &self.sources;
+        let next = match provider.refresh(&grant.refresh_token).await {
+            Ok(next) => next,
+            Err(IdpError { kind: IdpErrorKind::Rejected, .. }) => return Ok(Refreshed::Gone),
+            Err(error) => return Err(error.into()),
+        };
+        let sealed = vault.seal(user, &next).map_err(|error| unavailable(&error.to_string()))?;
+        Ok(match store.replace_grant(user, version, sealed).await? {
+            Some(next_version) => Refreshed::Grant(next, next_version),
+            None => Refreshed::Replaced,
+        })
+    }
+
+    fn opened(&self, user: Snowflake, account: &Account) -> Result<Grant, ListError> {
+        let sealed = account.grant.as_ref().ok_or_else(|| unavailable("the user has no grant"))?;
+        self.sources.vault.open(user, sealed).map_err(|error| {
+            error!(%user, %error, "a grant cannot be opened; add the key that sealed it to secrets.keys");
+            unavailable(&error.to_string()).into()
+        })
+    }
+}
+
+enum Fetched {
+    List(Vec<ListedGuild>),
+    GrantGone(u64),
+    GrantReplaced,
+}
+
+enum Refreshed {
+    Grant(Grant, u64),
+    Gone,
+    Replaced,
+}
+
+fn unavailable(detail: &str) -> IdpError {
+    IdpError { kind: IdpErrorKind::Unavailable, code_spent: false, detail: detail.to_owned() }
+}

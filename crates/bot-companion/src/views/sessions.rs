@@ -1,0 +1,142 @@
+//! Who a token stands for. Known sessions are kept in memory; unknown tokens never are.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use quick_cache::sync::Cache;
+
+use super::Sources;
+use crate::domain::{Session, SessionId, SessionLimits, Snowflake, Time, TokenHash};
+use crate::store::freshness::{Dependencies, Mark};
+use crate::store::{Result, Topic};
+
+/// How many sessions are kept in memory.
+const KEPT: usize = 50_000;
+/// How many notes of use may wait for the next flush; a flush that cannot keep up loses notes, never sessions.
+const WAITING_NOTES: usize = 100_000;
+/// The use of a session is written at most once in this span.
+const NOTE_EVERY: Duration = Duration::from_secs(60);
+
+/// The view.
+pub struct Sessions {
+    sources: Sources,
+    limits: SessionLimits,
+    kept: Cache<TokenHash, Arc<LiveSession>>,
+    notes: Mutex<HashMap<SessionId, Time>>,
+}
+
+/// A session that was found alive.
+#[derive(Debug)]
+pub struct LiveSession {
+    /// Its public name.
+    pub id: SessionId,
+    /// Whose it is.
+    pub user: Snowflake,
+    created: Time,
+    last_seen: AtomicU64,
+    noted: AtomicU64,
+    dependencies: Dependencies,
+    mark: Mark,
+}
+
+impl Sessions {
+    pub(super) fn new(sources: &Sources, limits: SessionLimits) -> Self {
+        Self { sources: sources.clone(), limits, kept: Cache::new(KEPT), notes: Mutex::default() }
+    }
+
+    /// The session of a token, if it is at hand and alive; counts as a use.
+    pub fn ready(&self, token: &TokenHash) -> Option<Arc<LiveSession>> {
+        let live = self.kept.get(token)?;
+        if self.sources.freshness.mark(&live.dependencies) != live.mark {
+            return None;
+        }
+        self.used(live)
+    }
+
+    /// The session of a token, if it is alive; counts as a use.
+    pub async fn find(&self, token: TokenHash) -> Result<Option<Arc<LiveSession>>> {
+        if let Some(ready) = self.ready(&token) {
+            return Ok(Some(ready));
+        }
+        // What a session depends on is known only once it was read: so it is read again under the mark.
+        let Some(first) = self.sources.store.session(token).await? else {
+            self.kept.remove(&token);
+            return Ok(None);
+        };
+        let dependencies: Dependencies = [Topic::SessionsOf(first.user)].into_iter().collect();
+        let mark = self.sources.freshness.mark(&dependencies);
+        let Some(session) = self.sources.store.session(token).await? else {
+            self.kept.remove(&token);
+            return Ok(None);
+        };
+        let live = Arc::new(self.live(session, &token, dependencies, mark));
+        let used = self.used(Arc::clone(&live));
+        if used.is_some() {
+            self.kept.insert(token, live);
+        } else {
+            self.kept.remove(&token);
+        }
+        Ok(used)
+    }
+
+    /// All living sessions of a user, newest first, with the latest known times of use.
+    pub async fn of(&self, user: Snowflake) -> Result<Vec<Session>> {
+        let now = self.sources.clock.now();
+        let mut sessions = self.sources.store.sessions_of(user).await?;
+        {
+            let notes = self.notes.lock();
+            for session in &mut sessions {
+                let noted = notes.get(&session.id).copied().unwrap_or_default();
+                session.last_seen = session.last_seen.max(noted);
+            }
+        }
+        sessions.retain(|session| now < self.limits.end(session.created, session.last_seen));
+        Ok(sessions)
+    }
+
+    /// Writes down when sessions were last used.
+    pub async fn flush(&self) -> Result<()> {
+        let notes = std::mem::take(&mut *self.notes.lock());
+        if notes.is_empty() {
+            return Ok(());
+        }
+        self.sources.store.note_seen(notes.into_iter().collect()).await
+    }
+
+    fn live(&self, session: Session, token: &TokenHash, dependencies: Dependencies, mark: Mark) -> LiveSession {
+        // The store lags behind what was kept in memory so far.
+        let kept = self.kept.peek(token).map_or(0, |kept| kept.last_seen.load(Ordering::Relaxed));
+        LiveSession {
+            id: session.id,
+            user: session.user,
+            created: session.created,
+            last_seen: AtomicU64::new(session.last_seen.millis().max(kept)),
+            noted: AtomicU64::new(session.last_seen.millis()),
+            dependencies,
+            mark,
+        }
+    }
+
+    /// Notes the use of a session, if it has not ended by itself.
+    fn used(&self, live: Arc<LiveSession>) -> Option<Arc<LiveSession>> {
+        let now = self.sources.clock.now();
+        let last_seen = Time::from_millis(live.last_seen.load(Ordering::Relaxed));
+        if now >= self.limits.end(live.created, last_seen) {
+            return None;
+        }
+        live.last_seen.fetch_max(now.millis(), Ordering::Relaxed);
+        let noted = live.noted.load(Ordering::Relaxed);
+        let due = now.since(Time::from_millis(noted)) >= NOTE_EVERY.min(self.limits.idle / 4);
+        let mine = due && live.noted.compare_exchange(noted, now.millis(), Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if mine {
+            let mut notes = self.notes.lock();
+            if notes.len() < WAITING_NOTES {
+                notes.insert(live.id.clone(), now);
+            }
+        }
+        Some(live)
+    }
+}

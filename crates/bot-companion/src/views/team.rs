@@ -1,0 +1,69 @@
+//! The team, as ready bytes with their `ETag`.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use aws_lc_rs::digest;
+use bytes::Bytes;
+
+use super::{Sources, enveloped};
+use crate::store::freshness::{Dependencies, Mark};
+use crate::store::{Result, Topic};
+
+/// The view.
+pub struct Team {
+    sources: Sources,
+    dependencies: Dependencies,
+    held: ArcSwapOption<Answer>,
+}
+
+/// A ready answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// The whole body.
+    pub body: Bytes,
+    /// Changes with the body, quotes included.
+    pub etag: String,
+    mark: Mark,
+}
+
+impl Team {
+    pub(super) fn new(sources: &Sources) -> Self {
+        Self {
+            sources: sources.clone(),
+            dependencies: [Topic::Team].into_iter().collect(),
+            held: ArcSwapOption::empty(),
+        }
+    }
+
+    /// The answer, if it is at hand.
+    pub fn ready(&self) -> Option<Arc<Answer>> {
+        let held = self.held.load_full()?;
+        (self.sources.freshness.mark(&self.dependencies) == held.mark).then_some(held)
+    }
+
+    /// The answer, from the store if it must be.
+    pub async fn answer(&self) -> Result<Arc<Answer>> {
+        if let Some(ready) = self.ready() {
+            return Ok(ready);
+        }
+        let mark = self.sources.freshness.mark(&self.dependencies);
+        let roster = self.sources.store.team().await?;
+        let body = enveloped(&roster.ordered());
+        let answer = Arc::new(Answer { etag: etag(&body), body, mark });
+        self.held.store(Some(Arc::clone(&answer)));
+        Ok(answer)
+    }
+}
+
+fn etag(body: &[u8]) -> String {
+    let digest = digest::digest(&digest::SHA256, body);
+    let mut etag = String::from("\"");
+    for byte in &digest.as_ref()[..16] {
+        // Writing to a string cannot fail.
+        let _ = write!(etag, "{byte:02x}");
+    }
+    etag.push('"');
+    etag
+}
