@@ -1,1 +1,82 @@
-fn main() {}
+//! The bare hyper server that the service's hot reads are measured against: the same sockets, threads and allocator, the bytes and
+//! headers of one recorded answer, and nothing else.
+//!
+//! `bare-hyper ADDRESS BODY_FILE HEADER_FILE`: serves the body with the headers (`name: value` lines) on every path.
+
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use anyhow::Context;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Response};
+use hyper_util::rt::TokioIo;
+use socket2::{Domain, Protocol, Socket, Type};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// What hyper writes by itself.
+const OWN: [&str; 3] = ["date", "content-length", "connection"];
+
+fn main() -> anyhow::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let mut next = |name| arguments.next().with_context(|| format!("usage: bare-hyper ADDRESS BODY_FILE HEADER_FILE ({name} is missing)"));
+    let address: SocketAddr = next("ADDRESS")?.parse()?;
+    let body = Bytes::from(std::fs::read(next("BODY_FILE")?)?);
+    let headers = Arc::new(headers(&std::fs::read_to_string(next("HEADER_FILE")?)?)?);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = (0..cores)
+        .map(|_| {
+            let (listener, body, headers) = (listen(address)?, body.clone(), Arc::clone(&headers));
+            Ok(std::thread::spawn(move || serve(listener, body, headers)))
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    for worker in workers {
+        worker.join().map_err(|_| anyhow::anyhow!("a worker crashed"))??;
+    }
+    Ok(())
+}
+
+fn headers(text: &str) -> anyhow::Result<HeaderMap> {
+    let lines = text.lines().filter_map(|line| line.trim().split_once(": "));
+    lines
+        .filter(|(name, _)| !OWN.contains(&name.to_ascii_lowercase().as_str()))
+        .map(|(name, value)| Ok((name.parse::<HeaderName>()?, value.parse::<HeaderValue>()?)))
+        .collect()
+}
+
+fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(4096)?;
+    Ok(socket.into())
+}
+
+fn serve(listener: TcpListener, body: Bytes, headers: Arc<HeaderMap>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async move {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        loop {
+            let (stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            let (body, headers) = (body.clone(), Arc::clone(&headers));
+            tokio::spawn(async move {
+                let service = service_fn(|_| {
+                    let mut response = Response::new(Full::new(body.clone()));
+                    *response.headers_mut() = HeaderMap::clone(&headers);
+                    async move { Ok::<_, Infallible>(response) }
+                });
+                // A client that leaves is the normal end of a connection.
+                let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    })
+}

@@ -1,0 +1,160 @@
+//! What `bot-companion dev` shows: guilds, a team, feedback, and a bot whose shards beat.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::warn;
+
+use crate::app::App;
+use crate::domain::feedback::{Feedback, FeedbackEntry};
+use crate::domain::health::{Heartbeat, ShardBeat};
+use crate::domain::team::{Roster, RosterEntry, TeamMember};
+use crate::domain::token::random_text;
+use crate::domain::{Change, Guild, Permission, PermissionSet, Snowflake, Subscription, Time, User, picture};
+use crate::idp::sandbox::people::{
+    ADMINISTRATOR, ADMINISTRATOR_ROLE, HARBOUR, LANTERN, MANAGER, MEMBER, MODERATOR, MODERATOR_ROLE, NIGHT_SHIFT, OASIS,
+    OWNER, TIN_CAN, id,
+};
+use crate::random::secret_bytes;
+
+const DAY: Duration = Duration::from_secs(86_400);
+const BEAT_EVERY: Duration = Duration::from_secs(15);
+const SHARDS: u32 = 2;
+
+/// Everything but the bot's health.
+pub(super) fn data(now: Time) -> Vec<Change> {
+    let mut changes = vec![
+        Change::Guild(Guild { grants: Some(roles()), staff: Some(staff()), ..guild(HARBOUR.id, HARBOUR.name, OWNER, 4_812) }),
+        Change::Guild(guild(NIGHT_SHIFT.id, NIGHT_SHIFT.name, MANAGER, 377)),
+        Change::Guild(guild(OASIS.id, OASIS.name, MODERATOR, 1_204)),
+        Change::Guild(Guild { setup: false, ..guild(LANTERN.id, LANTERN.name, ADMINISTRATOR, 58) }),
+        Change::Guild(Guild { linked: false, ..guild(TIN_CAN.id, TIN_CAN.name, MEMBER, 23) }),
+        Change::Subscription(Subscription {
+            userid: id(OWNER),
+            slots: 3,
+            guilds: vec![id(HARBOUR.id), id(OASIS.id)],
+            active_until: Some(now.after(300 * DAY)),
+        }),
+        Change::Subscription(Subscription {
+            userid: id(MEMBER),
+            slots: 1,
+            guilds: vec![id(TIN_CAN.id)],
+            active_until: Some(now.before(10 * DAY)),
+        }),
+        Change::Team(team()),
+    ];
+    changes.extend(feedback(now).into_iter().map(Change::Feedback));
+    changes
+}
+
+fn guild(number: u64, name: &str, owner: u64, members: u64) -> Guild {
+    Guild {
+        id: id(number),
+        name: name.to_owned(),
+        icon: None,
+        owner: id(owner),
+        members,
+        setup: true,
+        linked: true,
+        grants: Some(BTreeMap::new()),
+        staff: Some(BTreeMap::new()),
+    }
+}
+
+fn roles() -> BTreeMap<Snowflake, PermissionSet> {
+    [
+        (id(ADMINISTRATOR_ROLE), PermissionSet::of(&[Permission::Admin, Permission::SessionStarter])),
+        (id(MODERATOR_ROLE), PermissionSet::of(&[Permission::Mod])),
+    ]
+    .into()
+}
+
+fn staff() -> BTreeMap<Snowflake, Vec<Snowflake>> {
+    [(id(ADMINISTRATOR), vec![id(ADMINISTRATOR_ROLE)]), (id(MODERATOR), vec![id(MODERATOR_ROLE)])].into()
+}
+
+fn team() -> Roster {
+    use Permission as P;
+    let member = |number, username: &str, name: &str, role: &str, color: &str, category: &str, position, keys: &[P]| {
+        let permissions = PermissionSet::of(keys);
+        let member = TeamMember {
+            username: username.to_owned(),
+            name: name.to_owned(),
+            avatar: picture::avatar(id(number), None),
+            discord_id: id(number),
+            role: role.to_owned(),
+            color: color.to_owned(),
+            category: category.to_owned(),
+            position,
+        };
+        RosterEntry { member, permissions }
+    };
+    Roster(vec![
+        member(301_557_200_914_883_072, "ottoline", "Ottoline Marsh", "Founder", "#E0A030", "direction", 1, &[P::Founder, P::Executive]),
+        member(322_904_118_375_022_592, "b.castellan", "Bram Castellan", "Bot developer", "#5865F2", "development", 1, &[P::BotDeveloper]),
+        member(347_118_660_205_441_024, "noor", "Noor Ilves", "Web developer", "#3BA55D", "development", 2, &[P::WebDeveloper, P::Docwriter]),
+        member(MODERATOR, "samira_w", "سميرة", "Support", "#EB459E", "support", 1, &[P::ServiceStaff, P::Support]),
+    ])
+}
+
+fn feedback(now: Time) -> Vec<Feedback> {
+    let said: [(u64, &str, u8, &str); 9] = [
+        (MANAGER, "inez_brandt", 5, "Set up in ten minutes, and our moderators stopped asking how."),
+        (ADMINISTRATOR, "tobias.fenn", 5, "The dashboard shows what I may do, and nothing that I may not."),
+        (MEMBER, "pip.okafor", 4, "Does what it says. I would like a dark theme."),
+        (OWNER, "marlow.quay", 5, "It survived our opening night: 900 people in an hour 🎉"),
+        (MODERATOR, "samira_w", 4, "سهل الاستخدام وسريع"),
+        (510_220_118_904_512_512, "wren.h", 5, "\"It just works\" is what I tell everyone."),
+        (533_871_004_227_354_624, "lowtide", 4, "Good support, quick answers."),
+        (561_009_774_310_096_896, "grumble", 2, "Too many buttons for me."),
+        (588_102_330_467_205_120, "anon_ymous", 1, "It did not start on my toaster."),
+    ];
+    let entry = |(index, (number, username, rating, text)): (usize, (u64, &str, u8, &str))| Feedback {
+        id: format!("demo-{index}"),
+        entry: FeedbackEntry {
+            feedback: text.to_owned(),
+            rating,
+            timestamp: now.before(DAY * u32::try_from(index + 1).unwrap_or(1)).seconds(),
+            submitter: User {
+                username: username.to_owned(),
+                name: username.to_owned(),
+                id: id(number),
+                avatar: picture::avatar(id(number), None),
+            },
+        },
+    };
+    said.into_iter().enumerate().map(entry).collect()
+}
+
+/// A bot of two shards that beats until its task is aborted.
+pub(super) async fn beat(app: Arc<App>) {
+    let instance = random_text(16, secret_bytes);
+    let started_at = app.clock.now();
+    let mut pace = tokio::time::interval(BEAT_EVERY);
+    loop {
+        pace.tick().await;
+        let now = app.clock.now();
+        let jitter = |spread: u64| app.random.number() % spread;
+        let shard = |shard| {
+            let sent = now.before(Duration::from_millis(jitter(40_000)));
+            let latency = Duration::from_millis(35 + jitter(30));
+            ShardBeat {
+                id: shard,
+                sent: Some(sent),
+                acknowledged: Some(sent.after(latency)),
+                latency: Some(latency.as_secs_f64() * 1000.0),
+            }
+        };
+        let beat = Heartbeat {
+            instance: instance.clone(),
+            started_at,
+            memory: 84_000_000 + jitter(4_000_000),
+            shard_count: SHARDS,
+            shards: (0..SHARDS).map(shard).collect(),
+        };
+        if let Err(error) = app.store.beat(beat, now).await {
+            warn!(%error, "the demo bot's heartbeat was lost");
+        }
+    }
+}

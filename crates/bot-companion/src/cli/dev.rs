@@ -1,0 +1,124 @@
+//! `bot-companion dev`: everything on this machine, nothing to configure.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::{demo, environment, logging, print, runtime, serve};
+use crate::app::App;
+use crate::clock::Clock;
+use crate::config::{Config, Layer};
+use crate::domain::token::random_text;
+use crate::http::Web;
+use crate::idp::sandbox::{Sandbox, SandboxOptions, people};
+use crate::random::{Random, secret_bytes};
+use crate::server;
+use crate::version::Version;
+
+const CLIENT_ID: &str = "sandbox";
+
+pub(super) fn run(listen: SocketAddr, data: &Path) -> anyhow::Result<()> {
+    ensure!(
+        listen.ip().is_loopback(),
+        "`dev` has a sign-in without passwords, so it listens on loopback only: give --listen 127.0.0.1:PORT"
+    );
+    std::fs::create_dir_all(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
+    runtime()?.block_on(async {
+        let clock = Clock::system();
+        let secret = SecretString::from(random_text(32, secret_bytes));
+        let socket = sandbox_socket(listen)?;
+        let sandbox_address = socket.local_addr()?;
+        let mut config = configuration(listen, data, sandbox_address, &secret)?;
+        logging::start(&config.log)?;
+
+        let listeners = serve::open(&mut config)?;
+        let service = format!("http://{}{}", serve::address(&listeners)?, config.http.base_path);
+        let sandbox = Sandbox::start(
+            socket,
+            SandboxOptions {
+                client_id: CLIENT_ID.to_owned(),
+                client_secret: secret,
+                people: people::demo(),
+                service_url: Some(service.clone()),
+                clock: clock.clone(),
+            },
+        )?;
+        let app = App::build(config, clock, Random::from_system()).await?;
+        app.store.apply(demo::data(app.clock.now())).await?;
+        let bot = tokio::spawn(demo::beat(Arc::clone(&app)));
+        print(&banner(&service, &sandbox, data))?;
+        server::run(listeners, None, Web::new(app), serve::asked_to_stop()).await;
+        bot.abort();
+        Ok(())
+    })
+}
+
+/// The port after the service's, so that a dashboard can be set up with it; any free one if that is taken.
+fn sandbox_socket(listen: SocketAddr) -> anyhow::Result<TcpListener> {
+    let next = listen.port().checked_add(1).filter(|_| listen.port() != 0).unwrap_or(0);
+    TcpListener::bind((listen.ip(), next))
+        .or_else(|_| TcpListener::bind((listen.ip(), 0)))
+        .context("no free port for the sandbox")
+}
+
+/// What `dev` sets; the environment still wins.
+fn configuration(
+    listen: SocketAddr,
+    data: &Path,
+    sandbox: SocketAddr,
+    secret: &SecretString,
+) -> anyhow::Result<Config> {
+    let database = toml::Value::from(format!("sqlite:{}", data.join("bot-companion.db").display()));
+    let secret = secret.expose_secret();
+    let text = format!(
+        r#"
+        [http]
+        listen = "{listen}"
+        allowed_origins = ["http://localhost:3000", "http://localhost:5173", "http://localhost:8000"]
+        [store]
+        url = {database}
+        [idp]
+        base_url = "http://{sandbox}/api/v10"
+        client_id = "{CLIENT_ID}"
+        client_secret = "{secret}"
+        redirect_uri = ["http://localhost:3000/callback", "http://localhost:5173/callback", "http://localhost:8000/callback"]
+        # A person's name is a code that works again and again.
+        code_memory = "0s"
+        [limits]
+        exempt = ["127.0.0.0/8", "::1"]
+        [log]
+        filter = "warn,bot_companion=info"
+        "#
+    );
+    Ok(Config::load_over(&[Layer::new("dev", text)], None, environment())?)
+}
+
+fn banner(service: &str, sandbox: &Sandbox, data: &Path) -> String {
+    let names: Vec<_> = sandbox.people().into_iter().map(|person| person.name).collect();
+    format!(
+        r#"
+bot-companion {version}, for trying out. All of it runs on this machine; Ctrl-C stops it.
+
+  service    {service}/
+  API        {service}/openapi.json
+  sign-in    {authorize}
+  people     {people}
+  data       {data}
+
+Sign in as one of the people and list their guilds:
+
+  TOKEN=$(curl -s -X POST -H 'Idp-Code: owner' {service}/auth | grep -o 'bcs_[0-9A-Za-z]*')
+  curl -s -H "Token: $TOKEN" {service}/guilds
+
+The codes refused, slow, rate-limited and down show what your dashboard does when a sign-in fails.
+
+"#,
+        version = Version::NAME,
+        authorize = sandbox.authorize_url(),
+        people = names.join(", "),
+        data = data.display(),
+    )
+}
