@@ -1,0 +1,144 @@
+//! A real HTTP client, and a bare socket for what no client would send.
+
+use std::net::SocketAddr;
+
+use reqwest::Method;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Somebody who calls the service.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: String,
+    token: Option<String>,
+}
+
+/// A request in the making.
+pub struct Call(reqwest::RequestBuilder);
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+    pub version: reqwest::Version,
+}
+
+impl Client {
+    pub fn new(base: String, token: Option<String>, accepts_any_certificate: bool) -> Self {
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .danger_accept_invalid_certs(accepts_any_certificate)
+            .build()
+            .unwrap();
+        Self { http, base, token }
+    }
+
+    pub fn token(&self) -> &str {
+        self.token.as_deref().unwrap()
+    }
+
+    pub fn call(&self, method: Method, path: &str) -> Call {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        Call(match &self.token {
+            Some(token) => request.header("Token", token),
+            None => request,
+        })
+    }
+
+    pub fn post(&self, path: &str) -> Call {
+        self.call(Method::POST, path)
+    }
+
+    pub fn delete(&self, path: &str) -> Call {
+        self.call(Method::DELETE, path)
+    }
+
+    /// A plain `GET`.
+    pub async fn get(&self, path: &str) -> Answer {
+        self.call(Method::GET, path).send().await
+    }
+
+    /// The guilds, which must be there.
+    pub async fn guilds(&self) -> Vec<Value> {
+        let answer = self.get("/guilds").await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.data().as_array().unwrap().clone()
+    }
+}
+
+impl Call {
+    pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        Self(self.0.header(name, value.as_ref()))
+    }
+
+    pub fn body(self, body: impl Into<reqwest::Body>) -> Self {
+        Self(self.0.body(body))
+    }
+
+    pub async fn send(self) -> Answer {
+        self.try_send().await.unwrap()
+    }
+
+    pub async fn try_send(self) -> reqwest::Result<Answer> {
+        let response = self.0.send().await?;
+        Ok(Answer {
+            status: response.status().as_u16(),
+            version: response.version(),
+            headers: response.headers().clone(),
+            body: response.bytes().await?.to_vec(),
+        })
+    }
+}
+
+impl Answer {
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+
+    /// The whole envelope, after checking what holds for every one.
+    pub fn envelope(&self) -> Value {
+        let envelope: Value = serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()));
+        assert_eq!(self.header("content-type"), "application/json");
+        assert_eq!(envelope["code"], self.status, "the status is the code");
+        assert!(envelope["message"].is_string() && (envelope["data"].is_object() || envelope["data"].is_array()));
+        assert!(self.text().starts_with(&format!("{{\"code\":{},\"message\":", self.status)), "the order: {}", self.text());
+        envelope
+    }
+
+    pub fn data(&self) -> Value {
+        self.envelope()["data"].clone()
+    }
+
+    /// The stable code of an error, after checking what holds for every error.
+    pub fn error(&self) -> String {
+        let data = self.data();
+        assert!(self.status >= 400, "no error: {}", self.text());
+        assert_eq!(data["request_id"], self.header("x-request-id"), "one id in body and header");
+        assert_eq!(self.header("cache-control"), "no-store");
+        data["error"].as_str().unwrap().to_owned()
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).unwrap_or_else(|| panic!("no {name}: {:?}", self.headers)).to_str().unwrap()
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.headers.contains_key(name)
+    }
+}
+
+/// Sends these very bytes on a fresh connection and gives all that comes back until the service closes it.
+pub async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    // A reset after the answer is as good as a close.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}

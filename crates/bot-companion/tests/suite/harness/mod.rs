@@ -1,0 +1,233 @@
+//! A running service and the people who use it.
+
+mod client;
+mod data;
+mod logs;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bot_companion::app::App;
+use bot_companion::clock::Clock;
+use bot_companion::config::{Config, Layer};
+use bot_companion::domain::Time;
+use bot_companion::http::Web;
+use bot_companion::idp::sandbox::{Sandbox, SandboxOptions, people};
+use bot_companion::random::Random;
+use bot_companion::server;
+use secrecy::SecretString;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub use client::{Answer, Client, raw};
+pub use data::*;
+pub use logs::suite_log;
+
+/// Where the manual clock stands at the start of a test.
+pub const START: Time = Time::from_seconds(1_800_000_000);
+/// The application's secret at the sandbox; the check of the suite's log looks for it.
+pub const CLIENT_SECRET: &str = "suite-client-secret";
+/// The origin of the dashboard that the service is set up for.
+pub const ORIGIN: &str = "https://dashboard.example";
+
+/// A running service with its provider, on a clock that only the test turns.
+pub struct TestApp {
+    pub app: Arc<App>,
+    pub sandbox: Arc<Sandbox>,
+    pub clock: Clock,
+    pub address: SocketAddr,
+    pub folder: Arc<Folder>,
+    secure: bool,
+    stop: Option<oneshot::Sender<()>>,
+    running: JoinHandle<()>,
+}
+
+/// How a test wants its service.
+pub struct Builder {
+    layers: Vec<Layer>,
+    clock: Clock,
+    folder: Arc<Folder>,
+    secure: bool,
+    sandbox: Option<Arc<Sandbox>>,
+}
+
+impl TestApp {
+    /// A service with the suite's settings.
+    pub async fn start() -> Self {
+        Self::builder().start().await
+    }
+
+    pub fn builder() -> Builder {
+        logs::start();
+        Builder {
+            layers: Vec::new(),
+            clock: Clock::manual(START),
+            folder: Arc::new(Folder::new()),
+            secure: false,
+            sandbox: None,
+        }
+    }
+
+    /// Somebody without credentials.
+    pub fn anon(&self) -> Client {
+        Client::new(self.url(), None, self.secure)
+    }
+
+    /// Somebody who has just signed in with a fresh code of this person's.
+    pub async fn user(&self, person: &str) -> Client {
+        let answer = self.sign_in(&self.sandbox.issue_code(person)).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        Client::new(self.url(), Some(answer.data()["token"].as_str().unwrap().to_owned()), self.secure)
+    }
+
+    /// One attempt to sign in with this code.
+    pub async fn sign_in(&self, code: &str) -> Answer {
+        self.anon().post("/auth").header("Idp-Code", code).send().await
+    }
+
+    pub fn url(&self) -> String {
+        let scheme = if self.secure { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// Begins the drain; [`TestApp::stopped`] waits for its end.
+    pub fn stop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+    }
+
+    /// Stops the service and waits until it has; what it stored stays in the folder.
+    pub async fn stopped(mut self) -> Arc<Folder> {
+        self.stop();
+        (&mut self.running).await.unwrap();
+        Arc::clone(&self.folder)
+    }
+
+    /// Stops the service and starts it anew on the same data, provider and clock.
+    pub async fn restarted(self, layers: &[&str]) -> Self {
+        let mut builder = Self::builder();
+        builder.clock = self.clock.clone();
+        builder.folder = Arc::clone(&self.folder);
+        builder.sandbox = Some(Arc::clone(&self.sandbox));
+        let settings: Vec<_> = layers.iter().map(|text| (*text).to_owned()).collect();
+        self.stopped().await;
+        settings.into_iter().fold(builder, |builder, text| builder.set(&text)).start().await
+    }
+}
+
+impl Builder {
+    /// With these settings (TOML) over the suite's own.
+    pub fn set(mut self, text: &str) -> Self {
+        self.layers.push(Layer::new("test", text));
+        self
+    }
+
+    /// On the system's clock, for what needs time to pass by itself.
+    pub fn system_clock(mut self) -> Self {
+        self.clock = Clock::system();
+        self
+    }
+
+    /// With HTTPS, by a certificate made for this test.
+    pub fn secure(mut self) -> Self {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        let (cert, key) = (self.folder.path().join("cert.pem"), self.folder.path().join("key.pem"));
+        std::fs::write(&cert, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        self.secure = true;
+        self.set(&format!("[tls]\ncert = {cert:?}\nkey = {key:?}"))
+    }
+
+    pub async fn start(self) -> TestApp {
+        let sandbox = self.sandbox.unwrap_or_else(|| {
+            let options = SandboxOptions {
+                client_id: "suite".to_owned(),
+                client_secret: SecretString::from(CLIENT_SECRET),
+                people: people::demo(),
+                service_url: None,
+                clock: self.clock.clone(),
+            };
+            Sandbox::start(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), options).unwrap()
+        });
+        let own = format!(
+            r#"
+            [http]
+            listen = "127.0.0.1:0"
+            allowed_origins = ["{ORIGIN}", "http://localhost:3000"]
+            [store]
+            url = "sqlite:{database}"
+            [idp]
+            base_url = "{base_url}"
+            client_id = "suite"
+            client_secret = "{CLIENT_SECRET}"
+            redirect_uri = ["{ORIGIN}/callback", "http://localhost:3000/callback"]
+            [limits]
+            requests_per_second = 0
+            refused_sign_ins_per_minute = 0
+            "#,
+            database = self.folder.path().join("test.db").display(),
+            base_url = sandbox.base_url(),
+        );
+        let mut layers = vec![Layer::new("suite", own)];
+        layers.extend(self.layers);
+        let config = Config::load_over(&layers, None, std::iter::empty::<(String, String)>()).unwrap();
+        config.require_idp().unwrap();
+        let listeners = server::bind(config.http.listen).unwrap();
+        let address = listeners[0].local_addr().unwrap();
+        let tls = config.tls.as_ref().map(|tls| server::acceptor(tls).unwrap());
+        let app = App::build(config, self.clock.clone(), Random::seeded(7)).await.unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let shutdown = async move {
+            // A test that ends without stopping drops the sender, which stops the service too.
+            let _ = stopped.await;
+        };
+        let running = tokio::spawn(server::run(listeners, tls, Web::new(Arc::clone(&app)), shutdown));
+        TestApp {
+            app,
+            sandbox,
+            clock: self.clock,
+            address,
+            folder: self.folder,
+            secure: self.secure,
+            stop: Some(stop),
+            running,
+        }
+    }
+}
+
+/// A folder that is removed with the last who uses it.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("suite-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Waits until something holds, by looking again and again; a test that waits in vain fails after half a minute.
+pub async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let patience = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), patience).await.unwrap_or_else(|_| panic!("never came about: {what}"));
+}
