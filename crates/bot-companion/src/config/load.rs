@@ -126,7 +126,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             sign_in_timeout: s.text("idp.sign_in_timeout", duration("12s", TEN_MS..=2 * MINUTE))?,
             list_timeout: s.text("idp.list_timeout", duration("8s", TEN_MS..=2 * MINUTE))?,
             failure_budget: s.number("idp.failure_budget", 1..=10_000)?,
-            code_memory: s.text("idp.code_memory", duration("2m", Duration::from_secs(1)..=HOUR))?,
+            code_memory: s.text("idp.code_memory", duration("2m", Duration::ZERO..=HOUR))?,
         },
         secrets: s.list("secrets.keys", value::secret_key)?,
         sessions: SessionLimits {
