@@ -33,8 +33,9 @@ bench: needs ## measure
 
 # Written aside first: a failing build must not leave an empty document.
 openapi: needs ## write the OpenAPI document again
-	cargo run -p bot-companion -- openapi > openapi.json.new
-	mv openapi.json.new openapi.json
+	mkdir -p "$(TARGET_DIR)"
+	cargo run -p bot-companion -- openapi > "$(TARGET_DIR)/openapi.json"
+	cp "$(TARGET_DIR)/openapi.json" openapi.json
 
 needs: # what a build needs besides Rust
 	@scripts/install-needs
