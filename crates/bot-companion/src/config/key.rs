@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_PAD_INDIFFERENT};
+use secrecy::zeroize::Zeroize as _;
 use secrecy::{ExposeSecret as _, SecretBox, SecretString};
 
 /// A key that encrypts the provider's tokens at rest. Written `id:base64 of 32 bytes`.
@@ -37,8 +38,10 @@ impl SecretKey {
     pub const LENGTH: usize = 32;
 
     /// The key with this name and these bytes.
-    pub fn new(id: impl Into<String>, fill: impl FnOnce(&mut [u8; Self::LENGTH])) -> Self {
-        Self { id: id.into(), bytes: Arc::new(SecretBox::init_with_mut(fill)) }
+    pub fn new(id: impl Into<String>, mut bytes: [u8; Self::LENGTH]) -> Self {
+        let secret = SecretBox::new(Box::new(bytes));
+        bytes.zeroize();
+        Self { id: id.into(), bytes: Arc::new(secret) }
     }
 
     /// The key itself.
@@ -63,9 +66,9 @@ impl FromStr for SecretKey {
         }
         let decoded = STANDARD_PAD_INDIFFERENT.decode(encoded).map_err(|_| SecretKeyError::Base64)?;
         let decoded = SecretBox::new(decoded.into_boxed_slice());
-        let bytes: &[u8; Self::LENGTH] =
+        let bytes =
             decoded.expose_secret().try_into().map_err(|_| SecretKeyError::Length(decoded.expose_secret().len()))?;
-        Ok(Self::new(id, |key| key.copy_from_slice(bytes)))
+        Ok(Self::new(id, bytes))
     }
 }
 
@@ -75,7 +78,7 @@ mod tests {
 
     #[test]
     fn text_and_back() {
-        let key = SecretKey::new("k-1", |bytes| bytes.fill(7));
+        let key = SecretKey::new("k-1", [7; 32]);
         let text = key.to_text();
         let again: SecretKey = text.expose_secret().parse().unwrap();
         assert_eq!((again.id.as_str(), again.bytes()), ("k-1", &[7; 32]));
@@ -100,7 +103,7 @@ mod tests {
 
     #[test]
     fn cannot_be_printed() {
-        let key = SecretKey::new("k", |bytes| bytes.fill(0xAB));
+        let key = SecretKey::new("k", [0xAB; 32]);
         let shown = format!("{key:?}");
         assert!(shown.contains("REDACTED") && !shown.contains("171"), "{shown}");
     }

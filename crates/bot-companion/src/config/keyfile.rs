@@ -1,6 +1,7 @@
 //! The key that is made beside the database when none was given.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -8,67 +9,52 @@ use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::{SecretKey, SecretKeyError};
+use super::{ConfigError, SecretKey};
 use crate::random::secret_bytes;
 
-/// Why there is no key.
-#[derive(Debug, thiserror::Error)]
-pub enum KeyFileError {
-    /// The file can be neither read nor made.
-    #[error("the key file {} cannot be {doing}: {source}", path.display())]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// What was tried with it.
-        doing: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It holds something else than a key.
-    #[error("the key file {} holds no key: {source}; restore it from a backup, or remove it to have users sign in again", path.display())]
-    Malformed {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: SecretKeyError,
-    },
-}
-
 /// The key in `<database>.key`; made on the first start. Of several processes that start at once, all get the same one.
-pub fn load_or_create(database: &Path) -> Result<SecretKey, KeyFileError> {
+pub fn load_or_create(database: &Path) -> Result<SecretKey, ConfigError> {
     let path = with_suffix(database, ".key");
     if let Some(key) = load(&path)? {
         return Ok(key);
     }
-    create(&path).map_err(|source| KeyFileError::Io { path: path.clone(), doing: "made", source })?;
-    load(&path)?.ok_or_else(|| {
-        let source = io::Error::from(io::ErrorKind::NotFound);
-        KeyFileError::Io { path, doing: "read", source }
-    })
+    create(&path).map_err(|error| problem(&path, format_args!("cannot be made: {error}")))?;
+    load(&path)?.ok_or_else(|| problem(&path, "is gone again"))
 }
 
-fn load(path: &Path) -> Result<Option<SecretKey>, KeyFileError> {
-    let failed = |source| KeyFileError::Io { path: path.to_owned(), doing: "read", source };
+fn load(path: &Path) -> Result<Option<SecretKey>, ConfigError> {
+    let unreadable = |error: io::Error| problem(path, format_args!("cannot be read: {error}"));
     let text = match fs::read_to_string(path) {
         Ok(text) => SecretString::from(text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(unreadable(error)),
     };
-    let mode = fs::metadata(path).map_err(failed)?.permissions().mode();
+    let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
     if mode & 0o077 != 0 {
         tracing::warn!(path = %path.display(), "others can read the key file; run `chmod 600` on it");
     }
-    let key = text.expose_secret().trim_end().parse();
-    key.map(Some).map_err(|source| KeyFileError::Malformed { path: path.to_owned(), source })
+    match text.expose_secret().trim_end().parse() {
+        Ok(key) => Ok(Some(key)),
+        Err(error) => {
+            let remedy = "restore it from a backup, or remove it to have users sign in again";
+            Err(problem(path, format_args!("holds no key: {error}; {remedy}")))
+        }
+    }
+}
+
+fn problem(path: &Path, what: impl fmt::Display) -> ConfigError {
+    ConfigError::one(format!("the key file {} {what}", path.display()))
 }
 
 /// Writes a new key aside and links it into place: a link appears whole or not at all and, unlike a rename, never
 /// replaces the key that another process has just made and may already have used.
 fn create(path: &Path) -> io::Result<()> {
+    // A lost file makes a key of another name, so what the lost one encrypted is recognised as such.
     let mut id = [0; 4];
     secret_bytes(&mut id);
-    // A lost file makes a key of another name, so what the lost one encrypted is recognised as such.
-    let key = SecretKey::new(format!("{:08x}", u32::from_be_bytes(id)), |bytes| secret_bytes(bytes));
+    let mut bytes = [0; SecretKey::LENGTH];
+    secret_bytes(&mut bytes);
+    let key = SecretKey::new(format!("{:08x}", u32::from_be_bytes(id)), bytes);
     let aside = with_suffix(path, &format!(".{}.new", key.id));
 
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::settings::Settings;
 use super::value::{self, duration};
-use super::{Config, Guilds, Http, Idp, Limits, Log, Store, Tls, checks};
+use super::{Config, DEFAULTS, Guilds, Http, Idp, Limits, Log, Store, Tls, checks};
 use crate::domain::SessionLimits;
 
 /// A text in TOML that sets some of the settings.
@@ -30,7 +30,7 @@ impl Layer {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
             Ok(text) => Ok(Self { name, text }),
-            Err(error) => Err(ConfigError { problems: vec![format!("{name}: cannot be read: {error}")] }),
+            Err(error) => Err(ConfigError::one(format!("{name}: cannot be read: {error}"))),
         }
     }
 }
@@ -54,6 +54,10 @@ impl ConfigError {
         if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
     }
 
+    pub(super) fn one(problem: String) -> Self {
+        Self { problems: vec![problem] }
+    }
+
     /// The problems, each on one line and with its place.
     pub fn problems(&self) -> &[String] {
         &self.problems
@@ -61,9 +65,6 @@ impl ConfigError {
 }
 
 impl Config {
-    /// The commented defaults, which are also the reference of all settings.
-    pub const DEFAULTS: &str = include_str!("default.toml");
-
     /// The defaults, then the file, then the environment (`std::env::vars_os()`); later ones win.
     pub fn load<K, V>(file: Option<&Path>, environment: impl IntoIterator<Item = (K, V)>) -> Result<Self, ConfigError>
     where
@@ -84,7 +85,7 @@ impl Config {
         V: Into<OsString>,
     {
         let file = file.map(Layer::read).transpose()?;
-        let mut settings = Settings::new(&Layer::new("default.toml", Self::DEFAULTS));
+        let mut settings = Settings::new(&Layer::new("default.toml", DEFAULTS));
         for layer in layers.iter().chain(&file) {
             settings.layer(layer);
         }
@@ -95,7 +96,7 @@ impl Config {
             checks::cross_check(config, &mut settings);
         }
         settings.finish()?;
-        config.ok_or_else(|| ConfigError { problems: vec!["the defaults of this build are incomplete".into()] })
+        config.ok_or_else(|| ConfigError::one("the defaults of this build are incomplete".into()))
     }
 }
 

@@ -24,6 +24,9 @@ pub use key::{SecretKey, SecretKeyError};
 pub use load::{ConfigError, Layer};
 pub use network::{Network, NetworkError};
 
+/// The commented defaults, which are also the reference of all settings.
+pub const DEFAULTS: &str = include_str!("default.toml");
+
 /// Everything that can be set. `default.toml` beside this file documents each key and holds its default.
 #[derive(Clone, Debug)]
 pub struct Config {

@@ -28,7 +28,7 @@ fn from_environment(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
 
 /// The documented settings with their defaults, as the environment would write them.
 fn documented() -> Vec<(String, String)> {
-    let table: toml::Table = Config::DEFAULTS.parse().unwrap();
+    let table: toml::Table = DEFAULTS.parse().unwrap();
     let mut settings = Vec::new();
     for (section, entries) in &table {
         for (key, value) in entries.as_table().unwrap() {
@@ -80,7 +80,7 @@ fn every_documented_variable_sets_its_setting() {
 fn every_setting_is_commented_with_its_variable() {
     let mut comment = String::new();
     let mut section = "";
-    for line in Config::DEFAULTS.lines() {
+    for line in DEFAULTS.lines() {
         if let Some(name) = line.strip_prefix('[') {
             section = name.trim_end_matches(']');
         } else if line.starts_with('#') {
