@@ -1,15 +1,31 @@
 //! The configuration: what can be set, read from a file, the environment and the defaults. Secrets in it cannot be printed.
 
+mod checks;
+mod key;
+pub mod keyfile;
+mod load;
 mod network;
+mod settings;
+mod suggest;
+#[cfg(test)]
+mod test_folder;
+#[cfg(test)]
+mod tests;
+mod value;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use secrecy::SecretString;
 
 use crate::domain::SessionLimits;
-pub use network::Network;
+pub use key::{SecretKey, SecretKeyError};
+pub use load::{ConfigError, Layer};
+pub use network::{Network, NetworkError};
+
+/// The commented defaults, which are also the reference of all settings.
+pub const DEFAULTS: &str = include_str!("default.toml");
 
 /// Everything that can be set. `default.toml` beside this file documents each key and holds its default.
 #[derive(Clone, Debug)]
@@ -65,6 +81,13 @@ pub struct Store {
     pub wait: Duration,
 }
 
+impl Store {
+    /// The database file.
+    pub fn path(&self) -> &Path {
+        Path::new(self.url.strip_prefix("sqlite:").unwrap_or(&self.url))
+    }
+}
+
 /// The identity provider.
 #[derive(Clone, Debug)]
 pub struct Idp {
@@ -86,15 +109,6 @@ pub struct Idp {
     pub failure_budget: u32,
     /// `idp.code_memory`: how long a used code is remembered and refused.
     pub code_memory: Duration,
-}
-
-/// A key that encrypts the provider's tokens at rest.
-#[derive(Clone, Debug)]
-pub struct SecretKey {
-    /// Its name, stored beside what it encrypted.
-    pub id: String,
-    /// Base64 of 32 bytes.
-    pub base64: SecretString,
 }
 
 /// How old a guild list may be.

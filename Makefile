@@ -1,0 +1,44 @@
+# Everything a developer runs. `make` alone lists it.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+
+.PHONY: help run build test fuzz-api bench openapi needs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+run: needs ## start the service with demonstration data and a sandbox in the provider's place
+	cargo run -p bot-companion -- dev
+
+build: needs ## build the release binary
+	cargo build --release --locked -p bot-companion
+
+test: needs ## formatting, lints, documentation, all tests, and no secret in their logs
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --document-private-items
+	rm -rf "$(TARGET_DIR)/suite-logs"
+	cargo test --locked --workspace
+	scripts/check-secrets-in-log
+
+fuzz-api: needs ## send 20,000 generated requests to a running service and check the answers against its OpenAPI document
+	scripts/fuzz-api
+
+bench: needs ## measure
+	bench/run
+
+# Written aside first: a failing build must not leave an empty document.
+openapi: needs ## write the OpenAPI document again
+	mkdir -p "$(TARGET_DIR)"
+	cargo run -p bot-companion -- openapi > "$(TARGET_DIR)/openapi.json"
+	cp "$(TARGET_DIR)/openapi.json" openapi.json
+
+needs: # what a build needs besides Rust
+	@scripts/install-needs
+
+clean: ## remove everything that was built
+	cargo clean

@@ -1,0 +1,81 @@
+//! Settings that have to fit each other.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use secrecy::ExposeSecret as _;
+
+use super::settings::{SECRETS, Settings, variable};
+use super::{Config, ConfigError, value};
+
+impl Config {
+    /// Whether the provider's settings, without which nobody can sign in, are all there; the error says how to set them.
+    pub fn require_idp(&self) -> Result<(), ConfigError> {
+        let missing = [
+            ("idp.client_id", self.idp.client_id.is_empty()),
+            ("idp.client_secret", self.idp.client_secret.expose_secret().is_empty()),
+            ("idp.redirect_uri", self.idp.redirect_uri.is_empty()),
+        ];
+        let problem = |key: &str| {
+            let variable = variable(key);
+            let file = if SECRETS.contains(&key) { format!(" or {variable}_FILE") } else { String::new() };
+            format!("{key} is not set: write it in the configuration file, or set {variable}{file}")
+        };
+        ConfigError::of(missing.iter().filter(|(_, missing)| *missing).map(|(key, _)| problem(key)).collect())
+    }
+}
+
+/// The certificate is useless without its key, and the other way round.
+pub(super) fn tls_pair(cert: bool, key: bool, settings: &mut Settings) {
+    if !settings.sound(&["tls.cert", "tls.key"]) {
+        return;
+    }
+    match (cert, key) {
+        (true, false) => settings.conflict("tls.cert", "tls.cert is set without tls.key: set both, or neither"),
+        (false, true) => settings.conflict("tls.key", "tls.key is set without tls.cert: set both, or neither"),
+        _ => {}
+    }
+}
+
+/// Notes what is wrong between settings that are each right by themselves.
+pub(super) fn cross_check(config: &Config, settings: &mut Settings) {
+    let guilds = &config.guilds;
+    let sessions = &config.sessions;
+    let mut not_longer = |short: (&'static str, Duration), long: (&'static str, Duration)| {
+        if settings.sound(&[short.0, long.0]) && short.1 > long.1 {
+            settings.conflict(short.0, format!("{} is longer than {}: make it the shorter one", short.0, long.0));
+        }
+    };
+    not_longer(("sessions.idle", sessions.idle), ("sessions.absolute", sessions.absolute));
+    not_longer(("guilds.fresh", guilds.fresh), ("guilds.behind", guilds.behind));
+    not_longer(("guilds.behind", guilds.behind), ("guilds.max_stale", guilds.max_stale));
+    key_ids(config, settings);
+    redirects(config, settings);
+}
+
+fn key_ids(config: &Config, settings: &mut Settings) {
+    let mut ids = BTreeSet::new();
+    if let Some(index) = config.secrets.iter().position(|key| !ids.insert(&key.id)) {
+        settings.conflict(
+            "secrets.keys",
+            format!("secrets.keys: the id of key {} was used before it: give each its own", index + 1),
+        );
+    }
+}
+
+/// The redirect address is chosen by the request's origin, so the origins have to differ and be allowed to call.
+fn redirects(config: &Config, settings: &mut Settings) {
+    const KEY: &str = "idp.redirect_uri";
+    if !settings.sound(&[KEY, "http.allowed_origins"]) {
+        return;
+    }
+    let mut origins = BTreeSet::new();
+    for origin in config.idp.redirect_uri.iter().filter_map(|address| value::origin_of(address)) {
+        if !config.http.allowed_origins.contains(&origin) {
+            settings.conflict(KEY, format!("{KEY}: add its origin \"{origin}\" to http.allowed_origins"));
+        }
+        if !origins.insert(origin.clone()) {
+            settings.conflict(KEY, format!("{KEY}: two addresses have the origin \"{origin}\": keep one of them"));
+        }
+    }
+}

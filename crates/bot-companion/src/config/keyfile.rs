@@ -1,0 +1,127 @@
+//! The key that is made beside the database when none was given.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::{ConfigError, SecretKey};
+use crate::random::secret_bytes;
+
+/// The key in `<database>.key`; made on the first start. Of several processes that start at once, all get the same one.
+pub fn load_or_create(database: &Path) -> Result<SecretKey, ConfigError> {
+    let path = with_suffix(database, ".key");
+    if let Some(key) = load(&path)? {
+        return Ok(key);
+    }
+    create(&path).map_err(|error| problem(&path, format_args!("cannot be made: {error}")))?;
+    load(&path)?.ok_or_else(|| problem(&path, "is gone again"))
+}
+
+fn load(path: &Path) -> Result<Option<SecretKey>, ConfigError> {
+    let unreadable = |error: io::Error| problem(path, format_args!("cannot be read: {error}"));
+    let text = match fs::read_to_string(path) {
+        Ok(text) => SecretString::from(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        tracing::warn!(path = %path.display(), "others can read the key file; run `chmod 600` on it");
+    }
+    match text.expose_secret().trim_end().parse() {
+        Ok(key) => Ok(Some(key)),
+        Err(error) => {
+            let remedy = "restore it from a backup, or remove it to have users sign in again";
+            Err(problem(path, format_args!("holds no key: {error}; {remedy}")))
+        }
+    }
+}
+
+fn problem(path: &Path, what: impl fmt::Display) -> ConfigError {
+    ConfigError::one(format!("the key file {} {what}", path.display()))
+}
+
+/// Writes a new key aside and links it into place: a link appears whole or not at all and, unlike a rename, never
+/// replaces the key that another process has just made and may already have used.
+fn create(path: &Path) -> io::Result<()> {
+    // A lost file makes a key of another name, so what the lost one encrypted is recognised as such.
+    let mut id = [0; 4];
+    secret_bytes(&mut id);
+    let mut bytes = [0; SecretKey::LENGTH];
+    secret_bytes(&mut bytes);
+    let key = SecretKey::new(format!("{:08x}", u32::from_be_bytes(id)), bytes);
+    let aside = with_suffix(path, &format!(".{}.new", key.id));
+
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
+    let written = file
+        .write_all(key.to_text().expose_secret().as_bytes())
+        .and_then(|()| file.write_all(b"\n"))
+        .and_then(|()| file.sync_all())
+        .and_then(|()| match fs::hard_link(&aside, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            linked => linked,
+        });
+    let removed = fs::remove_file(&aside);
+    written.and(removed)?;
+
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::super::test_folder::TestFolder;
+    use super::*;
+
+    #[test]
+    fn is_made_once_and_read_again() {
+        let folder = TestFolder::new();
+        let database = folder.path("data.db");
+        let first = load_or_create(&database).unwrap();
+        let second = load_or_create(&database).unwrap();
+        assert_eq!((&first.id, first.bytes()), (&second.id, second.bytes()));
+        assert_ne!(first.bytes(), &[0; 32]);
+        assert_eq!(fs::metadata(folder.path("data.db.key")).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn all_starters_get_one_key() {
+        let folder = TestFolder::new();
+        let database = folder.path("data.db");
+        let keys: Vec<_> = thread::scope(|scope| {
+            let starters: Vec<_> = (0..16).map(|_| scope.spawn(|| load_or_create(&database).unwrap())).collect();
+            starters.into_iter().map(|starter| starter.join().unwrap()).collect()
+        });
+        assert!(keys.iter().all(|key| key.bytes() == keys[0].bytes() && key.id == keys[0].id));
+        assert_eq!(fs::read_dir(folder.path(".")).unwrap().count(), 1, "nothing is left aside");
+    }
+
+    #[test]
+    fn a_broken_file_is_refused_without_showing_it() {
+        let folder = TestFolder::new();
+        fs::write(folder.path("data.db.key"), "hush").unwrap();
+        let error = load_or_create(&folder.path("data.db")).unwrap_err().to_string();
+        assert!(error.contains("data.db.key holds no key: write an id, a colon"), "{error}");
+        assert!(!error.contains("hush"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let folder = TestFolder::new();
+        let error = load_or_create(&folder.path("absent/data.db")).unwrap_err().to_string();
+        assert!(error.contains("absent/data.db.key cannot be made: No such file"), "{error}");
+    }
+}

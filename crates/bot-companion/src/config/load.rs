@@ -1,0 +1,167 @@
+//! Loading: the defaults, the layers over them, the environment; then every value, then the values beside each other.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use super::settings::Settings;
+use super::value::{self, duration};
+use super::{Config, DEFAULTS, Guilds, Http, Idp, Limits, Log, Store, Tls, checks};
+use crate::domain::SessionLimits;
+
+/// A text in TOML that sets some of the settings.
+#[derive(Clone)]
+pub struct Layer {
+    /// What errors call it: the file's path, or who wrote it.
+    pub name: String,
+    /// The TOML text.
+    pub text: String,
+}
+
+impl Layer {
+    /// A layer from a text.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { name: name.into(), text: text.into() }
+    }
+
+    /// A layer from a file.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let name = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Ok(Self { name, text }),
+            Err(error) => Err(ConfigError::one(format!("{name}: cannot be read: {error}"))),
+        }
+    }
+}
+
+// The text may hold secrets.
+impl fmt::Debug for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Layer").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Everything that is wrong with a configuration, one problem a line. It holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", problems.join("\n"))]
+pub struct ConfigError {
+    problems: Vec<String>,
+}
+
+impl ConfigError {
+    pub(super) fn of(problems: Vec<String>) -> Result<(), Self> {
+        if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
+    }
+
+    pub(super) fn one(problem: String) -> Self {
+        Self { problems: vec![problem] }
+    }
+
+    /// The problems, each on one line and with its place.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+impl Config {
+    /// The defaults, then the file, then the environment (`std::env::vars_os()`); later ones win.
+    pub fn load<K, V>(file: Option<&Path>, environment: impl IntoIterator<Item = (K, V)>) -> Result<Self, ConfigError>
+    where
+        K: Into<OsString>,
+        V: Into<OsString>,
+    {
+        Self::load_over(&[], file, environment)
+    }
+
+    /// Like [`Config::load`], with layers between the defaults and the file.
+    pub fn load_over<K, V>(
+        layers: &[Layer],
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, ConfigError>
+    where
+        K: Into<OsString>,
+        V: Into<OsString>,
+    {
+        let file = file.map(Layer::read).transpose()?;
+        let mut settings = Settings::new(&Layer::new("default.toml", DEFAULTS));
+        for layer in layers.iter().chain(&file) {
+            settings.layer(layer);
+        }
+        settings.environment(environment.into_iter().map(|(name, value)| (name.into(), value.into())));
+
+        let config = build(&mut settings);
+        if let Some(config) = &config {
+            checks::cross_check(config, &mut settings);
+        }
+        settings.finish()?;
+        config.ok_or_else(|| ConfigError::one("the defaults of this build are incomplete".into()))
+    }
+}
+
+/// Reads every setting. `None` only if the defaults are broken; what is wrong in other layers is noted in `settings`.
+fn build(settings: &mut Settings) -> Option<Config> {
+    let s = settings;
+    let cert = s.text("tls.cert", value::path)?;
+    let key = s.text("tls.key", value::path)?;
+    checks::tls_pair(cert.is_some(), key.is_some(), s);
+    Some(Config {
+        http: Http {
+            listen: s.text("http.listen", value::listen)?,
+            base_path: s.text("http.base_path", value::base_path)?,
+            allowed_origins: value::distinct(s.list("http.allowed_origins", value::origin)?),
+            trusted_proxies: s.list("http.trusted_proxies", value::network)?,
+        },
+        tls: cert.zip(key).map(|(cert, key)| Tls { cert, key }),
+        store: Store {
+            url: s.text("store.url", value::store_url)?,
+            wait: s.text("store.wait", duration("2s", TEN_MS..=MINUTE))?,
+        },
+        idp: Idp {
+            base_url: s.text("idp.base_url", value::base_url)?,
+            client_id: s.text("idp.client_id", value::line)?,
+            client_secret: s.text("idp.client_secret", value::secret)?,
+            redirect_uri: s.list("idp.redirect_uri", value::redirect_uri)?,
+            connect_timeout: s.text("idp.connect_timeout", duration("3s", TEN_MS..=MINUTE))?,
+            sign_in_timeout: s.text("idp.sign_in_timeout", duration("12s", TEN_MS..=2 * MINUTE))?,
+            list_timeout: s.text("idp.list_timeout", duration("8s", TEN_MS..=2 * MINUTE))?,
+            failure_budget: s.number("idp.failure_budget", 1..=10_000)?,
+            code_memory: s.text("idp.code_memory", duration("2m", Duration::ZERO..=HOUR))?,
+        },
+        secrets: s.list("secrets.keys", value::secret_key)?,
+        sessions: SessionLimits {
+            idle: s.text("sessions.idle", duration("7d", MINUTE..=365 * DAY))?,
+            absolute: s.text("sessions.absolute", duration("30d", MINUTE..=365 * DAY))?,
+        },
+        guilds: Guilds {
+            fresh: s.text("guilds.fresh", duration("60s", Duration::ZERO..=DAY))?,
+            behind: s.text("guilds.behind", duration("10m", Duration::ZERO..=DAY))?,
+            max_stale: s.text("guilds.max_stale", duration("1h", Duration::ZERO..=7 * DAY))?,
+            wait: s.text("guilds.wait", duration("2s", Duration::ZERO..=MINUTE))?,
+            retry: s.text("guilds.retry", duration("15s", Duration::ZERO..=HOUR))?,
+            forced: s.text("guilds.forced", duration("10s", Duration::ZERO..=HOUR))?,
+        },
+        limits: Limits {
+            refused_sign_ins_per_minute: s.number("limits.refused_sign_ins_per_minute", 0..=MILLION)?,
+            requests_per_second: s.number("limits.requests_per_second", 0..=MILLION)?,
+            burst: s.number("limits.burst", 1..=MILLION)?,
+            exempt: s.list("limits.exempt", value::network)?,
+            connections: s.number("limits.connections", 1..=MILLION)?,
+            requests: s.number("limits.requests", 1..=MILLION)?,
+            streams: s.number("limits.streams", 1..=65_536)?,
+            handshake_timeout: s.text("limits.handshake_timeout", duration("10s", TEN_MS..=5 * MINUTE))?,
+            header_timeout: s.text("limits.header_timeout", duration("10s", TEN_MS..=5 * MINUTE))?,
+            request_timeout: s.text("limits.request_timeout", duration("15s", TEN_MS..=5 * MINUTE))?,
+            idle_timeout: s.text("limits.idle_timeout", duration("75s", TEN_MS..=HOUR))?,
+            drain_timeout: s.text("limits.drain_timeout", duration("20s", Duration::ZERO..=10 * MINUTE))?,
+        },
+        log: Log { filter: s.text("log.filter", value::log_filter)?, format: s.text("log.format", value::log_format)? },
+    })
+}
+
+const TEN_MS: Duration = Duration::from_millis(10);
+const MINUTE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+const MILLION: u64 = 1_000_000;

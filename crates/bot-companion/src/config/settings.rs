@@ -1,0 +1,367 @@
+//! The settings as they were written: which layer gave what to which key, and everything that is wrong with it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
+use std::ops::{Range, RangeInclusive};
+
+use toml::de::{DeTable, DeValue};
+
+use super::load::{ConfigError, Layer};
+use super::suggest::suggest;
+use super::value::Advice;
+
+/// The settings whose values are never shown, and which the environment can give as a file.
+pub(super) const SECRETS: [&str; 2] = ["idp.client_secret", "secrets.keys"];
+
+/// Variables with our prefix that are for others: the build, the software kits and the command line.
+const FOREIGN: [&str; 3] = ["COMPANION_URL", "COMPANION_BOT_KEY", "COMPANION_CONFIG"];
+const FOREIGN_PREFIX: &str = "COMPANION_BUILD_";
+
+/// Every setting by its name, with what each layer gave, the defaults first.
+#[derive(Default)]
+pub(super) struct Settings {
+    given: BTreeMap<String, Vec<Setting>>,
+    problems: Vec<Problem>,
+    layers: usize,
+}
+
+struct Setting {
+    value: Value,
+    place: Place,
+}
+
+/// A value before its meaning is known.
+enum Value {
+    Text(String),
+    Number(Option<u64>, Shown),
+    List(Vec<(Self, Place)>),
+    Other(Shown),
+    /// From the environment, where a number and a list are text too.
+    Plain(String),
+}
+
+/// A value as it stands in the file.
+type Shown = String;
+
+#[derive(Clone)]
+struct Place {
+    /// The order in which problems are reported.
+    order: (usize, usize),
+    /// Empty for a default, which nobody has to look up.
+    text: String,
+}
+
+struct Problem {
+    /// The setting, if it is one.
+    key: Option<&'static str>,
+    place: Place,
+    text: String,
+}
+
+/// The variable that sets this key.
+pub(super) fn variable(key: &str) -> String {
+    format!("COMPANION_{}", key.replace('.', "_").to_uppercase())
+}
+
+impl Settings {
+    /// Takes the first layer, which says which settings there are.
+    pub(super) fn new(defaults: &Layer) -> Self {
+        let mut settings = Self::default();
+        settings.read(defaults, true);
+        settings
+    }
+
+    /// Puts a layer over what was given so far.
+    pub(super) fn layer(&mut self, layer: &Layer) {
+        self.read(layer, false);
+    }
+
+    fn read(&mut self, layer: &Layer, defaults: bool) {
+        let order = self.layers;
+        self.layers += 1;
+        let place = |span: Range<usize>| {
+            let (line, _) = position(&layer.text, span.start);
+            let text = if defaults { String::new() } else { format!("{}:{line}", layer.name) };
+            Place { order: (order, line), text }
+        };
+        let (table, errors) = DeTable::parse_recoverable(&layer.text);
+        for error in &errors {
+            let (line, column) = position(&layer.text, error.span().unwrap_or_default().start);
+            let text = format!("{}:{line}:{column}", layer.name);
+            self.problem(None, Place { order: (order, line), text }, error.message().replace('\n', ", "));
+        }
+        if !errors.is_empty() {
+            return;
+        }
+        for (section, content) in table.get_ref() {
+            let here = place(section.span());
+            let known_section = defaults || self.given.keys().any(|key| part_of(key, section.get_ref()));
+            match content.get_ref() {
+                _ if !known_section => self.unknown(section.get_ref(), here),
+                DeValue::Table(entries) => {
+                    for (name, value) in entries {
+                        let key = format!("{}.{}", section.get_ref(), name.get_ref());
+                        if defaults || self.given.contains_key(&key) {
+                            let value = Value::from_toml(value.get_ref(), value.span(), &layer.text, &place);
+                            let setting = Setting { value, place: place(name.span()) };
+                            self.given.entry(key).or_default().push(setting);
+                        } else {
+                            self.unknown(&key, place(name.span()));
+                        }
+                    }
+                }
+                _ => {
+                    let section = section.get_ref();
+                    self.problem(
+                        None,
+                        here,
+                        format!("{section} is a section: write [{section}] and its settings below it"),
+                    );
+                }
+            }
+        }
+    }
+
+    fn unknown(&mut self, name: &str, place: Place) {
+        let sections = self.given.keys().filter_map(|key| key.split_once('.').map(|(section, _)| section));
+        let candidates = self.given.keys().map(String::as_str);
+        let tail = format!(".{}", name.rsplit('.').next().unwrap_or(name));
+        let similar = if name.contains('.') {
+            suggest(name, &tail, candidates)
+        } else {
+            suggest(name, &tail, sections.chain(candidates))
+        };
+        let similar = similar.map(|similar| format!("; did you mean {similar}?")).unwrap_or_default();
+        let text = format!("{} is not a setting{similar}", shorten(&name.escape_debug().to_string()));
+        self.problem(None, place, text);
+    }
+
+    /// Puts the environment over everything.
+    pub(super) fn environment(&mut self, variables: impl Iterator<Item = (OsString, OsString)>) {
+        let keys: BTreeMap<String, String> = self.given.keys().map(|key| (variable(key), key.clone())).collect();
+        let mut ours: Vec<_> = variables
+            .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
+            .filter(|(name, _)| name.starts_with("COMPANION_") && !name.starts_with(FOREIGN_PREFIX))
+            .filter(|(name, _)| !FOREIGN.contains(&name.as_str()))
+            .collect();
+        ours.sort();
+        let order = self.layers;
+        self.layers += 1;
+        for (index, (name, value)) in ours.iter().enumerate() {
+            let place = Place { order: (order, index), text: name.escape_debug().to_string() };
+            let direct = name.strip_suffix("_FILE").filter(|name| is_secret_variable(name));
+            let Some(key) = keys.get(direct.unwrap_or(name)) else {
+                self.unknown_variable(name, &keys, place);
+                continue;
+            };
+            if let Some(direct) = direct
+                && ours.iter().any(|(other, _)| other == direct)
+            {
+                self.problem(None, place, format!("{direct} is set too; set only one of the two"));
+                continue;
+            }
+            let read = match (direct, value.to_str()) {
+                (_, None) => Err("the value is not UTF-8 text".to_owned()),
+                (None, Some(value)) => Ok(value.to_owned()),
+                (Some(_), Some(path)) => secret_file(path),
+            };
+            match read {
+                Ok(text) => {
+                    let setting = Setting { value: Value::Plain(text), place };
+                    self.given.entry(key.clone()).or_default().push(setting);
+                }
+                Err(reason) => self.problem(None, place, reason),
+            }
+        }
+    }
+
+    fn unknown_variable(&mut self, name: &str, keys: &BTreeMap<String, String>, place: Place) {
+        let files: Vec<String> = SECRETS.iter().map(|key| format!("{}_FILE", variable(key))).collect();
+        let candidates = keys.keys().chain(&files).map(String::as_str);
+        let similar = suggest(name, name.trim_start_matches("COMPANION"), candidates);
+        let similar = similar.map(|similar| format!("; did you mean {similar}?")).unwrap_or_default();
+        self.problem(None, place, format!("there is no such setting{similar}"));
+    }
+
+    fn problem(&mut self, key: Option<&'static str>, place: Place, text: String) {
+        self.problems.push(Problem { key, place, text });
+    }
+
+    /// Reports what is wrong with a setting beside the others.
+    pub(super) fn conflict(&mut self, key: &'static str, text: impl Into<String>) {
+        let last = self.given.get(key).and_then(|given| given.last());
+        let place = last.map_or(Place { order: (0, 0), text: String::new() }, |setting| setting.place.clone());
+        self.problem(Some(key), place, text.into());
+    }
+
+    /// Whether all these settings could be read, so that they can be held against each other.
+    pub(super) fn sound(&self, keys: &[&str]) -> bool {
+        !self.problems.iter().any(|problem| problem.key.is_some_and(|key| keys.contains(&key)))
+    }
+
+    /// All problems, in the order of the layers and their lines.
+    pub(super) fn finish(mut self) -> Result<(), ConfigError> {
+        self.problems.sort_by_key(|problem| problem.place.order);
+        let lines = self.problems.into_iter().map(|Problem { place, text, .. }| match place.text.as_str() {
+            "" => text,
+            place => format!("{place}: {text}"),
+        });
+        ConfigError::of(lines.collect())
+    }
+
+    /// The text of a setting, read by `parse`. A layer with a wrong value is reported and passed over.
+    pub(super) fn text<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, Advice>) -> Option<T> {
+        self.each(key, |value, place| one(value, &parse).map_err(|wrong| vec![(place.clone(), wrong)]))
+    }
+
+    /// The whole number of a setting.
+    pub(super) fn number<T: TryFrom<u64>>(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<T> {
+        let advice = format!("write a whole number from {} to {}", range.start(), range.end());
+        self.each(key, |value, place| {
+            let number = match value {
+                Value::Number(number, _) => *number,
+                Value::Plain(text) => text.trim().parse().ok(),
+                _ => None,
+            };
+            let number = number.filter(|number| range.contains(number)).and_then(|number| T::try_from(number).ok());
+            number.ok_or_else(|| vec![(place.clone(), (value.show(), advice.clone()))])
+        })
+    }
+
+    /// The list of a setting, each element read by `parse`. A text alone is a list of one, an empty text one of none.
+    pub(super) fn list<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, Advice>) -> Option<Vec<T>> {
+        self.each(key, |value, place| {
+            let items: Vec<Result<T, Wrong>> = match value {
+                Value::List(items) => {
+                    let read = items.iter().map(|(item, place)| (one(item, &parse), place));
+                    return collect(read);
+                }
+                Value::Plain(text) => {
+                    let items = text.split([',', '\n']).map(str::trim).filter(|item| !item.is_empty());
+                    items.map(|item| parse(item).map_err(|advice| (format!("{item:?}"), advice))).collect()
+                }
+                Value::Text(text) if text.is_empty() => Vec::new(),
+                single => vec![one(single, &parse)],
+            };
+            collect(items.into_iter().map(|item| (item, place)))
+        })
+    }
+
+    /// Reads what every layer gave to the key, so that a mistake is found even where a later layer hides it.
+    fn each<T>(
+        &mut self,
+        key: &'static str,
+        read: impl Fn(&Value, &Place) -> Result<T, Vec<(Place, Wrong)>>,
+    ) -> Option<T> {
+        let mut result = None;
+        let mut wrong = Vec::new();
+        for setting in self.given.get(key).into_iter().flatten() {
+            match read(&setting.value, &setting.place) {
+                Ok(value) => result = Some(value),
+                Err(found) => wrong.extend(found),
+            }
+        }
+        if result.is_none() && wrong.is_empty() {
+            self.conflict(key, format!("{key} has no default"));
+        }
+        for (place, (shown, advice)) in wrong {
+            let hidden = SECRETS.contains(&key) || shown.contains('@');
+            let shown = if hidden { String::new() } else { format!(" = {}", shorten(&shown)) };
+            self.problem(Some(key), place, format!("{key}{shown}: {advice}"));
+        }
+        result
+    }
+}
+
+/// The value as it was written, and what to write instead.
+type Wrong = (Shown, Advice);
+
+fn one<T>(value: &Value, parse: &impl Fn(&str) -> Result<T, Advice>) -> Result<T, Wrong> {
+    let parsed = match value {
+        Value::Text(text) | Value::Plain(text) => parse(text),
+        Value::List(_) => Err("write one value, not a list".into()),
+        // Its own advice says more than the general one, if the value would be wrong in quotes too.
+        Value::Number(_, shown) | Value::Other(shown) => {
+            parse(shown).and_then(|_| Err("put the value in quotes".into()))
+        }
+    };
+    parsed.map_err(|advice| (value.show(), advice))
+}
+
+fn collect<'a, T>(items: impl Iterator<Item = (Result<T, Wrong>, &'a Place)>) -> Result<Vec<T>, Vec<(Place, Wrong)>> {
+    let mut values = Vec::new();
+    let mut wrong = Vec::new();
+    for (item, place) in items {
+        match item {
+            Ok(value) => values.push(value),
+            Err(found) => wrong.push((place.clone(), found)),
+        }
+    }
+    if wrong.is_empty() { Ok(values) } else { Err(wrong) }
+}
+
+impl Value {
+    fn from_toml(value: &DeValue<'_>, span: Range<usize>, text: &str, place: &impl Fn(Range<usize>) -> Place) -> Self {
+        let shown = || text.get(span.clone()).unwrap_or_default().to_owned();
+        match value {
+            DeValue::String(text) => Self::Text(text.clone().into_owned()),
+            DeValue::Integer(number) => {
+                Self::Number(u64::from_str_radix(number.as_str(), number.radix()).ok(), shown())
+            }
+            DeValue::Array(items) => {
+                let item = |item: &toml::Spanned<DeValue<'_>>| {
+                    (Self::from_toml(item.get_ref(), item.span(), text, place), place(item.span()))
+                };
+                Self::List(items.iter().map(item).collect())
+            }
+            _ => Self::Other(shown()),
+        }
+    }
+
+    fn show(&self) -> Shown {
+        match self {
+            Self::Text(text) | Self::Plain(text) => format!("{text:?}"),
+            Self::Number(_, shown) | Self::Other(shown) => shown.escape_debug().to_string(),
+            Self::List(items) => {
+                let items: Vec<_> = items.iter().map(|(item, _)| item.show()).collect();
+                format!("[{}]", items.join(", "))
+            }
+        }
+    }
+}
+
+fn part_of(key: &str, section: &str) -> bool {
+    key.split_once('.').is_some_and(|(of, _)| of == section)
+}
+
+fn is_secret_variable(name: &str) -> bool {
+    SECRETS.iter().any(|key| variable(key) == name)
+}
+
+/// What the file of a secret holds, without the line break that editors put at its end.
+fn secret_file(path: &str) -> Result<String, String> {
+    const LONGEST: u64 = 64 * 1024;
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+    read.map_err(|error| format!("the file {path:?} cannot be read: {error}"))?;
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
+}
+
+/// Line and column of a byte, both from 1; a column is a character.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    (before.matches('\n').count() + 1, line.chars().count() + 1)
+}
+
+/// Keeps a message on a line even if somebody pasted a page.
+fn shorten(text: &str) -> String {
+    const LONGEST: usize = 80;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

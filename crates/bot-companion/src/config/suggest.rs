@@ -1,0 +1,67 @@
+//! "Did you mean …?"
+
+/// The candidate that was probably meant by an unknown name: one that ends in `tail`, else one a few letters away.
+pub(super) fn suggest<'a>(unknown: &str, tail: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    const LONGEST: usize = 64;
+    const FURTHEST: usize = 3;
+    if unknown.len() > LONGEST {
+        return None;
+    }
+    let unknown = unknown.to_lowercase();
+    let tail = tail.to_lowercase();
+    let distance = |candidate: &str| {
+        let candidate = candidate.to_lowercase();
+        let letters = edit_distance(&unknown, &candidate);
+        // A short name is three letters away from nearly everything.
+        let near = letters <= FURTHEST && letters * 2 < unknown.len().max(2);
+        if near { Some(letters) } else { candidate.ends_with(&tail).then_some(FURTHEST + 1) }
+    };
+    let near = candidates.filter_map(|candidate| distance(candidate).map(|distance| (distance, candidate)));
+    near.min().map(|(_, candidate)| candidate)
+}
+
+/// How many letters have to be put in, left out or changed (Levenshtein).
+fn edit_distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, letter) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, other) in to.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        for (from, to, distance) in
+            [("", "", 0), ("", "ab", 2), ("lisen", "listen", 1), ("kitten", "sitting", 3), ("ä", "a", 1)]
+        {
+            assert_eq!(edit_distance(from, to), distance, "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn suggestions() {
+        let known = || ["http.listen", "limits.connections", "tls.key", "secrets.keys"].into_iter();
+        for (unknown, tail, meant) in [
+            ("http.lisen", ".lisen", Some("http.listen")),
+            ("HTTP.LISTEN", ".LISTEN", Some("http.listen")),
+            ("http.connections", ".connections", Some("limits.connections")),
+            ("secrets.key", ".key", Some("secrets.keys")),
+            ("listen", ".listen", Some("http.listen")),
+            ("x", ".x", None),
+            ("colour.scheme", ".scheme", None),
+        ] {
+            assert_eq!(suggest(unknown, tail, known()), meant, "{unknown}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Wrong configurations, and word for word what their authors are told.
+
+type Problems = &'static [&'static str];
+type Variables = &'static [(&'static str, &'static str)];
+
+pub(super) const FILES: &[(&str, Problems)] = &[
+    ("\n\n\n\n\n[http]\nlisen = \"x\"", &["companion.toml:7: http.lisen is not a setting; did you mean http.listen?"]),
+    (
+        "[sessions]\n\nidle = \"7 days\"",
+        &["companion.toml:3: sessions.idle = \"7 days\": write a number and a unit, such as \"7d\""],
+    ),
+    ("sessions.idle = 7", &["companion.toml:1: sessions.idle = 7: write a number and a unit, such as \"7d\""]),
+    ("sessions.idle = \"1s\"", &["companion.toml:1: sessions.idle = \"1s\": write a duration from 1m to 365d"]),
+    ("[htpp]\nlisten = 1", &["companion.toml:1: htpp is not a setting; did you mean http?"]),
+    ("listen = 1", &["companion.toml:1: listen is not a setting; did you mean http.listen?"]),
+    (
+        "[http]\nconnections = 1",
+        &["companion.toml:2: http.connections is not a setting; did you mean limits.connections?"],
+    ),
+    ("wholly.different = 1", &["companion.toml:1: wholly is not a setting"]),
+    ("http = 1", &["companion.toml:1: http is a section: write [http] and its settings below it"]),
+    ("[[http]]\nlisten = 1", &["companion.toml:1: http is a section: write [http] and its settings below it"]),
+    (
+        "[http]\nlisten = 8080",
+        &["companion.toml:2: http.listen = 8080: write an address and a port, such as \"127.0.0.1:8080\""],
+    ),
+    ("idp.client_id = 123", &["companion.toml:1: idp.client_id = 123: put the value in quotes"]),
+    ("log.format = [\"text\"]", &["companion.toml:1: log.format = [\"text\"]: write one value, not a list"]),
+    ("log.format = \"xml\"", &["companion.toml:1: log.format = \"xml\": write \"text\" or \"json\""]),
+    (
+        "log.filter = \"a=b=c\"",
+        &[
+            "companion.toml:1: log.filter = \"a=b=c\": write a level such as \"info\", or directives such as \"info,bot_companion=debug\"",
+        ],
+    ),
+    ("limits.connections = 0", &["companion.toml:1: limits.connections = 0: write a whole number from 1 to 1000000"]),
+    ("limits.burst = -1", &["companion.toml:1: limits.burst = -1: write a whole number from 1 to 1000000"]),
+    ("limits.burst = \"5\"", &["companion.toml:1: limits.burst = \"5\": write a whole number from 1 to 1000000"]),
+    ("limits.burst = 1.5", &["companion.toml:1: limits.burst = 1.5: write a whole number from 1 to 1000000"]),
+    (
+        "[limits]\nexempt = [\n  \"10.0.0.0/8\",\n  \"10.0.0.1/8\",\n  7,\n]",
+        &[
+            "companion.toml:4: limits.exempt = \"10.0.0.1/8\": the address has bits set after the prefix; write \"10.0.0.0/8\"",
+            "companion.toml:5: limits.exempt = 7: write a network such as \"10.0.0.0/8\" or \"2001:db8::/32\", or an address",
+        ],
+    ),
+    (
+        "http.allowed_origins = [\"https://a.example/\"]",
+        &[
+            "companion.toml:1: http.allowed_origins = \"https://a.example/\": write an exact origin, such as \"https://dashboard.example\", without a path, a slash at its end or \"*\"",
+        ],
+    ),
+    (
+        "idp.base_url = \"http://provider.example\"",
+        &[
+            "companion.toml:1: idp.base_url = \"http://provider.example\": write https: over http, tokens would travel in the clear",
+        ],
+    ),
+    (
+        "store.url = \"postgres://user:hush@host/x\"",
+        &[
+            "companion.toml:1: store.url: write \"sqlite:\" and the path of the database, such as \"sqlite:bot-companion.db\"",
+        ],
+    ),
+    ("tls.cert = \"a.pem\"", &["companion.toml:1: tls.cert is set without tls.key: set both, or neither"]),
+    ("tls.key = \"a.pem\"", &["companion.toml:1: tls.key is set without tls.cert: set both, or neither"]),
+    (
+        "guilds.behind = \"2h\"",
+        &["companion.toml:1: guilds.behind is longer than guilds.max_stale: make it the shorter one"],
+    ),
+    ("sessions.absolute = \"1h\"", &["sessions.idle is longer than sessions.absolute: make it the shorter one"]),
+    (
+        "idp.redirect_uri = \"https://a.example/callback\"",
+        &["companion.toml:1: idp.redirect_uri: add its origin \"https://a.example\" to http.allowed_origins"],
+    ),
+    (
+        "http.allowed_origins = \"https://a.example\"\nidp.redirect_uri = [\"https://a.example/x\", \"https://A.example:443/y\"]",
+        &["companion.toml:2: idp.redirect_uri: two addresses have the origin \"https://a.example\": keep one of them"],
+    ),
+    (
+        "idp.redirect_uri = \"/callback\"",
+        &[
+            "companion.toml:1: idp.redirect_uri = \"/callback\": write the whole address, such as \"https://dashboard.example/callback\"",
+        ],
+    ),
+    (
+        "secrets.keys = [\"a:aHVzaA==\"]",
+        &["companion.toml:1: secrets.keys: what follows the colon is base64 of 4 bytes, not of 32"],
+    ),
+    ("idp.client_secret = 12345", &["companion.toml:1: idp.client_secret: put the value in quotes"]),
+    (
+        "[http]\nlisten = \"x\"\nlisen = 1\n[log]\nformat = \"\"",
+        &[
+            "companion.toml:2: http.listen = \"x\": write an address and a port, such as \"127.0.0.1:8080\"",
+            "companion.toml:3: http.lisen is not a setting; did you mean http.listen?",
+            "companion.toml:5: log.format = \"\": write \"text\" or \"json\"",
+        ],
+    ),
+];
+
+pub(super) const ENVIRONMENTS: &[(Variables, Problems)] = &[
+    (
+        &[("COMPANION_HTTP_LISTEN", "8080")],
+        &["COMPANION_HTTP_LISTEN: http.listen = \"8080\": write an address and a port, such as \"127.0.0.1:8080\""],
+    ),
+    (
+        &[("COMPANION_HTTP_LISEN", "x")],
+        &["COMPANION_HTTP_LISEN: there is no such setting; did you mean COMPANION_HTTP_LISTEN?"],
+    ),
+    (
+        &[("COMPANION_LISTEN", "x")],
+        &["COMPANION_LISTEN: there is no such setting; did you mean COMPANION_HTTP_LISTEN?"],
+    ),
+    (&[("COMPANION_HTTP_LISTEN_FILE", "x")], &["COMPANION_HTTP_LISTEN_FILE: there is no such setting"]),
+    (&[("COMPANION_WHATEVER_ELSE", "x")], &["COMPANION_WHATEVER_ELSE: there is no such setting"]),
+    (
+        &[("COMPANION_LIMITS_BURST", "many"), ("COMPANION_GUILDS_FRESH", "1")],
+        &[
+            "COMPANION_GUILDS_FRESH: guilds.fresh = \"1\": write a number and a unit, such as \"60s\"",
+            "COMPANION_LIMITS_BURST: limits.burst = \"many\": write a whole number from 1 to 1000000",
+        ],
+    ),
+    (
+        &[("COMPANION_LIMITS_EXEMPT", "10.0.0.0/8,here")],
+        &[
+            "COMPANION_LIMITS_EXEMPT: limits.exempt = \"here\": write a network such as \"10.0.0.0/8\" or \"2001:db8::/32\", or an address",
+        ],
+    ),
+    (
+        &[("COMPANION_SECRETS_KEYS", "hush")],
+        &["COMPANION_SECRETS_KEYS: secrets.keys: write an id, a colon and base64 of 32 bytes"],
+    ),
+    (
+        &[("COMPANION_IDP_CLIENT_SECRET", "hush"), ("COMPANION_IDP_CLIENT_SECRET_FILE", "/x")],
+        &["COMPANION_IDP_CLIENT_SECRET_FILE: COMPANION_IDP_CLIENT_SECRET is set too; set only one of the two"],
+    ),
+    (
+        &[("COMPANION_IDP_CLIENT_SECRET_FILE", "/absent/secret")],
+        &[
+            "COMPANION_IDP_CLIENT_SECRET_FILE: the file \"/absent/secret\" cannot be read: No such file or directory (os error 2)",
+        ],
+    ),
+];
