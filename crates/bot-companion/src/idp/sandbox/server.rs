@@ -20,7 +20,9 @@ use super::{Inner, api, page};
 use crate::idp::Endpoint;
 
 const CONNECTIONS: usize = 4096;
-const READ_TIME: Duration = Duration::from_secs(10);
+/// Counts while a connection is idle too, so it must be longer than clients keep one.
+const HEAD_TIME: Duration = Duration::from_mins(2);
+const BODY_TIME: Duration = Duration::from_secs(10);
 const LARGEST_HEAD: usize = 64 * 1024;
 const LARGEST_BODY: usize = 64 * 1024;
 
@@ -41,7 +43,7 @@ pub(super) async fn run(listener: TcpListener, inner: Arc<Inner>, stop: Cancella
                 let service = service_fn(|request| route(&inner, request));
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
-                    .header_read_timeout(READ_TIME)
+                    .header_read_timeout(HEAD_TIME)
                     .max_buf_size(LARGEST_HEAD)
                     .serve_connection(TokioIo::new(stream), service);
                 // A connection that broke is the other side's business, and often what a fault asked for.
@@ -92,6 +94,6 @@ fn browse(inner: &Inner, path: &str, request: &Request<Incoming>) -> Reply {
 
 /// The whole body; `None` if it is too long, or too slow, or breaks off.
 async fn read(body: Incoming) -> Option<Bytes> {
-    let whole = tokio::time::timeout(READ_TIME, Limited::new(body, LARGEST_BODY).collect());
+    let whole = tokio::time::timeout(BODY_TIME, Limited::new(body, LARGEST_BODY).collect());
     Some(whole.await.ok()?.ok()?.to_bytes())
 }
