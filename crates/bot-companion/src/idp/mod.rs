@@ -4,6 +4,8 @@
 mod discord;
 mod guard;
 pub mod sandbox;
+mod verdict;
+mod wire;
 
 use std::time::Duration;
 
@@ -11,6 +13,37 @@ use secrecy::SecretString;
 
 use crate::domain::Time;
 pub use discord::{Provider, ProviderOptions};
+
+/// What the provider offers us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// A code or a refresh token becomes a grant.
+    Token,
+    /// Who a grant belongs to.
+    User,
+    /// The guilds of that user.
+    Guilds,
+    /// A grant ends.
+    Revoke,
+}
+
+impl Endpoint {
+    const COUNT: usize = 4;
+
+    /// Whether the answer is about the application, whose credentials go with the call, and not about one user.
+    const fn is_ours(self) -> bool {
+        matches!(self, Self::Token | Self::Revoke)
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::User => "user",
+            Self::Guilds => "guilds",
+            Self::Revoke => "revoke",
+        }
+    }
+}
 
 /// The provider's tokens of one user.
 #[derive(Clone, Debug)]
@@ -31,7 +64,7 @@ pub struct Grant {
 pub struct IdpError {
     /// What it means to us.
     pub kind: IdpErrorKind,
-    /// Whether a code that was sent may have been used up by it.
+    /// Whether a code or refresh token that was sent may have been used up by it.
     pub code_spent: bool,
     /// For the log only; holds nothing that is secret.
     pub detail: String,
@@ -44,12 +77,12 @@ pub enum IdpErrorKind {
     Rejected,
     /// The access token is not, or no longer, good (a bearer 401).
     Unauthorized,
-    /// It limits us, or we hold back by ourselves: not before this span is over.
+    /// It limits us, or we hold back by ourselves: not before this span is over (at most an hour).
     RateLimited(Duration),
     /// It failed, spoke nonsense, or cannot be reached.
     Unavailable,
     /// It did not answer in time.
     Timeout,
-    /// It refuses *our* credentials.
+    /// It refuses *our* credentials, redirect address or request: the operator has to act.
     Misconfigured,
 }

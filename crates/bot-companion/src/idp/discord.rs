@@ -1,0 +1,219 @@
+//! The client of a Discord-shaped provider: five calls, each behind the guard, each with a time limit and a bound on its answer.
+
+use std::time::Duration;
+
+use reqwest::{Client, RequestBuilder, Url, redirect};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::guard::{Guard, Outcome};
+use super::verdict::{self, Answer, Failure};
+use super::{Endpoint, Grant, IdpError, IdpErrorKind, wire};
+use crate::clock::Clock;
+use crate::domain::{ListedGuild, User};
+
+/// The provider asks every client for an address in its `User-Agent`.
+const CLIENT_URL: &str = "https://example.invalid/bot-companion";
+/// Below the provider's own idle limit: a connection that it closes under a request would cost a code.
+const IDLE: Duration = Duration::from_secs(30);
+const LARGEST_ANSWER: usize = 1024 * 1024;
+
+/// What a [`Provider`] needs to know.
+#[derive(Clone, Debug)]
+pub struct ProviderOptions {
+    /// `idp.base_url`, without a slash at its end.
+    pub base_url: String,
+    /// `idp.client_id`
+    pub client_id: String,
+    /// `idp.client_secret`
+    pub client_secret: SecretString,
+    /// `idp.connect_timeout`
+    pub connect_timeout: Duration,
+    /// `idp.sign_in_timeout`: for every call but the list. The caller limits exchange and user together.
+    pub sign_in_timeout: Duration,
+    /// `idp.list_timeout`
+    pub list_timeout: Duration,
+    /// `idp.failure_budget`
+    pub failure_budget: u32,
+    /// Our own version, for the `User-Agent`.
+    pub version: String,
+    /// Turns the guard and dates the grants.
+    pub clock: Clock,
+}
+
+/// The identity provider.
+#[derive(Debug)]
+pub struct Provider {
+    client: Client,
+    options: ProviderOptions,
+    guard: Guard,
+}
+
+impl Provider {
+    /// Builds the client; nothing is called yet. An error says which setting cannot be used.
+    pub fn new(mut options: ProviderOptions) -> Result<Self, IdpError> {
+        let unusable = |detail: String| IdpError { kind: IdpErrorKind::Misconfigured, code_spent: false, detail };
+        options.base_url.truncate(options.base_url.trim_end_matches('/').len());
+        let base = Url::parse(&options.base_url).map_err(|error| unusable(format!("`idp.base_url`: {error}")))?;
+        if !matches!(base.scheme(), "http" | "https") {
+            return Err(unusable("`idp.base_url` must begin with https:// or http://".to_owned()));
+        }
+        let mut builder = Client::builder()
+            .user_agent(format!("DiscordBot ({CLIENT_URL}, {})", options.version))
+            .connect_timeout(options.connect_timeout)
+            .pool_idle_timeout(IDLE)
+            .redirect(redirect::Policy::none());
+        // Behind a proxy operators expect HTTPS_PROXY and NO_PROXY to count, and they do. But a proxy cannot reach what runs
+        // on this very machine, and a sandbox should work whatever the environment says.
+        if is_loopback(&base) {
+            builder = builder.no_proxy();
+        }
+        let client =
+            builder.build().map_err(|error| unusable(format!("the HTTP client cannot start: {}", cause(&error))))?;
+        let guard = Guard::new(options.clock.clone(), options.failure_budget);
+        Ok(Self { client, options, guard })
+    }
+
+    /// Turns a code into a grant. `redirect_uri` is the one that the code was asked for with.
+    pub async fn exchange(
+        &self,
+        code: &SecretString,
+        verifier: Option<&SecretString>,
+        redirect_uri: &str,
+    ) -> Result<Grant, IdpError> {
+        let mut form =
+            vec![("grant_type", "authorization_code"), ("code", code.expose_secret()), ("redirect_uri", redirect_uri)];
+        form.extend(verifier.map(|verifier| ("code_verifier", verifier.expose_secret())));
+        self.grant(&form).await
+    }
+
+    /// Turns a refresh token into the next grant. It works once, so two refreshes of one user must never run side by side.
+    pub async fn refresh(&self, refresh: &SecretString) -> Result<Grant, IdpError> {
+        self.grant(&[("grant_type", "refresh_token"), ("refresh_token", refresh.expose_secret())]).await
+    }
+
+    /// Ends every grant of the token's user.
+    pub async fn revoke(&self, token: &SecretString) -> Result<(), IdpError> {
+        let request = self.post("/oauth2/token/revoke", &[("token", token.expose_secret())]);
+        self.call(Endpoint::Revoke, request, |_| Ok(())).await
+    }
+
+    /// Whom the access token belongs to.
+    pub async fn user(&self, access: &SecretString) -> Result<User, IdpError> {
+        self.call(Endpoint::User, self.get("/users/@me", access), wire::user).await
+    }
+
+    /// The guilds of the access token's user. One that cannot be read is left out.
+    pub async fn guilds(&self, access: &SecretString) -> Result<Vec<ListedGuild>, IdpError> {
+        let (guilds, skipped) =
+            self.call(Endpoint::Guilds, self.get("/users/@me/guilds", access), wire::guilds).await?;
+        if skipped > 0 {
+            tracing::warn!(skipped, "the identity provider listed guilds that cannot be read; they are left out");
+        }
+        Ok(guilds)
+    }
+
+    async fn grant(&self, form: &[(&str, &str)]) -> Result<Grant, IdpError> {
+        let request = self.post("/oauth2/token", form);
+        // Dated from before the call: better to think a grant a moment older than it is.
+        let now = self.options.clock.now();
+        self.call(Endpoint::Token, request, |body| wire::grant(body, now)).await
+    }
+
+    fn get(&self, path: &str, access: &SecretString) -> RequestBuilder {
+        self.client.get(format!("{}{path}", self.options.base_url)).bearer_auth(access.expose_secret())
+    }
+
+    fn post(&self, path: &str, form: &[(&str, &str)]) -> RequestBuilder {
+        let ProviderOptions { base_url, client_id, client_secret, .. } = &self.options;
+        // reqwest marks both kinds of credentials as sensitive, so that no trace of the headers shows them.
+        self.client
+            .post(format!("{base_url}{path}"))
+            .basic_auth(client_id, Some(client_secret.expose_secret()))
+            .form(form)
+    }
+
+    async fn call<T>(
+        &self,
+        endpoint: Endpoint,
+        request: RequestBuilder,
+        read: impl FnOnce(&[u8]) -> Result<T, &'static str>,
+    ) -> Result<T, IdpError> {
+        let limit = match endpoint {
+            Endpoint::Guilds => self.options.list_timeout,
+            Endpoint::Token | Endpoint::User | Endpoint::Revoke => self.options.sign_in_timeout,
+        };
+        let pass = self.guard.enter(endpoint, limit)?;
+        let result = answer(endpoint, request.timeout(limit))
+            .await
+            .and_then(|answer| verdict::judge(endpoint, answer))
+            .and_then(|body| read(&body).map_err(|what| verdict::nonsense(endpoint, what)));
+        match result {
+            Ok(value) => {
+                pass.settle(Outcome::Healthy);
+                Ok(value)
+            }
+            Err((error, outcome)) => {
+                pass.settle(outcome);
+                if error.kind == IdpErrorKind::Misconfigured {
+                    tracing::error!(
+                        detail = error.detail,
+                        "the identity provider refuses this service: check idp.client_id and idp.client_secret, and that every \
+                         idp.redirect_uri is registered there, letter by letter"
+                    );
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+async fn answer(endpoint: Endpoint, request: RequestBuilder) -> Result<Answer, Failure> {
+    let broken = |error: &reqwest::Error| broken(endpoint, error);
+    let mut response = request.send().await.map_err(|error| broken(&error))?;
+    let status = response.status();
+    let header = response.headers().get(http::header::RETRY_AFTER);
+    let retry_after = header.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
+        if body.len() + chunk.len() > LARGEST_ANSWER {
+            return Err(verdict::nonsense(endpoint, "more than 1 MiB"));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Answer { status, retry_after, body })
+}
+
+/// What it means that no whole answer came. Until the connection stands, nothing can have been used up.
+fn broken(endpoint: Endpoint, error: &reqwest::Error) -> Failure {
+    let unsent = error.is_connect() || error.is_builder();
+    let kind = if error.is_timeout() { IdpErrorKind::Timeout } else { IdpErrorKind::Unavailable };
+    let what = match (error.is_connect(), error.is_timeout()) {
+        (true, true) => "did not accept a connection in time".to_owned(),
+        (true, false) => format!("cannot be reached: {}", cause(error)),
+        (false, true) => "did not answer in time".to_owned(),
+        (false, false) => format!("broke off: {}", cause(error)),
+    };
+    let detail = format!("the {} endpoint {what}", endpoint.name());
+    (IdpError { kind, code_spent: !unsent, detail }, Outcome::Failed)
+}
+
+/// The innermost reason, which is a few words of the system's or of TLS; the outer ones only repeat the address.
+fn cause(error: &reqwest::Error) -> String {
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(inner) = innermost.source() {
+        innermost = inner;
+    }
+    if innermost.is::<reqwest::Error>() {
+        return "the request could not be made".to_owned();
+    }
+    innermost.to_string().escape_debug().take(200).collect()
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    address.map_or(host == "localhost", |address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+use super::*;
+use crate::domain::Time;
+
+const LIMIT: Duration = Duration::from_secs(12);
+
+fn guard(budget: u32) -> (Guard, Clock) {
+    let clock = Clock::manual(Time::from_seconds(1_700_000_000));
+    (Guard::new(clock.clone(), budget), clock)
+}
+
+fn end(guard: &Guard, endpoint: Endpoint, outcome: Outcome) {
+    guard.enter(endpoint, LIMIT).unwrap().settle(outcome);
+}
+
+fn refused(guard: &Guard, endpoint: Endpoint) -> Option<IdpErrorKind> {
+    guard.enter(endpoint, LIMIT).err().map(|error| {
+        assert!(!error.code_spent, "nothing was sent");
+        error.kind
+    })
+}
+
+fn open(guard: &Guard, endpoint: Endpoint) {
+    for _ in 0..FAILURES {
+        end(guard, endpoint, Outcome::Failed);
+    }
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn opens_after_five_failures_in_a_row_and_only_there() {
+    let (guard, _) = guard(1000);
+    for _ in 0..4 {
+        end(&guard, Endpoint::Token, Outcome::Failed);
+    }
+    end(&guard, Endpoint::Token, Outcome::Healthy);
+    for _ in 0..4 {
+        end(&guard, Endpoint::Token, Outcome::Failed);
+    }
+    assert_eq!(refused(&guard, Endpoint::Token), None);
+    end(&guard, Endpoint::Token, Outcome::Failed);
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable));
+    assert_eq!(refused(&guard, Endpoint::Guilds), None);
+}
+
+#[test]
+fn every_kind_of_answer_that_is_not_a_failure_keeps_it_closed() {
+    for outcome in [Outcome::Healthy, Outcome::Denied, Outcome::Limited { span: Duration::ZERO, global: false }] {
+        let (guard, _) = guard(1000);
+        for _ in 0..50 {
+            end(&guard, Endpoint::User, outcome);
+        }
+        assert_eq!(refused(&guard, Endpoint::User), None, "{outcome:?}");
+    }
+}
+
+#[test]
+fn pauses_double_up_to_a_minute() {
+    let (guard, clock) = guard(1000);
+    open(&guard, Endpoint::Token);
+    for pause in [5, 10, 20, 40, 60, 60] {
+        clock.advance(Duration::from_millis(pause * 1000 - 1));
+        assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable), "{pause}");
+        clock.advance(Duration::from_millis(1));
+        end(&guard, Endpoint::Token, Outcome::Failed);
+    }
+    clock.advance(secs(60));
+    end(&guard, Endpoint::Token, Outcome::Healthy);
+    open(&guard, Endpoint::Token);
+    clock.advance(secs(5));
+    assert_eq!(refused(&guard, Endpoint::Token), None, "a success starts the pauses anew");
+}
+
+#[test]
+fn half_open_lets_one_probe_through() {
+    let (guard, clock) = guard(1000);
+    open(&guard, Endpoint::Token);
+    clock.advance(secs(5));
+    let probe = guard.enter(Endpoint::Token, LIMIT).unwrap();
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable));
+    probe.settle(Outcome::Healthy);
+    assert_eq!(refused(&guard, Endpoint::Token), None);
+    assert_eq!(refused(&guard, Endpoint::Token), None);
+}
+
+#[test]
+fn a_probe_that_was_dropped_early_makes_room_for_the_next() {
+    let (guard, clock) = guard(1000);
+    open(&guard, Endpoint::Token);
+    clock.advance(secs(5));
+    drop(guard.enter(Endpoint::Token, LIMIT).unwrap());
+    let next = guard.enter(Endpoint::Token, LIMIT).unwrap();
+    clock.advance(LIMIT);
+    drop(next);
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable), "it was given up: a failed probe");
+}
+
+#[test]
+fn calls_that_were_given_up_count_as_failures() {
+    let (guard, clock) = guard(1000);
+    for _ in 0..20 {
+        drop(guard.enter(Endpoint::Token, LIMIT).unwrap());
+    }
+    assert_eq!(refused(&guard, Endpoint::Token), None);
+    let calls: Vec<_> = (0..FAILURES).map(|_| guard.enter(Endpoint::Token, LIMIT).unwrap()).collect();
+    clock.advance(LIMIT);
+    drop(calls);
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable));
+}
+
+#[test]
+fn late_failures_do_not_prolong_the_pause() {
+    let (guard, clock) = guard(1000);
+    let late = guard.enter(Endpoint::Token, LIMIT).unwrap();
+    open(&guard, Endpoint::Token);
+    clock.advance(secs(4));
+    late.settle(Outcome::Failed);
+    clock.advance(secs(1));
+    let late = guard.enter(Endpoint::Token, LIMIT).unwrap();
+    late.settle(Outcome::Healthy);
+    assert_eq!(refused(&guard, Endpoint::Token), None);
+}
+
+#[test]
+fn holds_reach_as_far_as_the_limit_does() {
+    use Endpoint::{Guilds, Revoke, Token, User};
+    for (hit, global, held) in [
+        (Token, true, vec![Token, User, Guilds, Revoke]),
+        (Guilds, true, vec![Token, User, Guilds, Revoke]),
+        (Token, false, vec![Token]),
+        (Revoke, false, vec![Revoke]),
+        (User, false, vec![]),
+        (Guilds, false, vec![]),
+    ] {
+        let (guard, clock) = guard(1000);
+        end(&guard, hit, Outcome::Limited { span: secs(30), global });
+        clock.advance(secs(10));
+        for endpoint in [Token, User, Guilds, Revoke] {
+            let expected = held.contains(&endpoint).then_some(IdpErrorKind::RateLimited(secs(20)));
+            assert_eq!(refused(&guard, endpoint), expected, "{hit:?} {global} {endpoint:?}");
+        }
+        clock.advance(secs(20));
+        for endpoint in [Token, User, Guilds, Revoke] {
+            assert_eq!(refused(&guard, endpoint), None);
+        }
+    }
+}
+
+#[test]
+fn a_shorter_limit_does_not_cut_a_longer_one() {
+    let (guard, _) = guard(1000);
+    let second = guard.enter(Endpoint::Token, LIMIT).unwrap();
+    end(&guard, Endpoint::Token, Outcome::Limited { span: secs(30), global: true });
+    second.settle(Outcome::Limited { span: secs(1), global: false });
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::RateLimited(secs(30))));
+}
+
+#[test]
+fn the_budget_stops_everything_until_enough_has_aged_out() {
+    let (guard, clock) = guard(3);
+    end(&guard, Endpoint::User, Outcome::Denied);
+    clock.advance(secs(100));
+    end(&guard, Endpoint::Guilds, Outcome::Limited { span: Duration::ZERO, global: false });
+    assert_eq!(refused(&guard, Endpoint::Token), None);
+    end(&guard, Endpoint::Token, Outcome::Blocked);
+    // The first one was at 0 s, in the bucket that leaves at 600 s.
+    assert_eq!(refused(&guard, Endpoint::Revoke), Some(IdpErrorKind::RateLimited(secs(500))));
+    clock.advance(secs(500));
+    assert_eq!(refused(&guard, Endpoint::Revoke), None);
+    end(&guard, Endpoint::User, Outcome::Denied);
+    assert_eq!(refused(&guard, Endpoint::User), Some(IdpErrorKind::RateLimited(secs(100))));
+}
+
+#[test]
+fn the_budget_forgets_over_long_silence_and_survives_floods() {
+    let (guard, clock) = guard(2);
+    let calls: Vec<_> = (0..1000).map(|_| guard.enter(Endpoint::User, LIMIT).unwrap()).collect();
+    for call in calls {
+        call.settle(Outcome::Denied);
+    }
+    assert_eq!(refused(&guard, Endpoint::User), Some(IdpErrorKind::RateLimited(secs(600))));
+    clock.advance(secs(600 * 24 * 365));
+    assert_eq!(refused(&guard, Endpoint::User), None);
+    let (none, _) = self::guard(0);
+    assert_eq!(refused(&none, Endpoint::User), None);
+}

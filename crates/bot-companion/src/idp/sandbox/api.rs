@@ -1,0 +1,192 @@
+//! The four endpoints, as the provider answers them.
+
+use std::io;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::StatusCode;
+use http::header::{AUTHORIZATION, HeaderMap};
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+
+use super::faults::Fault;
+use super::grants::{ACCESS_LIFE, Pair, Refused};
+use super::people::Person;
+use super::reply::{self, Reply};
+use super::{Inner, SCOPE, pairs, value};
+
+/// Beyond the patience of any client.
+const SLOW: Duration = Duration::from_secs(30);
+
+/// A code or a refresh token for a pair of tokens.
+pub(super) async fn token(inner: &Inner, headers: &HeaderMap, body: &[u8]) -> io::Result<Reply> {
+    let form = pairs(body);
+    if !is_our_client(inner, headers, &form) {
+        return Ok(reply::invalid_client());
+    }
+    let now = inner.options.clock.now();
+    match value(&form, "grant_type") {
+        Some("authorization_code") => {
+            let Some(code) = value(&form, "code") else { return Ok(invalid_request("code")) };
+            if let Some(person) = inner.person(code) {
+                return Ok(granted(&inner.grants.lock().grant(&person.name, SCOPE, now)));
+            }
+            if let Some(trouble) = trouble(code) {
+                return simulate(inner, trouble).await;
+            }
+            let mut grants = inner.grants.lock();
+            let used = grants.use_code(code, value(&form, "redirect_uri"), value(&form, "code_verifier"), now);
+            Ok(match used {
+                Ok((person, scope)) => granted(&grants.grant(&person, &scope, now)),
+                Err(Refused::Code) => reply::invalid_grant(),
+                Err(Refused::RedirectUri) => invalid_request("redirect_uri"),
+                Err(Refused::Verifier) => reply::oauth_error(
+                    StatusCode::BAD_REQUEST,
+                    "invalid_grant",
+                    Some("Invalid \"code_verifier\" in request."),
+                ),
+            })
+        }
+        Some("refresh_token") => {
+            let pair = value(&form, "refresh_token").and_then(|refresh| inner.grants.lock().refresh(refresh, now));
+            let refused = || reply::oauth_error(StatusCode::BAD_REQUEST, "invalid_grant", None);
+            Ok(pair.map_or_else(refused, |pair| granted(&pair)))
+        }
+        _ => Ok(reply::oauth_error(StatusCode::BAD_REQUEST, "unsupported_grant_type", None)),
+    }
+}
+
+/// Ends every token of the user whom the token belongs to.
+pub(super) fn revoke(inner: &Inner, headers: &HeaderMap, body: &[u8]) -> Reply {
+    let form = pairs(body);
+    if !is_our_client(inner, headers, &form) {
+        return reply::invalid_client();
+    }
+    if let Some(token) = value(&form, "token") {
+        inner.grants.lock().revoke(token);
+    }
+    // An unknown token is a success too: it certainly does not work any more.
+    reply::json(StatusCode::OK, &json!({}))
+}
+
+/// Who it is.
+pub(super) fn user(inner: &Inner, headers: &HeaderMap) -> Reply {
+    let Some(person) = bearer(inner, headers, "identify") else { return reply::api_error(StatusCode::UNAUTHORIZED) };
+    let body = json!({
+        "id": person.id,
+        "username": person.username,
+        "discriminator": "0",
+        "global_name": person.global_name,
+        "avatar": person.avatar,
+        "banner": null,
+        "accent_color": null,
+        "public_flags": 0,
+        "flags": 0,
+        "premium_type": 0,
+        "mfa_enabled": true,
+        "locale": "en-GB",
+    });
+    reply::json(StatusCode::OK, &body)
+}
+
+/// The guilds they are in.
+pub(super) fn guilds(inner: &Inner, headers: &HeaderMap) -> Reply {
+    let Some(person) = bearer(inner, headers, "guilds") else { return reply::api_error(StatusCode::UNAUTHORIZED) };
+    let guilds = person.guilds.iter().map(|guild| {
+        json!({
+            "id": guild.id,
+            "name": guild.name,
+            "icon": guild.icon,
+            "banner": null,
+            "owner": guild.owner,
+            "permissions": guild.permissions.to_string(),
+            "features": guild.features,
+        })
+    });
+    reply::json(StatusCode::OK, &Value::Array(guilds.collect()))
+}
+
+/// What a special code simulates.
+enum Trouble {
+    Fault(Fault),
+    Slow,
+    NoScope,
+}
+
+/// The special codes, with what each is for.
+pub(super) const SPECIAL_CODES: [(&str, &str); 7] = [
+    ("refused", "is refused as used or expired (400 invalid_grant)"),
+    ("slow", "is answered after 30 s, when the service has given up"),
+    ("rate-limited", "meets a rate limit of 2 s (429)"),
+    ("edge-limited", "meets a rate limit of the edge, which says nothing of itself (429)"),
+    ("down", "meets a provider that is down (503)"),
+    ("nonsense", "is answered with a page of HTML"),
+    ("no-scope", "signs in without letting the service see the guilds"),
+];
+
+fn trouble(code: &str) -> Option<Trouble> {
+    Some(match code {
+        "refused" => Trouble::Fault(Fault::InvalidGrant),
+        "slow" => Trouble::Slow,
+        "rate-limited" => Trouble::Fault(Fault::RateLimited { retry_after: Some(2.0), json: true, global: false }),
+        "edge-limited" => Trouble::Fault(Fault::RateLimited { retry_after: None, json: false, global: false }),
+        "down" => Trouble::Fault(Fault::Status { code: 503, body: "{}".to_owned(), headers: vec![] }),
+        "nonsense" => Trouble::Fault(Fault::Nonsense),
+        "no-scope" => Trouble::NoScope,
+        _ => return None,
+    })
+}
+
+async fn simulate(inner: &Inner, trouble: Trouble) -> io::Result<Reply> {
+    match trouble {
+        Trouble::Fault(fault) => reply::fault(fault).await,
+        Trouble::Slow => {
+            tokio::time::sleep(SLOW).await;
+            Ok(reply::invalid_grant())
+        }
+        Trouble::NoScope => {
+            let first = inner.people.lock().first().map(|person| person.name.clone());
+            let now = inner.options.clock.now();
+            let grant = |name: String| granted(&inner.grants.lock().grant(&name, "identify", now));
+            Ok(first.map_or_else(reply::invalid_grant, grant))
+        }
+    }
+}
+
+fn granted(pair: &Pair) -> Reply {
+    let body = json!({
+        "token_type": "Bearer",
+        "access_token": pair.access,
+        "expires_in": ACCESS_LIFE.as_secs(),
+        "refresh_token": pair.refresh,
+        "scope": pair.scope,
+    });
+    reply::json(StatusCode::OK, &body)
+}
+
+fn invalid_request(field: &str) -> Reply {
+    let description = format!("Invalid \"{field}\" in request.");
+    reply::oauth_error(StatusCode::BAD_REQUEST, "invalid_request", Some(&description))
+}
+
+/// By HTTP Basic, or in the form.
+fn is_our_client(inner: &Inner, headers: &HeaderMap, form: &[(String, String)]) -> bool {
+    let expected = (inner.options.client_id.as_str(), inner.options.client_secret.expose_secret());
+    let Some(basic) = credentials(headers, "Basic") else {
+        return value(form, "client_id").zip(value(form, "client_secret")) == Some(expected);
+    };
+    let decoded = STANDARD.decode(basic).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded.as_deref().and_then(|pair| pair.split_once(':')) == Some(expected)
+}
+
+fn bearer(inner: &Inner, headers: &HeaderMap, scope: &str) -> Option<Person> {
+    let now = inner.options.clock.now();
+    let name = inner.grants.lock().person(credentials(headers, "Bearer")?, scope, now)?;
+    inner.person(&name)
+}
+
+fn credentials<'a>(headers: &'a HeaderMap, scheme: &str) -> Option<&'a str> {
+    let (given, credentials) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    given.eq_ignore_ascii_case(scheme).then_some(credentials)
+}

@@ -1,0 +1,150 @@
+//! Trouble on demand: what a test can make an endpoint do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::idp::Endpoint;
+
+/// What an endpoint does instead of its work.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// Answers this.
+    Status {
+        /// The status code; one that is none becomes 500.
+        code: u16,
+        /// The body, as it is.
+        body: String,
+        /// More headers. One that is malformed is left out.
+        headers: Vec<(String, String)>,
+    },
+    /// Answers 429.
+    RateLimited {
+        /// Seconds, in the body (if there is one) and in the header `Retry-After`; `None` leaves both out.
+        retry_after: Option<f64>,
+        /// Whether there is a JSON body at all; the edge sends none.
+        json: bool,
+        /// Whether it is about the whole application.
+        global: bool,
+    },
+    /// Never answers.
+    Hang,
+    /// Answers 200 with a page of HTML.
+    Nonsense,
+    /// Cuts the connection in the middle of the body.
+    Truncated,
+    /// Answers 200 with more than 1 MiB.
+    Huge,
+    /// Closes the connection at once.
+    Refuse,
+    /// Answers 400 `invalid_grant`.
+    InvalidGrant,
+    /// Answers 401 `invalid_client`.
+    InvalidClient,
+    /// Answers a bearer 401.
+    Unauthorized,
+}
+
+/// One endpoint's trouble.
+#[derive(Debug, Default)]
+struct Switch {
+    calls: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    fault: Option<Fault>,
+    /// How many more calls it hits; `None`: all.
+    left: Option<usize>,
+    gate: Option<Arc<Gate>>,
+}
+
+#[derive(Debug)]
+struct Gate {
+    arrived: watch::Sender<usize>,
+    open: watch::Sender<bool>,
+}
+
+/// The switches of all endpoints.
+#[derive(Debug, Default)]
+pub(super) struct Switchboard {
+    switches: [Arc<Switch>; Endpoint::COUNT],
+}
+
+impl Switchboard {
+    fn at(&self, endpoint: Endpoint) -> &Arc<Switch> {
+        &self.switches[endpoint as usize]
+    }
+
+    pub(super) fn fail(&self, endpoint: Endpoint, fault: Option<Fault>, times: Option<usize>) {
+        let mut state = self.at(endpoint).state.lock();
+        state.fault = fault;
+        state.left = times;
+    }
+
+    pub(super) fn hold(&self, endpoint: Endpoint) -> Hold {
+        let gate = Arc::new(Gate { arrived: watch::Sender::new(0), open: watch::Sender::new(false) });
+        let earlier = self.at(endpoint).state.lock().gate.replace(Arc::clone(&gate));
+        // The later hold takes over; whoever waits at the earlier one goes on.
+        if let Some(earlier) = earlier {
+            earlier.open.send_replace(true);
+        }
+        Hold { switch: Arc::clone(self.at(endpoint)), gate }
+    }
+
+    pub(super) fn calls(&self, endpoint: Endpoint) -> usize {
+        self.at(endpoint).calls.load(Ordering::SeqCst)
+    }
+
+    /// A call arrives: it is counted, waits where there is a hold, and learns what goes wrong with it.
+    pub(super) async fn arrive(&self, endpoint: Endpoint) -> Option<Fault> {
+        let switch = self.at(endpoint);
+        switch.calls.fetch_add(1, Ordering::SeqCst);
+        let gate = switch.state.lock().gate.clone();
+        if let Some(gate) = gate {
+            let mut open = gate.open.subscribe();
+            gate.arrived.send_modify(|count| *count += 1);
+            // The sender lives in the gate that we hold, so this ends only when it opens.
+            let _ = open.wait_for(|open| *open).await;
+        }
+        let mut state = switch.state.lock();
+        match &mut state.left {
+            Some(0) => return None,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        state.fault.clone()
+    }
+}
+
+/// Calls to one endpoint wait until this is released or dropped.
+#[derive(Debug)]
+#[must_use = "calls go on as soon as the hold is dropped"]
+pub struct Hold {
+    switch: Arc<Switch>,
+    gate: Arc<Gate>,
+}
+
+impl Hold {
+    /// Waits until that many calls have come to wait here (those that have left again count too).
+    pub async fn arrived(&self, calls: usize) {
+        let mut arrived = self.gate.arrived.subscribe();
+        let _ = arrived.wait_for(|count| *count >= calls).await;
+    }
+
+    /// Lets them go on.
+    pub fn release(self) {}
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut state = self.switch.state.lock();
+        if state.gate.as_ref().is_some_and(|gate| Arc::ptr_eq(gate, &self.gate)) {
+            state.gate = None;
+        }
+        self.gate.open.send_replace(true);
+    }
+}

@@ -1,0 +1,199 @@
+//! The page on which one chooses whom to sign in as: the provider's consent screen, in short.
+
+use std::fmt::Write as _;
+
+use http::StatusCode;
+use http::header::HeaderValue;
+use reqwest::Url;
+
+use super::api::SPECIAL_CODES;
+use super::grants::{Challenge, Terms};
+use super::people::Person;
+use super::reply::{self, Reply};
+use super::{Inner, SCOPE, pairs, query, value};
+
+/// Nobody's address or state is longer, and everything here comes back on the page.
+const LONGEST: usize = 2048;
+
+/// What the page was asked for, checked.
+struct Ask {
+    terms: Terms,
+    redirect: Option<Url>,
+    state: Option<String>,
+}
+
+/// Shows who there is; with `choice`, sends that person's code on its way; with `cancel`, a refusal.
+pub(super) fn authorize(inner: &Inner, encoded: &str) -> Reply {
+    let asked = pairs(encoded.as_bytes());
+    let ask = match check(inner, &asked) {
+        Ok(ask) => ask,
+        Err(problem) => return error(&problem),
+    };
+    if value(&asked, "cancel").is_some() {
+        let refusal = [
+            ("error", "access_denied"),
+            ("error_description", "The resource owner or authorization server denied the request"),
+        ];
+        return ask.redirect.as_ref().map_or_else(|| error("Nobody signed in."), |to| send_back(to, &refusal, &ask));
+    }
+    let Some(choice) = value(&asked, "choice") else { return choose(inner, &asked, &ask) };
+    let Some(person) = inner.person(choice) else { return error("There is nobody of that name here.") };
+    let code = inner.grants.lock().issue_code(&person.name, ask.terms.clone(), inner.options.clock.now());
+    match &ask.redirect {
+        Some(to) => send_back(to, &[("code", &code)], &ask),
+        None => show_code(inner, &person, &code),
+    }
+}
+
+/// Leads to an address of our own.
+pub(super) fn redirect(to: &str) -> Reply {
+    HeaderValue::try_from(to).map_or_else(|_| error("That address cannot be used."), reply::redirect)
+}
+
+fn check(inner: &Inner, asked: &[(String, String)]) -> Result<Ask, String> {
+    let ours = &inner.options.client_id;
+    if asked.iter().any(|(_, value)| value.len() > LONGEST) {
+        return Err("The address of this page is too long.".to_owned());
+    }
+    match value(asked, "client_id") {
+        Some(id) if id == ours => {}
+        Some(id) => {
+            return Err(format!("Unknown application: client_id is “{id}”, but this sandbox only knows “{ours}”."));
+        }
+        None => return Err(format!("client_id is missing; this sandbox knows the application “{ours}”.")),
+    }
+    let redirect = value(asked, "redirect_uri").map(address).transpose()?;
+    if value(asked, "response_type") != Some("code") {
+        return Err("response_type must be “code”.".to_owned());
+    }
+    let challenge = match (value(asked, "code_challenge"), value(asked, "code_challenge_method")) {
+        (None, _) => None,
+        (Some(challenge), Some("S256")) => Some(Challenge::S256(challenge.to_owned())),
+        (Some(challenge), None | Some("plain")) => Some(Challenge::Plain(challenge.to_owned())),
+        (Some(_), Some(_)) => return Err("code_challenge_method must be “S256” or “plain”.".to_owned()),
+    };
+    let terms = Terms {
+        scope: value(asked, "scope").filter(|scope| !scope.is_empty()).unwrap_or(SCOPE).to_owned(),
+        redirect_uri: value(asked, "redirect_uri").map(str::to_owned),
+        challenge,
+    };
+    Ok(Ask { terms, redirect, state: value(asked, "state").map(str::to_owned) })
+}
+
+/// A redirect address that a browser may be sent to: no scripts, no files, nobody's password.
+fn address(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| {
+        let plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+        matches!(url.scheme(), "http" | "https") && plain
+    });
+    url.ok_or_else(|| "redirect_uri must be a plain http or https address.".to_owned())
+}
+
+fn send_back(to: &Url, answer: &[(&str, &str)], ask: &Ask) -> Reply {
+    let mut to = to.clone();
+    to.query_pairs_mut().extend_pairs(answer).extend_pairs(ask.state.as_deref().map(|state| ("state", state)));
+    redirect(to.as_str())
+}
+
+fn choose(inner: &Inner, asked: &[(String, String)], ask: &Ask) -> Reply {
+    let link = |name: &str, value: &str| {
+        let kept = asked.iter().filter(|(key, _)| key != name).map(|(key, value)| (key.as_str(), value.as_str()));
+        escape(&query("", kept.chain([(name, value)])))
+    };
+    let mut list = String::new();
+    for person in inner.people.lock().iter() {
+        let shown = person.global_name.as_deref().unwrap_or(&person.username);
+        let _ = writeln!(
+            list,
+            "<li><a class=\"person\" href=\"{}\"><span class=\"face hue{}\" aria-hidden=\"true\">{}</span>\
+             <span><strong><bdi>{}</bdi></strong> <small>{} · @{}</small><small>{}</small></span></a></li>",
+            link("choice", &person.name),
+            person.id.default_picture(),
+            escape(&initial(shown)),
+            escape(shown),
+            escape(&person.name),
+            escape(&person.username),
+            escape(&person.about),
+        );
+    }
+    let (after, cancel) = match &ask.redirect {
+        Some(to) => (
+            format!("You will go back to <strong>{}</strong>.", escape(&to.origin().ascii_serialization())),
+            format!("<p><a href=\"{}\">Cancel</a></p>", link("cancel", "1")),
+        ),
+        None => ("You will get a code to try out on the command line.".to_owned(), String::new()),
+    };
+    let commands = if ask.redirect.is_none() { command_line(inner) } else { String::new() };
+    let body = format!(
+        "<h1>Who do you want to be?</h1>\n<p>The application <code>{}</code> asks for <code>{}</code>. {after}</p>\n\
+         <ul>\n{list}</ul>\n{cancel}{commands}",
+        escape(&inner.options.client_id),
+        escape(&ask.terms.scope),
+    );
+    document(StatusCode::OK, "Choose a person", &body)
+}
+
+fn show_code(inner: &Inner, person: &Person, code: &str) -> Reply {
+    let body = format!(
+        "<h1>A code for <bdi>{}</bdi></h1>\n<p>It works once, within 100 seconds:</p>\n<pre>{}</pre>\n\
+         <p class=\"soft\">Go back for another one.</p>",
+        escape(person.global_name.as_deref().unwrap_or(&person.username)),
+        escape(&sign_in(inner, code)),
+    );
+    document(StatusCode::OK, "Your code", &body)
+}
+
+/// How to sign in without a browser.
+fn command_line(inner: &Inner) -> String {
+    let mut html =
+        "<h2>On the command line</h2>\n<p>Each name is also a code, as often as you like:</p>\n<pre>".to_owned();
+    for person in inner.people.lock().iter() {
+        let _ = writeln!(html, "{}", escape(&sign_in(inner, &person.name)));
+    }
+    html.push_str("</pre>\n<p>These codes make trouble:</p>\n<dl>\n");
+    for (code, what) in SPECIAL_CODES {
+        let _ = writeln!(html, "<dt><code>{code}</code></dt><dd>{what}</dd>");
+    }
+    html.push_str("</dl>\n");
+    html
+}
+
+fn sign_in(inner: &Inner, code: &str) -> String {
+    let service = inner.options.service_url.as_deref().unwrap_or("$SERVICE_URL");
+    format!("curl -X POST \"{}/auth\" -H 'Idp-Code: {code}'", service.trim_end_matches('/'))
+}
+
+fn error(problem: &str) -> Reply {
+    let body =
+        format!("<h1>This does not work</h1>\n<p>{}</p>\n<p><a href=\"/\">Choose a person</a></p>", escape(problem));
+    document(StatusCode::BAD_REQUEST, "Something is wrong", &body)
+}
+
+fn document(status: StatusCode, title: &str, body: &str) -> Reply {
+    let style = include_str!("page.css");
+    let html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title} · sandbox</title>\n\
+         <style>\n{style}</style>\n</head>\n<body>\n<main>\n<p class=\"tag\">Sandbox: nobody here is real</p>\n{body}\n</main>\n</body>\n</html>\n"
+    );
+    reply::page(status, html)
+}
+
+fn initial(name: &str) -> String {
+    name.chars().find(|character| character.is_alphanumeric()).unwrap_or('?').to_uppercase().collect()
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            plain => escaped.push(plain),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,99 @@
+//! The sandbox's sockets and routes.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::reply::{self, Reply};
+use super::{Inner, api, page};
+use crate::idp::Endpoint;
+
+const CONNECTIONS: usize = 4096;
+/// Counts while a connection is idle too, so it must be longer than clients keep one.
+const HEAD_TIME: Duration = Duration::from_mins(2);
+const BODY_TIME: Duration = Duration::from_secs(10);
+const LARGEST_HEAD: usize = 64 * 1024;
+const LARGEST_BODY: usize = 64 * 1024;
+
+/// Accepts and serves connections until it is told to stop.
+pub(super) async fn run(listener: TcpListener, inner: Arc<Inner>, stop: CancellationToken) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let accept = async {
+        loop {
+            let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+            let Ok((stream, _)) = listener.accept().await else {
+                // Out of file descriptors, mostly: they come back when a connection ends.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            let inner = Arc::clone(&inner);
+            let stop = stop.clone();
+            tokio::spawn(async move {
+                let service = service_fn(|request| route(&inner, request));
+                let connection = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(HEAD_TIME)
+                    .max_buf_size(LARGEST_HEAD)
+                    .serve_connection(TokioIo::new(stream), service);
+                // A connection that broke is the other side's business, and often what a fault asked for.
+                let _ = stop.run_until_cancelled(connection).await;
+                drop(place);
+            });
+        }
+    };
+    stop.run_until_cancelled(accept).await;
+}
+
+async fn route(inner: &Inner, request: Request<Incoming>) -> io::Result<Reply> {
+    let path = request.uri().path().to_owned();
+    let endpoint = match path.as_str() {
+        "/api/v10/oauth2/token" => Endpoint::Token,
+        "/api/v10/oauth2/token/revoke" => Endpoint::Revoke,
+        "/api/v10/users/@me" => Endpoint::User,
+        "/api/v10/users/@me/guilds" => Endpoint::Guilds,
+        "/" | "/oauth2/authorize" | "/api/v10/oauth2/authorize" => return Ok(browse(inner, &path, &request)),
+        _ => return Ok(reply::api_error(StatusCode::NOT_FOUND)),
+    };
+    let method = if endpoint.is_ours() { Method::POST } else { Method::GET };
+    if *request.method() != method {
+        return Ok(reply::api_error(StatusCode::METHOD_NOT_ALLOWED));
+    }
+    if let Some(fault) = inner.switches.arrive(endpoint).await {
+        return reply::fault(fault).await;
+    }
+    let (head, body) = request.into_parts();
+    let Some(body) = read(body).await else { return Ok(reply::api_error(StatusCode::PAYLOAD_TOO_LARGE)) };
+    match endpoint {
+        Endpoint::Token => api::token(inner, &head.headers, &body).await,
+        Endpoint::Revoke => Ok(api::revoke(inner, &head.headers, &body)),
+        Endpoint::User => Ok(api::user(inner, &head.headers)),
+        Endpoint::Guilds => Ok(api::guilds(inner, &head.headers)),
+    }
+}
+
+fn browse(inner: &Inner, path: &str, request: &Request<Incoming>) -> Reply {
+    if *request.method() != Method::GET {
+        return reply::api_error(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    if path == "/" {
+        return page::redirect(&inner.authorize_path());
+    }
+    page::authorize(inner, request.uri().query().unwrap_or_default())
+}
+
+/// The whole body; `None` if it is too long, or too slow, or breaks off.
+async fn read(body: Incoming) -> Option<Bytes> {
+    let whole = tokio::time::timeout(BODY_TIME, Limited::new(body, LARGEST_BODY).collect());
+    Some(whole.await.ok()?.ok()?.to_bytes())
+}

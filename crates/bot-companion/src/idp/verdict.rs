@@ -1,0 +1,206 @@
+//! What an answer that is not a success means: to the caller (an error) and to the protection (an outcome).
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::Value;
+
+use super::guard::Outcome;
+use super::{Endpoint, IdpError, IdpErrorKind};
+
+/// How long we hold back when the provider does not say.
+const UNKNOWN_LIMIT: Duration = Duration::from_secs(5);
+const LONGEST_LIMIT: Duration = Duration::from_hours(1);
+/// A limit of "0 seconds" must not turn a caller into a busy loop.
+const SHORTEST_LIMIT: Duration = Duration::from_millis(100);
+
+/// The words of an OAuth error that may stand in a log; anything else is upstream text.
+const WORDS: [&str; 7] = [
+    "invalid_request",
+    "invalid_client",
+    "invalid_grant",
+    "unauthorized_client",
+    "unsupported_grant_type",
+    "invalid_scope",
+    "access_denied",
+];
+
+/// A whole answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    /// The header `Retry-After`, if it is a number of seconds.
+    pub(super) retry_after: Option<f64>,
+    pub(super) body: Vec<u8>,
+}
+
+/// An error beside what the protection should make of it.
+pub(super) type Failure = (IdpError, Outcome);
+
+/// The body of a success; otherwise what went wrong.
+pub(super) fn judge(endpoint: Endpoint, answer: Answer) -> Result<Vec<u8>, Failure> {
+    let status = answer.status;
+    if status == StatusCode::OK {
+        return Ok(answer.body);
+    }
+    let json: Option<Value> = serde_json::from_slice(&answer.body).ok().filter(Value::is_object);
+    let failure = |kind, code_spent, outcome, detail: &str| {
+        let detail = format!("the {} endpoint answered {}{detail}", endpoint.name(), status.as_u16());
+        (IdpError { kind, code_spent, detail }, outcome)
+    };
+    Err(match status {
+        StatusCode::TOO_MANY_REQUESTS => {
+            let span = limit(json.as_ref(), answer.retry_after);
+            // Without JSON it comes from the edge, which looks at our address and not at the call.
+            let global = json.as_ref().is_none_or(|json| json["global"] == true);
+            failure(IdpErrorKind::RateLimited(span), false, Outcome::Limited { span, global }, "")
+        }
+        StatusCode::FORBIDDEN if json.is_none() => {
+            failure(IdpErrorKind::Unavailable, true, Outcome::Blocked, ", not as itself")
+        }
+        StatusCode::FORBIDDEN => failure(IdpErrorKind::Unavailable, true, Outcome::Denied, ""),
+        StatusCode::UNAUTHORIZED if !endpoint.is_ours() => {
+            failure(IdpErrorKind::Unauthorized, false, Outcome::Denied, "")
+        }
+        StatusCode::UNAUTHORIZED | StatusCode::BAD_REQUEST if endpoint.is_ours() => {
+            let outcome = if status == StatusCode::UNAUTHORIZED { Outcome::Denied } else { Outcome::Healthy };
+            let json = json.unwrap_or_default();
+            let word = WORDS.into_iter().find(|word| json["error"] == *word);
+            let (kind, code_spent) = refusal(status, word, &json);
+            failure(kind, code_spent, outcome, &word.map(|word| format!(" {word}")).unwrap_or_default())
+        }
+        // A request that it cannot read says nothing about its health, and callers can provoke one with an odd code.
+        other if other.is_client_error() => failure(IdpErrorKind::Unavailable, true, Outcome::Healthy, ""),
+        _ => failure(IdpErrorKind::Unavailable, true, Outcome::Failed, ""),
+    })
+}
+
+/// A 200 that does not hold what it should.
+pub(super) fn nonsense(endpoint: Endpoint, what: &str) -> Failure {
+    let detail = format!("the {} endpoint answered nonsense: {what}", endpoint.name());
+    (IdpError { kind: IdpErrorKind::Unavailable, code_spent: true, detail }, Outcome::Failed)
+}
+
+/// Whose fault it is that the token endpoint says no, and whether the code may be used up.
+fn refusal(status: StatusCode, word: Option<&str>, json: &Value) -> (IdpErrorKind, bool) {
+    let blamed = |field: &str| {
+        // `Invalid "code" in request.`, or a form error: `{"client_id": ["Value … is not snowflake."]}`.
+        let named = json["error_description"].as_str().is_some_and(|text| text.contains(&format!("\"{field}\"")));
+        named || json[field].is_array()
+    };
+    match word {
+        Some("invalid_client" | "unauthorized_client") => (IdpErrorKind::Misconfigured, false),
+        // It words a wrong redirect address as either of two errors; both are ours, and both may have used up the code.
+        _ if blamed("redirect_uri") => (IdpErrorKind::Misconfigured, true),
+        Some("invalid_grant") => (IdpErrorKind::Rejected, true),
+        _ if blamed("code") || blamed("code_verifier") || blamed("refresh_token") => (IdpErrorKind::Rejected, true),
+        _ if blamed("client_id") || blamed("client_secret") => (IdpErrorKind::Misconfigured, false),
+        Some(_) => (IdpErrorKind::Misconfigured, true),
+        None if status == StatusCode::UNAUTHORIZED => (IdpErrorKind::Misconfigured, false),
+        None => (IdpErrorKind::Unavailable, true),
+    }
+}
+
+fn limit(json: Option<&Value>, header: Option<f64>) -> Duration {
+    let seconds = [json.and_then(|json| json["retry_after"].as_f64()), header];
+    let usable = seconds.into_iter().flatten().find(|seconds| *seconds >= 0.0);
+    let span =
+        usable.map_or(UNKNOWN_LIMIT, |seconds| Duration::from_secs_f64(seconds.min(LONGEST_LIMIT.as_secs_f64())));
+    span.max(SHORTEST_LIMIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the caller learns, whether the code may be used up, and what the guard learns.
+    type Meaning = (IdpErrorKind, bool, Outcome);
+
+    const fn limited(millis: u64, global: bool) -> Meaning {
+        let span = Duration::from_millis(millis);
+        (IdpErrorKind::RateLimited(span), false, Outcome::Limited { span, global })
+    }
+
+    #[test]
+    fn every_answer_has_one_meaning() {
+        use Endpoint::{Guilds, Revoke, Token, User};
+        use IdpErrorKind::{Misconfigured, Rejected, Unauthorized, Unavailable};
+        use Outcome::{Blocked, Denied, Failed, Healthy};
+        let bearer = r#"{"message":"401: Unauthorized","code":0}"#;
+        let cases: &[(Endpoint, u16, &str, Meaning)] = &[
+            (Token, 400, r#"{"error":"invalid_grant"}"#, (Rejected, true, Healthy)),
+            (
+                Token,
+                400,
+                r#"{"error":"invalid_grant","error_description":"Invalid \"code\" in request."}"#,
+                (Rejected, true, Healthy),
+            ),
+            (
+                Token,
+                400,
+                r#"{"error":"invalid_request","error_description":"Invalid \"code\" in request."}"#,
+                (Rejected, true, Healthy),
+            ),
+            (Token, 400, r#"{"code":["Must be 512 or fewer in length."]}"#, (Rejected, true, Healthy)),
+            (
+                Token,
+                400,
+                r#"{"error":"invalid_request","error_description":"Invalid \"redirect_uri\" in request."}"#,
+                (Misconfigured, true, Healthy),
+            ),
+            (
+                Token,
+                400,
+                r#"{"error":"invalid_grant","error_description":"Invalid \"redirect_uri\" in request."}"#,
+                (Misconfigured, true, Healthy),
+            ),
+            (Token, 400, r#"{"error":"unsupported_grant_type"}"#, (Misconfigured, true, Healthy)),
+            (Token, 400, r#"{"client_id":["Value \"x\" is not snowflake."]}"#, (Misconfigured, false, Healthy)),
+            (Token, 400, r#"{"error":"invalid_client"}"#, (Misconfigured, false, Healthy)),
+            (Token, 401, r#"{"error":"invalid_client"}"#, (Misconfigured, false, Denied)),
+            (Revoke, 401, r#"{"error":"invalid_client"}"#, (Misconfigured, false, Denied)),
+            (Token, 401, bearer, (Misconfigured, false, Denied)),
+            (Token, 400, "what?", (Unavailable, true, Healthy)),
+            (Token, 400, r#"{"error":"s3cret words of theirs"}"#, (Unavailable, true, Healthy)),
+            (Token, 404, bearer, (Unavailable, true, Healthy)),
+            (User, 401, bearer, (Unauthorized, false, Denied)),
+            (Guilds, 401, "", (Unauthorized, false, Denied)),
+            (Guilds, 403, r#"{"message":"Missing Access","code":50001}"#, (Unavailable, true, Denied)),
+            (Token, 403, "<html>blocked</html>", (Unavailable, true, Blocked)),
+            (User, 400, "{}", (Unavailable, true, Healthy)),
+            (Token, 500, r#"{"error":"invalid_grant"}"#, (Unavailable, true, Failed)),
+            (User, 503, "", (Unavailable, true, Failed)),
+            (User, 302, "", (Unavailable, true, Failed)),
+            (User, 204, "", (Unavailable, true, Failed)),
+            (Guilds, 429, r#"{"retry_after":0.65,"global":false}"#, limited(650, false)),
+            (Token, 429, r#"{"retry_after":64,"global":true}"#, limited(64_000, true)),
+            (Token, 429, r#"{"retry_after":-1,"global":false}"#, limited(5_000, false)),
+            (Token, 429, r#"{"retry_after":0}"#, limited(100, false)),
+            (Token, 429, r#"{"retry_after":1e300}"#, limited(3_600_000, false)),
+            (Token, 429, "error code: 1015", limited(5_000, true)),
+            (Token, 429, "null", limited(5_000, true)),
+        ];
+        for (endpoint, status, body, expected) in cases {
+            let status = StatusCode::from_u16(*status).unwrap();
+            let answer = Answer { status, retry_after: None, body: body.as_bytes().to_vec() };
+            let (error, outcome) = judge(*endpoint, answer).unwrap_err();
+            assert_eq!((error.kind, error.code_spent, outcome), *expected, "{endpoint:?} {status} {body}");
+            assert!(!error.detail.contains("s3cret") && !error.detail.contains("html"), "{}", error.detail);
+        }
+    }
+
+    #[test]
+    fn a_limit_is_read_from_the_body_then_from_the_header() {
+        for (body, header, expected) in [
+            (r#"{"retry_after":1.5}"#, Some(9.0), limited(1500, false)),
+            (r#"{"global":false}"#, Some(9.0), limited(9000, false)),
+            ("busy", Some(9.0), limited(9000, true)),
+            ("busy", Some(f64::INFINITY), limited(3_600_000, true)),
+            ("busy", Some(f64::NAN), limited(5000, true)),
+        ] {
+            let answer = Answer { status: StatusCode::TOO_MANY_REQUESTS, retry_after: header, body: body.into() };
+            let (error, outcome) = judge(Endpoint::Token, answer).unwrap_err();
+            assert_eq!((error.kind, error.code_spent, outcome), expected, "{body} {header:?}");
+        }
+    }
+}
