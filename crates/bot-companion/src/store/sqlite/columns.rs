@@ -62,19 +62,19 @@ pub(super) fn json(value: &impl Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
+/// Whether the error lies in what one row holds, and not in the database.
+pub(super) fn is_unreadable(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))
+}
+
 /// The rows of a list, less those that hold something unreadable.
 pub(super) fn readable<T>(what: &str, rows: impl Iterator<Item = rusqlite::Result<T>>) -> rusqlite::Result<Vec<T>> {
-    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     let mut read = Vec::new();
     for row in rows {
         match row {
             Ok(row) => read.push(row),
-            Err(
-                error @ (FromSqlConversionFailure(..)
-                | IntegralValueOutOfRange(..)
-                | InvalidColumnType(..)
-                | Utf8Error(..)),
-            ) => warn!(what, %error, "left out a stored row that cannot be read"),
+            Err(error) if is_unreadable(&error) => warn!(what, %error, "left out a stored row that cannot be read"),
             Err(error) => return Err(error),
         }
     }

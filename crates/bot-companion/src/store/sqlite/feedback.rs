@@ -8,7 +8,7 @@ use crate::domain::feedback::{Feedback, FeedbackEntry, draw};
 use crate::random::Random;
 use crate::store::{Sample, Topic};
 
-use super::columns::{integer, unsigned};
+use super::columns::{integer, is_unreadable, unsigned};
 use super::writer::Touched;
 
 pub(super) const LAST_SLOT: &str = "SELECT slot FROM feedback WHERE slot IS NOT NULL ORDER BY slot DESC LIMIT 1";
@@ -21,9 +21,10 @@ pub(super) fn sample(connection: &Connection, seed: u64) -> rusqlite::Result<Sam
     let mut statement = connection.prepare_cached(BY_SLOT)?;
     let mut entries = Vec::new();
     for slot in draw(count, || random.number()) {
-        match statement.query_row([integer(slot)], read) {
-            Ok(entry) => entries.push((slot, entry)),
-            Err(error @ (rusqlite::Error::QueryReturnedNoRows | rusqlite::Error::FromSqlConversionFailure(..))) => {
+        match statement.query_row([integer(slot)], read).optional() {
+            Ok(Some(entry)) => entries.push((slot, entry)),
+            Ok(None) => warn!(slot, "no feedback entry holds this slot"),
+            Err(error) if is_unreadable(&error) => {
                 warn!(slot, %error, "left out a feedback entry that cannot be read");
             }
             Err(error) => return Err(error),

@@ -6,7 +6,7 @@ use tracing::warn;
 use crate::domain::{Guild, GuildFacts, PermissionSet, PersonFacts, Snowflake};
 use crate::store::Topic;
 
-use super::columns::{grants, grants_text, integer, json, roles, unsigned};
+use super::columns::{grants, grants_text, integer, is_unreadable, json, roles, unsigned};
 use super::writer::Touched;
 use super::{accounts, subscriptions, team};
 
@@ -24,7 +24,7 @@ pub(super) fn person(
         match facts(connection, user, guild) {
             Ok(facts) => known.extend(facts),
             // One broken guild never breaks the list.
-            Err(error @ rusqlite::Error::FromSqlConversionFailure(..)) => {
+            Err(error) if is_unreadable(&error) => {
                 warn!(%guild, %error, "left out a guild that cannot be read");
             }
             Err(error) => return Err(error),
@@ -124,7 +124,9 @@ pub(super) fn put_member(
         .query_row([guild], |row| row.get(0))
         .optional()?;
     let grants = stored.map(|text| grants(&text)).unwrap_or_default();
-    let is_staff = roles.iter().any(|role| grants.get(role).is_some_and(|keys| !keys.is_empty()));
+    // Everyone's role grants without being staff; to store every member for it would change no answer.
+    let grants_more = |role: &Snowflake| *role != guild && grants.get(role).is_some_and(|keys| !keys.is_empty());
+    let is_staff = roles.iter().any(grants_more);
     if is_staff {
         put_staff(connection, guild, user, roles)?;
         touched.push(Topic::Id(user));

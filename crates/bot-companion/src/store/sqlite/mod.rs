@@ -97,15 +97,19 @@ fn connect(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
-fn configure_writer(connection: &Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "journal_mode", "wal")?;
+fn configure_writer(connection: &Connection) -> Result<()> {
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(StoreError::Failed("its directory cannot hold a write-ahead log; use a local disk".to_owned()));
+    }
     // What was acknowledged survives a power cut.
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     // In pages: 4 MiB of changes at most wait for a checkpoint, unless a long read holds it up.
     connection.pragma_update(None, "wal_autocheckpoint", 1000)?;
     // In bytes: after a long read has let the log grow, it shrinks again.
-    connection.pragma_update(None, "journal_size_limit", 64 << 20)
+    connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    Ok(())
 }
 
 impl From<rusqlite::Error> for StoreError {
@@ -141,7 +145,7 @@ impl Store for Sqlite {
     }
 
     async fn save_grant(&self, user: User, grant: SealedGrant) -> Result<Admission> {
-        self.writer.write(move |connection, _| sign_in::save_grant(connection, &user, &grant)).await
+        self.writer.write(move |connection, touched| sign_in::save_grant(connection, touched, &user, &grant)).await
     }
 
     async fn open_session(&self, user: User, token: TokenHash, session: Session) -> Result<Admission> {

@@ -115,10 +115,10 @@ pub(super) fn sweep(
     for (sql, before) in [(OVERDUE_BY_LAST_SEEN, last_seen_before), (OVERDUE_BY_CREATED, created_before)] {
         let mut statement = connection.prepare_cached(sql)?;
         let limit = integer((batch - ended.sessions) as u64);
-        for user in statement.query_map(params![before, limit], |row| row.get::<_, Snowflake>(0))? {
-            users.insert(user?);
-            ended.sessions += 1;
-        }
+        let overdue: Vec<Snowflake> =
+            readable("session", statement.query_map(params![before, limit], |row| row.get(0))?)?;
+        ended.sessions += overdue.len();
+        users.extend(overdue);
     }
     for user in users {
         touch(touched, user);
@@ -133,9 +133,8 @@ pub(super) fn sweep(
 /// Users whose sign-in stopped between the grant and the session. They are not signing in any more.
 fn left_behind(connection: &Connection, now: Time, batch: usize) -> rusqlite::Result<Vec<Snowflake>> {
     let mut statement = connection.prepare_cached(LEFT_BEHIND)?;
-    let users: Vec<Snowflake> = statement
-        .query_map(params![now.before(SIGNING_IN), integer(batch as u64)], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
+    let rows = statement.query_map(params![now.before(SIGNING_IN), integer(batch as u64)], |row| row.get(0))?;
+    let users = readable("user", rows)?;
     let mut stop = connection.prepare_cached("UPDATE users SET signing_in = NULL WHERE id = ?1")?;
     users.iter().try_for_each(|user| stop.execute([user]).map(drop))?;
     // A grant is saved without a time: its age counts from the first sweep that sees it.

@@ -6,10 +6,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 use tracing::warn;
 
 use crate::domain::{Session, Snowflake, Time, TokenHash, User};
-use crate::store::{Admission, BlockedUser, Claim, CodeHash, SealedGrant};
+use crate::store::{Admission, BlockedUser, Claim, CodeHash, SealedGrant, Topic};
 
 use super::accounts;
 use super::columns::{integer, json, readable};
+use super::writer::Touched;
 
 /// How long a claim outlives its end. A code that comes back even later is refused by the provider.
 const KEPT: Duration = Duration::from_mins(10);
@@ -54,12 +55,18 @@ pub(super) fn forget_claims(connection: &Connection, now: Time, batch: usize) ->
     connection.prepare_cached(sql)?.execute(params![now.before(KEPT), integer(batch as u64)]).map(drop)
 }
 
-pub(super) fn save_grant(connection: &Connection, user: &User, grant: &SealedGrant) -> rusqlite::Result<Admission> {
+pub(super) fn save_grant(
+    connection: &Connection,
+    touched: &mut Touched,
+    user: &User,
+    grant: &SealedGrant,
+) -> rusqlite::Result<Admission> {
     if is_blocked(connection, user.id)? {
         return Ok(Admission::Blocked);
     }
     accounts::save_profile(connection, user)?;
     accounts::save_grant(connection, user.id, grant)?;
+    touched.push(Topic::Id(user.id));
     Ok(Admission::Admitted)
 }
 

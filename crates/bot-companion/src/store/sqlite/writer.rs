@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 use crate::store::{Freshness, Result, StoreError, Topic};
 
 /// How many writes may wait.
-const QUEUE: usize = 1024;
+pub(super) const QUEUE: usize = 1024;
 /// How many writes share a commit at most.
 const GROUP: usize = 256;
 /// How often an idle writer looks whether another process has written.

@@ -114,6 +114,8 @@ async fn the_guilds_own_role_is_everyones_and_no_other_key_can_be_granted() {
     let fixture = Fixture::new().await;
     let keys = PermissionSet::of(&[Permission::Mod, Permission::Founder, Permission::ManageServer]);
     apply(&fixture, &[], vec![Change::Guild(Guild { grants: Some([(id(5), keys)].into()), ..guild(5) })]).await;
+    apply(&fixture, &[], vec![member(5, 9, &[5])]).await;
+    assert_eq!(fixture.outside_count("guild_staff"), 0);
     let granted = facts(&fixture, 9, 5).await.unwrap().granted;
     assert_eq!(granted, PermissionSet::of(&[Permission::Mod]));
 }

@@ -8,7 +8,8 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::domain::Change;
-use crate::store::{StoreError, sqlite::READERS};
+use crate::store::StoreError;
+use crate::store::sqlite::{READERS, writer::QUEUE};
 
 /// Keeps the writer busy until it is told to go on, so that what is queued meanwhile forms one group.
 struct Hold(mpsc::Sender<()>);
@@ -16,11 +17,14 @@ struct Hold(mpsc::Sender<()>);
 impl Hold {
     fn new(fixture: &Fixture) -> Self {
         let (sender, receiver) = mpsc::channel();
+        let (start, started) = mpsc::channel();
         let held = fixture.store.writer.write(move |_, _| {
-            drop(receiver.recv());
+            start.send(()).unwrap();
+            let _: Result<(), _> = receiver.recv();
             Ok(())
         });
         assert!(held.now_or_never().is_none());
+        started.recv().unwrap();
         Self(sender)
     }
 
@@ -117,21 +121,16 @@ async fn an_accepted_write_is_done_and_told_though_nobody_waits() {
 async fn a_full_queue_refuses_and_keeps_its_word_to_those_in_it() {
     let fixture = Fixture::waiting(Duration::ZERO).await;
     let hold = Hold::new(&fixture);
-    let mut accepted = 0;
-    let refused = loop {
-        let user = accepted + 1;
-        match fixture.store.writer.write(move |connection, _| insert(connection, user)).now_or_never() {
-            None => accepted += 1,
-            Some(answer) => break answer,
-        }
-        if accepted > 2000 {
-            break Ok(());
-        }
-    };
-    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    let write = |user| fixture.store.writer.write(move |connection, _| insert(connection, user));
+    for user in 1..=QUEUE as u64 {
+        assert!(write(user).now_or_never().is_none());
+        // The runtime lets a task take only so much at once.
+        tokio::task::yield_now().await;
+    }
+    assert!(matches!(write(9999).await, Err(StoreError::Unavailable(_))));
     hold.release();
     fixture.store.close().await;
-    assert_eq!(u64::try_from(fixture.outside_count("blocked_users")).unwrap(), accepted);
+    assert_eq!(usize::try_from(fixture.outside_count("blocked_users")).unwrap(), QUEUE);
 }
 
 #[tokio::test]
@@ -169,6 +168,19 @@ async fn what_another_process_writes_is_noticed_and_own_writes_are_not_mistaken_
 }
 
 #[tokio::test]
+async fn a_lock_that_another_process_keeps_makes_the_store_unavailable_and_no_worse() {
+    let fixture = Fixture::new().await;
+    fixture.store.writer.write(|connection, _| connection.busy_timeout(Duration::ZERO)).await.unwrap();
+    let outside = fixture.outside();
+    outside.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = fixture.store.apply(vec![Change::Guild(guild(5))]).await;
+    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    fixture.store.team().await.unwrap();
+    outside.execute_batch("COMMIT").unwrap();
+    fixture.store.apply(vec![Change::Guild(guild(5))]).await.unwrap();
+}
+
+#[tokio::test]
 async fn readers_survive_panics_and_cannot_write() {
     let fixture = Fixture::new().await;
     for _ in 0..2 * READERS {
@@ -186,7 +198,7 @@ async fn a_read_without_a_free_connection_is_refused() {
         .map(|_| {
             let (sender, receiver) = mpsc::channel::<()>();
             let read = fixture.store.readers.read(move |_| {
-                drop(receiver.recv());
+                let _: Result<(), _> = receiver.recv();
                 Ok(())
             });
             let mut read = Box::pin(read);
