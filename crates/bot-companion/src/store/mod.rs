@@ -137,7 +137,8 @@ pub trait Store: Send + Sync + 'static {
     async fn settle_code(&self, code: CodeHash, user: Option<User>, until: Time) -> Result<()>;
     /// Forgets a claim: the code cannot have been used, and may be tried again.
     async fn release_code(&self, code: CodeHash) -> Result<()>;
-    /// Stores a user's profile and replaces their grant.
+    /// Stores a user's profile and replaces their grant. A session is to be opened right after it: until then the grant stays,
+    /// even if the user's last other session ends meanwhile, and a sweep finds it if the session never comes.
     async fn save_grant(&self, user: User, grant: SealedGrant) -> Result<Admission>;
     /// Opens a session for a user.
     async fn open_session(&self, user: User, token: TokenHash, session: Session) -> Result<Admission>;
@@ -164,7 +165,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// What is kept of a user.
     async fn account(&self, user: Snowflake) -> Result<Option<Account>>;
-    /// Replaces a grant that was refreshed, if it still is the one with this version; gives the new one's version.
+    /// Replaces a grant that was refreshed, if it still is the one with this version. Gives the version of the new one, which
+    /// differs: a slow user of the old tokens must not blame the new ones.
     async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>>;
     /// Stores a fetched list, unless the user has left a guild since `list_version`.
     async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool>;
@@ -219,7 +221,11 @@ pub fn local_file(url: &str) -> Option<PathBuf> {
 /// Opens the store that the URL names, creating and migrating it as needed.
 pub async fn open(options: StoreOptions, freshness: Arc<Freshness>) -> Result<Arc<dyn Store>> {
     match options.url.split_once(':') {
-        Some(("sqlite", path)) if !path.is_empty() => Ok(Arc::new(sqlite::Sqlite::open(path.into(), options.wait, freshness).await?)),
-        _ => Err(StoreError::Failed(format!("no such kind of store: write `sqlite:PATH` instead of `{}`", options.url))),
+        Some(("sqlite", path)) if !path.is_empty() => {
+            Ok(Arc::new(sqlite::Sqlite::open(path.into(), options.wait, freshness).await?))
+        }
+        _ => {
+            Err(StoreError::Failed(format!("no such kind of store: write `sqlite:PATH` instead of `{}`", options.url)))
+        }
     }
 }

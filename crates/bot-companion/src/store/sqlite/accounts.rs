@@ -1,0 +1,126 @@
+//! What is kept of a user who has a session: profile, grant and the provider's list.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::domain::{Snowflake, User};
+use crate::store::{Account, Orphan, SealedGrant, StoredList, Topic};
+
+use super::columns::{integer, json, listed, unsigned};
+use super::writer::Touched;
+
+pub(super) fn account(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<Account>> {
+    let sql = "SELECT grant_sealed, grant_version, list, list_fetched, list_version FROM users WHERE id = ?1";
+    connection
+        .prepare_cached(sql)?
+        .query_row([user], |row| {
+            let list = match (row.get::<_, Option<String>>(2)?, row.get(3)?) {
+                (Some(text), Some(fetched)) => Some(StoredList { fetched, guilds: listed(&text) }),
+                _ => None,
+            };
+            Ok(Account {
+                grant: row.get::<_, Option<Vec<u8>>>(0)?.map(SealedGrant),
+                grant_version: unsigned(row.get(1)?),
+                list,
+                list_version: unsigned(row.get(4)?),
+            })
+        })
+        .optional()
+}
+
+/// Makes sure that the user has a row with this profile, and touches nothing else of it.
+pub(super) fn save_profile(connection: &Connection, user: &User) -> rusqlite::Result<()> {
+    let updated = connection
+        .prepare_cached("UPDATE users SET username = ?2, name = ?3, avatar = ?4 WHERE id = ?1")?
+        .execute(params![user.id, user.username, user.name, user.avatar])?;
+    if updated == 0 {
+        let version = next_version(connection)?;
+        let sql = "INSERT INTO users (id, username, name, avatar, grant_version, list_version)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?5)";
+        connection.prepare_cached(sql)?.execute(params![
+            user.id,
+            user.username,
+            user.name,
+            user.avatar,
+            integer(version)
+        ])?;
+    }
+    Ok(())
+}
+
+/// Gives the user a new grant, whose session is about to be opened.
+pub(super) fn save_grant(connection: &Connection, user: Snowflake, grant: &SealedGrant) -> rusqlite::Result<()> {
+    let version = next_version(connection)?;
+    connection
+        .prepare_cached("UPDATE users SET grant_sealed = ?2, grant_version = ?3, signing_in = 0 WHERE id = ?1")?
+        .execute(params![user, grant.0, integer(version)])
+        .map(drop)
+}
+
+/// Replaces a grant that was refreshed. The version moves on: whoever still holds the old one must not blame the new one.
+pub(super) fn replace_grant(
+    connection: &Connection,
+    user: Snowflake,
+    grant_version: u64,
+    grant: &SealedGrant,
+) -> rusqlite::Result<Option<u64>> {
+    let version = next_version(connection)?;
+    let replaced = connection
+        .prepare_cached("UPDATE users SET grant_sealed = ?3, grant_version = ?4 WHERE id = ?1 AND grant_version = ?2")?
+        .execute(params![user, integer(grant_version), grant.0, integer(version)])?;
+    Ok((replaced > 0).then_some(version))
+}
+
+pub(super) fn save_list(
+    connection: &Connection,
+    touched: &mut Touched,
+    user: Snowflake,
+    list_version: u64,
+    list: &StoredList,
+) -> rusqlite::Result<bool> {
+    let saved = connection
+        .prepare_cached("UPDATE users SET list = ?3, list_fetched = ?4 WHERE id = ?1 AND list_version = ?2")?
+        .execute(params![user, integer(list_version), json(&list.guilds)?, list.fetched])?;
+    if saved > 0 {
+        touched.push(Topic::Id(user));
+    }
+    Ok(saved > 0)
+}
+
+/// Takes a guild off the user's list. The version moves on even if there is no list yet, because one may be on its way.
+pub(super) fn forget_guild(connection: &Connection, user: Snowflake, guild: Snowflake) -> rusqlite::Result<()> {
+    let Some(account) = account(connection, user)? else { return Ok(()) };
+    let version = next_version(connection)?;
+    let list = account.list.map(|list| {
+        let left: Vec<_> = list.guilds.into_iter().filter(|listed| listed.id != guild).collect();
+        json(&left)
+    });
+    connection
+        .prepare_cached("UPDATE users SET list = ?2, list_version = ?3 WHERE id = ?1")?
+        .execute(params![user, list.transpose()?, integer(version)])
+        .map(drop)
+}
+
+/// Drops the user's row if nothing holds it any more: no session, and no grant whose session is about to be opened.
+pub(super) fn drop_if_idle(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<Orphan>> {
+    let sql = "SELECT signing_in IS NULL AND NOT EXISTS (SELECT 1 FROM sessions WHERE user_id = ?1)
+        FROM users WHERE id = ?1";
+    let idle: Option<bool> = connection.prepare_cached(sql)?.query_row([user], |row| row.get(0)).optional()?;
+    if idle == Some(true) { drop_row(connection, user) } else { Ok(None) }
+}
+
+/// Drops the user's row, which no session may name any more.
+pub(super) fn drop_row(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<Orphan>> {
+    let grant: Option<Option<Vec<u8>>> = connection
+        .prepare_cached("DELETE FROM users WHERE id = ?1 RETURNING grant_sealed")?
+        .query_row([user], |row| row.get(0))
+        .optional()?;
+    Ok(grant.flatten().map(|grant| Orphan { user, grant: SealedGrant(grant) }))
+}
+
+/// A number that no version had before.
+fn next_version(connection: &Connection) -> rusqlite::Result<u64> {
+    connection
+        .prepare_cached("UPDATE counter SET value = value + 1 RETURNING value")?
+        .query_row([], |row| row.get(0))
+        .map(unsigned)
+}

@@ -1,0 +1,30 @@
+//! What the bot says, one change at a time.
+
+use rusqlite::Connection;
+
+use crate::domain::Change;
+
+use super::writer::Touched;
+use super::{feedback, guilds, subscriptions, team};
+
+pub(super) fn apply(connection: &Connection, touched: &mut Touched, changes: &[Change]) -> rusqlite::Result<()> {
+    changes.iter().try_for_each(|change| apply_one(connection, touched, change))
+}
+
+fn apply_one(connection: &Connection, touched: &mut Touched, change: &Change) -> rusqlite::Result<()> {
+    match change {
+        Change::Guild(guild) => guilds::put(connection, touched, guild),
+        Change::GuildGone(guild) => guilds::remove(connection, touched, *guild),
+        Change::Member { guild, user, roles } => guilds::put_member(connection, touched, *guild, *user, roles),
+        Change::MemberGone { guild, user } => guilds::remove_member(connection, touched, *guild, *user),
+        Change::Subscription(subscription) => subscriptions::put(connection, touched, subscription),
+        Change::SubscriptionGone(user) => subscriptions::remove(connection, touched, *user),
+        Change::Feedback(entry) => feedback::put(connection, touched, entry),
+        Change::FeedbackGone(id) => feedback::remove(connection, touched, id),
+        Change::Team(roster) => team::replace(connection, touched, roster),
+        Change::User(user) => {
+            team::refresh_user(connection, touched, user)?;
+            feedback::refresh_user(connection, touched, user)
+        }
+    }
+}

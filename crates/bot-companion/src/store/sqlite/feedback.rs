@@ -1,0 +1,116 @@
+//! Feedback. The positive entries are numbered without a gap, so that drawing one at random is one look-up.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use tracing::warn;
+
+use crate::domain::User;
+use crate::domain::feedback::{Feedback, FeedbackEntry, draw};
+use crate::random::Random;
+use crate::store::{Sample, Topic};
+
+use super::columns::{integer, is_unreadable, unsigned};
+use super::writer::Touched;
+
+pub(super) const LAST_SLOT: &str = "SELECT slot FROM feedback WHERE slot IS NOT NULL ORDER BY slot DESC LIMIT 1";
+pub(super) const BY_SLOT: &str = "SELECT id, feedback, rating, timestamp,
+    submitter_id, submitter_username, submitter_name, submitter_avatar FROM feedback WHERE slot = ?1";
+
+pub(super) fn sample(connection: &Connection, seed: u64) -> rusqlite::Result<Sample> {
+    let count = positive(connection)?;
+    let random = Random::seeded(seed);
+    let mut statement = connection.prepare_cached(BY_SLOT)?;
+    let mut entries = Vec::new();
+    for slot in draw(count, || random.number()) {
+        match statement.query_row([integer(slot)], read).optional() {
+            Ok(Some(entry)) => entries.push((slot, entry)),
+            Ok(None) => warn!(slot, "no feedback entry holds this slot"),
+            Err(error) if is_unreadable(&error) => {
+                warn!(slot, %error, "left out a feedback entry that cannot be read");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Sample { count, entries })
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Feedback> {
+    let submitter = User { id: row.get(4)?, username: row.get(5)?, name: row.get(6)?, avatar: row.get(7)? };
+    let entry =
+        FeedbackEntry { feedback: row.get(1)?, rating: row.get(2)?, timestamp: unsigned(row.get(3)?), submitter };
+    Ok(Feedback { id: row.get(0)?, entry })
+}
+
+pub(super) fn put(connection: &Connection, touched: &mut Touched, feedback: &Feedback) -> rusqlite::Result<()> {
+    let entry = &feedback.entry;
+    let held = held_slot(connection, &feedback.id)?;
+    let slot = match (held, entry.is_positive()) {
+        (Some(slot), true) => Some(slot),
+        (None, true) => Some(integer(positive(connection)?)),
+        (Some(slot), false) => {
+            give_up(connection, &feedback.id, slot)?;
+            None
+        }
+        (None, false) => None,
+    };
+    let sql = "INSERT INTO feedback (id, feedback, rating, timestamp,
+            submitter_id, submitter_username, submitter_name, submitter_avatar, slot)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+        ON CONFLICT (id) DO UPDATE SET feedback = ?2, rating = ?3, timestamp = ?4,
+            submitter_id = ?5, submitter_username = ?6, submitter_name = ?7, submitter_avatar = ?8, slot = ?9";
+    connection.prepare_cached(sql)?.execute(params![
+        feedback.id,
+        entry.feedback,
+        entry.rating,
+        integer(entry.timestamp),
+        entry.submitter.id,
+        entry.submitter.username,
+        entry.submitter.name,
+        entry.submitter.avatar,
+        slot
+    ])?;
+    if held.is_some() || slot.is_some() {
+        touched.push(Topic::Feedback);
+    }
+    Ok(())
+}
+
+pub(super) fn remove(connection: &Connection, touched: &mut Touched, id: &str) -> rusqlite::Result<()> {
+    if let Some(slot) = held_slot(connection, id)? {
+        give_up(connection, id, slot)?;
+        touched.push(Topic::Feedback);
+    }
+    connection.prepare_cached("DELETE FROM feedback WHERE id = ?1")?.execute([id]).map(drop)
+}
+
+pub(super) fn refresh_user(connection: &Connection, touched: &mut Touched, user: &User) -> rusqlite::Result<()> {
+    let sql = "UPDATE feedback SET submitter_username = ?2, submitter_name = ?3, submitter_avatar = ?4
+        WHERE submitter_id = ?1 AND (submitter_username, submitter_name, submitter_avatar) IS NOT (?2, ?3, ?4)";
+    if connection.prepare_cached(sql)?.execute(params![user.id, user.username, user.name, user.avatar])? > 0 {
+        touched.push(Topic::Feedback);
+    }
+    Ok(())
+}
+
+/// How many positive entries there are.
+fn positive(connection: &Connection) -> rusqlite::Result<u64> {
+    let last: Option<i64> = connection.prepare_cached(LAST_SLOT)?.query_row([], |row| row.get(0)).optional()?;
+    Ok(last.map_or(0, |last| unsigned(last) + 1))
+}
+
+fn held_slot(connection: &Connection, id: &str) -> rusqlite::Result<Option<i64>> {
+    let slot = connection
+        .prepare_cached("SELECT slot FROM feedback WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
+        .optional()?;
+    Ok(slot.flatten())
+}
+
+/// Takes an entry's slot away; the last one moves into the gap.
+fn give_up(connection: &Connection, id: &str, slot: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached("UPDATE feedback SET slot = NULL WHERE id = ?1")?.execute([id])?;
+    let last = integer(positive(connection)?) - 1;
+    if last > slot {
+        connection.prepare_cached("UPDATE feedback SET slot = ?2 WHERE slot = ?1")?.execute([last, slot])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! The schema, one numbered file a step. A step that was released is never edited; the next one is added below it.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::store::{Result, StoreError};
+
+use super::columns::integer;
+
+/// Step `n` brings the schema from version `n` to `n + 1`.
+const STEPS: &[&str] = &[include_str!("0001_start.sql")];
+
+/// Brings the database to the newest schema, all or nothing.
+pub(super) fn run(connection: &mut Connection) -> Result<()> {
+    // Immediate, so that of two processes that start at once one waits for the other.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let version = usize::try_from(version).unwrap_or(usize::MAX);
+    let Some(pending) = STEPS.get(version..) else {
+        return Err(StoreError::Failed(format!(
+            "the database has schema version {version}, but this release knows only up to {}: it was written by a newer \
+             release; run that one, or restore a backup",
+            STEPS.len()
+        )));
+    };
+    if version == 0 && !is_empty(&transaction)? {
+        return Err(StoreError::Failed("the file is a database of something else; name another path".to_owned()));
+    }
+    for step in pending {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "user_version", integer(STEPS.len() as u64))?;
+    Ok(transaction.commit()?)
+}
+
+fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))
+}

@@ -1,0 +1,244 @@
+//! The embedded store: one `SQLite` file. One thread writes and commits in groups, a few connections read beside it; the work
+//! itself is plain functions over a connection, one file a topic.
+
+mod accounts;
+mod changes;
+mod columns;
+mod feedback;
+mod guilds;
+mod health;
+mod migrations;
+mod readers;
+mod sessions;
+mod sign_in;
+mod subscriptions;
+mod team;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::domain::{
+    Change, Health, Heartbeat, PersonFacts, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
+};
+
+use self::readers::Readers;
+use self::writer::Writer;
+use super::{
+    Account, Admission, BlockedUser, Claim, CodeHash, Ended, Freshness, Result, Sample, SealedGrant, Store, StoreError,
+    StoredList,
+};
+
+/// How many connections read.
+const READERS: usize = 4;
+/// How long the database itself waits for another process's lock.
+const BUSY: Duration = Duration::from_secs(5);
+/// More than there are different statements.
+const STATEMENTS: usize = 128;
+
+/// The store in a file.
+pub(super) struct Sqlite {
+    writer: Writer,
+    readers: Readers,
+}
+
+impl Sqlite {
+    /// Opens the file, creating and migrating it as needed.
+    pub(super) async fn open(path: PathBuf, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
+        let opened = tokio::task::spawn_blocking(move || Self::open_now(&path, wait, freshness));
+        opened.await.map_err(|_| StoreError::Failed("opening it panicked".to_owned()))?
+    }
+
+    fn open_now(path: &Path, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
+        create_file(path)
+            .map_err(|error| StoreError::Failed(format!("the file `{}` cannot be created: {error}", path.display())))?;
+        let mut connection = connect(path)?;
+        // Nothing of a file that turns out not to be ours is changed before this.
+        migrations::run(&mut connection)?;
+        configure_writer(&connection)?;
+        let reader = || {
+            let connection = connect(path)?;
+            connection.pragma_update(None, "query_only", true)?;
+            Ok(connection)
+        };
+        let readers = (0..READERS).map(|_| reader()).collect::<Result<_>>()?;
+        Ok(Self { writer: Writer::start(connection, wait, freshness)?, readers: Readers::new(readers, wait) })
+    }
+}
+
+/// Creates the file readable by its owner only, for it holds grants. The files beside it get the same mode.
+fn create_file(path: &Path) -> std::io::Result<()> {
+    let mut directory = std::fs::DirBuilder::new();
+    let mut file = std::fs::OpenOptions::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+        directory.mode(0o700);
+        file.mode(0o600);
+    }
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        directory.recursive(true).create(parent)?;
+    }
+    file.append(true).create(true).open(path).map(drop)
+}
+
+fn connect(path: &Path) -> Result<Connection> {
+    // Without SQLITE_OPEN_URI: a path is a path, whatever it looks like.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(connection)
+}
+
+fn configure_writer(connection: &Connection) -> Result<()> {
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(StoreError::Failed("its directory cannot hold a write-ahead log; use a local disk".to_owned()));
+    }
+    // What was acknowledged survives a power cut.
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // In pages: 4 MiB of changes at most wait for a checkpoint, unless a long read holds it up.
+    connection.pragma_update(None, "wal_autocheckpoint", 1000)?;
+    // In bytes: after a long read has let the log grow, it shrinks again.
+    connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    Ok(())
+}
+
+impl From<rusqlite::Error> for StoreError {
+    /// The text of the error names tables and columns, never values.
+    fn from(error: rusqlite::Error) -> Self {
+        let later = matches!(
+            error.sqlite_error_code(),
+            Some(
+                ErrorCode::DatabaseBusy
+                    | ErrorCode::DatabaseLocked
+                    | ErrorCode::DiskFull
+                    | ErrorCode::SystemIoFailure
+                    | ErrorCode::CannotOpen
+                    | ErrorCode::OutOfMemory
+            )
+        );
+        if later { Self::Unavailable(error.to_string()) } else { Self::Failed(error.to_string()) }
+    }
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    async fn claim_code(&self, code: CodeHash, now: Time, until: Time) -> Result<Claim> {
+        self.writer.write(move |connection, _| sign_in::claim(connection, code, now, until)).await
+    }
+
+    async fn settle_code(&self, code: CodeHash, user: Option<User>, until: Time) -> Result<()> {
+        self.writer.write(move |connection, _| sign_in::settle(connection, code, user.as_ref(), until)).await
+    }
+
+    async fn release_code(&self, code: CodeHash) -> Result<()> {
+        self.writer.write(move |connection, _| sign_in::release(connection, code)).await
+    }
+
+    async fn save_grant(&self, user: User, grant: SealedGrant) -> Result<Admission> {
+        self.writer.write(move |connection, touched| sign_in::save_grant(connection, touched, &user, &grant)).await
+    }
+
+    async fn open_session(&self, user: User, token: TokenHash, session: Session) -> Result<Admission> {
+        self.writer.write(move |connection, _| sign_in::open_session(connection, &user, token, &session)).await
+    }
+
+    async fn session(&self, token: TokenHash) -> Result<Option<Session>> {
+        self.readers.read(move |connection| sessions::session(connection, token)).await
+    }
+
+    async fn sessions_of(&self, user: Snowflake) -> Result<Vec<Session>> {
+        self.readers.read(move |connection| sessions::sessions_of(connection, user)).await
+    }
+
+    async fn end_session(&self, user: Snowflake, session: SessionId) -> Result<Option<Ended>> {
+        self.writer.write(move |connection, touched| sessions::end_one(connection, touched, user, &session)).await
+    }
+
+    async fn end_sessions(&self, user: Snowflake) -> Result<Ended> {
+        self.writer.write(move |connection, touched| sessions::end_all(connection, touched, user)).await
+    }
+
+    async fn end_sessions_of_grant(&self, user: Snowflake, grant_version: u64) -> Result<bool> {
+        self.writer
+            .write(move |connection, touched| sessions::end_all_of_grant(connection, touched, user, grant_version))
+            .await
+    }
+
+    async fn note_seen(&self, seen: Vec<(SessionId, Time)>) -> Result<()> {
+        self.writer.write(move |connection, _| sessions::note_seen(connection, &seen)).await
+    }
+
+    async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Ended> {
+        self.writer
+            .write(move |connection, touched| {
+                sessions::sweep(connection, touched, now, last_seen_before, created_before, batch)
+            })
+            .await
+    }
+
+    async fn account(&self, user: Snowflake) -> Result<Option<Account>> {
+        self.readers.read(move |connection| accounts::account(connection, user)).await
+    }
+
+    async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>> {
+        self.writer.write(move |connection, _| accounts::replace_grant(connection, user, grant_version, &grant)).await
+    }
+
+    async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool> {
+        self.writer
+            .write(move |connection, touched| accounts::save_list(connection, touched, user, list_version, &list))
+            .await
+    }
+
+    async fn block(&self, blocked: BlockedUser) -> Result<Ended> {
+        self.writer.write(move |connection, touched| sessions::block(connection, touched, &blocked)).await
+    }
+
+    async fn unblock(&self, user: Snowflake) -> Result<bool> {
+        self.writer.write(move |connection, _| sign_in::unblock(connection, user)).await
+    }
+
+    async fn blocked(&self) -> Result<Vec<BlockedUser>> {
+        self.readers.read(sign_in::blocked).await
+    }
+
+    async fn person(&self, user: Snowflake, guilds: Vec<Snowflake>) -> Result<PersonFacts> {
+        self.readers.read(move |connection| guilds::person(connection, user, guilds)).await
+    }
+
+    async fn sample_feedback(&self, seed: u64) -> Result<Sample> {
+        self.readers.read(move |connection| feedback::sample(connection, seed)).await
+    }
+
+    async fn team(&self) -> Result<Roster> {
+        self.readers.read(team::roster).await
+    }
+
+    async fn health(&self) -> Result<Health> {
+        self.readers.read(health::load).await
+    }
+
+    async fn apply(&self, changes: Vec<Change>) -> Result<()> {
+        self.writer.write(move |connection, touched| changes::apply(connection, touched, &changes)).await
+    }
+
+    async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()> {
+        self.writer.write(move |connection, touched| health::beat(connection, touched, beat, now)).await
+    }
+
+    async fn close(&self) {
+        // The readers first: the last checkpoint cannot pass a read that still runs.
+        self.readers.close().await;
+        self.writer.close().await;
+    }
+}

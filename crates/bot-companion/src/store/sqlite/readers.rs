@@ -1,0 +1,70 @@
+//! A few connections that only read. Each read is one transaction: everything in it sees the same state.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::Semaphore;
+
+use crate::store::{Result, StoreError};
+
+/// The pool.
+pub(super) struct Readers {
+    /// One place a connection: whoever holds a place finds a connection.
+    places: Arc<Semaphore>,
+    idle: Arc<Mutex<Vec<Connection>>>,
+    count: u32,
+    wait: Duration,
+}
+
+impl Readers {
+    pub(super) fn new(connections: Vec<Connection>, wait: Duration) -> Self {
+        let count = u32::try_from(connections.len()).unwrap_or(u32::MAX);
+        let places = Arc::new(Semaphore::new(connections.len()));
+        Self { places, idle: Arc::new(Mutex::new(connections)), count, wait }
+    }
+
+    /// Runs the work on a connection of the pool, away from the runtime's threads.
+    pub(super) async fn read<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let place = tokio::time::timeout(self.wait, Arc::clone(&self.places).acquire_owned())
+            .await
+            .map_err(|_| StoreError::Unavailable("too many reads are waiting".to_owned()))?
+            .map_err(|_| closed())?;
+        let idle = Arc::clone(&self.idle);
+        let outcome = tokio::task::spawn_blocking(move || {
+            let connection = idle.lock().pop().ok_or_else(closed)?;
+            let outcome = catch_unwind(AssertUnwindSafe(|| in_transaction(&connection, work)));
+            idle.lock().push(connection);
+            drop(place);
+            outcome.map_err(|_| StoreError::Failed("a read panicked".to_owned()))?.map_err(StoreError::from)
+        });
+        outcome.await.map_err(|_| closed())?
+    }
+
+    /// Waits for the reads that run, refuses all others and closes the connections.
+    pub(super) async fn close(&self) {
+        let all = self.places.acquire_many(self.count).await;
+        self.places.close();
+        drop(all);
+        self.idle.lock().clear();
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::Unavailable("it is closing".to_owned())
+}
+
+fn in_transaction<T>(
+    connection: &Connection,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    // Ends when it is dropped, also while a panic unwinds.
+    let transaction = connection.unchecked_transaction()?;
+    work(&transaction)
+}

@@ -1,0 +1,143 @@
+//! Sessions, and what ends with a user's last one.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::domain::{Session, SessionId, Snowflake, Time, TokenHash};
+use crate::store::{BlockedUser, Ended, Topic};
+
+use super::columns::{integer, readable};
+use super::writer::Touched;
+use super::{accounts, sign_in};
+
+/// How long after its grant a session may be opened before the grant counts as left behind.
+const SIGNING_IN: Duration = Duration::from_mins(10);
+
+pub(super) const OF_USER: &str = "SELECT id, user_id, created, last_seen, agent FROM sessions WHERE user_id = ?1
+    ORDER BY created DESC, rowid DESC";
+pub(super) const OVERDUE_BY_LAST_SEEN: &str = "DELETE FROM sessions WHERE token_hash IN
+    (SELECT token_hash FROM sessions WHERE last_seen < ?1 LIMIT ?2) RETURNING user_id";
+pub(super) const OVERDUE_BY_CREATED: &str = "DELETE FROM sessions WHERE token_hash IN
+    (SELECT token_hash FROM sessions WHERE created < ?1 LIMIT ?2) RETURNING user_id";
+pub(super) const LEFT_BEHIND: &str = "SELECT id FROM users WHERE signing_in > 0 AND signing_in < ?1 LIMIT ?2";
+
+pub(super) fn session(connection: &Connection, token: TokenHash) -> rusqlite::Result<Option<Session>> {
+    connection
+        .prepare_cached("SELECT id, user_id, created, last_seen, agent FROM sessions WHERE token_hash = ?1")?
+        .query_row([token.0], read)
+        .optional()
+}
+
+pub(super) fn sessions_of(connection: &Connection, user: Snowflake) -> rusqlite::Result<Vec<Session>> {
+    let mut statement = connection.prepare_cached(OF_USER)?;
+    readable("session", statement.query_map([user], read)?)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Session> {
+    Ok(Session { id: row.get(0)?, user: row.get(1)?, created: row.get(2)?, last_seen: row.get(3)?, agent: row.get(4)? })
+}
+
+pub(super) fn end_one(
+    connection: &Connection,
+    touched: &mut Touched,
+    user: Snowflake,
+    session: &SessionId,
+) -> rusqlite::Result<Option<Ended>> {
+    let deleted = connection
+        .prepare_cached("DELETE FROM sessions WHERE id = ?1 AND user_id = ?2")?
+        .execute(params![session, user])?;
+    if deleted == 0 {
+        return Ok(None);
+    }
+    touch(touched, user);
+    let orphans = accounts::drop_if_idle(connection, user)?.into_iter().collect();
+    Ok(Some(Ended { sessions: deleted, orphans }))
+}
+
+pub(super) fn end_all(connection: &Connection, touched: &mut Touched, user: Snowflake) -> rusqlite::Result<Ended> {
+    let sessions = delete_all(connection, touched, user)?;
+    let orphans = accounts::drop_if_idle(connection, user)?.into_iter().collect();
+    Ok(Ended { sessions, orphans })
+}
+
+pub(super) fn end_all_of_grant(
+    connection: &Connection,
+    touched: &mut Touched,
+    user: Snowflake,
+    grant_version: u64,
+) -> rusqlite::Result<bool> {
+    let current = connection
+        .prepare_cached("SELECT 1 FROM users WHERE id = ?1 AND grant_version = ?2")?
+        .exists(params![user, integer(grant_version)])?;
+    if current {
+        delete_all(connection, touched, user)?;
+        accounts::drop_row(connection, user)?;
+    }
+    Ok(current)
+}
+
+/// Blocks a user and ends their sessions, also the one that is about to be opened.
+pub(super) fn block(connection: &Connection, touched: &mut Touched, blocked: &BlockedUser) -> rusqlite::Result<Ended> {
+    sign_in::block(connection, blocked)?;
+    let sessions = delete_all(connection, touched, blocked.user)?;
+    let orphans = accounts::drop_row(connection, blocked.user)?.into_iter().collect();
+    Ok(Ended { sessions, orphans })
+}
+
+fn delete_all(connection: &Connection, touched: &mut Touched, user: Snowflake) -> rusqlite::Result<usize> {
+    touch(touched, user);
+    connection.prepare_cached("DELETE FROM sessions WHERE user_id = ?1")?.execute([user])
+}
+
+fn touch(touched: &mut Touched, user: Snowflake) {
+    touched.extend([Topic::SessionsOf(user), Topic::Id(user)]);
+}
+
+pub(super) fn note_seen(connection: &Connection, seen: &[(SessionId, Time)]) -> rusqlite::Result<()> {
+    let mut statement =
+        connection.prepare_cached("UPDATE sessions SET last_seen = ?2 WHERE id = ?1 AND last_seen < ?2")?;
+    seen.iter().try_for_each(|(session, time)| statement.execute(params![session, time]).map(drop))
+}
+
+pub(super) fn sweep(
+    connection: &Connection,
+    touched: &mut Touched,
+    now: Time,
+    last_seen_before: Time,
+    created_before: Time,
+    batch: usize,
+) -> rusqlite::Result<Ended> {
+    sign_in::forget_claims(connection, now, batch)?;
+    let mut ended = Ended::default();
+    let mut users = BTreeSet::new();
+    for (sql, before) in [(OVERDUE_BY_LAST_SEEN, last_seen_before), (OVERDUE_BY_CREATED, created_before)] {
+        let mut statement = connection.prepare_cached(sql)?;
+        let limit = integer((batch - ended.sessions) as u64);
+        let overdue: Vec<Snowflake> =
+            readable("session", statement.query_map(params![before, limit], |row| row.get(0))?)?;
+        ended.sessions += overdue.len();
+        users.extend(overdue);
+    }
+    for user in users {
+        touch(touched, user);
+        ended.orphans.extend(accounts::drop_if_idle(connection, user)?);
+    }
+    for user in left_behind(connection, now, batch)? {
+        ended.orphans.extend(accounts::drop_if_idle(connection, user)?);
+    }
+    Ok(ended)
+}
+
+/// Users whose sign-in stopped between the grant and the session. They are not signing in any more.
+fn left_behind(connection: &Connection, now: Time, batch: usize) -> rusqlite::Result<Vec<Snowflake>> {
+    let mut statement = connection.prepare_cached(LEFT_BEHIND)?;
+    let rows = statement.query_map(params![now.before(SIGNING_IN), integer(batch as u64)], |row| row.get(0))?;
+    let users = readable("user", rows)?;
+    let mut stop = connection.prepare_cached("UPDATE users SET signing_in = NULL WHERE id = ?1")?;
+    users.iter().try_for_each(|user| stop.execute([user]).map(drop))?;
+    // A grant is saved without a time: its age counts from the first sweep that sees it.
+    connection.prepare_cached("UPDATE users SET signing_in = ?1 WHERE signing_in = 0")?.execute([now])?;
+    Ok(users)
+}

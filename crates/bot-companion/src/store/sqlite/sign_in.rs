@@ -1,0 +1,126 @@
+//! One code, one exchange; and who may come in.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use tracing::warn;
+
+use crate::domain::{Session, Snowflake, Time, TokenHash, User};
+use crate::store::{Admission, BlockedUser, Claim, CodeHash, SealedGrant, Topic};
+
+use super::accounts;
+use super::columns::{integer, json, readable};
+use super::writer::Touched;
+
+/// How long a claim outlives its end. A code that comes back even later is refused by the provider.
+const KEPT: Duration = Duration::from_mins(10);
+
+pub(super) fn claim(connection: &Connection, code: CodeHash, now: Time, until: Time) -> rusqlite::Result<Claim> {
+    let known = connection
+        .prepare_cached("SELECT settled, user, until FROM code_claims WHERE hash = ?1")?
+        .query_row([code.0], |row| Ok((row.get(0)?, row.get::<_, Option<String>>(1)?, row.get::<_, Time>(2)?)))
+        .optional()?;
+    match known {
+        Some((false, _, end)) if now < end => Ok(Claim::Running),
+        // Whoever exchanged it is gone, and nobody knows how far they came: the code is spent.
+        Some((false, ..)) => Ok(Claim::Settled(None)),
+        Some((true, user, end)) if now < end => Ok(Claim::Settled(user.as_deref().and_then(read_user))),
+        Some((true, ..)) | None => {
+            let sql = "INSERT INTO code_claims (hash, settled, user, until) VALUES (?1, 0, NULL, ?2)
+                ON CONFLICT (hash) DO UPDATE SET settled = 0, user = NULL, until = excluded.until";
+            connection.prepare_cached(sql)?.execute(params![code.0, until])?;
+            Ok(Claim::Mine)
+        }
+    }
+}
+
+pub(super) fn settle(
+    connection: &Connection,
+    code: CodeHash,
+    user: Option<&User>,
+    until: Time,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO code_claims (hash, settled, user, until) VALUES (?1, 1, ?2, ?3)
+        ON CONFLICT (hash) DO UPDATE SET settled = 1, user = excluded.user, until = excluded.until";
+    connection.prepare_cached(sql)?.execute(params![code.0, user.map(json).transpose()?, until]).map(drop)
+}
+
+pub(super) fn release(connection: &Connection, code: CodeHash) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM code_claims WHERE hash = ?1 AND settled = 0")?.execute([code.0]).map(drop)
+}
+
+/// Forgets claims that ended long ago.
+pub(super) fn forget_claims(connection: &Connection, now: Time, batch: usize) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM code_claims WHERE hash IN (SELECT hash FROM code_claims WHERE until < ?1 LIMIT ?2)";
+    connection.prepare_cached(sql)?.execute(params![now.before(KEPT), integer(batch as u64)]).map(drop)
+}
+
+pub(super) fn save_grant(
+    connection: &Connection,
+    touched: &mut Touched,
+    user: &User,
+    grant: &SealedGrant,
+) -> rusqlite::Result<Admission> {
+    if is_blocked(connection, user.id)? {
+        return Ok(Admission::Blocked);
+    }
+    accounts::save_profile(connection, user)?;
+    accounts::save_grant(connection, user.id, grant)?;
+    touched.push(Topic::Id(user.id));
+    Ok(Admission::Admitted)
+}
+
+pub(super) fn open_session(
+    connection: &Connection,
+    user: &User,
+    token: TokenHash,
+    session: &Session,
+) -> rusqlite::Result<Admission> {
+    if is_blocked(connection, user.id)? {
+        return Ok(Admission::Blocked);
+    }
+    accounts::save_profile(connection, user)?;
+    connection.prepare_cached("UPDATE users SET signing_in = NULL WHERE id = ?1")?.execute([user.id])?;
+    let sql = "INSERT INTO sessions (token_hash, id, user_id, created, last_seen, agent)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    connection.prepare_cached(sql)?.execute(params![
+        token.0,
+        session.id,
+        user.id,
+        session.created,
+        session.last_seen,
+        session.agent
+    ])?;
+    Ok(Admission::Admitted)
+}
+
+fn is_blocked(connection: &Connection, user: Snowflake) -> rusqlite::Result<bool> {
+    connection.prepare_cached("SELECT 1 FROM blocked_users WHERE user_id = ?1")?.exists([user])
+}
+
+/// Notes that a user is blocked; ending their sessions is another's work.
+pub(super) fn block(connection: &Connection, blocked: &BlockedUser) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO blocked_users (user_id, reason, since) VALUES (?1, ?2, ?3)
+        ON CONFLICT (user_id) DO UPDATE SET reason = excluded.reason, since = excluded.since";
+    connection.prepare_cached(sql)?.execute(params![blocked.user, blocked.reason, blocked.since]).map(drop)
+}
+
+pub(super) fn unblock(connection: &Connection, user: Snowflake) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("DELETE FROM blocked_users WHERE user_id = ?1")?
+        .execute([user])
+        .map(|deleted| deleted > 0)
+}
+
+pub(super) fn blocked(connection: &Connection) -> rusqlite::Result<Vec<BlockedUser>> {
+    let sql = "SELECT user_id, reason, since FROM blocked_users ORDER BY since DESC, user_id";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement
+        .query_map([], |row| Ok(BlockedUser { user: row.get(0)?, reason: row.get(1)?, since: row.get(2)? }))?;
+    readable("blocked user", rows)
+}
+
+/// A settled claim whose user cannot be read counts as one without a user: the code is spent either way.
+fn read_user(text: &str) -> Option<User> {
+    serde_json::from_str(text).inspect_err(|_| warn!("ignored the stored user of a code claim")).ok()
+}

@@ -1,0 +1,68 @@
+//! Premium subscriptions.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::domain::{Snowflake, Subscription};
+use crate::store::Topic;
+
+use super::columns::readable;
+use super::writer::Touched;
+
+/// The subscription of a user.
+pub(super) fn of_user(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<Subscription>> {
+    let subscription = connection
+        .prepare_cached("SELECT userid, slots, active_until FROM subscriptions WHERE userid = ?1")?
+        .query_row([user], read)
+        .optional()?;
+    subscription.map(|subscription| with_guilds(connection, subscription)).transpose()
+}
+
+/// Every subscription that names a guild.
+pub(super) fn naming(connection: &Connection, guild: Snowflake) -> rusqlite::Result<Vec<Subscription>> {
+    let sql = "SELECT userid, slots, active_until FROM subscription_guilds JOIN subscriptions USING (userid)
+        WHERE guild = ?1 ORDER BY userid";
+    let mut statement = connection.prepare_cached(sql)?;
+    let subscriptions = readable("subscription", statement.query_map([guild], read)?)?;
+    subscriptions.into_iter().map(|subscription| with_guilds(connection, subscription)).collect()
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Subscription> {
+    Ok(Subscription { userid: row.get(0)?, slots: row.get(1)?, guilds: Vec::new(), active_until: row.get(2)? })
+}
+
+fn with_guilds(connection: &Connection, mut subscription: Subscription) -> rusqlite::Result<Subscription> {
+    subscription.guilds = guilds_of(connection, subscription.userid)?;
+    Ok(subscription)
+}
+
+fn guilds_of(connection: &Connection, user: Snowflake) -> rusqlite::Result<Vec<Snowflake>> {
+    let mut statement =
+        connection.prepare_cached("SELECT guild FROM subscription_guilds WHERE userid = ?1 ORDER BY ordinal")?;
+    readable("guild of a subscription", statement.query_map([user], |row| row.get(0))?)
+}
+
+pub(super) fn put(connection: &Connection, touched: &mut Touched, subscription: &Subscription) -> rusqlite::Result<()> {
+    let user = subscription.userid;
+    remove(connection, touched, user)?;
+    connection
+        .prepare_cached("INSERT INTO subscriptions (userid, slots, active_until) VALUES (?1, ?2, ?3)")?
+        .execute(params![user, subscription.slots, subscription.active_until])?;
+    // A guild that is named twice counts where it is named first.
+    let sql = "INSERT OR IGNORE INTO subscription_guilds (guild, userid, ordinal) VALUES (?1, ?2, ?3)";
+    let mut insert = connection.prepare_cached(sql)?;
+    for (ordinal, guild) in (0_i64..).zip(&subscription.guilds) {
+        insert.execute(params![guild, user, ordinal])?;
+        touched.push(Topic::Id(*guild));
+    }
+    touched.push(Topic::Id(user));
+    Ok(())
+}
+
+/// Removes a user's subscription, if they have one.
+pub(super) fn remove(connection: &Connection, touched: &mut Touched, user: Snowflake) -> rusqlite::Result<()> {
+    touched.extend(guilds_of(connection, user)?.into_iter().map(Topic::Id));
+    if connection.prepare_cached("DELETE FROM subscriptions WHERE userid = ?1")?.execute([user])? > 0 {
+        touched.push(Topic::Id(user));
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The team's roster. It is small and always written whole.
+
+use rusqlite::{Connection, params};
+
+use crate::domain::team::RosterEntry;
+use crate::domain::{PermissionSet, Roster, Snowflake, TeamMember, User};
+use crate::store::Topic;
+
+use super::columns::{keys, keys_text, readable};
+use super::writer::Touched;
+
+pub(super) fn roster(connection: &Connection) -> rusqlite::Result<Roster> {
+    let sql = "SELECT username, name, avatar, discord_id, role, color, category, position, permissions
+        FROM team ORDER BY ordinal";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([], |row| {
+        let member = TeamMember {
+            username: row.get(0)?,
+            name: row.get(1)?,
+            avatar: row.get(2)?,
+            discord_id: row.get(3)?,
+            role: row.get(4)?,
+            color: row.get(5)?,
+            category: row.get(6)?,
+            position: row.get(7)?,
+        };
+        Ok(RosterEntry { member, permissions: permissions(&row.get::<_, String>(8)?) })
+    })?;
+    readable("team member", rows).map(Roster)
+}
+
+/// What the roster grants a user; all of it, if it names them more than once.
+pub(super) fn granted(connection: &Connection, user: Snowflake) -> rusqlite::Result<PermissionSet> {
+    let mut statement = connection.prepare_cached("SELECT permissions FROM team WHERE discord_id = ?1")?;
+    let rows = readable("team member", statement.query_map([user], |row| row.get::<_, String>(0))?)?;
+    Ok(rows.iter().fold(PermissionSet::EMPTY, |all, text| all.union(permissions(text))))
+}
+
+fn permissions(text: &str) -> PermissionSet {
+    keys(text).intersection(PermissionSet::TEAM)
+}
+
+pub(super) fn replace(connection: &Connection, touched: &mut Touched, roster: &Roster) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached("DELETE FROM team RETURNING discord_id")?;
+    for old in readable("team member", statement.query_map([], |row| row.get(0))?)? {
+        touched.push(Topic::Id(old));
+    }
+    let sql = "INSERT INTO team
+        (ordinal, username, name, avatar, discord_id, role, color, category, position, permissions)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    let mut insert = connection.prepare_cached(sql)?;
+    for (ordinal, RosterEntry { member, permissions }) in (0_i64..).zip(&roster.0) {
+        insert.execute(params![
+            ordinal,
+            member.username,
+            member.name,
+            member.avatar,
+            member.discord_id,
+            member.role,
+            member.color,
+            member.category,
+            member.position,
+            keys_text(*permissions)?
+        ])?;
+        touched.push(Topic::Id(member.discord_id));
+    }
+    touched.push(Topic::Team);
+    Ok(())
+}
+
+pub(super) fn refresh_user(connection: &Connection, touched: &mut Touched, user: &User) -> rusqlite::Result<()> {
+    let sql = "UPDATE team SET username = ?2, name = ?3, avatar = ?4
+        WHERE discord_id = ?1 AND (username, name, avatar) IS NOT (?2, ?3, ?4)";
+    if connection.prepare_cached(sql)?.execute(params![user.id, user.username, user.name, user.avatar])? > 0 {
+        touched.push(Topic::Team);
+    }
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! The one writer: a thread that owns the only connection that changes anything. Writes that wait at the same time share one
+//! commit, because the commit's flush to disk costs more than all the rest; each of them still succeeds or fails by itself.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tracing::{debug, warn};
+
+use crate::store::{Freshness, Result, StoreError, Topic};
+
+/// How many writes may wait.
+pub(super) const QUEUE: usize = 1024;
+/// How many writes share a commit at most.
+const GROUP: usize = 256;
+/// How often an idle writer looks whether another process has written.
+const WATCH: Duration = Duration::from_millis(250);
+
+/// What a write has changed. It counts only if the write succeeds.
+pub(super) type Touched = Vec<Topic>;
+
+/// The way to the writer's thread.
+pub(super) struct Writer {
+    places: Arc<Semaphore>,
+    wait: Duration,
+    queue: Mutex<Option<Sender<Queued>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    /// Starts the thread. The connection must be the only one of this process that writes.
+    pub(super) fn start(connection: Connection, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
+        let (sender, queue) = channel();
+        let seen = data_version(&connection)?;
+        let thread = Thread { connection, queue, freshness, seen };
+        let handle = std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || thread.run())
+            .map_err(|error| StoreError::Unavailable(format!("the writer's thread does not start: {error}")))?;
+        Ok(Self {
+            places: Arc::new(Semaphore::new(QUEUE)),
+            wait,
+            queue: Mutex::new(Some(sender)),
+            thread: Mutex::new(Some(handle)),
+        })
+    }
+
+    /// Runs the work in a transaction, and answers when it is on disk and the freshness knows. From the moment that it has a
+    /// place in the queue it runs to its end, whether or not this future is still waited for.
+    pub(super) async fn write<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &mut Touched) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let place = tokio::time::timeout(self.wait, Arc::clone(&self.places).acquire_owned())
+            .await
+            .map_err(|_| StoreError::Unavailable("too many writes are waiting".to_owned()))?
+            .map_err(|_| closing())?;
+        let (reply, answer) = oneshot::channel();
+        let job = Box::new(Task { work: Some(work), outcome: None, reply });
+        match self.queue.lock().as_ref() {
+            Some(queue) => queue.send(Queued { job, place }).map_err(|_| closing())?,
+            None => return Err(closing()),
+        }
+        answer.await.map_err(|_| closing())?
+    }
+
+    /// Accepts nothing more, finishes what waits, and returns when the connection is closed.
+    pub(super) async fn close(&self) {
+        self.places.close();
+        drop(self.queue.lock().take());
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread
+            && !matches!(tokio::task::spawn_blocking(|| thread.join()).await, Ok(Ok(())))
+        {
+            warn!("the store's writer did not end well");
+        }
+    }
+}
+
+fn closing() -> StoreError {
+    StoreError::Unavailable("it is closing".to_owned())
+}
+
+/// A job with its place in the queue, which is free again as soon as the job is taken out.
+struct Queued {
+    job: Box<dyn Job>,
+    place: OwnedSemaphorePermit,
+}
+
+impl Queued {
+    fn take(self) -> Box<dyn Job> {
+        drop(self.place);
+        self.job
+    }
+}
+
+trait Job: Send {
+    /// Does the work, and says whether it succeeded.
+    fn run(&mut self, connection: &Connection, touched: &mut Touched) -> bool;
+    /// Tells whoever waits, now that it is known what became of the group's commit.
+    fn answer(self: Box<Self>, commit: &Result<()>);
+}
+
+struct Task<F, T> {
+    work: Option<F>,
+    outcome: Option<Result<T>>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<F, T> Job for Task<F, T>
+where
+    T: Send,
+    F: FnOnce(&Connection, &mut Touched) -> rusqlite::Result<T> + Send,
+{
+    fn run(&mut self, connection: &Connection, touched: &mut Touched) -> bool {
+        let Some(work) = self.work.take() else { return false };
+        // The savepoint undoes what the work has done to the database, and nothing else of it is seen again.
+        let outcome = match catch_unwind(AssertUnwindSafe(|| work(connection, touched))) {
+            Ok(outcome) => outcome.map_err(StoreError::from),
+            Err(_) => Err(StoreError::Failed("a write panicked".to_owned())),
+        };
+        self.outcome.insert(outcome).is_ok()
+    }
+
+    fn answer(self: Box<Self>, commit: &Result<()>) {
+        let answer = match (self.outcome, commit) {
+            (Some(Err(own)), _) => Err(own),
+            (_, Err(group)) => Err(group.clone()),
+            (Some(Ok(value)), Ok(())) => Ok(value),
+            (None, Ok(())) => Err(StoreError::Failed("a write did not run".to_owned())),
+        };
+        if self.reply.send(answer).is_err() {
+            debug!("nobody waited for a write");
+        }
+    }
+}
+
+/// What the thread owns.
+struct Thread {
+    connection: Connection,
+    queue: Receiver<Queued>,
+    freshness: Arc<Freshness>,
+    /// The database's version when this connection last looked; commits of this connection do not change it.
+    seen: i64,
+}
+
+impl Thread {
+    fn run(mut self) {
+        loop {
+            match self.queue.recv_timeout(WATCH) {
+                Ok(first) => self.group(first.take()),
+                Err(RecvTimeoutError::Timeout) => self.watch(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        // Leaves one tidy file behind; the next start would cope without it.
+        if let Err(error) = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
+            warn!(%error, "the last checkpoint failed");
+        }
+    }
+
+    /// Runs this job and those that wait behind it, and commits them together.
+    fn group(&mut self, first: Box<dyn Job>) {
+        if let Err(error) = self.execute("BEGIN IMMEDIATE") {
+            // Another process holds the lock for too long. Those who wait have waited as long; let none wait twice.
+            let refused = Err(StoreError::from(error));
+            let waiting = std::iter::from_fn(|| self.next()).take(GROUP);
+            std::iter::once(first).chain(waiting).for_each(|job| job.answer(&refused));
+            return;
+        }
+        self.watch();
+        let mut jobs = Vec::new();
+        let mut touched = Touched::new();
+        let mut outcome = Ok(());
+        let mut next = Some(first);
+        while let Some(mut job) = next {
+            outcome = self.step(job.as_mut(), &mut touched);
+            jobs.push(job);
+            next = if outcome.is_ok() && jobs.len() < GROUP { self.next() } else { None };
+        }
+        let commit = outcome.and_then(|()| self.execute("COMMIT")).map_err(StoreError::from);
+        if commit.is_ok() {
+            for topic in touched {
+                self.freshness.touch(topic);
+            }
+        } else if !self.connection.is_autocommit()
+            && let Err(error) = self.execute("ROLLBACK")
+        {
+            warn!(%error, "a rollback failed");
+        }
+        for job in jobs {
+            job.answer(&commit);
+        }
+    }
+
+    /// Runs one job inside the group. An error here is one of the transaction's, not the job's.
+    fn step(&self, job: &mut dyn Job, touched: &mut Touched) -> rusqlite::Result<()> {
+        let before = touched.len();
+        self.execute("SAVEPOINT job")?;
+        if !job.run(&self.connection, touched) {
+            touched.truncate(before);
+            self.execute("ROLLBACK TO job")?;
+        }
+        self.execute("RELEASE job")
+    }
+
+    fn next(&self) -> Option<Box<dyn Job>> {
+        self.queue.try_recv().ok().map(Queued::take)
+    }
+
+    /// Notices what other processes have written. They cannot say what it was, so it may have been anything.
+    fn watch(&mut self) {
+        match data_version(&self.connection) {
+            Ok(version) if version == self.seen => {}
+            Ok(version) => {
+                self.seen = version;
+                self.freshness.touch_everything();
+            }
+            Err(error) => {
+                warn!(%error, "cannot tell whether another process has written");
+                self.freshness.touch_everything();
+            }
+        }
+    }
+
+    fn execute(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute([]).map(drop)
+    }
+}
+
+fn data_version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+}
