@@ -133,10 +133,10 @@ async fn every_answer_to_an_exchange_has_its_meaning() {
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     let world = world();
-    let to = format!("{}/users/@me", world.sandbox.base_url());
+    let to = format!("{}/oauth2/token", world.sandbox.base_url());
     let fault = Fault::Status { code: 307, body: String::new(), headers: vec![("location".to_owned(), to)] };
     assert_eq!(world.meets(fault).await, (IdpErrorKind::Unavailable, true));
-    assert_eq!(world.sandbox.calls(Endpoint::User), 0);
+    assert_eq!(world.sandbox.calls(Endpoint::Token), 1);
 }
 
 #[tokio::test]

@@ -124,6 +124,20 @@ fn late_failures_do_not_prolong_the_pause() {
 }
 
 #[test]
+fn a_late_failure_does_not_speak_for_the_probe() {
+    let (guard, clock) = guard(1000);
+    let late = guard.enter(Endpoint::Token, LIMIT).unwrap();
+    open(&guard, Endpoint::Token);
+    clock.advance(secs(5));
+    let probe = guard.enter(Endpoint::Token, LIMIT).unwrap();
+    late.settle(Outcome::Failed);
+    clock.advance(secs(60));
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable), "one probe at a time");
+    probe.settle(Outcome::Healthy);
+    assert_eq!(refused(&guard, Endpoint::Token), None);
+}
+
+#[test]
 fn holds_reach_as_far_as_the_limit_does() {
     use Endpoint::{Guilds, Revoke, Token, User};
     for (hit, global, held) in [
