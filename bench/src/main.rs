@@ -25,7 +25,9 @@ const OWN: [&str; 3] = ["date", "content-length", "connection"];
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let mut next = |name| arguments.next().with_context(|| format!("usage: bare-hyper ADDRESS BODY_FILE HEADER_FILE ({name} is missing)"));
+    let mut next = |name| {
+        arguments.next().with_context(|| format!("usage: bare-hyper ADDRESS BODY_FILE HEADER_FILE ({name} is missing)"))
+    };
     let address: SocketAddr = next("ADDRESS")?.parse()?;
     let body = Bytes::from(std::fs::read(next("BODY_FILE")?)?);
     let headers = Arc::new(headers(&std::fs::read_to_string(next("HEADER_FILE")?)?)?);

@@ -15,11 +15,12 @@ use crate::random::Random;
 use crate::rates::RateLimits;
 use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
 use crate::vault::{Vault, VaultError};
+use crate::version::Version;
 use crate::views::{Sources, Views};
 
 /// How often the use of sessions is written down, and how often expired ones are swept.
 const FLUSH_EVERY: Duration = Duration::from_secs(5);
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
 /// What a handler can reach.
 pub struct App {
@@ -134,6 +135,7 @@ fn provider(config: &Config, clock: &Clock) -> Result<Provider, BuildError> {
         sign_in_timeout: config.idp.sign_in_timeout,
         list_timeout: config.idp.list_timeout,
         failure_budget: config.idp.failure_budget,
+        version: Version::NAME.to_owned(),
         clock: clock.clone(),
     })
     .map_err(|error| BuildError::Provider(error.to_string()))

@@ -36,6 +36,9 @@ impl Random {
 /// Fills the bytes from the operating system's cryptographic source.
 pub fn secret_bytes(bytes: &mut [u8]) {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the system for secret bytes")]
-    #[expect(clippy::expect_used, reason = "without randomness no secret can be made; carrying on would be worse than stopping")]
+    #[expect(
+        clippy::expect_used,
+        reason = "without randomness no secret can be made; carrying on would be worse than stopping"
+    )]
     rand::fill(bytes).expect("the operating system gives no random bytes");
 }

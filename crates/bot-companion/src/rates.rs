@@ -24,10 +24,14 @@ pub struct RateLimits {
 impl RateLimits {
     /// As configured; a rate of 0 is no limit.
     pub fn new(limits: &Limits, clock: Clock) -> Self {
-        let minute = Duration::from_secs(60);
+        let minute = Duration::from_mins(1);
         Self {
             requests: Limit::new(limits.requests_per_second, Duration::from_secs(1), limits.burst),
-            refused_sign_ins: Limit::new(limits.refused_sign_ins_per_minute, minute, limits.refused_sign_ins_per_minute),
+            refused_sign_ins: Limit::new(
+                limits.refused_sign_ins_per_minute,
+                minute,
+                limits.refused_sign_ins_per_minute,
+            ),
             exempt: limits.exempt.clone(),
             clock,
         }

@@ -13,19 +13,23 @@ use crate::domain::team::{Roster, RosterEntry, TeamMember};
 use crate::domain::token::random_text;
 use crate::domain::{Change, Guild, Permission, PermissionSet, Snowflake, Subscription, Time, User, picture};
 use crate::idp::sandbox::people::{
-    ADMINISTRATOR, ADMINISTRATOR_ROLE, HARBOUR, LANTERN, MANAGER, MEMBER, MODERATOR, MODERATOR_ROLE, NIGHT_SHIFT, OASIS,
-    OWNER, TIN_CAN, id,
+    ADMINISTRATOR, ADMINISTRATOR_ROLE, HARBOUR, LANTERN, MANAGER, MEMBER, MODERATOR, MODERATOR_ROLE, NIGHT_SHIFT,
+    OASIS, OWNER, TIN_CAN, id,
 };
 use crate::random::secret_bytes;
 
-const DAY: Duration = Duration::from_secs(86_400);
+const DAY: Duration = Duration::from_hours(24);
 const BEAT_EVERY: Duration = Duration::from_secs(15);
 const SHARDS: u32 = 2;
 
 /// Everything but the bot's health.
 pub(super) fn data(now: Time) -> Vec<Change> {
     let mut changes = vec![
-        Change::Guild(Guild { grants: Some(roles()), staff: Some(staff()), ..guild(HARBOUR.id, HARBOUR.name, OWNER, 4_812) }),
+        Change::Guild(Guild {
+            grants: Some(roles()),
+            staff: Some(staff()),
+            ..guild(HARBOUR.id, HARBOUR.name, OWNER, 4_812)
+        }),
         Change::Guild(guild(NIGHT_SHIFT.id, NIGHT_SHIFT.name, MANAGER, 377)),
         Change::Guild(guild(OASIS.id, OASIS.name, MODERATOR, 1_204)),
         Change::Guild(Guild { setup: false, ..guild(LANTERN.id, LANTERN.name, ADMINISTRATOR, 58) }),
@@ -91,9 +95,36 @@ fn team() -> Roster {
         RosterEntry { member, permissions }
     };
     Roster(vec![
-        member(301_557_200_914_883_072, "ottoline", "Ottoline Marsh", "Founder", "#E0A030", "direction", 1, &[P::Founder, P::Executive]),
-        member(322_904_118_375_022_592, "b.castellan", "Bram Castellan", "Bot developer", "#5865F2", "development", 1, &[P::BotDeveloper]),
-        member(347_118_660_205_441_024, "noor", "Noor Ilves", "Web developer", "#3BA55D", "development", 2, &[P::WebDeveloper, P::Docwriter]),
+        member(
+            301_557_200_914_883_072,
+            "ottoline",
+            "Ottoline Marsh",
+            "Founder",
+            "#E0A030",
+            "direction",
+            1,
+            &[P::Founder, P::Executive],
+        ),
+        member(
+            322_904_118_375_022_592,
+            "b.castellan",
+            "Bram Castellan",
+            "Bot developer",
+            "#5865F2",
+            "development",
+            1,
+            &[P::BotDeveloper],
+        ),
+        member(
+            347_118_660_205_441_024,
+            "noor",
+            "Noor Ilves",
+            "Web developer",
+            "#3BA55D",
+            "development",
+            2,
+            &[P::WebDeveloper, P::Docwriter],
+        ),
         member(MODERATOR, "samira_w", "سميرة", "Support", "#EB459E", "support", 1, &[P::ServiceStaff, P::Support]),
     ])
 }

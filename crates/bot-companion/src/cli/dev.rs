@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{demo, environment, logging, print, runtime, serve};
+use super::{demo, logging, print, runtime, serve};
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::{Config, Layer};
@@ -93,7 +93,7 @@ fn configuration(
         filter = "warn,bot_companion=info"
         "#
     );
-    Ok(Config::load_over(&[Layer::new("dev", text)], None, environment())?)
+    Ok(Config::load_over(&[Layer::new("dev", text)], None, std::env::vars_os())?)
 }
 
 fn banner(service: &str, sandbox: &Sandbox, data: &Path) -> String {

@@ -9,7 +9,10 @@ use crate::config::{Log, LogFormat};
 /// Starts logging to standard error.
 pub(super) fn start(log: &Log) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&log.filter).with_context(|| {
-        format!("log.filter = {:?}: write a level such as \"info\", or directives such as \"info,bot_companion=debug\"", log.filter)
+        format!(
+            "log.filter = {:?}: write a level such as \"info\", or directives such as \"info,bot_companion=debug\"",
+            log.filter
+        )
     })?;
     let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match log.format {

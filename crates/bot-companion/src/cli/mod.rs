@@ -67,7 +67,7 @@ struct ConfigFile {
 
 impl ConfigFile {
     fn load(&self) -> anyhow::Result<Config> {
-        Ok(Config::load(self.file.as_deref(), environment())?)
+        Ok(Config::load(self.file.as_deref(), std::env::vars_os())?)
     }
 
     fn path(&self) -> Option<&Path> {
@@ -85,11 +85,6 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Openapi => print(&crate::http::document()),
         Command::Users(users) => users::run(users),
     }
-}
-
-/// The settings that the environment holds. A value that is not text is passed on damaged, and refused where it is used.
-fn environment() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
 }
 
 /// Writes to standard output; a reader that has left is no error.

@@ -61,13 +61,10 @@ pub(super) fn address(listeners: &[TcpListener]) -> anyhow::Result<SocketAddr> {
 pub(super) async fn asked_to_stop() {
     use tokio::signal::unix::{SignalKind, signal};
     let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-    match (terminate, interrupt) {
-        (Ok(mut terminate), Ok(mut interrupt)) => {
-            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-        }
-        _ => {
-            warn!("signals cannot be heard; stop the service by killing it");
-            std::future::pending::<()>().await;
-        }
+    if let (Ok(mut terminate), Ok(mut interrupt)) = (terminate, interrupt) {
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+    } else {
+        warn!("signals cannot be heard; stop the service by killing it");
+        std::future::pending::<()>().await;
     }
 }

@@ -14,7 +14,7 @@ mod tests;
 mod value;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::SecretString;
@@ -79,13 +79,6 @@ pub struct Store {
     pub url: String,
     /// `store.wait`: how long a read or write may wait for its turn.
     pub wait: Duration,
-}
-
-impl Store {
-    /// The database file.
-    pub fn path(&self) -> &Path {
-        Path::new(self.url.strip_prefix("sqlite:").unwrap_or(&self.url))
-    }
 }
 
 /// The identity provider.

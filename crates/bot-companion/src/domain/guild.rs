@@ -121,9 +121,7 @@ fn permissions_schema() -> utoipa::openapi::schema::Object {
     super::Permission::ALL
         .into_iter()
         .fold(ObjectBuilder::new().schema_type(Type::Object), |object, key| {
-            object
-                .property(key.name(), ObjectBuilder::new().schema_type(Type::Boolean))
-                .required(key.name())
+            object.property(key.name(), ObjectBuilder::new().schema_type(Type::Boolean)).required(key.name())
         })
         .description(Some("All 20 permission keys, always present."))
         .build()

@@ -107,12 +107,8 @@ impl Health {
             };
             self.shards.insert(report.id, record);
         }
-        let instance = Instance {
-            started_at: beat.started_at,
-            memory: beat.memory,
-            reported: now,
-            shard_count: beat.shard_count,
-        };
+        let instance =
+            Instance { started_at: beat.started_at, memory: beat.memory, reported: now, shard_count: beat.shard_count };
         self.instances.insert(beat.instance, instance);
         // The newest process knows the count that holds from now on; an older one in a rolling restart does not.
         if let Some(newest) = self.instances.values().max_by_key(|instance| instance.started_at) {
@@ -191,6 +187,7 @@ impl ShardRecord {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double exactly")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
 fn seconds<S: Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(time.millis() as f64 / 1000.0)
 }
@@ -212,7 +209,8 @@ fn readable(span: Duration) -> String {
     match units.iter().position(|(count, _)| *count > 0) {
         None => named((seconds, "second")),
         Some(first) => {
-            let shown: Vec<_> = units[first..].iter().take(2).filter(|(count, _)| *count > 0).copied().map(named).collect();
+            let shown: Vec<_> =
+                units[first..].iter().take(2).filter(|(count, _)| *count > 0).copied().map(named).collect();
             shown.join(", ")
         }
     }

@@ -35,9 +35,8 @@ impl FromStr for Snowflake {
     type Err = NotASnowflake;
 
     fn from_str(text: &str) -> Result<Self, NotASnowflake> {
-        let canonical = (1..=19).contains(&text.len())
-            && !text.starts_with('0')
-            && text.bytes().all(|byte| byte.is_ascii_digit());
+        let canonical =
+            (1..=19).contains(&text.len()) && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
         if !canonical {
             return Err(NotASnowflake);
         }
@@ -74,7 +73,9 @@ mod tests {
         for good in ["1", "80351110224678912", "9223372036854775807"] {
             assert_eq!(good.parse::<Snowflake>().map(|id| id.to_string()), Ok(good.to_owned()));
         }
-        for bad in ["", "0", "01", "+1", "-1", " 1", "1 ", "1.0", "9223372036854775808", "18446744073709551616", "٣", "1e3"] {
+        for bad in
+            ["", "0", "01", "+1", "-1", " 1", "1 ", "1.0", "9223372036854775808", "18446744073709551616", "٣", "1e3"]
+        {
             assert_eq!(bad.parse::<Snowflake>(), Err(NotASnowflake), "{bad:?}");
         }
     }

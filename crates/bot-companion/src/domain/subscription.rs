@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn the_best_subscription_is_shown() {
         let now = Time::from_seconds(100);
-        let table: &[(&[(u64, Option<u64>)], &str, bool)] = &[
+        type Given = [(u64, Option<u64>)];
+        let table: &[(&Given, &str, bool)] = &[
             (&[], "", false),
             (&[(1, Some(100))], "1", false),
             (&[(1, Some(101))], "1", true),

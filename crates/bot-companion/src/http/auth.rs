@@ -83,7 +83,9 @@ fn redirect_uri(app: &App, headers: &HeaderMap) -> String {
     let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
     let configured = &app.config.idp.redirect_uri;
     let of_origin = |origin: &str| {
-        configured.iter().find(|uri| uri.strip_prefix(origin).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?'])))
+        configured
+            .iter()
+            .find(|uri| uri.strip_prefix(origin).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?'])))
     };
     origin.and_then(of_origin).or(configured.first()).cloned().unwrap_or_default()
 }

@@ -26,8 +26,7 @@ pub(super) enum Audience {
 impl Audience {
     /// Of a path below the base path.
     pub(super) fn of(path: &str) -> Self {
-        let one_below_sessions =
-            path.strip_prefix("/sessions/").is_some_and(|id| !id.is_empty() && !id.contains('/'));
+        let one_below_sessions = path.strip_prefix("/sessions/").is_some_and(|id| !id.is_empty() && !id.contains('/'));
         match path {
             "/auth" | "/guilds" | "/sessions" => Self::Listed,
             _ if one_below_sessions => Self::Listed,

@@ -30,7 +30,6 @@ pub(super) struct ApiError {
 
 macro_rules! errors {
     ($($name:ident: $status:ident, $code:literal, $message:literal;)+) => {
-        #[expect(missing_docs, reason = "the table says it all")]
         impl ApiError {
             $(pub(super) const fn $name() -> Self {
                 Self { status: StatusCode::$status, code: $code, message: $message, retry_after: None, cause: None }
@@ -72,7 +71,7 @@ impl ApiError {
     }
 
     /// With its internal cause, for the log.
-    pub(super) fn because(mut self, cause: impl ToString) -> Self {
+    pub(super) fn because(mut self, cause: &impl ToString) -> Self {
         self.cause = Some(cause.to_string());
         self
     }
@@ -108,8 +107,8 @@ const STORE_RETRY: Duration = Duration::from_secs(2);
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match &error {
-            StoreError::Unavailable(_) => Self::store_unavailable().after(STORE_RETRY).because(error),
-            StoreError::Failed(_) => Self::internal().because(error),
+            StoreError::Unavailable(_) => Self::store_unavailable().after(STORE_RETRY).because(&error),
+            StoreError::Failed(_) => Self::internal().because(&error),
         }
     }
 }
@@ -122,7 +121,7 @@ impl From<IdpError> for ApiError {
             IdpErrorKind::Timeout => Self::idp_timeout(),
             IdpErrorKind::Misconfigured => Self::idp_misconfigured(),
         }
-        .because(error)
+        .because(&error)
     }
 }
 
@@ -134,7 +133,7 @@ impl From<SignInError> for ApiError {
             SignInError::Blocked => Self::user_blocked(),
             SignInError::Idp(error) => error.into(),
             SignInError::Store(error) => error.into(),
-            SignInError::Crashed => Self::internal().because(error),
+            SignInError::Crashed => Self::internal().because(&error),
         }
     }
 }

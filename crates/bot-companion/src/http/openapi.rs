@@ -4,9 +4,9 @@ use std::sync::OnceLock;
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use utoipa::IntoResponses;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{InfoBuilder, License, OpenApi, OpenApiBuilder};
-use utoipa::{IntoResponses, ToSchema};
 
 use super::envelope::{Envelope, ErrorData, json};
 use crate::version::Version;

@@ -80,12 +80,14 @@ impl Web {
         let outcome = tokio::time::timeout(app.config.limits.request_timeout, AssertUnwindSafe(work).catch_unwind());
         let mut response = match outcome.await {
             Ok(Ok(response)) => response,
-            Ok(Err(_)) => ApiError::internal().because("a handler panicked").into_response(),
+            Ok(Err(_)) => ApiError::internal().because(&"a handler panicked").into_response(),
             Err(_) => ApiError::timeout().after(RELIEF).into_response(),
         };
         if let Some(refusal) = response.extensions_mut().remove::<ApiError>() {
             log(&refusal, &arrival, &method, &shown_path);
             response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+            // The router has noted the length of the empty body that the error travelled with.
+            response.headers_mut().remove(header::CONTENT_LENGTH);
             *response.body_mut() = refusal.body(&arrival.id).into();
         }
         debug!(id = arrival.id, %method, path = %Outside(&shown_path), status = response.status().as_u16(), "answered");
@@ -137,7 +139,11 @@ impl Web {
         let request = Request::from_parts(parts, axum::body::Body::empty());
         let routed = self.router.clone().oneshot(request).await;
         let response = routed.unwrap_or_else(|never| match never {});
-        if response.status() == StatusCode::METHOD_NOT_ALLOWED { method_refused(&response, asks_options) } else { response }
+        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+            method_refused(&response, asks_options)
+        } else {
+            response
+        }
     }
 
     /// What every answer wears.

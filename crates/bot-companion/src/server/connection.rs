@@ -49,7 +49,13 @@ impl Front {
     }
 
     /// Serves a connection to its end, or to the end of what is in flight once `stop` is called.
-    pub(super) async fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, entry: Arc<Entry>, stop: CancellationToken) {
+    pub(super) async fn serve(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        entry: Arc<Entry>,
+        stop: CancellationToken,
+    ) {
         let _leaving = Leaving(&self.registry, &entry);
         let stream = Watched { inner: stream, entry: Arc::clone(&entry) };
         let Some(tls) = &self.tls else {
@@ -142,7 +148,11 @@ struct Watched<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.inner).poll_read(context, buffer);
         if buffer.filled().len() > before {

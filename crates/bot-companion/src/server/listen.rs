@@ -9,7 +9,9 @@ const BACKLOG: i32 = 4096;
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {cause}; is another program using it? Set http.listen (or --listen) to another address, or to port 0 for a free one")]
+#[error(
+    "cannot listen on {address}: {cause}; is another program using it? Set http.listen (or --listen) to another address, or to port 0 for a free one"
+)]
 pub struct ListenError {
     address: SocketAddr,
     cause: std::io::Error,

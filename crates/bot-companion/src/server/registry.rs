@@ -93,9 +93,8 @@ impl Registry {
     pub(super) fn make_room(&self) -> bool {
         let entries = self.entries.lock();
         let waiting = entries.iter().filter(|entry| entry.in_flight.load(Ordering::Relaxed) == 0);
-        let weakest = waiting.min_by_key(|entry| {
-            (entry.answered.load(Ordering::Relaxed).min(1), entry.since.load(Ordering::Relaxed))
-        });
+        let weakest = waiting
+            .min_by_key(|entry| (entry.answered.load(Ordering::Relaxed).min(1), entry.since.load(Ordering::Relaxed)));
         let weakest = weakest.cloned();
         drop(entries);
         weakest.inspect(|entry| entry.cut()).inspect(|entry| self.leave(entry)).is_some()

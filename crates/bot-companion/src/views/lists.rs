@@ -17,7 +17,7 @@ use crate::store::{Account, StoreError, StoredList};
 /// For how many users a recent failure or forced refresh is remembered.
 const REMEMBERED: usize = 20_000;
 /// A token that ends within this span is refreshed before it is used.
-const REFRESH_AHEAD: Duration = Duration::from_secs(60);
+const REFRESH_AHEAD: Duration = Duration::from_mins(1);
 /// How often one fetch starts over because the grant or the list changed under it.
 const ROUNDS: usize = 3;
 

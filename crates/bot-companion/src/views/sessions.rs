@@ -18,7 +18,7 @@ const KEPT: usize = 50_000;
 /// How many notes of use may wait for the next flush; a flush that cannot keep up loses notes, never sessions.
 const WAITING_NOTES: usize = 100_000;
 /// The use of a session is written at most once in this span.
-const NOTE_EVERY: Duration = Duration::from_secs(60);
+const NOTE_EVERY: Duration = Duration::from_mins(1);
 
 /// The view.
 pub struct Sessions {
@@ -89,8 +89,8 @@ impl Sessions {
         {
             let notes = self.notes.lock();
             for session in &mut sessions {
-                let noted = notes.get(&session.id).copied().unwrap_or_default();
-                session.last_seen = session.last_seen.max(noted);
+                let latest = notes.get(&session.id).copied().unwrap_or_default();
+                session.last_seen = session.last_seen.max(latest);
             }
         }
         sessions.retain(|session| now < self.limits.end(session.created, session.last_seen));
@@ -130,11 +130,12 @@ impl Sessions {
         live.last_seen.fetch_max(now.millis(), Ordering::Relaxed);
         let noted = live.noted.load(Ordering::Relaxed);
         let due = now.since(Time::from_millis(noted)) >= NOTE_EVERY.min(self.limits.idle / 4);
-        let mine = due && live.noted.compare_exchange(noted, now.millis(), Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let mine =
+            due && live.noted.compare_exchange(noted, now.millis(), Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if mine {
-            let mut notes = self.notes.lock();
-            if notes.len() < WAITING_NOTES {
-                notes.insert(live.id.clone(), now);
+            let mut waiting = self.notes.lock();
+            if waiting.len() < WAITING_NOTES {
+                waiting.insert(live.id.clone(), now);
             }
         }
         Some(live)

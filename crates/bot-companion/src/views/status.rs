@@ -101,8 +101,8 @@ impl Status {
     pub fn ready(&self, latencies: impl FnOnce() -> (Option<f64>, f64)) -> Option<Bytes> {
         let held = self.held.load();
         let held = held.as_ref()?;
-        let holds = self.sources.freshness.mark(&self.dependencies) == held.mark
-            && self.sources.clock.now() < held.holds_until;
+        let holds =
+            self.sources.freshness.mark(&self.dependencies) == held.mark && self.sources.clock.now() < held.holds_until;
         holds.then(|| held.body(latencies()))
     }
 

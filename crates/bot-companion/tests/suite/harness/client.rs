@@ -107,7 +107,11 @@ impl Answer {
         assert_eq!(self.header("content-type"), "application/json");
         assert_eq!(envelope["code"], self.status, "the status is the code");
         assert!(envelope["message"].is_string() && (envelope["data"].is_object() || envelope["data"].is_array()));
-        assert!(self.text().starts_with(&format!("{{\"code\":{},\"message\":", self.status)), "the order: {}", self.text());
+        assert!(
+            self.text().starts_with(&format!("{{\"code\":{},\"message\":", self.status)),
+            "the order: {}",
+            self.text()
+        );
         envelope
     }
 

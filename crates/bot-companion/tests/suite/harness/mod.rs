@@ -229,5 +229,7 @@ pub async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl Fn
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), patience).await.unwrap_or_else(|_| panic!("never came about: {what}"));
+    tokio::time::timeout(Duration::from_secs(30), patience)
+        .await
+        .unwrap_or_else(|_| panic!("never came about: {what}"));
 }
