@@ -225,7 +225,9 @@ pub async fn open(options: StoreOptions, freshness: Arc<Freshness>) -> Result<Ar
             Ok(Arc::new(sqlite::Sqlite::open(path.into(), options.wait, freshness).await?))
         }
         _ => {
-            Err(StoreError::Failed(format!("no such kind of store: write `sqlite:PATH` instead of `{}`", options.url)))
+            // Only the kind: the rest of a URL may hold a password.
+            let kind = options.url.split(':').next().unwrap_or_default();
+            Err(StoreError::Failed(format!("there is no store of the kind `{kind}`: write `sqlite:PATH`")))
         }
     }
 }

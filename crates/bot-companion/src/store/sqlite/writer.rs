@@ -170,8 +170,12 @@ impl Thread {
         if let Err(error) = self.execute("BEGIN IMMEDIATE") {
             // Another process holds the lock for too long. Those who wait have waited as long; let none wait twice.
             let refused = Err(StoreError::from(error));
+            // Collected before the first answer: whoever comes after it deserves a try of their own.
             let waiting = std::iter::from_fn(|| self.next()).take(GROUP);
-            std::iter::once(first).chain(waiting).for_each(|job| job.answer(&refused));
+            let jobs: Vec<_> = std::iter::once(first).chain(waiting).collect();
+            for job in jobs {
+                job.answer(&refused);
+            }
             return;
         }
         self.watch();
