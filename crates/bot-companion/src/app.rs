@@ -29,7 +29,7 @@ pub struct App {
     /// The time.
     pub clock: Clock,
     /// Numbers for ids and draws.
-    pub random: Arc<Random>,
+    pub random: Random,
     /// What lasts.
     pub store: Arc<dyn Store>,
     /// Answers kept ready.
@@ -73,7 +73,6 @@ impl App {
             provider: Arc::new(provider(&config, &clock)?),
             vault: Arc::new(vault(&config)?),
             clock: clock.clone(),
-            random: Arc::new(random),
             background: Background::here(),
         };
         let views = Arc::new(Views::new(&sources, &config));
@@ -82,7 +81,7 @@ impl App {
             rates: RateLimits::new(&config.limits, clock.clone()),
             in_work: Semaphore::new(config.limits.requests),
             clock,
-            random: sources.random,
+            random,
             store,
             views,
             accounts,

@@ -26,6 +26,8 @@ pub struct Peer {
 pub(super) struct Arrival {
     /// Names the request in the log and in its answer.
     pub(super) id: String,
+    /// For what is drawn at random in the answer; the short way and the router draw the same.
+    pub(super) seed: u64,
     /// The client, behind the proxies that we trust.
     pub(super) client: IpAddr,
     /// For latencies.
@@ -43,6 +45,7 @@ impl Arrival {
         let given = if from_proxy { headers.get(REQUEST_ID).and_then(|id| acceptable(id.as_bytes())) } else { None };
         Self {
             id: given.unwrap_or_else(|| format!("{:016x}", app.random.number())),
+            seed: app.random.number(),
             client: if from_proxy { client(headers, peer.address, trusted) } else { peer.address.to_canonical() },
             ticks: app.clock.ticks(),
             time: app.clock.now(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
+use super::arrival::Arrival;
 use super::envelope::{Envelope, json};
 use super::error::ApiError;
 use super::openapi::Refusals;
@@ -16,6 +17,6 @@ use crate::domain::feedback::FeedbackEntry;
 /// At most five entries of 4 or 5 stars, chosen at random at each call.
 #[utoipa::path(get, path = "/feedback", tag = "public",
     responses((status = 200, description = "Some feedback", body = Envelope<Vec<FeedbackEntry>>), Refusals))]
-pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    Ok(json(app.views.feedback.answer().await?).into_response())
+pub(super) async fn list(State(app): State<Arc<App>>, arrival: Arrival) -> Result<Response, ApiError> {
+    Ok(json(app.views.feedback.answer(arrival.seed).await?).into_response())
 }

@@ -28,7 +28,7 @@ pub(super) fn answer<B: Body>(
     match path {
         "/" => app.views.status.ready(|| status::latencies(app, arrival, headers)).map(json),
         "/team" => app.views.team.ready().map(|answer| team::respond(&answer, headers)),
-        "/feedback" => app.views.feedback.ready().map(json),
+        "/feedback" => app.views.feedback.ready(arrival.seed).map(json),
         "/guilds" if !guilds::wants_fresh(headers) => {
             let token = extract::session_token(headers).ok()?;
             let session = app.views.sessions.ready(&token)?;

@@ -10,6 +10,7 @@ use quick_cache::sync::Cache;
 
 use super::{OPENING, Sources};
 use crate::domain::feedback::{SHOWN, draw};
+use crate::random::Random;
 use crate::store::freshness::{Dependencies, Mark};
 use crate::store::{Result, Topic};
 
@@ -55,27 +56,29 @@ impl Feedback {
         }
     }
 
-    /// A draw, if everything that it takes is at hand.
-    pub fn ready(&self) -> Option<Bytes> {
+    /// The draw of this seed, if everything that it takes is at hand. What is not must be asked for with the same seed: another
+    /// draw in its place would show entries that are not at hand more rarely than others.
+    pub fn ready(&self, seed: u64) -> Option<Bytes> {
         let held = self.held.load();
         let held = held.as_ref()?;
         if self.sources.freshness.mark(&self.dependencies) != held.mark {
             return None;
         }
-        let drawn = draw(held.count, || self.sources.random.number());
+        let random = Random::seeded(seed);
+        let drawn = draw(held.count, || random.number());
         let entries: Vec<Rendered> = drawn.iter().map_while(|slot| held.entries.get(slot)).collect();
         // Entries that were read around a change may be one entry under two slots; the store sorts that out.
         let twins = entries.iter().enumerate().any(|(index, a)| entries[..index].iter().any(|b| a.id == b.id));
         (entries.len() == drawn.len() && !twins).then(|| body(&entries))
     }
 
-    /// A draw, from the store if it must be.
-    pub async fn answer(&self) -> Result<Bytes> {
-        if let Some(ready) = self.ready() {
+    /// The draw of this seed, from the store if it must be.
+    pub async fn answer(&self, seed: u64) -> Result<Bytes> {
+        if let Some(ready) = self.ready(seed) {
             return Ok(ready);
         }
         let mark = self.sources.freshness.mark(&self.dependencies);
-        let sample = self.sources.store.sample_feedback(self.sources.random.number()).await?;
+        let sample = self.sources.store.sample_feedback(seed).await?;
         let held = match self.held.load_full() {
             Some(held) if held.mark == mark => held,
             _ => {

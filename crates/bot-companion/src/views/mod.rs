@@ -20,7 +20,6 @@ use crate::background::Background;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::idp::Provider;
-use crate::random::Random;
 use crate::store::{Freshness, Store};
 use crate::vault::Vault;
 
@@ -51,8 +50,6 @@ pub struct Sources {
     pub vault: Arc<Vault>,
     /// The time.
     pub clock: Clock,
-    /// For draws.
-    pub random: Arc<Random>,
     /// For work that goes on behind.
     pub background: Background,
 }

@@ -120,7 +120,7 @@ async fn feedback_is_five_different_good_words_and_fewer_if_there_are_fewer() {
             *seen.entry(text).or_default() += 1;
         }
     }
-    assert_eq!(seen.len(), 52, "every positive entry comes up");
+    assert_eq!(seen.len(), 52, "every positive entry comes up: {seen:?}");
     assert!(seen.values().all(|count| (10..80).contains(count)), "about equally often: {seen:?}");
 }
 
