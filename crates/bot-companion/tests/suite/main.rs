@@ -1,6 +1,18 @@
 //! The service, driven end to end over real sockets as a browser, a bot or an operator would: built by the same function as in
 //! production, against a provider that is a real HTTP server with switchable faults.
 
+#![allow(unreachable_pub, reason = "nothing of a test binary can be reached; `pub` says what the harness offers")]
+
+mod browsers;
+mod connections;
+mod errors;
+mod freshness;
 mod guilds;
 mod harness;
+mod limits;
+mod process;
 mod public;
+mod repository;
+mod sessions;
+mod sign_in;
+mod snapshots;

@@ -40,7 +40,7 @@ pub struct TestApp {
     pub clock: Clock,
     pub address: SocketAddr,
     pub folder: Arc<Folder>,
-    secure: bool,
+    client: Client,
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<()>,
 }
@@ -73,24 +73,19 @@ impl TestApp {
 
     /// Somebody without credentials.
     pub fn anon(&self) -> Client {
-        Client::new(self.url(), None, self.secure)
+        self.client.clone()
     }
 
     /// Somebody who has just signed in with a fresh code of this person's.
     pub async fn user(&self, person: &str) -> Client {
         let answer = self.sign_in(&self.sandbox.issue_code(person)).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
-        Client::new(self.url(), Some(answer.data()["token"].as_str().unwrap().to_owned()), self.secure)
+        self.client.with_token(answer.data()["token"].as_str().unwrap())
     }
 
     /// One attempt to sign in with this code.
     pub async fn sign_in(&self, code: &str) -> Answer {
         self.anon().post("/auth").header("Idp-Code", code).send().await
-    }
-
-    pub fn url(&self) -> String {
-        let scheme = if self.secure { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
     }
 
     /// Begins the drain; [`TestApp::stopped`] waits for its end.
@@ -192,7 +187,7 @@ impl Builder {
             clock: self.clock,
             address,
             folder: self.folder,
-            secure: self.secure,
+            client: Client::new(format!("{}://{address}", if self.secure { "https" } else { "http" })),
             stop: Some(stop),
             running,
         }

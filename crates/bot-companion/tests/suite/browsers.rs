@@ -1,0 +1,1 @@
+//! What browsers need: CORS, preflights, caching, `HEAD`, `OPTIONS`.

@@ -1,0 +1,1 @@
+//! Connections that behave badly: slow, huge, half, too many; TLS, HTTP/2, and the drain.

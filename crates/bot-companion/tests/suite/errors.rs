@@ -1,0 +1,1 @@
+//! Every row of the contract's table of errors.

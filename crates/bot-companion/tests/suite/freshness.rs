@@ -1,0 +1,1 @@
+//! An acknowledged change is in the very next read, and the short way never differs from the router.

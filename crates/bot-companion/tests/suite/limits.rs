@@ -1,0 +1,1 @@
+//! Rate limits, client addresses behind proxies, load shedding.

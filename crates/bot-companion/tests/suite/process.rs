@@ -1,0 +1,1 @@
+//! The binary as an operator runs it: start, stop, kill, configuration, commands.

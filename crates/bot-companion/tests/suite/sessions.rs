@@ -1,0 +1,1 @@
+//! Sessions: two devices, expiry, the list of one's own, ending one or all, blocking.
