@@ -134,6 +134,21 @@ impl Answer {
         data["error"].as_str().unwrap().to_owned()
     }
 
+    /// Checks that this is that error, and gives it back for a closer look.
+    #[track_caller]
+    pub fn refused(self, status: u16, error: &str) -> Self {
+        assert_eq!((self.status, self.error().as_str()), (status, error), "{}", self.text());
+        self
+    }
+
+    /// The seconds after which a client should come back: at least one.
+    #[track_caller]
+    pub fn retry_after(&self) -> u64 {
+        let seconds = self.header("retry-after").parse().unwrap();
+        assert!(seconds >= 1, "a client that obeys would come back at once");
+        seconds
+    }
+
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).unwrap_or_else(|| panic!("no {name}: {:?}", self.headers)).to_str().unwrap()
     }
