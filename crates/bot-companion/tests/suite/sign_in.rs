@@ -117,6 +117,30 @@ async fn a_code_that_is_sent_again_while_it_is_exchanged_gives_each_sender_a_ses
 }
 
 #[tokio::test]
+async fn a_code_that_another_replica_exchanges_is_waited_for_and_then_refused_there_too() {
+    let app = TestApp::start().await;
+    let replica = app.replica().await;
+    let held = app.sandbox.hold(Endpoint::Token);
+    let here = tokio::spawn(app.anon().post("/auth").header("Idp-Code", "owner").send());
+    held.arrived(1).await;
+    let there = tokio::spawn(replica.anon().post("/auth").header("Idp-Code", "owner").send());
+    let everything = replica.app.config.limits.requests;
+    eventually("the replica is at it", async || replica.app.in_work.available_permits() < everything).await;
+    for _ in 0..3 {
+        // Writes take turns: once these are through, the replica has seen that the code is claimed.
+        replica.app.store.note_seen(vec![]).await.unwrap();
+    }
+    held.release();
+    let tokens = [token_in(&here.await.unwrap()), token_in(&there.await.unwrap())];
+    assert_ne!(tokens[0], tokens[1]);
+    replica.sign_in("owner").await.refused(401, "idp_code_rejected");
+    assert_eq!(exchanges(&app), 1);
+    for token in &tokens {
+        assert_eq!(replica.anon().with_token(token).get("/sessions").await.data().as_array().unwrap().len(), 2);
+    }
+}
+
+#[tokio::test]
 async fn a_used_code_is_refused_for_two_minutes_without_asking_the_provider() {
     let app = TestApp::start().await;
     // The provider would take this code any number of times, so whoever refuses it is us.
