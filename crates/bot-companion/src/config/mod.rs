@@ -104,6 +104,16 @@ pub struct Idp {
     pub code_memory: Duration,
 }
 
+impl Idp {
+    /// The redirect address of the page with this origin, else the first one. Origins are compared as browsers write them; the
+    /// address is given as it was written in the configuration.
+    pub fn redirect_uri_for(&self, origin: Option<&str>) -> Option<&str> {
+        let of_page =
+            self.redirect_uri.iter().find(|uri| origin.is_some() && value::origin_of(uri).as_deref() == origin);
+        of_page.or(self.redirect_uri.first()).map(String::as_str)
+    }
+}
+
 /// How old a guild list may be.
 #[derive(Clone, Debug)]
 pub struct Guilds {

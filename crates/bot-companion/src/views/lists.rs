@@ -9,7 +9,7 @@ use tracing::{error, info, warn};
 
 use super::Sources;
 use crate::config::{Config, Guilds};
-use crate::domain::{ListedGuild, Snowflake};
+use crate::domain::{ListedGuild, Snowflake, Time};
 use crate::flights::Flights;
 use crate::idp::{Grant, IdpError, IdpErrorKind};
 use crate::store::{Account, StoreError, StoredList};
@@ -75,7 +75,8 @@ impl Lists {
     pub(super) async fn ensure(&self, user: Snowflake, forced: bool) -> Result<(), ListError> {
         let sources = &self.shared.sources;
         let account = sources.store.account(user).await?.ok_or(ListError::SignedOut)?;
-        let age = account.list.map(|list| sources.clock.now().since(list.fetched));
+        let seen = account.list.map(|list| list.fetched);
+        let age = seen.map(|fetched| sources.clock.now().since(fetched));
         let must_refresh = forced && self.may_force(user);
         match age {
             Some(age) if age <= self.limits.fresh && !must_refresh => Ok(()),
@@ -83,11 +84,11 @@ impl Lists {
                 self.start(user);
                 Ok(())
             }
-            Some(age) if age <= self.limits.max_stale => match self.refreshed(user, self.limits.wait).await {
+            Some(age) if age <= self.limits.max_stale => match self.refreshed(user, seen, self.limits.wait).await {
                 Err(ListError::SignedOut) => Err(ListError::SignedOut),
                 _ => Ok(()),
             },
-            _ => self.refreshed(user, self.first_wait).await,
+            _ => self.refreshed(user, seen, self.first_wait).await,
         }
     }
 
@@ -99,11 +100,11 @@ impl Lists {
         }
     }
 
-    async fn refreshed(&self, user: Snowflake, wait: Duration) -> Result<(), ListError> {
+    async fn refreshed(&self, user: Snowflake, seen: Option<Time>, wait: Duration) -> Result<(), ListError> {
         if let Some(failure) = self.shared.recent_failure(user) {
             return Err(failure);
         }
-        let landing = self.flights.join(user, || Arc::clone(&self.shared).fetch_and_remember(user));
+        let landing = self.flights.join(user, || Arc::clone(&self.shared).fetch_if_needed(user, seen));
         match tokio::time::timeout(wait, landing.landed()).await {
             Ok(Some(outcome)) => outcome,
             Ok(None) => Err(StoreError::Failed("a fetch of a guild list crashed".to_owned()).into()),
@@ -130,6 +131,16 @@ impl Shared {
     fn recent_failure(&self, user: Snowflake) -> Option<ListError> {
         let failure = self.failures.get(&user)?;
         (self.sources.clock.ticks() < failure.until).then_some(failure.error)
+    }
+
+    /// Fetches the list, unless a newer one than the asker saw is there: the fetch beside a login may have landed just after they
+    /// looked, and the provider minds a second call in the same second.
+    async fn fetch_if_needed(self: Arc<Self>, user: Snowflake, seen: Option<Time>) -> Result<(), ListError> {
+        let account = self.sources.store.account(user).await?.ok_or(ListError::SignedOut)?;
+        if account.list.map(|list| list.fetched) > seen {
+            return Ok(());
+        }
+        self.fetch_and_remember(user).await
     }
 
     async fn fetch_and_remember(self: Arc<Self>, user: Snowflake) -> Result<(), ListError> {

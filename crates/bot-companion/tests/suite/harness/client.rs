@@ -32,6 +32,8 @@ impl Client {
     pub fn new(base: String) -> Self {
         let http = reqwest::Client::builder()
             .no_proxy()
+            // A turned clock makes idle connections overdue; one that is kept could be closed under the next request.
+            .pool_max_idle_per_host(0)
             .redirect(reqwest::redirect::Policy::none())
             // The service's certificate is made for the test.
             .danger_accept_invalid_certs(true)
@@ -132,6 +134,21 @@ impl Answer {
         assert_eq!(data["request_id"], self.header("x-request-id"), "one id in body and header");
         assert_eq!(self.header("cache-control"), "no-store");
         data["error"].as_str().unwrap().to_owned()
+    }
+
+    /// Checks that this is that error, and gives it back for a closer look.
+    #[track_caller]
+    pub fn refused(self, status: u16, error: &str) -> Self {
+        assert_eq!((self.status, self.error().as_str()), (status, error), "{}", self.text());
+        self
+    }
+
+    /// The seconds after which a client should come back: at least one.
+    #[track_caller]
+    pub fn retry_after(&self) -> u64 {
+        let seconds = self.header("retry-after").parse().unwrap();
+        assert!(seconds >= 1, "a client that obeys would come back at once");
+        seconds
     }
 
     pub fn header(&self, name: &str) -> &str {

@@ -102,6 +102,15 @@ impl TestApp {
         Arc::clone(&self.folder)
     }
 
+    /// Another process of the same service: the same data, provider and clock.
+    pub async fn replica(&self) -> Self {
+        let mut builder = Self::builder();
+        builder.clock = self.clock.clone();
+        builder.folder = Arc::clone(&self.folder);
+        builder.sandbox = Some(Arc::clone(&self.sandbox));
+        builder.start().await
+    }
+
     /// Stops the service and starts it anew on the same data, provider and clock.
     pub async fn restarted(self, layers: &[&str]) -> Self {
         let mut builder = Self::builder();
