@@ -56,6 +56,18 @@ struct Failure {
     error: ListError,
 }
 
+impl Failure {
+    /// The error as of now: a limit tells how long we still hold back, so that whoever obeys does not come too early.
+    fn error(self, now: Duration) -> ListError {
+        match self.error {
+            ListError::Idp(error @ IdpError { kind: IdpErrorKind::RateLimited(_), .. }) => {
+                ListError::Idp(IdpError { kind: IdpErrorKind::RateLimited(self.until.saturating_sub(now)), ..error })
+            }
+            error => error,
+        }
+    }
+}
+
 impl Lists {
     pub(super) fn new(sources: &Sources, config: &Config) -> Self {
         Self {
@@ -129,26 +141,28 @@ impl Lists {
 impl Shared {
     fn recent_failure(&self, user: Snowflake) -> Option<ListError> {
         let failure = self.failures.get(&user)?;
-        (self.sources.clock.ticks() < failure.until).then_some(failure.error)
+        let now = self.sources.clock.ticks();
+        (now < failure.until).then(|| failure.error(now))
     }
 
     async fn fetch_and_remember(self: Arc<Self>, user: Snowflake) -> Result<(), ListError> {
-        let outcome = self.fetch(user).await;
-        match &outcome {
+        match self.fetch(user).await {
             Err(error @ (ListError::Idp(_) | ListError::Store(_))) => {
                 warn!(%user, %error, "the guild list could not be fetched");
                 let hold = match error {
-                    ListError::Idp(IdpError { kind: IdpErrorKind::RateLimited(span), .. }) => self.retry.max(*span),
+                    ListError::Idp(IdpError { kind: IdpErrorKind::RateLimited(span), .. }) => self.retry.max(span),
                     _ => self.retry,
                 };
-                let until = self.sources.clock.ticks() + hold;
-                self.failures.insert(user, Failure { until, error: error.clone() });
+                let now = self.sources.clock.ticks();
+                let failure = Failure { until: now + hold, error };
+                self.failures.insert(user, failure.clone());
+                Err(failure.error(now))
             }
-            Ok(()) | Err(ListError::SignedOut) => {
+            outcome @ (Ok(()) | Err(ListError::SignedOut)) => {
                 self.failures.remove(&user);
+                outcome
             }
         }
-        outcome
     }
 
     async fn fetch(&self, user: Snowflake) -> Result<(), ListError> {
