@@ -7,6 +7,7 @@ mod browsers;
 mod connections;
 mod errors;
 mod freshness;
+mod guild_lists;
 mod guilds;
 mod harness;
 mod limits;

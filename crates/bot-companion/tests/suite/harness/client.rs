@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use bot_companion::domain::Permission;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -151,4 +152,17 @@ pub async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     // A reset after the answer is as good as a close.
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// The names of these guilds, in their order.
+pub fn names(guilds: &[Value]) -> Vec<&str> {
+    guilds.iter().map(|entry| entry["name"].as_str().unwrap()).collect()
+}
+
+/// The permission keys that are true in this entry, in the specification's order, after checking that there are all twenty.
+pub fn true_keys(entry: &Value) -> Vec<&'static str> {
+    let keys = entry["permissions"].as_object().unwrap();
+    assert_eq!(keys.len(), 20);
+    let all = Permission::ALL.into_iter().map(Permission::name);
+    all.filter(|key| keys[*key].as_bool().unwrap()).collect()
 }
