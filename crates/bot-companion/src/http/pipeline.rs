@@ -70,7 +70,7 @@ impl Web {
             debug!(id = arrival.id, method = %request.method(), status = response.status().as_u16(), "answered at once");
             let response = if request.method() == Method::HEAD { without_body(response) } else { response };
             let mut response = response.map(Either::Left);
-            self.dress(response.headers_mut(), request.headers(), audience, &arrival);
+            self.dress(&mut response, request.headers(), audience, &arrival);
             return response;
         }
         let (method, headers) = (request.method().clone(), request.headers().clone());
@@ -95,7 +95,7 @@ impl Web {
             response = without_body(response);
         }
         let mut response = response.map(Either::Right);
-        self.dress(response.headers_mut(), &headers, audience, &arrival);
+        self.dress(&mut response, &headers, audience, &arrival);
         response
     }
 
@@ -147,7 +147,13 @@ impl Web {
     }
 
     /// What every answer wears.
-    fn dress(&self, headers: &mut HeaderMap, asked: &HeaderMap, audience: Audience, arrival: &Arrival) {
+    fn dress(&self, response: &mut Response<Body>, asked: &HeaderMap, audience: Audience, arrival: &Arrival) {
+        let status = response.status();
+        let headers = response.headers_mut();
+        if status == StatusCode::NOT_MODIFIED {
+            // It would have to be the length of the answer that the client has, not that of this empty one.
+            headers.remove(header::CONTENT_LENGTH);
+        }
         if let Ok(id) = HeaderValue::from_str(&arrival.id) {
             headers.insert(REQUEST_ID, id);
         }
