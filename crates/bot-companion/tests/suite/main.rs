@@ -15,6 +15,7 @@ mod limits;
 mod process;
 mod public;
 mod repository;
+mod secure;
 mod sessions;
 mod sign_in;
 mod snapshots;

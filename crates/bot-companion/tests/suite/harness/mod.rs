@@ -22,7 +22,7 @@ use secrecy::SecretString;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-pub use client::{Answer, Client, names, raw, true_keys};
+pub use client::{Answer, Client, Wire, names, raw, true_keys};
 pub use data::*;
 pub use logs::suite_log;
 
