@@ -246,3 +246,55 @@ fn log(refusal: &ApiError, arrival: &Arrival, method: &Method, path: &str) {
         debug!(id, %method, path = %Outside(path), status, code, cause, "request refused");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use axum::routing::get;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::config::test_folder::TestFolder;
+    use crate::config::{Config, Layer};
+    use crate::domain::Time;
+    use crate::random::Random;
+
+    /// The pipeline over this router, with the places for work at their least.
+    async fn web(folder: &TestFolder, router: Router) -> Web {
+        let settings =
+            format!("[store]\nurl = \"sqlite:{}\"\n[limits]\nrequests = 1", folder.path("test.db").display());
+        let nothing = std::iter::empty::<(String, String)>();
+        let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
+        let app = App::build(config, Clock::manual(Time::from_seconds(1)), Random::seeded(1)).await.unwrap();
+        Web { app, router }
+    }
+
+    async fn get_from(web: &Web, path: &str) -> (StatusCode, HeaderMap, Value) {
+        let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
+        let response = web.respond(Request::get(path).body(Full::<Bytes>::default()).unwrap(), peer).await;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        (parts.status, parts.headers, serde_json::from_slice(&body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_answered_like_any_other_error_and_frees_its_place() {
+        let folder = TestFolder::new();
+        let router = Router::new()
+            .route("/panics", get(async || -> StatusCode { panic!("a secret of the code") }))
+            .route("/works", get(async || Success(Nothing {})));
+        let web = web(&folder, router).await;
+        for _ in 0..2 {
+            let (status, headers, body) = get_from(&web, "/panics").await;
+            assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+            assert_eq!((&body["code"], &body["data"]["error"]), (&500.into(), &"internal".into()));
+            assert_eq!(body["data"]["request_id"], headers[REQUEST_ID].to_str().unwrap());
+            assert_eq!(headers[header::CACHE_CONTROL], "no-store");
+            assert_eq!(headers[header::ACCESS_CONTROL_ALLOW_ORIGIN], "*");
+            assert!(!body.to_string().contains("secret"));
+            assert_eq!(get_from(&web, "/works").await.0, StatusCode::OK);
+        }
+    }
+}

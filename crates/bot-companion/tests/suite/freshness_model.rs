@@ -45,7 +45,7 @@ impl Model {
         let number = random.number() % GUILDS + 1;
         let user = PEOPLE[usize::try_from(random.number() % 2).unwrap()].1;
         let subset =
-            |of: &[u64]| -> BTreeSet<u64> { of.iter().copied().filter(|_| random.number() % 2 == 0).collect() };
+            |of: &[u64]| -> BTreeSet<u64> { of.iter().copied().filter(|_| random.number().is_multiple_of(2)).collect() };
         let roles = [500, 501, 502];
         match random.number() % 10 {
             0 | 1 => {
@@ -53,7 +53,7 @@ impl Model {
                 let held = subset(&roles);
                 let is_staff = held.intersection(&mapped).next().is_some();
                 let staff_now = if is_staff { BTreeMap::from([(user, held)]) } else { BTreeMap::new() };
-                let owner = if random.number() % 3 == 0 { user } else { 7 };
+                let owner = if random.number().is_multiple_of(3) { user } else { 7 };
                 let name = format!("g{number} r{round}");
                 let said = Guild {
                     grants: Some(mapped.iter().map(|role| grant(*role)).collect()),
@@ -81,7 +81,7 @@ impl Model {
                 Change::Member { guild: id(number), user: id(user), roles: held.into_iter().map(id).collect() }
             }
             // Rarely, for nobody comes back without the provider.
-            5 if random.number() % 8 == 0 => {
+            5 if random.number().is_multiple_of(8) => {
                 self.left.insert((number, user));
                 if let Some(guild) = self.guilds.get_mut(&number) {
                     guild.staff.remove(&user);
@@ -101,7 +101,7 @@ impl Model {
             8 => {
                 let keys = [Permission::Support, Permission::Founder, Permission::Docwriter];
                 let key = keys[usize::try_from(random.number() % 3).unwrap()];
-                self.team = if random.number() % 3 == 0 { BTreeMap::new() } else { BTreeMap::from([(user, key)]) };
+                self.team = if random.number().is_multiple_of(3) { BTreeMap::new() } else { BTreeMap::from([(user, key)]) };
                 let member =
                     |(user, key): (&u64, &Permission)| team_member(*user, &format!("r{round}"), "x", 1, &[*key]);
                 team(self.team.iter().map(member).collect())

@@ -2,6 +2,7 @@
 //! production, against a provider that is a real HTTP server with switchable faults.
 
 #![allow(unreachable_pub, reason = "nothing of a test binary can be reached; `pub` says what the harness offers")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
 mod browsers;
 mod connections;
