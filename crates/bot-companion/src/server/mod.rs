@@ -48,6 +48,7 @@ pub async fn run(
     shutdown.await;
     info!("draining: finishing what is in flight");
     stop.cancel();
+    front.registry.drain();
     for worker in workers {
         // An error means that the thread crashed; its connections are gone either way.
         if worker.await.is_err() {
@@ -96,14 +97,14 @@ async fn serve(listener: tokio::net::TcpListener, front: Arc<Front>, stop: Cance
             biased;
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => welcome(stream, peer, &front, &stop, &connections),
+                Ok((stream, peer)) => welcome(stream, peer, &front, &connections),
                 Err(error) => accept_failed(&error, &front).await,
             },
         }
     }
     // Connections that the system has accepted for us already would be reset by closing the socket.
     while let Some(Ok((stream, peer))) = futures_util::FutureExt::now_or_never(listener.accept()) {
-        welcome(stream, peer, &front, &stop, &connections);
+        welcome(stream, peer, &front, &connections);
     }
     drop(listener);
     connections.close();
@@ -121,13 +122,7 @@ async fn reap(front: Arc<Front>) {
     }
 }
 
-fn welcome(
-    stream: tokio::net::TcpStream,
-    peer: SocketAddr,
-    front: &Arc<Front>,
-    stop: &CancellationToken,
-    connections: &TaskTracker,
-) {
+fn welcome(stream: tokio::net::TcpStream, peer: SocketAddr, front: &Arc<Front>, connections: &TaskTracker) {
     // Without it the last packet of an answer may wait for the client's acknowledgement.
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "a connection was gone before it was served");
@@ -138,7 +133,7 @@ fn welcome(
         debug!("too many busy connections");
         return;
     };
-    let task = connections.spawn(Arc::clone(front).serve(stream, peer, Arc::clone(&entry), stop.clone()));
+    let task = connections.spawn(Arc::clone(front).serve(stream, peer, Arc::clone(&entry)));
     entry.belongs_to(task.abort_handle());
 }
 

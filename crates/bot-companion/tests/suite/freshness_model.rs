@@ -44,8 +44,9 @@ impl Model {
     fn step(&mut self, random: &Random, round: usize) -> Change {
         let number = random.number() % GUILDS + 1;
         let user = PEOPLE[usize::try_from(random.number() % 2).unwrap()].1;
-        let subset =
-            |of: &[u64]| -> BTreeSet<u64> { of.iter().copied().filter(|_| random.number().is_multiple_of(2)).collect() };
+        let subset = |of: &[u64]| -> BTreeSet<u64> {
+            of.iter().copied().filter(|_| random.number().is_multiple_of(2)).collect()
+        };
         let roles = [500, 501, 502];
         match random.number() % 10 {
             0 | 1 => {
@@ -101,7 +102,8 @@ impl Model {
             8 => {
                 let keys = [Permission::Support, Permission::Founder, Permission::Docwriter];
                 let key = keys[usize::try_from(random.number() % 3).unwrap()];
-                self.team = if random.number().is_multiple_of(3) { BTreeMap::new() } else { BTreeMap::from([(user, key)]) };
+                self.team =
+                    if random.number().is_multiple_of(3) { BTreeMap::new() } else { BTreeMap::from([(user, key)]) };
                 let member =
                     |(user, key): (&u64, &Permission)| team_member(*user, &format!("r{round}"), "x", 1, &[*key]);
                 team(self.team.iter().map(member).collect())
