@@ -375,10 +375,10 @@ async fn names_and_ids_come_through_as_they_are() {
     let guilds = member.guilds().await;
     assert_eq!(guilds.len(), 7);
     for (number, name) in numbered() {
-        let entry = guilds.iter().find(|entry| entry["id"] == number.to_string()).unwrap();
+        let entry = guilds.iter().find(|entry| entry["id"] == *number.to_string()).unwrap();
         assert_eq!(entry["name"], name);
     }
-    assert!(guilds.iter().any(|entry| entry["owner"] == largest.to_string()));
+    assert!(guilds.iter().any(|entry| entry["owner"] == *largest.to_string()));
 }
 
 #[tokio::test]
