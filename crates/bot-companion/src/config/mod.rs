@@ -8,7 +8,7 @@ mod network;
 mod settings;
 mod suggest;
 #[cfg(test)]
-mod test_folder;
+pub(crate) mod test_folder;
 #[cfg(test)]
 mod tests;
 mod value;

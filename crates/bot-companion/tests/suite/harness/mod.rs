@@ -22,7 +22,7 @@ use secrecy::SecretString;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-pub use client::{Answer, Client, raw};
+pub use client::{Answer, Client, Wire, names, raw, true_keys};
 pub use data::*;
 pub use logs::suite_log;
 
@@ -233,7 +233,11 @@ pub async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl Fn
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), patience)
-        .await
-        .unwrap_or_else(|_| panic!("never came about: {what}"));
+    soon(what, patience).await;
+}
+
+/// Waits for something that has to happen by itself; a test that waits in vain fails after half a minute.
+pub async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
+    let happened = tokio::time::timeout(Duration::from_secs(30), happens).await;
+    happened.unwrap_or_else(|_| panic!("never came about: {what}"))
 }
