@@ -1,6 +1,5 @@
-//! The guild list: who is where with which role and which keys. How fresh the provider's part of it is: `guild_lists`.
-
-use std::time::Duration;
+//! The guild list: who is where with which role and which keys. Premium: `guild_plus`. How fresh the provider's part of it is:
+//! `guild_lists`.
 
 use bot_companion::domain::{Change, Guild, Permission};
 use bot_companion::idp::Endpoint;
@@ -9,7 +8,7 @@ use bot_companion::idp::sandbox::people::{HARBOUR, MEMBER, OWNER};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Client, START, TestApp, grants, guild, listed, names, staff, subscription, team, team_member, true_keys,
+    Client, TestApp, grants, guild, listed, names, staff, subscription, team, team_member, true_keys,
 };
 
 /// Somebody else, who owns what the member does not.
@@ -19,7 +18,7 @@ const MANAGING: [&str; 7] =
     ["ERLC_STAFF", "ERLC_ADMIN", "ERLC_MANAGER", "MANAGE_SERVER", "SESSION_STARTER", "MOD", "ADMIN"];
 
 /// A service whose `member` is in these guilds at the provider, and whose bot has said this.
-async fn member_in(
+pub async fn member_in(
     guilds: impl IntoIterator<Item = PersonGuild>,
     changes: impl IntoIterator<Item = Change>,
 ) -> (TestApp, Client) {
@@ -30,7 +29,8 @@ async fn member_in(
     (app, member)
 }
 
-fn others(number: u64, name: &str) -> Guild {
+/// A guild of somebody else's.
+pub fn others(number: u64, name: &str) -> Guild {
     guild(number, name, OTHER)
 }
 
@@ -206,86 +206,6 @@ async fn setup_and_linked_are_facts_of_the_guild() {
 }
 
 #[tokio::test]
-async fn the_plus_object_shows_the_best_subscription_or_an_empty_record() {
-    let (soon, late) = (Some(START.after(Duration::from_secs(10))), Some(START.after(Duration::from_secs(20))));
-    let past = Some(START.before(Duration::from_secs(1)));
-    let changes = (1..=7).map(|number| Change::Guild(others(number, &format!("g{number}")))).chain(
-        [
-            subscription(101, &[2, 9], soon),
-            subscription(102, &[3], past),
-            subscription(103, &[4], past),
-            subscription(104, &[4, 5], soon),
-            subscription(105, &[5], late),
-            subscription(107, &[6], late),
-            subscription(106, &[6], late),
-            subscription(108, &[7], late),
-            subscription(109, &[7], None),
-        ]
-        .map(Change::Subscription),
-    );
-    let (_app, member) = member_in((1..=7).map(|number| listed(number, 0)), changes).await;
-    let record = |userid: &str, guilds: &[&str], active: bool| {
-        let slots = if userid.is_empty() { 0 } else { 3 };
-        json!({"plus": {"userid": userid, "guilds": guilds, "slots": slots}, "active": active})
-    };
-    let expected = [
-        record("", &[], false),
-        record("101", &["2", "9"], true),
-        record("102", &["3"], false),
-        record("104", &["4", "5"], true),
-        record("105", &["5"], true),
-        record("106", &["6"], true),
-        record("109", &["7"], true),
-    ];
-    for (entry, expected) in member.guilds().await.iter().zip(expected) {
-        assert_eq!(entry["plus"], expected, "{}", entry["name"]);
-        assert_eq!(entry["permissions"]["SERVICE_PLUS_GUILD"], expected["active"], "{}", entry["name"]);
-    }
-}
-
-#[tokio::test]
-async fn a_subscription_that_ends_shows_as_ended_in_the_very_next_answer() {
-    let end = START.after(Duration::from_secs(10));
-    let changes = [Change::Guild(others(1, "plus")), Change::Subscription(subscription(MEMBER, &[1], Some(end)))];
-    let (app, member) = member_in([listed(1, 0)], changes).await;
-    for _ in 0..2 {
-        let guilds = member.guilds().await;
-        assert_eq!(guilds[0]["plus"]["active"], true);
-        assert_eq!(true_keys(&guilds[0]), ["SERVICE_PLUS_GUILD", "SERVICE_PLUS_MEMBER"]);
-    }
-    app.clock.advance(Duration::from_millis(9_999));
-    assert_eq!(member.guilds().await[0]["plus"]["active"], true);
-    app.clock.advance(Duration::from_millis(1));
-    let guilds = member.guilds().await;
-    assert_eq!(
-        guilds[0]["plus"],
-        json!({"plus": {"userid": MEMBER.to_string(), "guilds": ["1"], "slots": 3}, "active": false})
-    );
-    assert_eq!(true_keys(&guilds[0]), Vec::<&str>::new());
-    assert_eq!(app.sandbox.calls(Endpoint::Guilds), 1, "the list was fresh all the time");
-}
-
-#[tokio::test]
-async fn when_the_best_subscription_ends_the_next_best_takes_its_place() {
-    let at = |seconds| Some(START.after(Duration::from_secs(seconds)));
-    let changes = [
-        Change::Guild(others(1, "plus")),
-        Change::Subscription(subscription(101, &[1], at(10))),
-        Change::Subscription(subscription(102, &[1], at(20))),
-    ];
-    let (app, member) = member_in([listed(1, 0)], changes).await;
-    let shown = async || {
-        let plus = member.guilds().await[0]["plus"].clone();
-        (plus["plus"]["userid"].as_str().unwrap().to_owned(), plus["active"].as_bool().unwrap())
-    };
-    assert_eq!(shown().await, ("102".to_owned(), true));
-    app.clock.advance(Duration::from_secs(15));
-    assert_eq!(shown().await, ("102".to_owned(), true));
-    app.clock.advance(Duration::from_secs(5));
-    assert_eq!(shown().await, ("102".to_owned(), false), "both have ended; the later end is shown");
-}
-
-#[tokio::test]
 async fn the_teams_keys_show_in_every_guild_and_never_raise_the_role() {
     use Permission as P;
     let all = [
@@ -325,20 +245,6 @@ async fn a_guild_cannot_grant_the_teams_keys_nor_the_team_a_guilds() {
     let roster = team(vec![team_member(MEMBER, "Pip", "support", 1, &[Permission::Admin, Permission::Support])]);
     let (_app, member) = member_in([listed(1, 0)], [Change::Guild(bold), roster]).await;
     assert_eq!(true_keys(&member.guilds().await[0]), ["MOD", "SUPPORT"]);
-}
-
-#[tokio::test]
-async fn whoever_owns_an_active_subscription_is_a_plus_member_in_every_guild() {
-    let changes = [
-        Change::Guild(others(1, "a")),
-        Change::Guild(others(2, "b")),
-        Change::Subscription(subscription(MEMBER, &[2, 3], None)),
-    ];
-    let (app, member) = member_in([listed(1, 0), listed(2, 0)], changes).await;
-    let keys = async || member.guilds().await.iter().map(|entry| true_keys(entry).join(" ")).collect::<Vec<_>>();
-    assert_eq!(keys().await, ["SERVICE_PLUS_MEMBER", "SERVICE_PLUS_GUILD SERVICE_PLUS_MEMBER"]);
-    app.bot_says([Change::Subscription(subscription(MEMBER, &[2, 3], Some(START)))]).await;
-    assert_eq!(keys().await, ["", ""], "one that has ended makes nobody a member");
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ mod errors;
 mod freshness;
 mod freshness_model;
 mod guild_lists;
+mod guild_plus;
 mod guilds;
 mod harness;
 mod limits;
