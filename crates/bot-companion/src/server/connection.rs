@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -24,6 +25,9 @@ use crate::http::{Body, Peer, Web};
 /// hyper's own bounds, above ours: what lies between gets a proper answer, what lies beyond a bare 431.
 const PARSER_BYTES: usize = 64 * 1024;
 const PARSER_HEADERS: usize = 256;
+
+/// How long after the drain began a request still counts as sent before it.
+const SETTLING: Duration = Duration::from_millis(50);
 
 /// What a connection is served with.
 pub(super) struct Front {
@@ -62,7 +66,13 @@ impl Front {
             return self.http1(stream, Peer { address: peer.ip(), secure: false }, &entry, stop).await;
         };
         entry.waits_for(Phase::Handshake);
-        let stream = match tls.accept(stream).await {
+        let mut handshake = pin!(tls.accept(stream));
+        let handshaken = tokio::select! {
+            biased;
+            handshaken = handshake.as_mut() => handshaken,
+            () = settled(&stop) => if entry.is_silent() { return } else { handshake.await }
+        };
+        let stream = match handshaken {
             Ok(stream) => stream,
             Err(error) => return debug!(%error, "a TLS handshake failed"),
         };
@@ -83,12 +93,15 @@ impl Front {
         let connection = http1::Builder::new()
             .max_buf_size(PARSER_BYTES)
             .max_headers(PARSER_HEADERS)
+            // A client may close its side once it has asked; it still reads.
+            .half_close(true)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let ended = tokio::select! {
+            biased;
             ended = connection.as_mut() => ended,
             // Opened ahead of a request that never came: nothing is in flight.
-            () = stop.cancelled() => if entry.is_silent() { Ok(()) } else {
+            () = settled(&stop) => if entry.is_silent() { Ok(()) } else {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
@@ -114,9 +127,10 @@ impl Front {
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let ended = tokio::select! {
+            biased;
             ended = connection.as_mut() => ended,
             // Opened ahead of a request that never came: nothing is in flight.
-            () = stop.cancelled() => if entry.is_silent() { Ok(()) } else {
+            () = settled(&stop) => if entry.is_silent() { Ok(()) } else {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
@@ -133,6 +147,13 @@ impl Front {
         let _busy = entry.busy();
         Ok(self.web.respond(request, peer).await)
     }
+}
+
+/// Waits for the drain, and a moment longer: what a client had sent by then may not have been read yet, and closing a
+/// connection over unread bytes would break a request that was sent in time.
+async fn settled(stop: &CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(SETTLING).await;
 }
 
 fn log_end(ended: Result<(), hyper::Error>) {

@@ -101,11 +101,17 @@ async fn serve(listener: tokio::net::TcpListener, front: Arc<Front>, stop: Cance
             },
         }
     }
-    // Connections that the system has accepted for us already would be reset by closing the socket.
-    while let Some(Ok((stream, peer))) = futures_util::FutureExt::now_or_never(listener.accept()) {
-        welcome(stream, peer, &front, &stop, &connections);
+    // Connections that the system has accepted for us already would be reset by closing the socket. The runtime may not have
+    // heard of the latest yet, so the socket itself is asked.
+    let queued =
+        listener.into_std().into_iter().flat_map(|listener| std::iter::from_fn(move || listener.accept().ok()));
+    for (stream, peer) in queued {
+        if stream.set_nonblocking(true).is_ok()
+            && let Ok(stream) = tokio::net::TcpStream::from_std(stream)
+        {
+            welcome(stream, peer, &front, &stop, &connections);
+        }
     }
-    drop(listener);
     connections.close();
     if tokio::time::timeout(drain_limit, connections.wait()).await.is_err() {
         warn!(left = connections.len(), "some requests did not finish in time and are cut");
