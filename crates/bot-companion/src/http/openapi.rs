@@ -4,9 +4,9 @@ use std::sync::OnceLock;
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use utoipa::IntoResponses;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{InfoBuilder, License, OpenApi, OpenApiBuilder};
+use utoipa::{IntoResponses, PartialSchema, ToSchema};
 
 use super::envelope::{Envelope, ErrorData, json};
 use crate::version::Version;
@@ -25,7 +25,10 @@ pub fn document() -> String {
     let mut document: OpenApi = OpenApiBuilder::new().info(info.build()).build();
     document.merge(paths);
     let scheme = ApiKey::Header(ApiKeyValue::with_description("Token", "The session token of `POST /auth`."));
-    document.components.get_or_insert_default().add_security_scheme("session", SecurityScheme::ApiKey(scheme));
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("session", SecurityScheme::ApiKey(scheme));
+    // The refusals below refer to it, but bring only their own schemas along.
+    components.schemas.insert(ErrorData::name().into_owned(), ErrorData::schema());
     let mut text = document.to_pretty_json().unwrap_or_default();
     text.push('\n');
     text
