@@ -2,17 +2,22 @@
 //! production, against a provider that is a real HTTP server with switchable faults.
 
 #![allow(unreachable_pub, reason = "nothing of a test binary can be reached; `pub` says what the harness offers")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
 mod browsers;
+mod command_line;
 mod connections;
+mod drain;
 mod errors;
 mod freshness;
 mod guilds;
 mod harness;
 mod limits;
+mod odd_requests;
 mod process;
 mod public;
 mod repository;
+mod secure;
 mod sessions;
 mod sign_in;
 mod snapshots;

@@ -1,6 +1,7 @@
 //! A real HTTP client, and a bare socket for what no client would send.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use reqwest::Method;
 use reqwest::header::HeaderMap;
@@ -149,6 +150,7 @@ pub async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     stream.write_all(bytes).await.unwrap();
     let mut answer = Vec::new();
     // A reset after the answer is as good as a close.
-    let _ = stream.read_to_end(&mut answer).await;
+    let _ =
+        tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await.expect("it stays open");
     String::from_utf8_lossy(&answer).into_owned()
 }
