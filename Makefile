@@ -6,10 +6,10 @@ SHELL := bash
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help run build test fuzz-api bench openapi needs clean
+.PHONY: help run build test fuzz-api slow-clients bench openapi needs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 run: needs ## start the service with demonstration data and a sandbox in the provider's place
 	cargo run -p bot-companion -- dev
@@ -27,6 +27,9 @@ test: needs ## formatting, lints, documentation, all tests, and no secret in the
 
 fuzz-api: needs ## send 20,000 generated requests to a running service and check the answers against its OpenAPI document
 	scripts/fuzz-api
+
+slow-clients: needs ## hold 10,000 slow connections open and see that a normal client is still answered
+	scripts/slow-clients
 
 bench: needs ## measure
 	bench/run

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::app::App;
 use crate::domain::Time;
@@ -23,15 +23,17 @@ pub struct Peer {
 
 /// A request's arrival.
 #[derive(Clone, Debug)]
-pub(super) struct Arrival {
-    /// Names the request in the log and in its answer.
-    pub(super) id: String,
+pub(crate) struct Arrival {
+    /// Names the request in the log and in its answer; visible ASCII.
+    pub(super) id: HeaderValue,
     /// For what is drawn at random in the answer; the short way and the router draw the same.
     pub(super) seed: u64,
     /// The client, behind the proxies that we trust.
     pub(super) client: IpAddr,
+    /// Whether this is one request too many, and when the next may come.
+    pub(super) limited: Result<(), Duration>,
     /// For latencies.
-    pub(super) ticks: Duration,
+    pub(crate) ticks: Duration,
     /// The time of day.
     pub(super) time: Time,
     /// Whether the connection is encrypted.
@@ -39,14 +41,21 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
+    /// The id as text.
+    pub(super) fn id(&self) -> &str {
+        self.id.to_str().unwrap_or_default()
+    }
+
     pub(super) fn of(app: &App, headers: &HeaderMap, peer: Peer) -> Self {
         let trusted = |address: IpAddr| app.config.http.trusted_proxies.iter().any(|proxy| proxy.contains(address));
         let from_proxy = trusted(peer.address);
-        let given = if from_proxy { headers.get(REQUEST_ID).and_then(|id| acceptable(id.as_bytes())) } else { None };
+        let given = if from_proxy { headers.get(REQUEST_ID).filter(|id| acceptable(id.as_bytes())) } else { None };
+        let client = if from_proxy { client(headers, peer.address, trusted) } else { peer.address.to_canonical() };
         Self {
-            id: given.unwrap_or_else(|| format!("{:016x}", app.random.number())),
+            id: given.cloned().unwrap_or_else(|| made_id(app.random.number())),
             seed: app.random.number(),
-            client: if from_proxy { client(headers, peer.address, trusted) } else { peer.address.to_canonical() },
+            client,
+            limited: app.rates.request(client),
             ticks: app.clock.ticks(),
             time: app.clock.now(),
             secure: peer.secure,
@@ -55,10 +64,18 @@ impl Arrival {
 }
 
 /// An id from a proxy counts only in this shape.
-fn acceptable(id: &[u8]) -> Option<String> {
-    let shaped = (1..=64).contains(&id.len())
-        && id.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-    shaped.then(|| String::from_utf8_lossy(id).into_owned())
+fn acceptable(id: &[u8]) -> bool {
+    (1..=64).contains(&id.len()) && id.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// Sixteen hexadecimal digits.
+fn made_id(number: u64) -> HeaderValue {
+    let bytes = number.to_be_bytes();
+    let digits: [u8; 16] = std::array::from_fn(|index| {
+        let half = if index % 2 == 0 { bytes[index / 2] >> 4 } else { bytes[index / 2] & 0xf };
+        b"0123456789abcdef"[usize::from(half)]
+    });
+    HeaderValue::from_bytes(&digits).unwrap_or(HeaderValue::from_static("0"))
 }
 
 /// The rightmost address that no proxy of ours has: everything left of it was written by the client.
@@ -116,10 +133,15 @@ mod tests {
     }
 
     #[test]
+    fn a_made_id_is_sixteen_digits() {
+        assert_eq!(made_id(0x0123_4567_89ab_cdef), "0123456789abcdef");
+    }
+
+    #[test]
     fn a_request_id_from_outside_must_have_its_shape() {
-        assert_eq!(acceptable(b"aB3_-").as_deref(), Some("aB3_-"));
+        assert!(acceptable(b"aB3_-"));
         for bad in [&b""[..], b"a b", b"a\"b", "ü".as_bytes(), &[b'a'; 65]] {
-            assert_eq!(acceptable(bad), None);
+            assert!(!acceptable(bad));
         }
     }
 }

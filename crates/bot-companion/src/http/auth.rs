@@ -34,7 +34,7 @@ pub(super) struct NewSession {
 /// Sign in
 ///
 /// Turns a code from the identity provider into a new session.
-#[utoipa::path(post, path = "/auth", tag = "dashboard",
+#[utoipa::path(post, path = "/auth", operation_id = "signIn", tag = "dashboard",
     params(("Idp-Code" = String, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$",
             description = "The identity provider's OAuth 2.0 code."),
         ("Idp-Code-Verifier" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$",
@@ -58,7 +58,7 @@ pub(super) async fn sign_in(
 /// Sign out
 ///
 /// Ends the session of the token.
-#[utoipa::path(delete, path = "/auth", tag = "dashboard", security(("session" = [])),
+#[utoipa::path(delete, path = "/auth", operation_id = "signOut", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "Signed out", body = Envelope<Nothing>), TokenRefusals, Refusals))]
 pub(super) async fn sign_out(State(app): State<Arc<App>>, session: Session) -> Result<Success<Nothing>, ApiError> {
     // Somebody else may have ended it meanwhile; it is over either way.

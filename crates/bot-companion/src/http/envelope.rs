@@ -6,21 +6,33 @@ use http::{HeaderValue, header};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Every answer.
+/// The envelope of a success.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct Envelope<T: ToSchema> {
     /// The HTTP status.
-    #[schema(minimum = 200, maximum = 599)]
+    #[schema(minimum = 200, maximum = 200)]
     pub(super) code: u16,
-    /// Human-readable result text; of an error, what to do.
+    /// Human-readable result text.
     pub(super) message: String,
-    /// What was asked for; of an error, its stable code and the request's id.
+    /// What was asked for.
     pub(super) data: T,
 }
 
 /// No data: `{}`.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub(super) struct Nothing {}
+
+/// The envelope of an error.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct Refusal {
+    /// The HTTP status.
+    #[schema(minimum = 400, maximum = 599)]
+    pub(super) code: u16,
+    /// One sentence that says what to do.
+    pub(super) message: &'static str,
+    /// Its stable code and the request's id.
+    pub(super) data: ErrorData,
+}
 
 /// The data of an error.
 #[derive(Clone, Debug, Serialize, ToSchema)]

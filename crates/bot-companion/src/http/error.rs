@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 
-use super::envelope::{Envelope, ErrorData};
+use super::envelope::{ErrorData, Refusal};
 use crate::accounts::SignInError;
 use crate::idp::{IdpError, IdpErrorKind};
 use crate::store::StoreError;
@@ -79,7 +79,7 @@ impl ApiError {
     /// The envelope of this error, as bytes.
     pub(super) fn body(&self, request_id: &str) -> Vec<u8> {
         let data = ErrorData { error: self.code, request_id: request_id.to_owned() };
-        let envelope = Envelope { code: self.status.as_u16(), message: self.message.to_owned(), data };
+        let envelope = Refusal { code: self.status.as_u16(), message: self.message, data };
         serde_json::to_vec(&envelope).unwrap_or_default()
     }
 }

@@ -15,7 +15,7 @@ use crate::domain::feedback::FeedbackEntry;
 /// Feedback
 ///
 /// At most five entries of 4 or 5 stars, chosen at random at each call.
-#[utoipa::path(get, path = "/feedback", tag = "public",
+#[utoipa::path(get, path = "/feedback", operation_id = "feedback", tag = "public",
     responses((status = 200, description = "Some feedback", body = Envelope<Vec<FeedbackEntry>>), Refusals))]
 pub(super) async fn list(State(app): State<Arc<App>>, arrival: Arrival) -> Result<Response, ApiError> {
     Ok(json(app.views.feedback.answer(arrival.seed).await?).into_response())

@@ -22,7 +22,7 @@ use crate::views::guilds::Answer;
 /// All guilds that the session's user is in and that have the bot, by role (Owner first), then name. The provider's list behind it
 /// may be up to an hour old while the provider does not work; the header `Age` tells. Send `Cache-Control: no-cache` to ask the
 /// provider first, at most once in 10 seconds.
-#[utoipa::path(get, path = "/guilds", tag = "dashboard", security(("session" = [])),
+#[utoipa::path(get, path = "/guilds", operation_id = "guilds", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "The guilds", body = Envelope<Vec<GuildEntry>>,
             headers(("Age" = u64, description = "Seconds since the provider's list was fetched"))),
         TokenRefusals, IdpRefusals, Refusals))]

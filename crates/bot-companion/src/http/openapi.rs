@@ -5,10 +5,10 @@ use std::sync::OnceLock;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
-use utoipa::openapi::{InfoBuilder, License, OpenApi, OpenApiBuilder};
-use utoipa::{IntoResponses, PartialSchema, ToSchema};
+use utoipa::openapi::{InfoBuilder, License, OpenApiBuilder};
+use utoipa::{IntoResponses, OpenApi};
 
-use super::envelope::{Envelope, ErrorData, json};
+use super::envelope::{ErrorData, Refusal, json};
 use crate::version::Version;
 
 /// The API as an OpenAPI 3.1 document, indented, with a line's end.
@@ -22,13 +22,12 @@ pub fn document() -> String {
              and the HTTP status equals `code`.",
         ))
         .license(Some(License::new("MIT")));
-    let mut document: OpenApi = OpenApiBuilder::new().info(info.build()).build();
+    let mut document = OpenApiBuilder::new().info(info.build()).build();
     document.merge(paths);
+    // Responses that are shared between paths do not bring their schemas along by themselves.
+    document.merge(Shared::openapi());
     let scheme = ApiKey::Header(ApiKeyValue::with_description("Token", "The session token of `POST /auth`."));
-    let components = document.components.get_or_insert_default();
-    components.add_security_scheme("session", SecurityScheme::ApiKey(scheme));
-    // The refusals below refer to it, but bring only their own schemas along.
-    components.schemas.insert(ErrorData::name().into_owned(), ErrorData::schema());
+    document.components.get_or_insert_default().add_security_scheme("session", SecurityScheme::ApiKey(scheme));
     let mut text = document.to_pretty_json().unwrap_or_default();
     text.push('\n');
     text
@@ -37,15 +36,16 @@ pub fn document() -> String {
 /// This document
 ///
 /// What the API offers, in OpenAPI 3.1.
-#[utoipa::path(get, path = "/openapi.json", tag = "public",
+#[utoipa::path(get, path = "/openapi.json", operation_id = "openapi", tag = "public",
     responses((status = 200, description = "The document", body = serde_json::Value), Refusals))]
 pub(super) async fn show() -> Response {
     static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
     json(DOCUMENT.get_or_init(|| document().into()).clone()).into_response()
 }
 
-/// The body of every error.
-type Refusal = Envelope<ErrorData>;
+#[derive(OpenApi)]
+#[openapi(components(schemas(Refusal, ErrorData)))]
+struct Shared;
 
 /// What any path may answer.
 #[derive(IntoResponses)]
@@ -53,19 +53,19 @@ type Refusal = Envelope<ErrorData>;
 pub(super) enum Refusals {
     /// `body_too_large`
     #[response(status = 413)]
-    BodyTooLarge(#[to_schema] Refusal),
+    BodyTooLarge(Refusal),
     /// `rate_limited`
     #[response(status = 429, headers(("Retry-After" = u64)))]
-    RateLimited(#[to_schema] Refusal),
+    RateLimited(Refusal),
     /// `headers_too_large`
     #[response(status = 431)]
-    HeadersTooLarge(#[to_schema] Refusal),
+    HeadersTooLarge(Refusal),
     /// `internal`
     #[response(status = 500)]
-    Internal(#[to_schema] Refusal),
+    Internal(Refusal),
     /// `overloaded`, `store_unavailable`, `timeout`; where the identity provider is asked, `idp_rate_limited` too
     #[response(status = 503, headers(("Retry-After" = u64)))]
-    Unavailable(#[to_schema] Refusal),
+    Unavailable(Refusal),
 }
 
 /// What a path with a session may answer.
@@ -74,7 +74,7 @@ pub(super) enum Refusals {
 pub(super) enum TokenRefusals {
     /// `token_missing`, `token_invalid`
     #[response(status = 401, headers(("WWW-Authenticate" = String)))]
-    Unauthorized(#[to_schema] Refusal),
+    Unauthorized(Refusal),
 }
 
 /// What a sign-in may answer.
@@ -83,13 +83,13 @@ pub(super) enum TokenRefusals {
 pub(super) enum SignInRefusals {
     /// `idp_code_missing`, `idp_code_malformed`, `idp_code_verifier_malformed`
     #[response(status = 400)]
-    BadRequest(#[to_schema] Refusal),
+    BadRequest(Refusal),
     /// `idp_code_rejected`
     #[response(status = 401)]
-    Unauthorized(#[to_schema] Refusal),
+    Unauthorized(Refusal),
     /// `scope_missing`, `user_blocked`
     #[response(status = 403)]
-    Forbidden(#[to_schema] Refusal),
+    Forbidden(Refusal),
 }
 
 /// What a path that asks the identity provider may answer.
@@ -98,10 +98,10 @@ pub(super) enum SignInRefusals {
 pub(super) enum IdpRefusals {
     /// `idp_unavailable`, `idp_misconfigured`
     #[response(status = 502)]
-    BadGateway(#[to_schema] Refusal),
+    BadGateway(Refusal),
     /// `idp_timeout`
     #[response(status = 504)]
-    GatewayTimeout(#[to_schema] Refusal),
+    GatewayTimeout(Refusal),
 }
 
 /// What a path that names a session may answer.
@@ -110,5 +110,5 @@ pub(super) enum IdpRefusals {
 pub(super) enum SessionNotFound {
     /// `session_not_found`
     #[response(status = 404)]
-    NotFound(#[to_schema] Refusal),
+    NotFound(Refusal),
 }

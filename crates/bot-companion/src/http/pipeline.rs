@@ -1,6 +1,6 @@
 //! What every request goes through: its bounds and limits, the short way or the router, and the dressing of the answer.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,44 +53,57 @@ impl Web {
         &self.app
     }
 
-    /// Answers a request.
-    pub async fn respond<B>(&self, request: Request<B>, peer: Peer) -> Response<Body>
+    /// Answers a request from memory, without waiting for anything, with the ticks of its arrival; else gives the arrival, for
+    /// [`Web::routed`].
+    pub(crate) fn at_once<B>(&self, request: &Request<B>, peer: Peer) -> Result<(Response<Body>, Duration), Arrival>
+    where
+        B: hyper::body::Body<Data = Bytes>,
+    {
+        let app = &self.app;
+        let arrival = Arrival::of(app, request.headers(), peer);
+        let Some(path) = inner_path(&app.config.http.base_path, request.uri().path()) else {
+            return Err(arrival);
+        };
+        if arrival.limited.is_err() {
+            return Err(arrival);
+        }
+        // A panic here is a bug that the router then answers for.
+        let answered = catch_unwind(AssertUnwindSafe(|| ready::answer(app, request, path, &arrival)));
+        let Some(response) = answered.unwrap_or_default() else {
+            return Err(arrival);
+        };
+        debug!(id = arrival.id(), method = %request.method(), status = response.status().as_u16(), "answered at once");
+        let response = if request.method() == Method::HEAD { without_body(response) } else { response };
+        let mut response = response.map(Either::Left);
+        self.dress(response.headers_mut(), request.headers(), Audience::of(path), &arrival);
+        Ok((response, arrival.ticks))
+    }
+
+    /// Answers a request by the router, whatever happens.
+    pub(crate) async fn routed<B>(self, request: Request<B>, arrival: Arrival) -> Response<Body>
     where
         B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let app = &self.app;
-        let arrival = Arrival::of(app, request.headers(), peer);
-        let limited = app.rates.request(arrival.client);
-        let path = inner_path(&app.config.http.base_path, request.uri().path());
+        let asked = request.uri().path().to_owned();
+        let path = inner_path(&self.app.config.http.base_path, &asked);
         let audience = path.map_or(Audience::Everyone, Audience::of);
-        if limited.is_ok()
-            && let Some(response) = path.and_then(|path| ready::answer(app, &request, path, &arrival))
-        {
-            debug!(id = arrival.id, method = %request.method(), status = response.status().as_u16(), "answered at once");
-            let response = if request.method() == Method::HEAD { without_body(response) } else { response };
-            let mut response = response.map(Either::Left);
-            self.dress(response.headers_mut(), request.headers(), audience, &arrival);
-            return response;
-        }
         let (method, headers) = (request.method().clone(), request.headers().clone());
-        let shown_path = request.uri().path().to_owned();
-        let target = path.map(ToOwned::to_owned);
-        let work = self.route(request, target, arrival.clone(), limited, audience);
-        let outcome = tokio::time::timeout(app.config.limits.request_timeout, AssertUnwindSafe(work).catch_unwind());
-        let mut response = match outcome.await {
+        let work = AssertUnwindSafe(self.route(request, path, &arrival, audience)).catch_unwind();
+        let outcome = tokio::time::timeout(self.app.config.limits.request_timeout, work).await;
+        let mut response = match outcome {
             Ok(Ok(response)) => response,
             Ok(Err(_)) => ApiError::internal().because(&"a handler panicked").into_response(),
             Err(_) => ApiError::timeout().after(RELIEF).into_response(),
         };
         if let Some(refusal) = response.extensions_mut().remove::<ApiError>() {
-            log(&refusal, &arrival, &method, &shown_path);
+            log(&refusal, &arrival, &method, &asked);
             response.headers_mut().insert(header::CONTENT_TYPE, JSON);
             // The router has noted the length of the empty body that the error travelled with.
             response.headers_mut().remove(header::CONTENT_LENGTH);
-            *response.body_mut() = refusal.body(&arrival.id).into();
+            *response.body_mut() = refusal.body(arrival.id()).into();
         }
-        debug!(id = arrival.id, %method, path = %Outside(&shown_path), status = response.status().as_u16(), "answered");
+        debug!(id = arrival.id(), %method, path = %Outside(&asked), status = response.status().as_u16(), "answered");
         if method == Method::HEAD {
             response = without_body(response);
         }
@@ -103,9 +116,8 @@ impl Web {
     async fn route<B>(
         &self,
         request: Request<B>,
-        path: Option<String>,
-        arrival: Arrival,
-        limited: Result<(), Duration>,
+        path: Option<&str>,
+        arrival: &Arrival,
         audience: Audience,
     ) -> axum::response::Response
     where
@@ -115,7 +127,7 @@ impl Web {
         if !headers_fit(request.headers()) {
             return ApiError::headers_too_large().into_response();
         }
-        if let Err(wait) = limited {
+        if let Err(wait) = arrival.limited {
             return ApiError::rate_limited().after(wait).into_response();
         }
         let Ok(_place) = self.app.in_work.try_acquire() else {
@@ -134,7 +146,7 @@ impl Web {
             return ApiError::not_found().into_response();
         };
         parts.uri = uri;
-        parts.extensions.insert(arrival);
+        parts.extensions.insert(arrival.clone());
         let asks_options = parts.method == Method::OPTIONS;
         let request = Request::from_parts(parts, axum::body::Body::empty());
         let routed = self.router.clone().oneshot(request).await;
@@ -148,9 +160,7 @@ impl Web {
 
     /// What every answer wears.
     fn dress(&self, headers: &mut HeaderMap, asked: &HeaderMap, audience: Audience, arrival: &Arrival) {
-        if let Ok(id) = HeaderValue::from_str(&arrival.id) {
-            headers.insert(REQUEST_ID, id);
-        }
+        headers.insert(REQUEST_ID, arrival.id.clone());
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
         if !headers.contains_key(header::CACHE_CONTROL) {
             headers.insert(header::CACHE_CONTROL, NO_STORE);
@@ -233,7 +243,7 @@ fn without_body<B: hyper::body::Body + Default>(response: Response<B>) -> Respon
 /// A failure is logged once, here: ours as errors, the world's as a note.
 fn log(refusal: &ApiError, arrival: &Arrival, method: &Method, path: &str) {
     let cause = refusal.cause.as_deref().unwrap_or("-");
-    let (id, status, code) = (arrival.id.as_str(), refusal.status.as_u16(), refusal.code);
+    let (id, status, code) = (arrival.id(), refusal.status.as_u16(), refusal.code);
     if refusal.status.is_server_error() {
         error!(id, %method, path = %Outside(path), status, code, cause, "request failed");
     } else {

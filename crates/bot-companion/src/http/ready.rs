@@ -31,8 +31,8 @@ pub(super) fn answer<B: Body>(
         "/feedback" => app.views.feedback.ready(arrival.seed).map(json),
         "/guilds" if !guilds::wants_fresh(headers) => {
             let token = extract::session_token(headers).ok()?;
-            let session = app.views.sessions.ready(&token)?;
-            let answer = app.views.guilds.ready(session.user)?;
+            let session = app.views.sessions.ready(&token, arrival.time)?;
+            let answer = app.views.guilds.ready(session.user, arrival.time)?;
             Some(guilds::respond(&answer, answer.age(arrival.time)))
         }
         _ => None,

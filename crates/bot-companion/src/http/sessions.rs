@@ -33,7 +33,7 @@ pub(super) struct SessionEntry {
 /// Own sessions
 ///
 /// Every session of the user, newest first.
-#[utoipa::path(get, path = "/sessions", tag = "dashboard", security(("session" = [])),
+#[utoipa::path(get, path = "/sessions", operation_id = "sessions", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "The sessions", body = Envelope<Vec<SessionEntry>>), TokenRefusals, Refusals))]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
@@ -53,7 +53,7 @@ pub(super) async fn list(
 /// Sign out everywhere
 ///
 /// Ends every session of the user, the one that asks too.
-#[utoipa::path(delete, path = "/sessions", tag = "dashboard", security(("session" = [])),
+#[utoipa::path(delete, path = "/sessions", operation_id = "endSessions", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "All ended", body = Envelope<Nothing>), TokenRefusals, Refusals))]
 pub(super) async fn end_all(State(app): State<Arc<App>>, session: Session) -> Result<Success<Nothing>, ApiError> {
     app.accounts.end_sessions(session.user).await?;
@@ -63,7 +63,7 @@ pub(super) async fn end_all(State(app): State<Arc<App>>, session: Session) -> Re
 /// End one session
 ///
 /// Ends one session of the user.
-#[utoipa::path(delete, path = "/sessions/{id}", tag = "dashboard", security(("session" = [])),
+#[utoipa::path(delete, path = "/sessions/{id}", operation_id = "endSession", tag = "dashboard", security(("session" = [])),
     params(("id" = String, Path, description = "From `GET /sessions`.")),
     responses((status = 200, description = "Ended", body = Envelope<Nothing>), SessionNotFound, TokenRefusals, Refusals))]
 pub(super) async fn end_one(

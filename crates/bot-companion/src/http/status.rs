@@ -21,8 +21,8 @@ const OLDEST_SENT: f64 = 3600.0 * 1000.0;
 /// Status
 ///
 /// The API is online, together with version, memory, API latency and the health of the bot's shards.
-#[utoipa::path(get, path = "/", tag = "public",
-    params(("Sent-Epoch" = Option<f64>, Header, description = "When the request was sent, epoch seconds; the answer then tells the latency.")),
+#[utoipa::path(get, path = "/", operation_id = "status", tag = "public",
+    params(("Sent-Epoch" = Option<String>, Header, example = "1800000000.25", description = "When the request was sent, epoch seconds; the answer then tells the latency. Anything else is ignored.")),
     responses((status = 200, description = "The status", body = Envelope<StatusData>), Refusals))]
 pub(super) async fn show(
     State(app): State<Arc<App>>,

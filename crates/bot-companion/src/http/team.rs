@@ -20,7 +20,7 @@ const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60, stale
 /// Team
 ///
 /// The team that maintains the bot, by category, then position, then name.
-#[utoipa::path(get, path = "/team", tag = "public",
+#[utoipa::path(get, path = "/team", operation_id = "team", tag = "public",
     params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the answer that you have.")),
     responses((status = 200, description = "The team", body = Envelope<Vec<TeamMember>>, headers(("ETag" = String))),
         (status = 304, description = "What you have still holds"), Refusals))]

@@ -1,22 +1,22 @@
 //! One connection: the handshake, then HTTP/1.1 or HTTP/2, each request answered by [`Web`].
 
 use std::convert::Infallible;
+use std::future::{poll_fn, ready};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
+use futures_util::future::Either;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
-use hyper::service::service_fn;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::registry::{Entry, Phase, Registry};
@@ -25,9 +25,6 @@ use crate::http::{Body, Peer, Web};
 /// hyper's own bounds, above ours: what lies between gets a proper answer, what lies beyond a bare 431.
 const PARSER_BYTES: usize = 64 * 1024;
 const PARSER_HEADERS: usize = 256;
-
-/// How long after the drain began a request still counts as sent before it.
-const SETTLING: Duration = Duration::from_millis(50);
 
 /// What a connection is served with.
 pub(super) struct Front {
@@ -52,108 +49,102 @@ impl Front {
         Self { web, tls, registry, streams }
     }
 
-    /// Serves a connection to its end, or to the end of what is in flight once `stop` is called.
-    pub(super) async fn serve(
-        self: Arc<Self>,
-        stream: TcpStream,
-        peer: SocketAddr,
-        entry: Arc<Entry>,
-        stop: CancellationToken,
-    ) {
+    /// Serves a connection to its end, or to the end of what is in flight once the registry drains.
+    pub(super) async fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, entry: Arc<Entry>) {
         let _leaving = Leaving(&self.registry, &entry);
-        let stream = Watched { inner: stream, entry: Arc::clone(&entry) };
+        let stream = Watched { inner: stream, entry: Arc::clone(&entry), stalled: false };
         let Some(tls) = &self.tls else {
-            return self.http1(stream, Peer { address: peer.ip(), secure: false }, &entry, stop).await;
+            return self.http1(stream, Peer { address: peer.ip(), secure: false }, &entry).await;
         };
         entry.waits_for(Phase::Handshake);
         let mut handshake = pin!(tls.accept(stream));
-        let handshaken = tokio::select! {
-            biased;
-            handshaken = handshake.as_mut() => handshaken,
-            () = settled(&stop) => if entry.is_silent() { return } else { handshake.await }
-        };
-        let stream = match handshaken {
-            Ok(stream) => stream,
-            Err(error) => return debug!(%error, "a TLS handshake failed"),
+        let shaken = poll_fn(|context| {
+            let pointless = entry.is_draining(context) && entry.is_silent();
+            if pointless { Poll::Ready(None) } else { handshake.as_mut().poll(context).map(Some) }
+        });
+        let stream = match shaken.await {
+            Some(Ok(stream)) => stream,
+            Some(Err(error)) => return debug!(%error, "a TLS handshake failed"),
+            None => return,
         };
         entry.waits_for(Phase::FirstByte);
         let peer = Peer { address: peer.ip(), secure: true };
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-            Arc::clone(&self).http2(stream, peer, &entry, stop).await;
+            self.http2(stream, peer, &entry).await;
         } else {
-            self.http1(stream, peer, &entry, stop).await;
+            self.http1(stream, peer, &entry).await;
         }
     }
 
-    async fn http1<S>(&self, stream: S, peer: Peer, entry: &Arc<Entry>, stop: CancellationToken)
+    async fn http1<S>(self: &Arc<Self>, stream: S, peer: Peer, entry: &Arc<Entry>)
     where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
     {
-        let service = service_fn(|request| self.answer(request, peer, entry));
         let connection = http1::Builder::new()
             .max_buf_size(PARSER_BYTES)
             .max_headers(PARSER_HEADERS)
             // A client may close its side once it has asked; it still reads.
             .half_close(true)
-            .serve_connection(TokioIo::new(stream), service);
-        let mut connection = pin!(connection);
-        let ended = tokio::select! {
-            biased;
-            ended = connection.as_mut() => ended,
-            // Opened ahead of a request that never came: nothing is in flight.
-            () = settled(&stop) => if entry.is_silent() { Ok(()) } else {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        };
-        log_end(ended);
+            .serve_connection(TokioIo::new(stream), self.service(peer, entry));
+        let stop = http1::Connection::graceful_shutdown;
+        log_end(until_drained(pin!(connection), entry, stop).await);
     }
 
-    async fn http2<S>(self: Arc<Self>, stream: S, peer: Peer, entry: &Arc<Entry>, stop: CancellationToken)
+    async fn http2<S>(self: &Arc<Self>, stream: S, peer: Peer, entry: &Arc<Entry>)
     where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
     {
         entry.is_multiplexed();
-        let streams = self.streams;
-        let owned = Arc::clone(entry);
-        // Each stream is a task of its own, so it takes what it needs along.
-        let service = service_fn(move |request| {
-            let (front, entry) = (Arc::clone(&self), Arc::clone(&owned));
-            async move { front.answer(request, peer, &entry).await }
-        });
         let connection = http2::Builder::new(TokioExecutor::new())
-            .max_concurrent_streams(streams)
+            .max_concurrent_streams(self.streams)
             .max_header_list_size(u32::try_from(PARSER_BYTES).unwrap_or(u32::MAX))
-            .serve_connection(TokioIo::new(stream), service);
-        let mut connection = pin!(connection);
-        let ended = tokio::select! {
-            biased;
-            ended = connection.as_mut() => ended,
-            // Opened ahead of a request that never came: nothing is in flight.
-            () = settled(&stop) => if entry.is_silent() { Ok(()) } else {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        };
-        log_end(ended);
+            .serve_connection(TokioIo::new(stream), self.service(peer, entry));
+        let stop = http2::Connection::graceful_shutdown;
+        log_end(until_drained(pin!(connection), entry, stop).await);
     }
 
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
+    /// Answers requests: from memory at once if that can be, else by a future in a box. hyper moves the future of each request
+    /// into place, and the router's is too large to move for an answer that is there already.
+    fn service(
+        self: &Arc<Self>,
         peer: Peer,
         entry: &Arc<Entry>,
-    ) -> Result<Response<Body>, Infallible> {
-        let _busy = entry.busy();
-        Ok(self.web.respond(request, peer).await)
+    ) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send> + use<> {
+        let (front, entry) = (Arc::clone(self), Arc::clone(entry));
+        service_fn(move |request| match front.web.at_once(&request, peer) {
+            Ok((response, ticks)) => {
+                entry.answered_at(ticks);
+                Either::Left(ready(Ok(response)))
+            }
+            Err(arrival) => {
+                let (web, busy) = (front.web.clone(), entry.busy());
+                Either::Right(Box::pin(async move {
+                    let _busy = busy;
+                    Ok(web.routed(request, arrival).await)
+                }))
+            }
+        })
     }
 }
 
-/// Waits for the drain, and a moment longer: what a client had sent by then may not have been read yet, and closing a
-/// connection over unread bytes would break a request that was sent in time.
-async fn settled(stop: &CancellationToken) {
-    stop.cancelled().await;
-    tokio::time::sleep(SETTLING).await;
+/// Drives a connection to its end; once the registry drains, to the end of what is in flight.
+async fn until_drained<C>(mut connection: Pin<&mut C>, entry: &Entry, stop: fn(Pin<&mut C>)) -> C::Output
+where
+    C: Future<Output = Result<(), hyper::Error>>,
+{
+    let mut stopping = false;
+    poll_fn(|context| {
+        if !stopping && entry.is_draining(context) {
+            // Opened ahead of a request that never came: nothing is in flight.
+            if entry.is_silent() {
+                return Poll::Ready(Ok(()));
+            }
+            stop(connection.as_mut());
+            stopping = true;
+        }
+        connection.as_mut().poll(context)
+    })
+    .await
 }
 
 fn log_end(ended: Result<(), hyper::Error>) {
@@ -166,6 +157,17 @@ fn log_end(ended: Result<(), hyper::Error>) {
 struct Watched<S> {
     inner: S,
     entry: Arc<Entry>,
+    /// The client did not take all that there was; when it takes more, it is not idle.
+    stalled: bool,
+}
+
+impl<S> Watched<S> {
+    fn wrote(&mut self, polled: &Poll<io::Result<usize>>, offered: usize) {
+        if self.stalled && polled.is_ready() {
+            self.entry.sent();
+        }
+        self.stalled = !matches!(polled, Poll::Ready(Ok(written)) if *written == offered);
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
@@ -185,8 +187,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.entry.sent();
-        Pin::new(&mut self.inner).poll_write(context, bytes)
+        let polled = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.wrote(&polled, bytes.len());
+        polled
     }
 
     fn poll_write_vectored(
@@ -194,8 +197,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.entry.sent();
-        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
+        let polled = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
+        self.wrote(&polled, slices.iter().map(|slice| slice.len()).sum());
+        polled
     }
 
     fn is_write_vectored(&self) -> bool {

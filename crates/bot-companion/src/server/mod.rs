@@ -25,6 +25,8 @@ use registry::Registry;
 
 /// How often connections are looked at for having waited too long.
 const REAP_EVERY: Duration = Duration::from_millis(500);
+/// How long after a drain began a request still counts as sent before it.
+const SETTLING: Duration = Duration::from_millis(100);
 /// How long accepting pauses when the system has no more file descriptors.
 const BREATHER: Duration = Duration::from_millis(50);
 
@@ -48,6 +50,9 @@ pub async fn run(
     shutdown.await;
     info!("draining: finishing what is in flight");
     stop.cancel();
+    // What a client has sent by now may not have been read yet; closing its connection would break a request sent in time.
+    tokio::time::sleep(SETTLING).await;
+    front.registry.drain();
     for worker in workers {
         // An error means that the thread crashed; its connections are gone either way.
         if worker.await.is_err() {
@@ -96,7 +101,7 @@ async fn serve(listener: tokio::net::TcpListener, front: Arc<Front>, stop: Cance
             biased;
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => welcome(stream, peer, &front, &stop, &connections),
+                Ok((stream, peer)) => welcome(stream, peer, &front, &connections),
                 Err(error) => accept_failed(&error, &front).await,
             },
         }
@@ -109,7 +114,7 @@ async fn serve(listener: tokio::net::TcpListener, front: Arc<Front>, stop: Cance
         if stream.set_nonblocking(true).is_ok()
             && let Ok(stream) = tokio::net::TcpStream::from_std(stream)
         {
-            welcome(stream, peer, &front, &stop, &connections);
+            welcome(stream, peer, &front, &connections);
         }
     }
     connections.close();
@@ -127,13 +132,7 @@ async fn reap(front: Arc<Front>) {
     }
 }
 
-fn welcome(
-    stream: tokio::net::TcpStream,
-    peer: SocketAddr,
-    front: &Arc<Front>,
-    stop: &CancellationToken,
-    connections: &TaskTracker,
-) {
+fn welcome(stream: tokio::net::TcpStream, peer: SocketAddr, front: &Arc<Front>, connections: &TaskTracker) {
     // Without it the last packet of an answer may wait for the client's acknowledgement.
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "a connection was gone before it was served");
@@ -144,7 +143,7 @@ fn welcome(
         debug!("too many busy connections");
         return;
     };
-    let task = connections.spawn(Arc::clone(front).serve(stream, peer, Arc::clone(&entry), stop.clone()));
+    let task = connections.spawn(Arc::clone(front).serve(stream, peer, Arc::clone(&entry)));
     entry.belongs_to(task.abort_handle());
 }
 

@@ -6,8 +6,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::task::Context;
 use std::time::Duration;
 
+use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tracing::debug;
@@ -19,6 +21,7 @@ use crate::config::Limits;
 pub(super) struct Registry {
     entries: Mutex<Vec<Arc<Entry>>>,
     clock: Clock,
+    draining: AtomicBool,
     most: usize,
     header_timeout: Duration,
     handshake_timeout: Duration,
@@ -38,6 +41,9 @@ pub(super) struct Entry {
     /// Requests that are being answered now.
     in_flight: AtomicU32,
     answered: AtomicU64,
+    /// Nothing new is to begin on it.
+    draining: AtomicBool,
+    waker: AtomicWaker,
     task: Mutex<Option<AbortHandle>>,
 }
 
@@ -59,6 +65,7 @@ impl Registry {
         Self {
             entries: Mutex::default(),
             clock,
+            draining: AtomicBool::new(false),
             most: limits.connections,
             header_timeout: limits.header_timeout,
             handshake_timeout: limits.handshake_timeout,
@@ -79,10 +86,15 @@ impl Registry {
             multiplexed: AtomicBool::new(false),
             in_flight: AtomicU32::new(0),
             answered: AtomicU64::new(0),
+            draining: AtomicBool::new(false),
+            waker: AtomicWaker::new(),
             task: Mutex::default(),
         });
-        self.entries.lock().push(Arc::clone(&entry));
-        Some(entry)
+        let mut entries = self.entries.lock();
+        // A drain that began since then has not met it.
+        entry.draining.store(self.draining.load(Ordering::SeqCst), Ordering::SeqCst);
+        entries.push(Arc::clone(&entry));
+        Some(Arc::clone(&entry))
     }
 
     pub(super) fn leave(&self, entry: &Arc<Entry>) {
@@ -101,6 +113,15 @@ impl Registry {
         let weakest = weakest.cloned();
         drop(entries);
         weakest.inspect(|entry| entry.cut()).inspect(|entry| self.leave(entry)).is_some()
+    }
+
+    /// Tells every connection, and those still to come, to finish what is in flight and close.
+    pub(super) fn drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+        for entry in self.entries.lock().iter() {
+            entry.draining.store(true, Ordering::SeqCst);
+            entry.waker.wake();
+        }
     }
 
     /// Ends every connection that has waited too long.
@@ -169,6 +190,19 @@ impl Entry {
         }
     }
 
+    /// Whether to finish what is in flight and close; if not, the task is woken when it is.
+    pub(super) fn is_draining(&self, context: &Context<'_>) -> bool {
+        self.waker.register(context.waker());
+        self.draining.load(Ordering::SeqCst)
+    }
+
+    /// A request was answered at once, at these ticks.
+    pub(super) fn answered_at(&self, ticks: Duration) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        self.since.store(in_millis(ticks), Ordering::Relaxed);
+        self.phase.store(Phase::Idle as u32, Ordering::Relaxed);
+    }
+
     /// A request is being answered, until the returned value is dropped.
     pub(super) fn busy(self: &Arc<Self>) -> Busy {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
@@ -194,5 +228,9 @@ impl Drop for Busy {
 }
 
 fn millis(clock: &Clock) -> u64 {
-    u64::try_from(clock.ticks().as_millis()).unwrap_or(u64::MAX)
+    in_millis(clock.ticks())
+}
+
+fn in_millis(ticks: Duration) -> u64 {
+    u64::try_from(ticks.as_millis()).unwrap_or(u64::MAX)
 }

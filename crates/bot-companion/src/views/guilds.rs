@@ -66,15 +66,14 @@ impl Guilds {
     }
 
     /// A user's answer, if it is at hand and needs no refresh.
-    pub fn ready(&self, user: Snowflake) -> Option<Arc<Answer>> {
-        let now = self.sources.clock.now();
+    pub fn ready(&self, user: Snowflake, now: Time) -> Option<Arc<Answer>> {
         let kept = self.holding(user, now)?;
         (kept.age(now) <= self.fresh).then_some(kept)
     }
 
     /// A user's answer; `forced` asks the provider first.
     pub async fn answer(&self, user: Snowflake, forced: bool) -> Result<Arc<Answer>, ListError> {
-        if !forced && let Some(ready) = self.ready(user) {
+        if !forced && let Some(ready) = self.ready(user, self.sources.clock.now()) {
             return Ok(ready);
         }
         self.lists.ensure(user, forced).await?;

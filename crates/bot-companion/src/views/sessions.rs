@@ -48,17 +48,18 @@ impl Sessions {
     }
 
     /// The session of a token, if it is at hand and alive; counts as a use.
-    pub fn ready(&self, token: &TokenHash) -> Option<Arc<LiveSession>> {
+    pub fn ready(&self, token: &TokenHash, now: Time) -> Option<Arc<LiveSession>> {
         let live = self.kept.get(token)?;
         if self.sources.freshness.mark(&live.dependencies) != live.mark {
             return None;
         }
-        self.used(live)
+        self.used(live, now)
     }
 
     /// The session of a token, if it is alive; counts as a use.
     pub async fn find(&self, token: TokenHash) -> Result<Option<Arc<LiveSession>>> {
-        if let Some(ready) = self.ready(&token) {
+        let now = self.sources.clock.now();
+        if let Some(ready) = self.ready(&token, now) {
             return Ok(Some(ready));
         }
         // What a session depends on is known only once it was read: so it is read again under the mark.
@@ -73,7 +74,7 @@ impl Sessions {
             return Ok(None);
         };
         let live = Arc::new(self.live(session, &token, dependencies, mark));
-        let used = self.used(Arc::clone(&live));
+        let used = self.used(Arc::clone(&live), now);
         if used.is_some() {
             self.kept.insert(token, live);
         } else {
@@ -121,8 +122,7 @@ impl Sessions {
     }
 
     /// Notes the use of a session, if it has not ended by itself.
-    fn used(&self, live: Arc<LiveSession>) -> Option<Arc<LiveSession>> {
-        let now = self.sources.clock.now();
+    fn used(&self, live: Arc<LiveSession>, now: Time) -> Option<Arc<LiveSession>> {
         let last_seen = Time::from_millis(live.last_seen.load(Ordering::Relaxed));
         if now >= self.limits.end(live.created, last_seen) {
             return None;

@@ -20,8 +20,12 @@ async fn a_request_in_flight_is_finished_and_new_connections_are_refused() {
     let mut busy = Wire::open(address).await;
     busy.send(sign_in(&app)).await;
     hold.arrived(1).await;
+    let mut idle = Wire::open(address).await;
+    assert_eq!(idle.get("/").await.status, 200);
     app.stop();
     eventually("new connections are refused", async || Wire::try_open(address).await.is_err()).await;
+    // Its end shows that the connections have been told.
+    assert_eq!(idle.rest().await, "");
     hold.release();
     let answer = busy.answer().await.unwrap();
     assert_eq!(answer.status, 200);
