@@ -75,7 +75,7 @@ async fn check_looks_into_the_certificate_files() {
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let file = folder.path().join("not-a-certificate.pem");
     std::fs::write(&file, "hello").unwrap();
-    let config = config_file(&folder, &provider, &format!("tls = {{ cert = {file:?}, key = {file:?} }}"));
+    let config = config_file(&folder, &provider, &format!("tls = {{ cert = \"{0}\", key = \"{0}\" }}", file.display()));
     let (code, _, error) = outcome(&["check", "--config", config.to_str().unwrap()]).await;
     assert_eq!(code, 1);
     assert!(error.contains("not-a-certificate.pem") && error.contains("tls.cert names a PEM file"), "{error}");
