@@ -24,7 +24,7 @@ pub(super) enum Users {
         /// The user's id at the identity provider.
         id: Snowflake,
         /// Why; shown by `users blocked`.
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         reason: String,
         #[command(flatten)]
         config: ConfigFile,

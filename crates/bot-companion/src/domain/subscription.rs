@@ -84,8 +84,8 @@ mod tests {
 
     #[test]
     fn the_best_subscription_is_shown() {
-        let now = Time::from_seconds(100);
         type Given = [(u64, Option<u64>)];
+        let now = Time::from_seconds(100);
         let table: &[(&Given, &str, bool)] = &[
             (&[], "", false),
             (&[(1, Some(100))], "1", false),

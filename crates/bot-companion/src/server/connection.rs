@@ -57,9 +57,15 @@ impl Front {
             return self.http1(stream, Peer { address: peer.ip(), secure: false }, &entry).await;
         };
         entry.waits_for(Phase::Handshake);
-        let stream = match tls.accept(stream).await {
-            Ok(stream) => stream,
-            Err(error) => return debug!(%error, "a TLS handshake failed"),
+        let mut handshake = pin!(tls.accept(stream));
+        let shaken = poll_fn(|context| {
+            let pointless = entry.is_draining(context) && entry.is_silent();
+            if pointless { Poll::Ready(None) } else { handshake.as_mut().poll(context).map(Some) }
+        });
+        let stream = match shaken.await {
+            Some(Ok(stream)) => stream,
+            Some(Err(error)) => return debug!(%error, "a TLS handshake failed"),
+            None => return,
         };
         entry.waits_for(Phase::FirstByte);
         let peer = Peer { address: peer.ip(), secure: true };
@@ -77,6 +83,8 @@ impl Front {
         let connection = http1::Builder::new()
             .max_buf_size(PARSER_BYTES)
             .max_headers(PARSER_HEADERS)
+            // A client may close its side once it has asked; it still reads.
+            .half_close(true)
             .serve_connection(TokioIo::new(stream), self.service(peer, entry));
         let stop = http1::Connection::graceful_shutdown;
         log_end(until_drained(pin!(connection), entry, stop).await);

@@ -25,6 +25,8 @@ use registry::Registry;
 
 /// How often connections are looked at for having waited too long.
 const REAP_EVERY: Duration = Duration::from_millis(500);
+/// How long after a drain began a request still counts as sent before it.
+const SETTLING: Duration = Duration::from_millis(100);
 /// How long accepting pauses when the system has no more file descriptors.
 const BREATHER: Duration = Duration::from_millis(50);
 
@@ -48,6 +50,8 @@ pub async fn run(
     shutdown.await;
     info!("draining: finishing what is in flight");
     stop.cancel();
+    // What a client has sent by now may not have been read yet; closing its connection would break a request sent in time.
+    tokio::time::sleep(SETTLING).await;
     front.registry.drain();
     for worker in workers {
         // An error means that the thread crashed; its connections are gone either way.
@@ -102,11 +106,17 @@ async fn serve(listener: tokio::net::TcpListener, front: Arc<Front>, stop: Cance
             },
         }
     }
-    // Connections that the system has accepted for us already would be reset by closing the socket.
-    while let Some(Ok((stream, peer))) = futures_util::FutureExt::now_or_never(listener.accept()) {
-        welcome(stream, peer, &front, &connections);
+    // Connections that the system has accepted for us already would be reset by closing the socket. The runtime may not have
+    // heard of the latest yet, so the socket itself is asked.
+    let queued =
+        listener.into_std().into_iter().flat_map(|listener| std::iter::from_fn(move || listener.accept().ok()));
+    for (stream, peer) in queued {
+        if stream.set_nonblocking(true).is_ok()
+            && let Ok(stream) = tokio::net::TcpStream::from_std(stream)
+        {
+            welcome(stream, peer, &front, &connections);
+        }
     }
-    drop(listener);
     connections.close();
     if tokio::time::timeout(drain_limit, connections.wait()).await.is_err() {
         warn!(left = connections.len(), "some requests did not finish in time and are cut");

@@ -34,6 +34,8 @@ pub(super) struct Entry {
     /// Milliseconds of the clock's ticks at which the present wait began.
     since: AtomicU64,
     phase: AtomicU32,
+    /// Whether the client has sent anything at all.
+    spoke: AtomicBool,
     /// Whether several requests share it, so that bytes between two requests mean nothing.
     multiplexed: AtomicBool,
     /// Requests that are being answered now.
@@ -80,6 +82,7 @@ impl Registry {
             clock: self.clock.clone(),
             since: AtomicU64::new(millis(&self.clock)),
             phase: AtomicU32::new(Phase::FirstByte as u32),
+            spoke: AtomicBool::new(false),
             multiplexed: AtomicBool::new(false),
             in_flight: AtomicU32::new(0),
             answered: AtomicU64::new(0),
@@ -163,13 +166,14 @@ impl Entry {
         self.multiplexed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the client has not said a word yet.
+    /// Whether the client has not said a word yet, apart from a handshake.
     pub(super) fn is_silent(&self) -> bool {
-        self.phase.load(Ordering::Relaxed) == Phase::FirstByte as u32
+        self.phase.load(Ordering::Relaxed) == Phase::FirstByte as u32 || !self.spoke.load(Ordering::Relaxed)
     }
 
     /// Bytes have arrived: where nothing was going on, a request's headers begin.
     pub(super) fn received(&self) {
+        self.spoke.store(true, Ordering::Relaxed);
         let phase = self.phase.load(Ordering::Relaxed);
         let idle = phase == Phase::Idle as u32
             && self.in_flight.load(Ordering::Relaxed) == 0

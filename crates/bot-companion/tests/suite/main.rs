@@ -5,7 +5,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 
 mod browsers;
+mod command_line;
 mod connections;
+mod drain;
 mod errors;
 mod freshness;
 mod freshness_model;
@@ -14,6 +16,7 @@ mod guild_plus;
 mod guilds;
 mod harness;
 mod limits;
+mod odd_requests;
 mod process;
 mod provider_errors;
 mod provider_grants;
@@ -23,4 +26,5 @@ mod secure;
 mod sessions;
 mod sign_in;
 mod snapshots;
+mod tls;
 mod two_ways;

@@ -1,1 +1,202 @@
-//! What the repository promises about itself: the committed OpenAPI document, the paths in ARCHITECTURE.md, the size of files.
+//! What the repository promises about itself.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::harness::TestApp;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Every file that git tracks or would track.
+fn files() -> Vec<String> {
+    let listed = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    let all = String::from_utf8(listed.stdout).unwrap();
+    all.lines().filter(|path| root().join(path).is_file()).map(ToOwned::to_owned).collect()
+}
+
+fn document() -> Value {
+    serde_json::from_str(&bot_companion::http::document()).unwrap()
+}
+
+/// Each documented operation: path, method, description.
+fn operations(document: &Value) -> Vec<(String, String, Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let of_path = |(path, item): (&String, &Value)| {
+        let methods = item.as_object().unwrap().clone();
+        methods.into_iter().map(|(method, operation)| (path.clone(), method, operation)).collect::<Vec<_>>()
+    };
+    paths.iter().flat_map(of_path).collect()
+}
+
+#[test]
+fn the_committed_openapi_document_is_the_services_own() {
+    assert!(read("openapi.json") == bot_companion::http::document(), "openapi.json is stale: run `make openapi`");
+}
+
+#[test]
+fn the_openapi_document_is_whole() {
+    let document = document();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1."));
+    assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    let operations = operations(&document);
+    let named: BTreeSet<_> = operations.iter().map(|(path, method, _)| format!("{method} {path}")).collect();
+    let expected = [
+        "delete /auth",
+        "delete /sessions",
+        "delete /sessions/{id}",
+        "get /",
+        "get /feedback",
+        "get /guilds",
+        "get /openapi.json",
+        "get /sessions",
+        "get /team",
+        "post /auth",
+    ];
+    for operation in expected {
+        assert!(named.contains(operation), "{operation} is not documented");
+    }
+    for (path, method, operation) in &operations {
+        for key in ["summary", "description", "operationId"] {
+            assert!(operation[key].as_str().is_some_and(|text| !text.is_empty()), "{method} {path} has no {key}");
+        }
+        let responses = operation["responses"].as_object().unwrap();
+        assert!(responses.contains_key("200") && responses.contains_key("500"), "{method} {path}");
+    }
+    references(&document, &document);
+}
+
+/// Every reference leads somewhere.
+fn references(document: &Value, part: &Value) {
+    match part {
+        Value::Object(fields) => {
+            if let Some(Value::String(target)) = fields.get("$ref") {
+                let pointer = target.strip_prefix('#').unwrap_or_else(|| panic!("{target} is elsewhere"));
+                assert!(document.pointer(pointer).is_some(), "{target} leads nowhere");
+            }
+            fields.values().for_each(|field| references(document, field));
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(document, item)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_openapi_document_says_what_a_guild_is() {
+    let document = document();
+    let guild = &document["components"]["schemas"]["Guild"];
+    let required = guild["required"].as_array().unwrap();
+    assert_eq!(guild["properties"]["service"]["deprecated"], true);
+    assert!(required.contains(&"service".into()) && !required.contains(&"role".into()), "{required:?}");
+    let roles = guild["properties"]["role"].to_string() + &document["components"]["schemas"]["Role"].to_string();
+    for role in ["Owner", "Manager", "Administrator", "Moderator"] {
+        assert!(roles.contains(&format!("\"{role}\"")), "{roles}");
+    }
+    let permissions = &guild["properties"]["permissions"];
+    assert_eq!(permissions["properties"].as_object().unwrap().len(), 20);
+    assert_eq!(permissions["required"].as_array().unwrap().len(), 20);
+    assert!(permissions["properties"].as_object().unwrap().values().all(|key| key["type"] == "boolean"));
+}
+
+#[tokio::test]
+async fn every_documented_operation_is_served() {
+    let app = TestApp::start().await;
+    for (path, method, _) in operations(&document()) {
+        let method = method.to_uppercase().parse().unwrap();
+        let answer = app.anon().call(method, &path.replace("{id}", "1")).send().await;
+        assert!(!matches!(answer.status, 404 | 405), "{path}: {}", answer.text());
+    }
+}
+
+/// The words in backticks, outside blocks of code.
+fn in_backticks(text: &str) -> Vec<String> {
+    let prose: String = text.split("```").step_by(2).collect::<Vec<_>>().join("\n");
+    prose.split('`').skip(1).step_by(2).map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn every_path_that_the_architecture_names_exists() {
+    let all = files();
+    let named = in_backticks(&read("ARCHITECTURE.md"));
+    let is_path = |word: &&String| {
+        let shaped = word.contains('/') || [".rs", ".md", ".toml"].iter().any(|end| word.ends_with(end));
+        // What begins with a slash is a route, what has a scheme is elsewhere, what has a space, a brace or a star is
+        // no path, and what ends a media type is none either.
+        shaped
+            && !word.starts_with('/')
+            && !word.contains("://")
+            && !word.contains([' ', '{', '*', '<'])
+            && !word.starts_with("application/")
+    };
+    let exists = |word: &str| {
+        let word = word.trim_end_matches('/');
+        let word = word.split("::").next().unwrap_or(word);
+        // A path may be written from the repository's root or from any folder in it, as long as it names something there.
+        all.iter().any(|path| {
+            let path = format!("/{path}");
+            path.ends_with(&format!("/{word}")) || path.contains(&format!("/{word}/"))
+        })
+    };
+    let lost: Vec<_> = named.iter().filter(is_path).filter(|word| !exists(word)).collect();
+    assert!(lost.is_empty(), "ARCHITECTURE.md names what is not there: {lost:?}");
+}
+
+#[test]
+fn every_relative_link_of_the_documents_leads_somewhere() {
+    let documents = files().into_iter().filter(|path| path.ends_with(".md"));
+    for document in documents {
+        let text = read(&document);
+        let folder = root().join(&document).parent().unwrap().to_owned();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = target.split(['#', ' ']).next().unwrap();
+            if !target.is_empty() && !target.contains("://") && !target.starts_with("mailto:") {
+                assert!(folder.join(target).exists(), "{document} links to {target}, which is not there");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_source_file_is_too_long_to_read() {
+    for path in files().iter().filter(|path| path.contains("src/") && path.ends_with(".rs")) {
+        let lines = read(path).lines().count();
+        assert!(lines <= 450, "{path} has {lines} lines: split it");
+    }
+}
+
+#[test]
+fn nothing_is_left_to_do_and_nothing_is_unsafe() {
+    // Put together here, so that this file is not among the findings.
+    let words = [format!("TO{}", "DO"), format!("FIX{}", "ME"), format!("XX{}", "X")];
+    for path in files() {
+        let Ok(text) = std::fs::read_to_string(root().join(&path)) else { continue };
+        for (number, line) in text.lines().enumerate() {
+            for word in &words {
+                assert!(!line.contains(word.as_str()), "{path}:{}: {word}", number + 1);
+            }
+            let unsafe_code = path.ends_with(".rs") && line.contains(&format!("un{} {{", "safe"));
+            assert!(!unsafe_code, "{path}:{}", number + 1);
+        }
+    }
+    assert!(read("Cargo.toml").contains("unsafe_code = \"forbid\""));
+}
+
+#[test]
+fn the_changelog_tells_what_this_version_brings() {
+    let changelog = read("CHANGELOG.md");
+    let current = format!("## [{}]", env!("CARGO_PKG_VERSION"));
+    assert!(changelog.contains("## [Unreleased]") || changelog.contains(&current));
+}

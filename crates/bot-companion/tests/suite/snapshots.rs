@@ -10,7 +10,7 @@ use bot_companion::idp::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
 
 use crate::harness::{
-    Answer, START, TestApp, Wire, feedback, grants, guild, id, listed, staff, subscription, team, team_member,
+    Answer, START, TestApp, Wire, request, feedback, grants, guild, id, listed, staff, subscription, team, team_member,
 };
 
 /// The text with each of these values replaced by its name.
@@ -204,9 +204,9 @@ async fn every_other_error() {
 #[tokio::test]
 async fn a_body_that_is_too_large() {
     let app = TestApp::start().await;
-    let mut wire = Wire::connect(app.address).await;
-    wire.send("POST /auth HTTP/1.1\r\nHost: x\r\nContent-Length: 70000\r\n\r\n").await;
-    let (head, body) = wire.answer().await;
-    let request_id = head.lines().find_map(|line| line.strip_prefix("x-request-id: ")).unwrap();
-    insta::assert_snapshot!("error_body_too_large", fixed(&body, &[(request_id, "<request id>")]));
+    let mut wire = Wire::open(app.address).await;
+    wire.send(request("POST", "/auth", "Content-Length: 70000\r\n")).await;
+    let answer = wire.answer().await.unwrap();
+    let request_id = answer.header("x-request-id");
+    insta::assert_snapshot!("error_body_too_large", fixed(&answer.text(), &[(request_id, "<request id>")]));
 }

@@ -1,12 +1,13 @@
 //! A real HTTP client, and a bare socket for what no client would send.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bot_companion::domain::Permission;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Somebody who calls the service.
@@ -167,7 +168,8 @@ pub async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     stream.write_all(bytes).await.unwrap();
     let mut answer = Vec::new();
     // A reset after the answer is as good as a close.
-    let _ = stream.read_to_end(&mut answer).await;
+    let _ =
+        tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await.expect("it stays open");
     String::from_utf8_lossy(&answer).into_owned()
 }
 
@@ -182,35 +184,4 @@ pub fn true_keys(entry: &Value) -> Vec<&'static str> {
     assert_eq!(keys.len(), 20);
     let all = Permission::ALL.into_iter().map(Permission::name);
     all.filter(|key| keys[*key].as_bool().unwrap()).collect()
-}
-
-/// A connection that is written to and read from by hand.
-pub struct Wire(BufReader<TcpStream>);
-
-impl Wire {
-    pub async fn connect(address: SocketAddr) -> Self {
-        Self(BufReader::new(TcpStream::connect(address).await.unwrap()))
-    }
-
-    pub async fn send(&mut self, text: &str) {
-        self.0.write_all(text.as_bytes()).await.unwrap();
-    }
-
-    /// Everything up to the end of the next header block.
-    pub async fn head(&mut self) -> String {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert_ne!(self.0.read_line(&mut head).await.unwrap(), 0, "closed after {head:?}");
-        }
-        head
-    }
-
-    /// The next header block and as much of a body as it announces.
-    pub async fn answer(&mut self) -> (String, String) {
-        let head = self.head().await;
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-        self.0.read_exact(&mut body).await.unwrap();
-        (head, String::from_utf8(body).unwrap())
-    }
 }

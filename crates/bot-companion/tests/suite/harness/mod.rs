@@ -1,8 +1,10 @@
 //! A running service and the people who use it.
 
+pub mod binary;
 mod client;
 mod data;
 mod logs;
+mod wire;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,9 +24,10 @@ use secrecy::SecretString;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-pub use client::{Answer, Client, Wire, names, raw, true_keys};
+pub use client::{Answer, Client, names, raw, true_keys};
 pub use data::*;
 pub use logs::suite_log;
+pub use wire::{Wire, request};
 
 /// Where the manual clock stands at the start of a test.
 pub const START: Time = Time::from_seconds(1_800_000_000);
@@ -51,6 +54,7 @@ pub struct Builder {
     clock: Clock,
     folder: Arc<Folder>,
     secure: bool,
+    one_door: bool,
     sandbox: Option<Arc<Sandbox>>,
 }
 
@@ -67,6 +71,7 @@ impl TestApp {
             clock: Clock::manual(START),
             folder: Arc::new(Folder::new()),
             secure: false,
+            one_door: false,
             sandbox: None,
         }
     }
@@ -136,6 +141,12 @@ impl Builder {
         self
     }
 
+    /// With one listening socket, so that connections are accepted in the order in which they were opened.
+    pub fn one_door(mut self) -> Self {
+        self.one_door = true;
+        self
+    }
+
     /// With HTTPS, by a certificate made for this test.
     pub fn secure(mut self) -> Self {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
@@ -147,16 +158,7 @@ impl Builder {
     }
 
     pub async fn start(self) -> TestApp {
-        let sandbox = self.sandbox.unwrap_or_else(|| {
-            let options = SandboxOptions {
-                client_id: "suite".to_owned(),
-                client_secret: SecretString::from(CLIENT_SECRET),
-                people: people::demo(),
-                service_url: None,
-                clock: self.clock.clone(),
-            };
-            Sandbox::start(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), options).unwrap()
-        });
+        let sandbox = self.sandbox.unwrap_or_else(|| sandbox(self.clock.clone()));
         let own = format!(
             r#"
             [http]
@@ -180,7 +182,10 @@ impl Builder {
         layers.extend(self.layers);
         let config = Config::load_over(&layers, None, std::iter::empty::<(String, String)>()).unwrap();
         config.require_idp().unwrap();
-        let listeners = server::bind(config.http.listen).unwrap();
+        let mut listeners = server::bind(config.http.listen).unwrap();
+        if self.one_door {
+            listeners.truncate(1);
+        }
         let address = listeners[0].local_addr().unwrap();
         let tls = config.tls.as_ref().map(|tls| server::acceptor(tls).unwrap());
         let app = App::build(config, self.clock.clone(), Random::seeded(7)).await.unwrap();
@@ -201,6 +206,18 @@ impl Builder {
             running,
         }
     }
+}
+
+/// A provider with the people of the demonstration, who have time by this clock.
+pub fn sandbox(clock: Clock) -> Arc<Sandbox> {
+    let options = SandboxOptions {
+        client_id: "suite".to_owned(),
+        client_secret: SecretString::from(CLIENT_SECRET),
+        people: people::demo(),
+        service_url: None,
+        clock,
+    };
+    Sandbox::start(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), options).unwrap()
 }
 
 /// A folder that is removed with the last who uses it.
@@ -227,7 +244,7 @@ impl Drop for Folder {
 }
 
 /// Waits until something holds, by looking again and again; a test that waits in vain fails after half a minute.
-pub async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let patience = async {
         while !holds().await {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,0 +1,124 @@
+//! The real binary, as an operator runs it.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bot_companion::idp::sandbox::Sandbox;
+
+use super::{CLIENT_SECRET, Client, Folder, ORIGIN, eventually, suite_log};
+
+/// A command of the binary in an environment of its own.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bot-companion"));
+    command.env_clear().args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end, apart from the runtime, on which the provider may have to answer it.
+pub async fn run(mut command: Command) -> Output {
+    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+/// Writes a configuration for this provider into the folder, with these settings over it, and gives its path.
+pub fn config_file(folder: &Folder, sandbox: &Sandbox, settings: &str) -> PathBuf {
+    let path = folder.path().join("companion.toml");
+    let text = format!(
+        r#"
+        http.allowed_origins = ["{ORIGIN}"]
+        store.url = "sqlite:{database}"
+        idp.base_url = "{base_url}"
+        idp.client_id = "suite"
+        idp.client_secret = "{CLIENT_SECRET}"
+        idp.redirect_uri = "{ORIGIN}/callback"
+        limits.exempt = ["127.0.0.0/8"]
+        {settings}
+        "#,
+        database = folder.path().join("data.db").display(),
+        base_url = sandbox.base_url(),
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// A running process of the service; killed when it is dropped.
+pub struct Running {
+    child: Child,
+    pub log: PathBuf,
+    pub output: PathBuf,
+    pub address: SocketAddr,
+}
+
+impl Running {
+    /// Starts it, with all it logs in the suite's logs, and waits until it says where it listens.
+    pub async fn start(mut command: Command) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let (log, output) = (suite_log(&format!("binary-{number}")), suite_log(&format!("binary-output-{number}")));
+        let child = command
+            .env("COMPANION_LOG_FILTER", "trace")
+            .stderr(File::create(&log).unwrap())
+            .stdout(File::create(&output).unwrap())
+            .spawn()
+            .unwrap();
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let mut running = Self { child, log, output, address: nowhere };
+        eventually("the service says where it listens", async || {
+            let ended = running.child.try_wait().unwrap();
+            assert!(ended.is_none(), "it ended: {}", running.logged());
+            running.address = running.announced().unwrap_or(nowhere);
+            running.address != nowhere
+        })
+        .await;
+        running
+    }
+
+    fn announced(&self) -> Option<SocketAddr> {
+        let output = std::fs::read_to_string(&self.output).unwrap();
+        let text = self.logged() + &output;
+        let marks = ["listening on http://", "service    http://"];
+        let after = marks.iter().find_map(|mark| text.split_once(mark))?.1;
+        after.split_once('/')?.0.parse().ok()
+    }
+
+    pub fn logged(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(format!("http://{}", self.address))
+    }
+
+    /// Ends it at once, as a crash or a power cut would.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to stop.
+    pub fn terminate(&self) {
+        let killed = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(killed.success());
+    }
+
+    /// How it ended, which must be soon.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let mut status = None;
+        eventually("the process ends", async || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        })
+        .await;
+        status.unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
