@@ -250,7 +250,7 @@ async fn a_grant_is_not_given_back_under_a_user_who_has_come_back() {
         user.guilds().await;
     }
     held.release();
-    app.app.background.drain(Duration::from_secs(30)).await;
+    app.settled().await;
     app.clock.advance(2 * HOUR);
     assert_eq!(back[1].get("/guilds").await.status, 200, "revoking the old grant would have ended the new one too");
 }

@@ -93,6 +93,11 @@ impl TestApp {
         self.anon().post("/auth").header("Idp-Code", code).send().await
     }
 
+    /// Waits until what goes on behind the requests is done.
+    pub async fn settled(&self) {
+        assert!(self.app.background.drain(Duration::from_secs(30)).await, "it goes on and on");
+    }
+
     /// Begins the drain; [`TestApp::stopped`] waits for its end.
     pub fn stop(&mut self) {
         if let Some(stop) = self.stop.take() {
