@@ -3,6 +3,11 @@
 
 #![allow(unreachable_pub, reason = "nothing of a test binary can be reached; `pub` says what the harness offers")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
+#![allow(
+    clippy::format_collect,
+    clippy::case_sensitive_file_extension_comparisons,
+    reason = "what is read most easily is right for a test"
+)]
 
 mod browsers;
 mod command_line;

@@ -10,7 +10,7 @@ use bot_companion::idp::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
 
 use crate::harness::{
-    Answer, START, TestApp, Wire, request, feedback, grants, guild, id, listed, staff, subscription, team, team_member,
+    Answer, START, TestApp, Wire, feedback, grants, guild, id, listed, request, staff, subscription, team, team_member,
 };
 
 /// The text with each of these values replaced by its name.

@@ -140,12 +140,6 @@ impl Builder {
         self
     }
 
-    /// On the system's clock, for what needs time to pass by itself.
-    pub fn system_clock(mut self) -> Self {
-        self.clock = Clock::system();
-        self
-    }
-
     /// With one listening socket, so that connections are accepted in the order in which they were opened.
     pub fn one_door(mut self) -> Self {
         self.one_door = true;
@@ -159,7 +153,7 @@ impl Builder {
         std::fs::write(&cert, made.cert.pem()).unwrap();
         std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
         self.secure = true;
-        self.set(&format!("[tls]\ncert = {cert:?}\nkey = {key:?}"))
+        self.set(&format!("[tls]\ncert = \"{}\"\nkey = \"{}\"", cert.display(), key.display()))
     }
 
     pub async fn start(self) -> TestApp {
