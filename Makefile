@@ -5,6 +5,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+# Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
+export INSTA_UPDATE ?= no
 
 .PHONY: help run build test fuzz-api slow-clients bench openapi needs clean
 

@@ -113,6 +113,11 @@ impl Accounts {
         let sources = self.sources.clone();
         self.sources.background.spawn(async move {
             for Orphan { user, grant } in orphans {
+                // A sweep brings many, and each takes a call: meanwhile the user may have signed in anew, and would lose the new
+                // grant with the old one.
+                if !matches!(sources.store.account(user).await, Ok(None)) {
+                    continue;
+                }
                 let opened = sources.vault.open(user, &grant);
                 let revoked = match opened {
                     Ok(grant) => sources.provider.revoke(&grant.refresh_token).await.map_err(|error| error.to_string()),

@@ -113,7 +113,7 @@ Sign in as one of the people and list their guilds:
   TOKEN=$(curl -s -X POST -H 'Idp-Code: owner' {service}/auth | grep -o 'bcs_[0-9A-Za-z]*')
   curl -s -H "Token: $TOKEN" {service}/guilds
 
-The codes refused, slow, rate-limited and down show what your dashboard does when a sign-in fails.
+The codes refused, no-scope, slow, rate-limited, edge-limited, down and nonsense show what your dashboard does when a sign-in fails.
 
 "#,
         version = Version::NAME,

@@ -8,7 +8,7 @@ mod serve;
 mod users;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
@@ -68,10 +68,6 @@ struct ConfigFile {
 impl ConfigFile {
     fn load(&self) -> anyhow::Result<Config> {
         Ok(Config::load(self.file.as_deref(), std::env::vars_os())?)
-    }
-
-    fn path(&self) -> Option<&Path> {
-        self.file.as_deref()
     }
 }
 

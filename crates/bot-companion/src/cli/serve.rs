@@ -29,7 +29,7 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         let address = address(&listeners)?;
         let tls = config.tls.as_ref().map(server::acceptor).transpose()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        info!(version = Version::NAME, config = ?file.path(), store = config.store.url, "starting");
+        info!(version = Version::NAME, store = config.store.url, "starting");
         let base_path = config.http.base_path.clone();
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
         info!("listening on {scheme}://{address}{base_path}/");
@@ -60,9 +60,10 @@ pub(super) fn address(listeners: &[TcpListener]) -> anyhow::Result<SocketAddr> {
 /// Waits until the process is asked to stop.
 pub(super) async fn asked_to_stop() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-    if let (Ok(mut terminate), Ok(mut interrupt)) = (terminate, interrupt) {
-        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+    // A terminal that closes hangs up: that is no reason to cut what is in flight.
+    let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+    if let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)] = kinds.map(signal) {
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {}, _ = hangup.recv() => {} }
     } else {
         warn!("signals cannot be heard; stop the service by killing it");
         std::future::pending::<()>().await;

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use anyhow::ensure;
 use clap::Subcommand;
 
-use super::{ConfigFile, print, runtime};
+use super::{ConfigFile, logging, print, runtime};
 use crate::app::App;
 use crate::clock::Clock;
+use crate::config::Log;
 use crate::domain::Snowflake;
 use crate::outside::Outside;
 use crate::random::Random;
+use crate::store;
 
 /// How long to wait for the provider to hear of a revoked grant.
 const REVOCATION: Duration = Duration::from_secs(10);
@@ -50,6 +53,15 @@ impl Users {
 
 pub(super) fn run(users: Users) -> anyhow::Result<()> {
     let config = users.config().load()?;
+    logging::start(&Log { filter: "warn".to_owned(), ..config.log.clone() })?;
+    if let Some(database) = store::local_file(&config.store.url) {
+        let there = database.exists();
+        ensure!(
+            there,
+            "there is no database at {}; give the service's own --config, or set store.url",
+            database.display()
+        );
+    }
     runtime()?.block_on(async {
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
         let said = match users {

@@ -8,7 +8,7 @@ mod network;
 mod settings;
 mod suggest;
 #[cfg(test)]
-mod test_folder;
+pub(crate) mod test_folder;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -102,6 +102,16 @@ pub struct Idp {
     pub failure_budget: u32,
     /// `idp.code_memory`: how long a used code is remembered and refused.
     pub code_memory: Duration,
+}
+
+impl Idp {
+    /// The redirect address of the page with this origin, else the first one. Origins are compared as browsers write them; the
+    /// address is given as it was written in the configuration.
+    pub fn redirect_uri_for(&self, origin: Option<&str>) -> Option<&str> {
+        let of_page =
+            self.redirect_uri.iter().find(|uri| origin.is_some() && value::origin_of(uri).as_deref() == origin);
+        of_page.or(self.redirect_uri.first()).map(String::as_str)
+    }
 }
 
 /// How old a guild list may be.

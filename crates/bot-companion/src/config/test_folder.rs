@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 
 use crate::random::secret_bytes;
 
-pub(super) struct TestFolder(PathBuf);
+pub(crate) struct TestFolder(PathBuf);
 
 impl TestFolder {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut name = [0; 8];
         secret_bytes(&mut name);
-        let path = std::env::temp_dir().join(format!("bot-companion-config-{:016x}", u64::from_be_bytes(name)));
+        let path = std::env::temp_dir().join(format!("bot-companion-test-{:016x}", u64::from_be_bytes(name)));
         std::fs::create_dir(&path).unwrap();
         Self(path)
     }
 
-    pub(super) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.join(name)
     }
 }

@@ -58,3 +58,59 @@ fn below(bound: u64, random: &mut impl FnMut() -> u64) -> u64 {
     let product = u128::from(random()) * u128::from(bound);
     u64::try_from(product >> 64).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn a_draw_is_distinct_and_in_range_and_as_long_as_it_can_be() {
+        let random = Random::seeded(1);
+        for count in (0..10).chain([1000, u64::MAX]) {
+            for _ in 0..200 {
+                let drawn = draw(count, || random.number());
+                assert_eq!(drawn.len() as u64, count.min(5));
+                assert_eq!(drawn.iter().collect::<BTreeSet<_>>().len(), drawn.len(), "{drawn:?} of {count}");
+                assert!(drawn.iter().all(|slot| *slot < count), "{drawn:?} of {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_ends_of_the_generator_are_in_range_too() {
+        for end in [0, u64::MAX] {
+            for count in 0..10 {
+                assert!(draw(count, || end).iter().all(|slot| *slot < count));
+            }
+        }
+    }
+
+    #[test]
+    fn every_set_and_every_place_is_equally_likely() {
+        const DRAWS: u32 = 56_000;
+        let random = Random::seeded(2);
+        let (mut sets, mut places) = (BTreeMap::<Vec<u64>, u32>::new(), [[0_u32; 8]; SHOWN]);
+        for _ in 0..DRAWS {
+            let mut drawn = draw(8, || random.number());
+            for (place, slot) in drawn.iter().enumerate() {
+                places[place][usize::try_from(*slot).unwrap()] += 1;
+            }
+            drawn.sort_unstable();
+            *sets.entry(drawn).or_default() += 1;
+        }
+        let squares = |counts: &[u32]| {
+            let expected = f64::from(DRAWS) / f64::from(u32::try_from(counts.len()).unwrap());
+            counts.iter().map(|count| (f64::from(*count) - expected).powi(2) / expected).sum::<f64>()
+        };
+        // Five of eight: 56 sets. The bounds are the chi-square values that chance exceeds once in ten thousand times.
+        let sets: Vec<u32> = sets.into_values().collect();
+        assert_eq!(sets.len(), 56);
+        assert!(squares(&sets) < 101.0, "{sets:?}");
+        for place in places {
+            assert!(squares(&place) < 29.9, "{place:?}");
+        }
+    }
+}

@@ -177,3 +177,100 @@ pub fn expiry(facts: &PersonFacts, now: Time) -> Option<Time> {
         .filter(|end| *end > now)
         .min()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Permission;
+    use super::*;
+
+    const NOW: Time = Time::from_seconds(1_800_000_000);
+    const USER: u64 = 7;
+
+    fn id(number: u64) -> Snowflake {
+        Snowflake::new(number).unwrap()
+    }
+
+    fn facts(number: u64, name: &str, granted: &[Permission]) -> GuildFacts {
+        GuildFacts {
+            id: id(number),
+            name: name.to_owned(),
+            icon: None,
+            owner: id(1),
+            members: 5,
+            setup: false,
+            linked: false,
+            granted: PermissionSet::of(granted),
+            subscriptions: Vec::new(),
+        }
+    }
+
+    fn listed(guilds: &[GuildFacts]) -> Vec<ListedGuild> {
+        guilds.iter().map(|guild| ListedGuild { id: guild.id, permissions: 0 }).collect()
+    }
+
+    #[test]
+    fn guilds_stand_by_role_then_name_then_id_whatever_their_order_was() {
+        let mut guilds = vec![
+            facts(10, "a plain one", &[]),
+            facts(11, "b", &[Permission::Mod]),
+            facts(12, "a", &[Permission::Mod]),
+            facts(14, "same", &[Permission::Admin]),
+            facts(13, "same", &[Permission::Admin]),
+            facts(15, "z", &[Permission::ErlcManager]),
+            facts(17, "another plain one", &[]),
+            GuildFacts { owner: id(USER), ..facts(16, "zz", &[]) },
+        ];
+        for _ in 0..guilds.len() {
+            guilds.rotate_left(1);
+            let known = PersonFacts { guilds: guilds.clone(), ..PersonFacts::default() };
+            let shown = entries(id(USER), &listed(&guilds), known, NOW);
+            let order: Vec<_> = shown.iter().map(|entry| (entry.id.get(), entry.role)).collect();
+            let expected = [
+                (16, Some(Role::Owner)),
+                (15, Some(Role::Manager)),
+                (13, Some(Role::Administrator)),
+                (14, Some(Role::Administrator)),
+                (12, Some(Role::Moderator)),
+                (11, Some(Role::Moderator)),
+                (10, None),
+                (17, None),
+            ];
+            assert_eq!(order, expected);
+        }
+    }
+
+    #[test]
+    fn a_guild_that_the_provider_does_not_list_is_not_shown_however_much_is_known_of_it() {
+        let guilds = vec![facts(10, "in", &[]), GuildFacts { owner: id(USER), ..facts(11, "out", &[]) }];
+        let list = [listed(&guilds[..1]), vec![ListedGuild { id: id(99), permissions: 8 }]].concat();
+        let shown = entries(id(USER), &list, PersonFacts { guilds, ..PersonFacts::default() }, NOW);
+        assert_eq!(shown.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["in"]);
+    }
+
+    #[test]
+    fn a_plain_member_has_no_role_key_at_all() {
+        let guilds = vec![facts(10, "plain", &[])];
+        let list = listed(&guilds);
+        let shown = entries(id(USER), &list, PersonFacts { guilds, ..PersonFacts::default() }, NOW);
+        let shown = serde_json::to_value(&shown[0]).unwrap();
+        assert!(shown.get("role").is_none());
+        assert_eq!(shown["service"], true);
+    }
+
+    #[test]
+    fn entries_expire_with_the_next_subscription_that_ends() {
+        let ends = |user, seconds: Option<u64>| Subscription {
+            userid: id(user),
+            slots: 1,
+            guilds: vec![id(10)],
+            active_until: seconds.map(|seconds| NOW.after(std::time::Duration::from_secs(seconds))),
+        };
+        let mut guild = facts(10, "a", &[]);
+        guild.subscriptions = vec![ends(1, Some(0)), ends(2, None), ends(3, Some(50))];
+        let mut known = PersonFacts { guilds: vec![guild], ..PersonFacts::default() };
+        assert_eq!(expiry(&known, NOW), Some(NOW.after(std::time::Duration::from_secs(50))));
+        known.subscription = Some(ends(USER, Some(20)));
+        assert_eq!(expiry(&known, NOW), Some(NOW.after(std::time::Duration::from_secs(20))));
+        assert_eq!(expiry(&PersonFacts::default(), NOW), None);
+    }
+}

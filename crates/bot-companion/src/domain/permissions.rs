@@ -214,3 +214,6 @@ impl Standing {
         (role, permissions)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,3 +88,82 @@ fn hash(text: &[u8]) -> TokenHash {
     bytes.copy_from_slice(digest::digest(&digest::SHA256, text).as_ref());
     TokenHash(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KINDS: [TokenKind; 2] = [TokenKind::Session, TokenKind::BotKey];
+
+    /// The token that these bytes, again and again, make.
+    fn made(kind: TokenKind, seed: u64) -> String {
+        let random = crate::random::Random::seeded(seed);
+        let fill = |bytes: &mut [u8]| bytes.iter_mut().for_each(|byte| *byte = random.number().to_le_bytes()[0]);
+        generate(kind, fill).expose_secret().to_owned()
+    }
+
+    #[test]
+    fn tokens_are_distinct_and_every_character_comes_up() {
+        let tokens: std::collections::HashSet<_> = (0..2000).map(|seed| made(TokenKind::Session, seed)).collect();
+        assert_eq!(tokens.len(), 2000);
+        let mut counts = [0_u32; 62];
+        for byte in tokens.iter().flat_map(|token| token[PREFIX..PREFIX + RANDOM].bytes()) {
+            counts[ALPHABET.iter().position(|letter| *letter == byte).unwrap()] += 1;
+        }
+        // 60,000 characters, about 968 of each; 200 is more than six standard deviations.
+        assert!(counts.iter().all(|count| count.abs_diff(968) < 200), "{counts:?}");
+    }
+
+    #[test]
+    fn bytes_that_would_favour_a_character_are_passed_over() {
+        let mut next = 248;
+        let fill = |bytes: &mut [u8]| {
+            bytes.fill(255);
+            bytes[0] = next;
+            next = next.wrapping_add(1);
+        };
+        // 248 to 255 are passed over; the first that counts is 0.
+        assert_eq!(random_text(3, fill), "012");
+    }
+
+    proptest! {
+        #[test]
+        fn a_generated_token_parses_as_its_own_kind_only(seed: u64) {
+            for (kind, other) in [(KINDS[0], KINDS[1]), (KINDS[1], KINDS[0])] {
+                let token = made(kind, seed);
+                prop_assert_eq!(token.len(), LENGTH);
+                prop_assert_eq!(parse(kind, token.as_bytes()), Some(hash_of(&SecretString::from(token.as_str()))));
+                prop_assert_eq!(parse(other, token.as_bytes()), None);
+                let renamed = token.replacen(kind.prefix(), other.prefix(), 1);
+                prop_assert_eq!(parse(other, renamed.as_bytes()), None, "the prefix is part of the checksum");
+            }
+        }
+
+        #[test]
+        fn any_changed_character_is_refused(seed: u64, place in 0..LENGTH, byte: u8) {
+            let mut token = made(TokenKind::Session, seed).into_bytes();
+            prop_assume!(token[place] != byte);
+            token[place] = byte;
+            prop_assert_eq!(parse(TokenKind::Session, &token), None);
+        }
+
+        #[test]
+        fn any_other_length_is_refused(seed: u64, cut in 0..LENGTH, more in "[ -~]{1,5}") {
+            let token = made(TokenKind::Session, seed);
+            prop_assert_eq!(parse(TokenKind::Session, &token.as_bytes()[..cut]), None);
+            prop_assert_eq!(parse(TokenKind::Session, format!("{token}{more}").as_bytes()), None);
+            prop_assert_eq!(parse(TokenKind::Session, format!("{more}{token}").as_bytes()), None);
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_refused(bytes: Vec<u8>, shaped in "bcs_[0-9A-Za-z]{36}") {
+            for kind in KINDS {
+                prop_assert_eq!(parse(kind, &bytes), None);
+                // One in four thousand million would pass the checksum.
+                prop_assert_eq!(parse(kind, shaped.as_bytes()), None);
+            }
+        }
+    }
+}

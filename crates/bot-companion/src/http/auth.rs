@@ -69,23 +69,12 @@ pub(super) async fn sign_out(State(app): State<Arc<App>>, session: Session) -> R
 fn attempt(app: &App, headers: &HeaderMap) -> Result<Attempt, ApiError> {
     let code = extract::secret(headers, &CODE).map_err(|()| ApiError::idp_code_malformed())?;
     let verifier = extract::secret(headers, &VERIFIER).map_err(|()| ApiError::idp_code_verifier_malformed())?;
+    let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
     let agent = headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
     Ok(Attempt {
         code: code.ok_or_else(ApiError::idp_code_missing)?,
         verifier,
-        redirect_uri: redirect_uri(app, headers),
+        redirect_uri: app.config.idp.redirect_uri_for(origin).unwrap_or_default().to_owned(),
         agent: agent.unwrap_or_default(),
     })
-}
-
-/// The configured address of the page that the request came from, else the first one.
-fn redirect_uri(app: &App, headers: &HeaderMap) -> String {
-    let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
-    let configured = &app.config.idp.redirect_uri;
-    let of_origin = |origin: &str| {
-        configured
-            .iter()
-            .find(|uri| uri.strip_prefix(origin).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?'])))
-    };
-    origin.and_then(of_origin).or(configured.first()).cloned().unwrap_or_default()
 }

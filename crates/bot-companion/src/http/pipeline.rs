@@ -75,7 +75,7 @@ impl Web {
         debug!(id = arrival.id(), method = %request.method(), status = response.status().as_u16(), "answered at once");
         let response = if request.method() == Method::HEAD { without_body(response) } else { response };
         let mut response = response.map(Either::Left);
-        self.dress(response.headers_mut(), request.headers(), Audience::of(path), &arrival);
+        self.dress(&mut response, request.headers(), Audience::of(path), &arrival);
         Ok((response, arrival.ticks))
     }
 
@@ -108,7 +108,7 @@ impl Web {
             response = without_body(response);
         }
         let mut response = response.map(Either::Right);
-        self.dress(response.headers_mut(), &headers, audience, &arrival);
+        self.dress(&mut response, &headers, audience, &arrival);
         response
     }
 
@@ -159,7 +159,13 @@ impl Web {
     }
 
     /// What every answer wears.
-    fn dress(&self, headers: &mut HeaderMap, asked: &HeaderMap, audience: Audience, arrival: &Arrival) {
+    fn dress(&self, response: &mut Response<Body>, asked: &HeaderMap, audience: Audience, arrival: &Arrival) {
+        let status = response.status();
+        let headers = response.headers_mut();
+        if status == StatusCode::NOT_MODIFIED {
+            // It would have to be the length of the answer that the client has, not that of this empty one.
+            headers.remove(header::CONTENT_LENGTH);
+        }
         headers.insert(REQUEST_ID, arrival.id.clone());
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
         if !headers.contains_key(header::CACHE_CONTROL) {
@@ -248,5 +254,59 @@ fn log(refusal: &ApiError, arrival: &Arrival, method: &Method, path: &str) {
         error!(id, %method, path = %Outside(path), status, code, cause, "request failed");
     } else {
         debug!(id, %method, path = %Outside(path), status, code, cause, "request refused");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use axum::routing::get;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::config::test_folder::TestFolder;
+    use crate::config::{Config, Layer};
+    use crate::domain::Time;
+    use crate::random::Random;
+
+    /// The pipeline over this router, with the places for work at their least.
+    async fn web(folder: &TestFolder, router: Router) -> Web {
+        let settings =
+            format!("[store]\nurl = \"sqlite:{}\"\n[limits]\nrequests = 1", folder.path("test.db").display());
+        let nothing = std::iter::empty::<(String, String)>();
+        let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
+        let app = App::build(config, Clock::manual(Time::from_seconds(1)), Random::seeded(1)).await.unwrap();
+        Web { app, router }
+    }
+
+    async fn get_from(web: &Web, path: &str) -> (StatusCode, HeaderMap, Value) {
+        let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
+        let request = Request::get(path).body(Full::<Bytes>::default()).unwrap();
+        let arrival = web.at_once(&request, peer).err().unwrap();
+        let response = web.clone().routed(request, arrival).await;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        (parts.status, parts.headers, serde_json::from_slice(&body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_answered_like_any_other_error_and_frees_its_place() {
+        let folder = TestFolder::new();
+        let router = Router::new()
+            .route("/panics", get(async || -> StatusCode { panic!("a secret of the code") }))
+            .route("/works", get(async || Success(Nothing {})));
+        let web = web(&folder, router).await;
+        for _ in 0..2 {
+            let (status, headers, body) = get_from(&web, "/panics").await;
+            assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+            assert_eq!((&body["code"], &body["data"]["error"]), (&500.into(), &"internal".into()));
+            assert_eq!(body["data"]["request_id"], headers[REQUEST_ID].to_str().unwrap());
+            assert_eq!(headers[header::CACHE_CONTROL], "no-store");
+            assert_eq!(headers[header::ACCESS_CONTROL_ALLOW_ORIGIN], "*");
+            assert!(!body.to_string().contains("secret"));
+            assert_eq!(get_from(&web, "/works").await.0, StatusCode::OK);
+        }
     }
 }

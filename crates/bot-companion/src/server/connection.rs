@@ -83,8 +83,6 @@ impl Front {
         let connection = http1::Builder::new()
             .max_buf_size(PARSER_BYTES)
             .max_headers(PARSER_HEADERS)
-            // A client may close its side once it has asked; it still reads.
-            .half_close(true)
             .serve_connection(TokioIo::new(stream), self.service(peer, entry));
         let stop = http1::Connection::graceful_shutdown;
         log_end(until_drained(pin!(connection), entry, stop).await);

@@ -85,7 +85,7 @@ impl Guilds {
 
     /// Fetches the provider's list behind, for a user who has just signed in.
     pub fn prefetch(&self, user: Snowflake) {
-        self.lists.start(user);
+        self.lists.start(user, Some(self.sources.clock.now()));
     }
 
     fn holding(&self, user: Snowflake, now: Time) -> Option<Arc<Answer>> {

@@ -9,8 +9,8 @@ use tracing::{error, info, warn};
 
 use super::Sources;
 use crate::config::{Config, Guilds};
-use crate::domain::{ListedGuild, Snowflake};
-use crate::flights::Flights;
+use crate::domain::{ListedGuild, Snowflake, Time};
+use crate::flights::{Flights, Landing};
 use crate::idp::{Grant, IdpError, IdpErrorKind};
 use crate::store::{Account, StoreError, StoredList};
 
@@ -56,6 +56,18 @@ struct Failure {
     error: ListError,
 }
 
+impl Failure {
+    /// The error as of now: a limit tells how long we still hold back, so that whoever obeys does not come too early.
+    fn error(self, now: Duration) -> ListError {
+        match self.error {
+            ListError::Idp(error @ IdpError { kind: IdpErrorKind::RateLimited(_), .. }) => {
+                ListError::Idp(IdpError { kind: IdpErrorKind::RateLimited(self.until.saturating_sub(now)), ..error })
+            }
+            error => error,
+        }
+    }
+}
+
 impl Lists {
     pub(super) fn new(sources: &Sources, config: &Config) -> Self {
         Self {
@@ -75,35 +87,35 @@ impl Lists {
     pub(super) async fn ensure(&self, user: Snowflake, forced: bool) -> Result<(), ListError> {
         let sources = &self.shared.sources;
         let account = sources.store.account(user).await?.ok_or(ListError::SignedOut)?;
-        let age = account.list.map(|list| sources.clock.now().since(list.fetched));
+        let fetched = account.list.map(|list| list.fetched);
+        let age = fetched.map(|fetched| sources.clock.now().since(fetched));
         let must_refresh = forced && self.may_force(user);
         match age {
             Some(age) if age <= self.limits.fresh && !must_refresh => Ok(()),
             Some(age) if age <= self.limits.behind && !must_refresh => {
-                self.start(user);
+                self.start(user, fetched);
                 Ok(())
             }
-            Some(age) if age <= self.limits.max_stale => match self.refreshed(user, self.limits.wait).await {
+            Some(age) if age <= self.limits.max_stale => match self.refreshed(user, fetched, self.limits.wait).await {
                 Err(ListError::SignedOut) => Err(ListError::SignedOut),
                 _ => Ok(()),
             },
-            _ => self.refreshed(user, self.first_wait).await,
+            _ => self.refreshed(user, fetched, self.first_wait).await,
         }
     }
 
-    /// Fetches the list behind, unless that happens already or failed just now.
-    pub(super) fn start(&self, user: Snowflake) {
-        if self.shared.recent_failure(user).is_none() {
-            // The landing is not waited for: the flight goes on by itself.
-            let _ = self.flights.join(user, || Arc::clone(&self.shared).fetch_and_remember(user));
-        }
+    /// Fetches behind a list that is newer than the one fetched at `than`, unless that happens already or failed just now.
+    pub(super) fn start(&self, user: Snowflake, than: Option<Time>) {
+        // The landing is not waited for: the flight goes on by itself.
+        let _ = self.flight(user, than);
     }
 
-    async fn refreshed(&self, user: Snowflake, wait: Duration) -> Result<(), ListError> {
-        if let Some(failure) = self.shared.recent_failure(user) {
-            return Err(failure);
-        }
-        let landing = self.flights.join(user, || Arc::clone(&self.shared).fetch_and_remember(user));
+    fn flight(&self, user: Snowflake, than: Option<Time>) -> Landing<Result<(), ListError>> {
+        self.flights.join(user, || Arc::clone(&self.shared).fetch_and_remember(user, than))
+    }
+
+    async fn refreshed(&self, user: Snowflake, than: Option<Time>, wait: Duration) -> Result<(), ListError> {
+        let landing = self.flight(user, than);
         match tokio::time::timeout(wait, landing.landed()).await {
             Ok(Some(outcome)) => outcome,
             Ok(None) => Err(StoreError::Failed("a fetch of a guild list crashed".to_owned()).into()),
@@ -129,32 +141,42 @@ impl Lists {
 impl Shared {
     fn recent_failure(&self, user: Snowflake) -> Option<ListError> {
         let failure = self.failures.get(&user)?;
-        (self.sources.clock.ticks() < failure.until).then_some(failure.error)
+        let now = self.sources.clock.ticks();
+        (now < failure.until).then(|| failure.error(now))
     }
 
-    async fn fetch_and_remember(self: Arc<Self>, user: Snowflake) -> Result<(), ListError> {
-        let outcome = self.fetch(user).await;
-        match &outcome {
+    async fn fetch_and_remember(self: Arc<Self>, user: Snowflake, than: Option<Time>) -> Result<(), ListError> {
+        // Asked in the flight, not before it: an earlier flight may have landed in between.
+        if let Some(failure) = self.recent_failure(user) {
+            return Err(failure);
+        }
+        match self.fetch(user, than).await {
             Err(error @ (ListError::Idp(_) | ListError::Store(_))) => {
                 warn!(%user, %error, "the guild list could not be fetched");
                 let hold = match error {
-                    ListError::Idp(IdpError { kind: IdpErrorKind::RateLimited(span), .. }) => self.retry.max(*span),
+                    ListError::Idp(IdpError { kind: IdpErrorKind::RateLimited(span), .. }) => self.retry.max(span),
                     _ => self.retry,
                 };
-                let until = self.sources.clock.ticks() + hold;
-                self.failures.insert(user, Failure { until, error: error.clone() });
+                let now = self.sources.clock.ticks();
+                let failure = Failure { until: now + hold, error };
+                self.failures.insert(user, failure.clone());
+                Err(failure.error(now))
             }
-            Ok(()) | Err(ListError::SignedOut) => {
+            outcome @ (Ok(()) | Err(ListError::SignedOut)) => {
                 self.failures.remove(&user);
+                outcome
             }
         }
-        outcome
     }
 
-    async fn fetch(&self, user: Snowflake) -> Result<(), ListError> {
+    async fn fetch(&self, user: Snowflake, than: Option<Time>) -> Result<(), ListError> {
         let Sources { store, clock, .. } = &self.sources;
         for _ in 0..ROUNDS {
             let account = store.account(user).await?.ok_or(ListError::SignedOut)?;
+            if account.list.as_ref().map(|list| list.fetched) > than {
+                // An earlier flight has brought it since whoever asked last looked.
+                return Ok(());
+            }
             let began = clock.now();
             match self.listed(user, &account).await? {
                 Fetched::List(guilds) => {

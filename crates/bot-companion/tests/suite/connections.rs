@@ -104,17 +104,20 @@ async fn a_client_that_reads_slowly_gets_its_whole_answers() {
 }
 
 #[tokio::test]
-async fn a_client_that_closes_its_side_after_asking_still_gets_the_answer() {
+async fn a_client_that_closes_its_side_after_asking_gets_a_whole_answer_or_none() {
     let app = TestApp::start().await;
-    app.anon().get("/").await;
     for path in ["/", "/team", "/openapi.json", "/nowhere"] {
         let mut half = Wire::open(app.address).await;
         half.send(request("GET", path, "")).await;
         half.half_close().await;
-        let answer = half.answer().await.unwrap();
-        assert_eq!(answer.status, if path == "/nowhere" { 404 } else { 200 });
+        // Whoever has closed their side may as well have left, and then the work is not worth doing; half an answer fails
+        // in `answer`.
+        if let Some(answer) = half.answer().await {
+            assert_eq!(answer.status, if path == "/nowhere" { 404 } else { 200 });
+        }
         assert_eq!(half.rest().await, "");
     }
+    assert_eq!(app.anon().get("/").await.status, 200);
 }
 
 #[tokio::test]
@@ -205,8 +208,11 @@ async fn hundreds_of_slow_connections_leave_room_for_everybody_else() {
         let _ = slow.try_send("GET / HTTP/1.1\r\nX-Slow: ").await;
         flood.push(slow);
     }
+    // Of those that have waited equally long anyone may have to go; on this clock that would be everybody.
+    app.clock.advance(SECOND);
     let user = app.user("owner").await;
     for _ in 0..50 {
+        app.clock.advance(Duration::from_millis(100));
         assert_eq!(app.anon().get("/").await.status, 200);
         assert_eq!(user.get("/guilds").await.status, 200);
         // A fresh connection gets in as well.

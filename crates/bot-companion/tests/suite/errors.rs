@@ -1,1 +1,358 @@
-//! Every row of the contract's table of errors.
+//! Every row of the contract's table of errors, but for those of the provider and of the feed.
+
+use std::time::Duration;
+
+use bot_companion::domain::token::{self, TokenKind};
+use bot_companion::idp::Endpoint;
+use bot_companion::idp::sandbox::people::MEMBER;
+use bot_companion::random::secret_bytes;
+use reqwest::Method;
+use reqwest::header::HeaderName;
+use secrecy::ExposeSecret;
+
+use crate::harness::{Answer, Client, TestApp, eventually, id, raw};
+
+/// Everything that wants a session.
+const WITH_TOKEN: [(Method, &str); 5] = [
+    (Method::GET, "/guilds"),
+    (Method::GET, "/sessions"),
+    (Method::DELETE, "/sessions"),
+    (Method::DELETE, "/sessions/abcdefghijklmnop"),
+    (Method::DELETE, "/auth"),
+];
+
+/// A token of the right shape that nobody has.
+fn made_up(kind: TokenKind) -> String {
+    token::generate(kind, secret_bytes).expose_secret().to_owned()
+}
+
+async fn sign_in_with(client: &Client, headers: &[(&str, &[u8])]) -> Answer {
+    headers.iter().fold(client.post("/auth"), |call, (name, value)| call.header(name, value)).send().await
+}
+
+/// Sends these very bytes and reads what comes back, whose body is of a known length.
+async fn exchanged(app: &TestApp, request: &str) -> Answer {
+    let text = raw(app.address, request.as_bytes()).await;
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
+    let mut lines = head.lines();
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap().parse().unwrap();
+    let pairs = lines.map(|line| line.split_once(": ").unwrap());
+    let headers = pairs.map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap())).collect();
+    Answer { status, headers, body: body.into(), version: reqwest::Version::HTTP_11 }
+}
+
+#[tokio::test]
+async fn a_code_that_is_missing_or_malformed_is_refused_without_asking_the_provider() {
+    let app = TestApp::start().await;
+    let (longest, long) = ("x".repeat(512), "x".repeat(513));
+    let table: &[(&[&[u8]], &str)] = &[
+        (&[], "idp_code_missing"),
+        (&[b""], "idp_code_missing"),
+        (&[b"   "], "idp_code_missing"),
+        (&[long.as_bytes()], "idp_code_malformed"),
+        (&[b"a b"], "idp_code_malformed"),
+        (&[b"a\tb"], "idp_code_malformed"),
+        (&["cöde".as_bytes()], "idp_code_malformed"),
+        (&[b"a\xff"], "idp_code_malformed"),
+        (&[b"a", b"b"], "idp_code_malformed"),
+        (&[b"a", b"a"], "idp_code_malformed"),
+        (&[b"", b"a"], "idp_code_malformed"),
+    ];
+    for (values, error) in table {
+        let headers: Vec<_> = values.iter().map(|value| ("Idp-Code", *value)).collect();
+        sign_in_with(&app.anon(), &headers).await.refused(400, error);
+    }
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 0);
+    app.sign_in(&longest).await.refused(401, "idp_code_rejected");
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 1);
+}
+
+#[tokio::test]
+async fn a_malformed_verifier_is_refused_and_an_empty_one_counts_as_none() {
+    let app = TestApp::start().await;
+    let long = "x".repeat(513);
+    let code = app.sandbox.issue_code("owner");
+    let table: &[&[&[u8]]] =
+        &[&[long.as_bytes()], &[b"a b"], &[b"a\tb"], &["vérifier".as_bytes()], &[b"a\xff"], &[b"a", b"b"], &[b"", b""]];
+    for values in table {
+        let verifiers = values.iter().map(|value| ("Idp-Code-Verifier", *value));
+        let headers: Vec<_> = [("Idp-Code", code.as_bytes())].into_iter().chain(verifiers).collect();
+        sign_in_with(&app.anon(), &headers).await.refused(400, "idp_code_verifier_malformed");
+    }
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 0);
+    let answer = sign_in_with(&app.anon(), &[("Idp-Code", code.as_bytes()), ("Idp-Code-Verifier", b"")]).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[tokio::test]
+async fn a_refused_code_a_missing_scope_and_a_blocked_user_are_told_apart() {
+    let app = TestApp::start().await;
+    app.app.accounts.block(id(MEMBER), "on purpose".to_owned()).await.unwrap();
+    let blocked = app.sandbox.issue_code("member");
+    for (code, status, error) in [
+        ("refused", 401, "idp_code_rejected"),
+        ("never-issued", 401, "idp_code_rejected"),
+        ("no-scope", 403, "scope_missing"),
+        (&blocked, 403, "user_blocked"),
+    ] {
+        let answer = app.sign_in(code).await.refused(status, error);
+        assert!(!answer.has("www-authenticate"), "that names the session token, which is not what is wrong");
+        assert!(!answer.text().contains("on purpose"), "the operator's reason is the operator's");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_token_is_asked_for() {
+    let app = TestApp::start().await;
+    for (method, path) in WITH_TOKEN {
+        for value in [None, Some("")] {
+            let call = app.anon().call(method.clone(), path);
+            let call = value.into_iter().fold(call, |call, value| call.header("Token", value));
+            let answer = call.send().await.refused(401, "token_missing");
+            assert!(answer.header("www-authenticate").contains("Token"), "{method} {path}");
+            assert!(answer.envelope()["message"].as_str().unwrap().contains("`Token`"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_does_not_work_is_refused_in_the_same_words_whatever_is_wrong_with_it() {
+    let app = TestApp::start().await;
+    let expired = app.user("owner").await.token().to_owned();
+    app.clock.advance(Duration::from_hours(7 * 24));
+    let revoked = app.user("manager").await;
+    assert_eq!(revoked.delete("/auth").send().await.status, 200);
+    let good = app.user("member").await.token().to_owned();
+    let mut mistyped = good.clone().into_bytes();
+    mistyped[10] = if mistyped[10] == b'x' { b'y' } else { b'x' };
+    let bearer = format!("Bearer {good}");
+    let (unknown, bot_key, long) = (made_up(TokenKind::Session), made_up(TokenKind::BotKey), "x".repeat(4000));
+    let table: &[&[&[u8]]] = &[
+        &[b"x"],
+        &[b"bcs_"],
+        &[b"null"],
+        &[&mistyped],
+        &["töken".as_bytes()],
+        &[b"\xff\xfe"],
+        &[long.as_bytes()],
+        &[bearer.as_bytes()],
+        &[bot_key.as_bytes()],
+        &[unknown.as_bytes()],
+        &[expired.as_bytes()],
+        &[revoked.token().as_bytes()],
+        &[good.as_bytes(), good.as_bytes()],
+        &[good.as_bytes(), b""],
+    ];
+    let mut bodies = std::collections::BTreeSet::new();
+    for values in table {
+        for (method, path) in WITH_TOKEN {
+            let call = app.anon().call(method, path);
+            let call = values.iter().fold(call, |call, value| call.header("Token", value));
+            let answer = call.send().await.refused(401, "token_invalid");
+            assert!(answer.header("www-authenticate").contains("Token"));
+            bodies.insert(answer.text().replace(answer.header("x-request-id"), ""));
+        }
+    }
+    assert_eq!(bodies.len(), 1, "an oracle: {bodies:?}");
+    let still = app.anon().with_token(good).get("/sessions").await;
+    assert_eq!(still.status, 200, "nothing of that has harmed the good one");
+}
+
+#[tokio::test]
+async fn unknown_paths_and_wrong_methods_say_so() {
+    let app = TestApp::start().await;
+    let user = app.user("owner").await;
+    for path in ["/nothing", "/guilds/", "//", "/auth/x", "/sessions/a/b", "/GUILDS", "/index.html"] {
+        for method in [Method::GET, Method::POST, Method::DELETE, Method::PUT] {
+            user.call(method, path).send().await.refused(404, "not_found");
+        }
+    }
+    let table = [
+        (Method::POST, "/", "GET, HEAD, OPTIONS"),
+        (Method::DELETE, "/team", "GET, HEAD, OPTIONS"),
+        (Method::PATCH, "/feedback", "GET, HEAD, OPTIONS"),
+        (Method::POST, "/guilds", "GET, HEAD, OPTIONS"),
+        (Method::GET, "/auth", "DELETE, OPTIONS, POST"),
+        (Method::PUT, "/sessions", "DELETE, GET, HEAD, OPTIONS"),
+        (Method::GET, "/sessions/abcdefghijklmnop", "DELETE, OPTIONS"),
+    ];
+    for (method, path, allowed) in table {
+        let answer = user.call(method.clone(), path).send().await.refused(405, "method_not_allowed");
+        let mut allow: Vec<_> = answer.header("allow").split(", ").collect();
+        allow.sort_unstable();
+        assert_eq!(allow.join(", "), allowed, "{method} {path}");
+    }
+    user.delete("/sessions/abcdefghijklmnop").send().await.refused(404, "session_not_found");
+}
+
+#[tokio::test]
+async fn a_body_that_nobody_asked_for_is_ignored_up_to_64_kib() {
+    let app = TestApp::start().await;
+    for size in [1, 64 * 1024] {
+        let code = app.sandbox.issue_code("owner");
+        let answer = app.anon().post("/auth").header("Idp-Code", &code).body(vec![b'{'; size]).send().await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let answer = app.anon().call(Method::GET, "/team").body(vec![0; size]).send().await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let chunked = format!(
+            "GET /team HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n{size:x}\r\n{}\r\n0\r\n\r\n",
+            "x".repeat(size)
+        );
+        assert_eq!(exchanged(&app, &chunked).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_body_over_64_kib_is_refused_by_its_length_and_by_its_chunks() {
+    let app = TestApp::start().await;
+    for (method, path) in [("POST", "/auth"), ("GET", "/team"), ("GET", "/"), ("GET", "/nothing")] {
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nIdp-Code: owner\r\n");
+        // The announced body never comes: the answer does not wait for it.
+        let announced = format!("{head}Content-Length: 65537\r\n\r\n");
+        exchanged(&app, &announced).await.refused(413, "body_too_large");
+        let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n10001\r\n{}\r\n", "x".repeat(65537));
+        exchanged(&app, &chunked).await.refused(413, "body_too_large");
+    }
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 0);
+}
+
+#[tokio::test]
+async fn headers_over_the_bound_are_refused_in_the_envelope() {
+    let app = TestApp::start().await;
+    for path in ["/", "/team", "/guilds", "/nothing"] {
+        let ask = |count: usize, size: usize| {
+            let value = "x".repeat(size);
+            let filler = (2..count).map(|index| format!("X-{index}: {value}"));
+            let head = [format!("GET {path} HTTP/1.1"), "Host: x".to_owned(), "Connection: close".to_owned()];
+            head.into_iter().chain(filler).chain([String::new(), String::new()]).collect::<Vec<_>>().join("\r\n")
+        };
+        exchanged(&app, &ask(65, 1)).await.refused(431, "headers_too_large");
+        exchanged(&app, &ask(3, 16 * 1024)).await.refused(431, "headers_too_large");
+        exchanged(&app, &ask(20, 1000)).await.refused(431, "headers_too_large");
+        assert_ne!(exchanged(&app, &ask(64, 200)).await.status, 431, "within both bounds");
+    }
+}
+
+#[tokio::test]
+async fn query_strings_are_ignored() {
+    let app = TestApp::start().await;
+    let signed_in =
+        app.anon().post("/auth?code=x&&%00=%ff").header("Idp-Code", app.sandbox.issue_code("owner")).send().await;
+    assert_eq!(signed_in.status, 200, "{}", signed_in.text());
+    let user = app.anon().with_token(signed_in.data()["token"].as_str().unwrap());
+    for path in ["/?x", "/team?a=b", "/feedback?limit=100", "/guilds?token=x", "/sessions?%zz"] {
+        assert_eq!(user.get(path).await.status, 200, "{path}");
+    }
+    user.get("/nothing?x").await.refused(404, "not_found");
+    assert_eq!(user.delete("/auth?x=1").send().await.status, 200);
+}
+
+#[tokio::test]
+async fn too_many_requests_are_told_when_to_come_back() {
+    let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nburst = 1").start().await;
+    assert_eq!(app.anon().get("/").await.status, 200);
+    for path in ["/", "/guilds", "/nothing"] {
+        assert_eq!(app.anon().get(path).await.refused(429, "rate_limited").retry_after(), 1);
+    }
+    let app = TestApp::builder().set("[limits]\nrefused_sign_ins_per_minute = 1").start().await;
+    app.sign_in("refused").await.refused(401, "idp_code_rejected");
+    app.sign_in("other").await.refused(429, "rate_limited").retry_after();
+}
+
+#[tokio::test]
+async fn a_service_with_its_hands_full_says_so() {
+    let app = TestApp::builder().set("[limits]\nrequests = 1").start().await;
+    let held = app.sandbox.hold(Endpoint::Token);
+    let call = app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("owner"));
+    let first = tokio::spawn(call.send());
+    held.arrived(1).await;
+    app.anon().get("/sessions").await.refused(503, "overloaded").retry_after();
+    held.release();
+    assert_eq!(first.await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_request_that_takes_too_long_ends_with_an_answer() {
+    let app = TestApp::builder().set("[limits]\nrequest_timeout = \"50ms\"").start().await;
+    let held = app.sandbox.hold(Endpoint::Token);
+    app.sign_in(&app.sandbox.issue_code("owner")).await.refused(503, "timeout").retry_after();
+    held.release();
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_is_a_503_with_a_time_to_come_back() {
+    let app = TestApp::start().await;
+    let user = app.user("owner").await;
+    app.app.store.close().await;
+    let stranger = app.anon().with_token(made_up(TokenKind::Session));
+    for answer in [
+        stranger.get("/guilds").await,
+        user.get("/sessions").await,
+        user.delete("/auth").send().await,
+        app.sign_in(&app.sandbox.issue_code("owner")).await,
+    ] {
+        answer.refused(503, "store_unavailable").retry_after();
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_another_process_keeps_out_is_a_503_and_works_later() {
+    let app = TestApp::start().await;
+    let user = app.user("owner").await;
+    let other = rusqlite::Connection::open(app.folder.path().join("test.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let answer = user.delete("/auth").send().await.refused(503, "store_unavailable");
+    answer.retry_after();
+    assert_nothing_internal(&answer);
+    assert_eq!(user.get("/sessions").await.status, 200, "reads go on");
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(user.delete("/auth").send().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_bug_is_a_500_that_tells_nothing_internal() {
+    let app = TestApp::start().await;
+    let user = app.user("owner").await;
+    let other = rusqlite::Connection::open(app.folder.path().join("test.db")).unwrap();
+    other.execute_batch("PRAGMA foreign_keys = OFF; DROP TABLE sessions; DROP TABLE code_claims").unwrap();
+    for answer in [
+        app.anon().with_token(made_up(TokenKind::Session)).get("/guilds").await,
+        user.get("/sessions").await,
+        app.sign_in("owner").await,
+    ] {
+        assert_nothing_internal(&answer.refused(500, "internal"));
+    }
+}
+
+/// No SQL, no file, no words of the store's.
+fn assert_nothing_internal(answer: &Answer) {
+    let text = answer.text().to_lowercase();
+    for word in ["sql", "table", "lock", "busy", "test.db", "code_claims", "store failed", "/"] {
+        assert!(!text.contains(word), "{word} in {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_id_is_never_taken_from_a_stranger() {
+    let app = TestApp::start().await;
+    let answer = app.anon().call(Method::GET, "/nothing").header("X-Request-Id", "mine").send().await;
+    assert_ne!(answer.refused(404, "not_found").header("x-request-id"), "mine");
+    let app = TestApp::builder().set("[http]\ntrusted_proxies = [\"127.0.0.1\"]").start().await;
+    for (sent, taken) in [("mine_-9", true), ("not mine", false), ("<script>", false)] {
+        let answer = app.anon().call(Method::GET, "/nothing").header("X-Request-Id", sent).send().await;
+        assert_eq!(answer.refused(404, "not_found").header("x-request-id") == sent, taken, "{sent}");
+    }
+}
+
+#[tokio::test]
+async fn an_abandoned_request_frees_its_place() {
+    let app = TestApp::builder().set("[limits]\nrequests = 1").start().await;
+    let held = app.sandbox.hold(Endpoint::Token);
+    let call = app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("owner"));
+    let first = tokio::spawn(call.send());
+    held.arrived(1).await;
+    first.abort();
+    eventually("the place is free again", async || app.app.in_work.available_permits() == 1).await;
+    app.anon().get("/sessions").await.refused(401, "token_missing");
+    held.release();
+}

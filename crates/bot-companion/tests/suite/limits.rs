@@ -1,1 +1,251 @@
-//! Rate limits, client addresses behind proxies, load shedding.
+//! How often a client may ask, how it is told apart from others, and what an overloaded service still answers.
+
+use std::time::Duration;
+
+use bot_companion::idp::Endpoint;
+use bot_companion::idp::sandbox::Fault;
+use bot_companion::idp::sandbox::people::MEMBER;
+use reqwest::Method;
+
+use crate::harness::{Answer, TestApp, id};
+
+/// Behind a proxy on this machine, so that a test can be any client.
+const PROXIED: &str = "[http]\ntrusted_proxies = [\"127.0.0.1\"]";
+
+/// A service with these limits, behind a trusted proxy.
+async fn proxied(limits: &str) -> TestApp {
+    TestApp::builder().set(PROXIED).set(&format!("[limits]\n{limits}")).start().await
+}
+
+async fn from(app: &TestApp, client: &str) -> Answer {
+    app.anon().call(Method::GET, "/").header("X-Forwarded-For", client).send().await
+}
+
+async fn sign_in_from(app: &TestApp, client: &str, code: &str) -> Answer {
+    app.anon().post("/auth").header("Idp-Code", code).header("X-Forwarded-For", client).send().await
+}
+
+/// How many of a hundred requests come through before the first is refused.
+async fn passed(app: &TestApp, path: &str) -> usize {
+    for count in 0..100 {
+        let answer = app.anon().get(path).await;
+        if answer.status == 429 {
+            assert_eq!(answer.error(), "rate_limited");
+            return count;
+        }
+    }
+    100
+}
+
+#[tokio::test]
+async fn a_burst_comes_through_and_then_the_rate() {
+    // The short way, the router, a refusal and nothing at all: each is a request.
+    for path in ["/", "/openapi.json", "/guilds", "/none"] {
+        let app = TestApp::builder().set("[limits]\nrequests_per_second = 2\nburst = 5").start().await;
+        assert_eq!(passed(&app, path).await, 5, "{path}");
+        assert_eq!(app.anon().get(path).await.header("retry-after"), "1", "rounded up from half a second");
+        app.clock.advance(Duration::from_millis(499));
+        assert_eq!(passed(&app, path).await, 0, "{path}");
+        app.clock.advance(Duration::from_millis(1));
+        assert_eq!(passed(&app, path).await, 1, "{path}");
+        app.clock.advance(Duration::from_secs(1));
+        assert_eq!(passed(&app, path).await, 2, "{path}");
+        app.clock.advance(Duration::from_hours(1));
+        assert_eq!(passed(&app, path).await, 5, "no more is saved up than a burst; {path}");
+    }
+}
+
+#[tokio::test]
+async fn all_paths_and_methods_share_a_clients_count() {
+    let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nburst = 6").start().await;
+    for path in ["/", "/team", "/none"] {
+        assert_ne!(app.anon().get(path).await.status, 429);
+    }
+    assert_eq!(app.anon().call(Method::HEAD, "/").send().await.status, 200);
+    assert_eq!(app.anon().post("/auth").send().await.status, 400);
+    let preflight = app.anon().call(Method::OPTIONS, "/team").header("Origin", "https://a.example");
+    assert_eq!(preflight.header("Access-Control-Request-Method", "GET").send().await.status, 204);
+    for path in ["/", "/team", "/feedback", "/guilds", "/none"] {
+        assert_eq!(app.anon().get(path).await.status, 429, "{path}");
+    }
+    assert_eq!(app.anon().call(Method::HEAD, "/team").send().await.status, 429);
+    assert_eq!(app.anon().post("/auth").header("Idp-Code", "x").send().await.status, 429);
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 0, "what is refused reaches nobody");
+}
+
+#[tokio::test]
+async fn a_slow_rate_tells_a_long_wait() {
+    let app = proxied("requests_per_second = 1\nburst = 1").await;
+    assert_eq!(from(&app, "203.0.113.1").await.status, 200);
+    app.clock.advance(Duration::from_millis(1));
+    assert_eq!(from(&app, "203.0.113.1").await.header("retry-after"), "1");
+    app.clock.advance(Duration::from_millis(999));
+    assert_eq!(from(&app, "203.0.113.1").await.status, 200, "whoever obeys comes through");
+}
+
+#[tokio::test]
+async fn each_client_has_its_own_count_and_an_ipv6_client_its_64() {
+    let app = proxied("requests_per_second = 1\nburst = 1").await;
+    for (client, status) in [
+        ("203.0.113.1", 200),
+        ("203.0.113.1", 429),
+        ("203.0.113.2", 200),
+        ("::ffff:203.0.113.2", 429),
+        ("203.0.113.1:4711", 429),
+        ("2001:db8::1", 200),
+        ("2001:db8::ffff:ffff:ffff:ffff", 429),
+        ("[2001:db8::2]:443", 429),
+        ("2001:db8:0:1::1", 200),
+        ("2001:db8:0:1::2", 429),
+    ] {
+        assert_eq!(from(&app, client).await.status, status, "{client}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_writes_left_of_the_proxys_word_does_not_matter() {
+    let app = TestApp::builder()
+        .set("[http]\ntrusted_proxies = [\"127.0.0.1\", \"10.0.0.0/8\"]")
+        .set("[limits]\nrequests_per_second = 1\nburst = 1")
+        .start()
+        .await;
+    for (forwarded, status) in [
+        ("1.1.1.1, 203.0.113.5", 200),
+        ("2.2.2.2, 203.0.113.5", 429),
+        ("203.0.113.6, 203.0.113.5", 429),
+        ("nonsense, 203.0.113.5", 429),
+        ("203.0.113.7, 203.0.113.5, 10.1.2.3", 429),
+        ("203.0.113.5, 203.0.113.7", 200),
+        // Of a line that cannot be read the proxy's own address is left.
+        ("203.0.113.8, nonsense", 200),
+        ("203.0.113.9, nonsense", 429),
+    ] {
+        assert_eq!(from(&app, forwarded).await.status, status, "{forwarded}");
+    }
+    let twice = app.anon().call(Method::GET, "/").header("X-Forwarded-For", "203.0.113.20");
+    let twice = twice.header("X-Forwarded-For", "203.0.113.5").send().await;
+    assert_eq!(twice.status, 429, "the last line is the proxy's");
+}
+
+#[tokio::test]
+async fn a_stranger_cannot_choose_its_address() {
+    let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nburst = 1").start().await;
+    assert_eq!(from(&app, "203.0.113.1").await.status, 200);
+    assert_eq!(from(&app, "203.0.113.2").await.status, 429);
+}
+
+#[tokio::test]
+async fn exempt_networks_have_no_limit() {
+    let app = proxied(
+        "requests_per_second = 1\nburst = 1\nrefused_sign_ins_per_minute = 1\nexempt = [\"203.0.113.0/24\", \"2001:db8::/32\"]",
+    )
+    .await;
+    for client in ["203.0.113.9", "2001:db8:5::1"] {
+        for _ in 0..20 {
+            assert_eq!(from(&app, client).await.status, 200, "{client}");
+            assert_eq!(sign_in_from(&app, client, "refused").await.status, 401, "{client}");
+        }
+    }
+    assert_eq!(from(&app, "203.0.114.1").await.status, 200);
+    assert_eq!(from(&app, "203.0.114.1").await.status, 429);
+}
+
+#[tokio::test]
+async fn a_rate_of_0_is_no_limit() {
+    let app = proxied("requests_per_second = 0\nburst = 1\nrefused_sign_ins_per_minute = 0").await;
+    for _ in 0..150 {
+        assert_eq!(from(&app, "203.0.113.1").await.status, 200);
+    }
+    for _ in 0..30 {
+        assert_eq!(sign_in_from(&app, "203.0.113.1", "refused").await.status, 401);
+    }
+}
+
+#[tokio::test]
+async fn ten_refused_sign_ins_a_minute_and_then_no_more_from_that_address() {
+    let app = proxied("refused_sign_ins_per_minute = 10").await;
+    let (bad, good) = ("203.0.113.1", "203.0.113.2");
+    for attempt in 0..10 {
+        assert_eq!(sign_in_from(&app, bad, &format!("refused-{attempt}")).await.error(), "idp_code_rejected");
+    }
+    let calls = app.sandbox.calls(Endpoint::Token);
+    let refused = sign_in_from(&app, bad, "refused-again").await;
+    assert_eq!((refused.status, refused.error().as_str(), refused.header("retry-after")), (429, "rate_limited", "6"));
+    assert_eq!(sign_in_from(&app, bad, &app.sandbox.issue_code("member")).await.status, 429);
+    assert_eq!(app.sandbox.calls(Endpoint::Token), calls, "the provider is not asked");
+    assert_eq!(sign_in_from(&app, good, &app.sandbox.issue_code("member")).await.status, 200);
+    assert_eq!(from(&app, bad).await.status, 200, "all else still works");
+    app.clock.advance(Duration::from_secs(6));
+    let code = app.sandbox.issue_code("member");
+    assert_eq!(sign_in_from(&app, bad, &code).await.status, 200, "after the time in Retry-After");
+    assert_eq!(sign_in_from(&app, bad, "refused-once-more").await.status, 401, "the good one did not count");
+    assert_eq!(sign_in_from(&app, bad, "refused-once-more").await.status, 429);
+    app.clock.advance(Duration::from_mins(1));
+    for attempt in 0..10 {
+        assert_eq!(sign_in_from(&app, bad, &format!("later-{attempt}")).await.status, 401);
+    }
+    assert_eq!(sign_in_from(&app, bad, "later").await.status, 429);
+}
+
+#[tokio::test]
+async fn only_refused_sign_ins_count() {
+    let app = proxied("refused_sign_ins_per_minute = 2").await;
+    let client = "203.0.113.1";
+    for _ in 0..4 {
+        assert_eq!(sign_in_from(&app, client, &app.sandbox.issue_code("member")).await.status, 200);
+        assert_eq!(sign_in_from(&app, client, "").await.error(), "idp_code_missing");
+        assert_eq!(sign_in_from(&app, client, &"x".repeat(513)).await.error(), "idp_code_malformed");
+    }
+    let broken = Fault::Status { code: 500, body: String::new(), headers: Vec::new() };
+    app.sandbox.fail_times(Endpoint::Token, broken, 4);
+    for attempt in 0..4 {
+        assert_eq!(sign_in_from(&app, client, &format!("unlucky-{attempt}")).await.status, 502);
+    }
+    app.app.accounts.block(id(MEMBER), "test".to_owned()).await.unwrap();
+    for _ in 0..2 {
+        let blocked = sign_in_from(&app, client, &app.sandbox.issue_code("member")).await;
+        assert_eq!(blocked.error(), "user_blocked", "this one is refused, and counts");
+    }
+    assert_eq!(sign_in_from(&app, client, &app.sandbox.issue_code("owner")).await.status, 429);
+}
+
+#[tokio::test]
+async fn an_overloaded_service_says_so_while_ready_answers_still_flow() {
+    let app = TestApp::builder().set("[limits]\nrequests = 1").start().await;
+    let member = app.user("member").await;
+    for path in ["/", "/team", "/feedback", "/guilds"] {
+        assert_eq!(member.get(path).await.status, 200);
+    }
+    let hold = app.sandbox.hold(Endpoint::Token);
+    let waiting = tokio::spawn({
+        let call = app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("owner"));
+        async move { call.send().await }
+    });
+    hold.arrived(1).await;
+    for path in ["/sessions", "/openapi.json", "/none"] {
+        let refused = member.get(path).await;
+        assert_eq!((refused.status, refused.error().as_str()), (503, "overloaded"), "{path}");
+        assert_eq!(refused.header("retry-after"), "1");
+    }
+    for path in ["/", "/team", "/feedback", "/guilds"] {
+        assert_eq!(member.get(path).await.status, 200, "{path}");
+    }
+    hold.release();
+    assert_eq!(waiting.await.unwrap().status, 200);
+    assert_eq!(member.get("/sessions").await.status, 200, "the place is free again");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_frees_its_place() {
+    let app = TestApp::builder().set("[limits]\nrequests = 1").start().await;
+    let hold = app.sandbox.hold(Endpoint::Token);
+    let leaving = tokio::spawn({
+        let call = app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("owner"));
+        async move { call.try_send().await.map(drop) }
+    });
+    hold.arrived(1).await;
+    assert_eq!(app.app.in_work.available_permits(), 0);
+    leaving.abort();
+    crate::harness::eventually("the place is free", async || app.app.in_work.available_permits() == 1).await;
+    hold.release();
+}

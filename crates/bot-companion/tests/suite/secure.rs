@@ -1,225 +1,110 @@
-//! HTTPS and HTTP/2.
+//! HTTPS: the header that pins it, and HTTP/2 for who asks for it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use bot_companion::config::Tls;
-use bot_companion::idp::Endpoint;
-use bot_companion::server;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty};
-use hyper::client::conn::http2::{self, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use http::{HeaderMap, Method, Request, StatusCode};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
-use crate::harness::{Folder, TestApp, Wire, eventually};
+use crate::harness::{ORIGIN, TestApp, guild, listed};
 
-const SECOND: Duration = Duration::from_secs(1);
+/// A connection that speaks HTTP/2, because both sides chose it during the handshake.
+struct Http2(h2::client::SendRequest<Bytes>);
 
-/// A TLS connection that offers these protocols.
-async fn handshake(app: &TestApp, protocols: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
-    let certificate = CertificateDer::from_pem_file(app.folder.path().join("cert.pem")).unwrap();
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(certificate).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-    let stream = TcpStream::connect(app.address).await?;
-    TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), stream).await
-}
-
-/// Somebody who speaks HTTP/2, and the task that ends with their connection.
-struct Multiplexed {
-    sender: SendRequest<Empty<Bytes>>,
-    ended: JoinHandle<hyper::Result<()>>,
-}
-
-impl Multiplexed {
+impl Http2 {
     async fn connect(app: &TestApp) -> Self {
-        let stream = handshake(app, &["h2"]).await.unwrap();
-        let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
-        Self { sender, ended: tokio::spawn(connection) }
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(app.folder.path().join("cert.pem")).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let stream = TcpStream::connect(app.address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+        let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        Self(sender)
     }
 
-    /// The status and the body's length; an error if the service does not take the request.
-    async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> hyper::Result<(u16, usize)> {
-        let mut request = http::Request::builder().method(method).uri(format!("https://localhost{path}"));
+    async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, String) {
+        let mut request = Request::builder().method(method).uri(format!("https://localhost{path}"));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let mut sender = self.sender.clone();
-        sender.ready().await?;
-        let response = sender.send_request(request.body(Empty::new()).unwrap()).await?;
-        assert_eq!(response.version(), http::Version::HTTP_2);
-        let status = response.status().as_u16();
-        Ok((status, response.into_body().collect().await?.to_bytes().len()))
+        let mut sender = self.0.clone().ready().await.unwrap();
+        let (response, _) = sender.send_request(request.body(()).unwrap(), true).unwrap();
+        let (parts, mut body) = response.await.unwrap().into_parts();
+        let mut bytes = Vec::new();
+        while let Some(chunk) = body.data().await {
+            let chunk = chunk.unwrap();
+            body.flow_control().release_capacity(chunk.len()).unwrap();
+            bytes.extend_from_slice(&chunk);
+        }
+        (parts.status, parts.headers, String::from_utf8(bytes).unwrap())
     }
 }
 
 #[tokio::test]
-async fn https_works_with_http_1_1_and_tells_browsers_to_stay_with_it() {
+async fn under_tls_every_answer_pins_https() {
     let app = TestApp::builder().secure().start().await;
-    let answer = app.anon().get("/team").await;
-    assert_eq!((answer.status, answer.version), (200, reqwest::Version::HTTP_11));
-    assert_eq!(answer.header("strict-transport-security"), "max-age=31536000");
-    assert_eq!(app.user("owner").await.get("/guilds").await.status, 200);
-    let offered = handshake(&app, &["http/1.1"]).await.unwrap();
-    assert_eq!(offered.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
-    let both = handshake(&app, &["h2", "http/1.1"]).await.unwrap();
-    assert_eq!(both.get_ref().1.alpn_protocol(), Some(&b"h2"[..]), "HTTP/2 where both can");
-}
-
-#[tokio::test]
-async fn http_2_answers_many_requests_at_once_on_one_connection() {
-    let app = TestApp::builder().secure().start().await;
-    let token = app.user("owner").await.token().to_owned();
-    let client = Multiplexed::connect(&app).await;
-    let header = [("token", token.as_str())];
-    let calls = (0..100).map(|_| client.send("GET", "/guilds", &header));
-    for answer in futures_util::future::join_all(calls).await {
-        assert_eq!(answer.unwrap().0, 200);
-    }
-    assert_eq!(client.send("GET", "/nowhere", &[]).await.unwrap().0, 404);
-    assert_eq!(client.send("BREW", "/team", &[]).await.unwrap().0, 405);
-    assert_eq!(client.send("HEAD", "/team", &[]).await.unwrap(), (200, 0));
-    let long = "a".repeat(17_000);
-    assert_eq!(client.send("GET", "/team", &[("x-long", &long)]).await.unwrap().0, 431);
-}
-
-#[tokio::test]
-async fn http_2_has_at_most_as_many_streams_as_the_limit_and_the_rest_wait_their_turn() {
-    let app = TestApp::builder().secure().set("limits.streams = 3").start().await;
-    let client = Multiplexed::connect(&app).await;
-    assert_eq!(client.send("GET", "/", &[]).await.unwrap().0, 200);
-    let hold = app.sandbox.hold(Endpoint::Token);
-    let codes: Vec<_> = (0..8).map(|_| app.sandbox.issue_code("owner")).collect();
-    let headers: Vec<_> = codes.iter().map(|code| [("idp-code", code.as_str())]).collect();
-    let calls = futures_util::future::join_all(headers.iter().map(|header| client.send("POST", "/auth", header)));
-    let (answers, ()) = tokio::join!(calls, async {
-        hold.arrived(3).await;
-        // On another connection, so that what the first one has is certainly seen.
-        assert_eq!(app.anon().get("/").await.status, 200);
-        assert_eq!(app.sandbox.calls(Endpoint::Token), 3);
-        hold.release();
-    });
-    assert!(answers.into_iter().all(|answer| answer.unwrap().0 == 200));
-}
-
-#[tokio::test]
-async fn an_idle_http_2_connection_is_closed_after_75_seconds() {
-    let app = TestApp::builder().secure().start().await;
-    let client = Multiplexed::connect(&app).await;
-    assert_eq!(client.send("GET", "/", &[]).await.unwrap().0, 200);
-    app.clock.advance(70 * SECOND);
-    assert_eq!(client.send("GET", "/", &[]).await.unwrap().0, 200);
-    eventually("it is closed", async || {
-        app.clock.advance(76 * SECOND);
-        client.ended.is_finished()
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn http_2_streams_in_flight_are_finished_by_a_drain_and_new_ones_refused() {
-    let mut app = TestApp::builder().secure().set("limits.drain_timeout = \"10m\"").start().await;
-    let client = Multiplexed::connect(&app).await;
-    let idle = Multiplexed::connect(&app).await;
-    assert_eq!(idle.send("GET", "/", &[]).await.unwrap().0, 200);
-    let hold = app.sandbox.hold(Endpoint::Token);
-    let code = app.sandbox.issue_code("owner");
-    let headers = [("idp-code", code.as_str())];
-    let (answer, ()) = tokio::join!(client.send("POST", "/auth", &headers), async {
-        hold.arrived(1).await;
-        app.stop();
-        // The idle one is told to go (GOAWAY) and ends.
-        idle.ended.await.unwrap().unwrap();
-        eventually("new streams are refused", async || client.send("GET", "/", &[]).await.is_err()).await;
-        hold.release();
-    });
-    assert_eq!(answer.unwrap().0, 200);
-    client.ended.await.unwrap().unwrap();
-    app.stopped().await;
-}
-
-#[tokio::test]
-async fn plain_http_on_the_tls_port_gets_no_answer_and_breaks_nothing() {
-    let app = TestApp::builder().secure().start().await;
-    let mut plain = Wire::open(app.address).await;
-    plain.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
-    let rest = plain.rest().await;
-    assert!(!rest.contains("HTTP/"), "{rest}");
-    assert_eq!(app.anon().get("/").await.status, 200);
-}
-
-#[tokio::test]
-async fn a_handshake_that_stalls_is_cut_by_the_clock() {
-    let app = TestApp::builder().secure().start().await;
-    let mut silent = Wire::open(app.address).await;
-    silent.sent_away(&app, 11 * SECOND, 3).await;
-    let mut half = Wire::open(app.address).await;
-    // A record of 512 bytes, of which only the beginning comes.
-    half.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").await;
-    half.sent_away(&app, 11 * SECOND, 3).await;
-    assert_eq!(app.anon().get("/").await.status, 200);
-}
-
-#[tokio::test]
-async fn a_client_that_stalls_after_its_handshake_is_cut_by_the_clock() {
-    let app = TestApp::builder().secure().start().await;
-    for protocol in ["h2", "http/1.1"] {
-        let mut stream = handshake(&app, &[protocol]).await.unwrap();
-        let mut rest = Vec::new();
-        let end = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut rest);
-        tokio::pin!(end);
-        let mut over = false;
-        eventually("it is cut", async || {
-            app.clock.advance(11 * SECOND);
-            over = over || tokio::time::timeout(Duration::from_millis(600), &mut end).await.is_ok();
-            over
-        })
-        .await;
+    for path in ["/", "/", "/team", "/guilds", "/none"] {
+        let answer = app.anon().get(path).await;
+        assert_eq!(answer.header("strict-transport-security"), "max-age=31536000", "{path}");
+        assert_eq!(answer.version, reqwest::Version::HTTP_11, "a client without HTTP/2 is served too");
     }
 }
 
-#[test]
-fn certificate_files_of_no_use_are_named_with_a_remedy() {
-    let folder = Folder::new();
-    let write = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    };
-    let made = || rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let (one, other) = (made(), made());
-    let cert = write("cert.pem", &one.cert.pem());
-    let key = write("key.pem", &one.signing_key.serialize_pem());
-    let other_key = write("other-key.pem", &other.signing_key.serialize_pem());
-    let text = write("text.pem", "hello");
-    let broken = write("broken.pem", "-----BEGIN CERTIFICATE-----\nnot base64!\n-----END CERTIFICATE-----\n");
-    let absent = folder.path().join("absent.pem");
-    let error = |cert: &std::path::Path, key: &std::path::Path| {
-        server::acceptor(&Tls { cert: cert.to_owned(), key: key.to_owned() }).err().unwrap().to_string()
-    };
-    for wrong in [&text, &broken, &absent, &key] {
-        let said = error(wrong, &key);
-        assert!(said.contains(&wrong.display().to_string()), "{said}");
-        assert!(said.contains("tls.cert names a PEM file with the certificate and its chain"), "{said}");
+#[tokio::test]
+async fn http2_works_for_get_head_and_post() {
+    let app = TestApp::builder().secure().start().await;
+    app.sandbox.edit("member", |person| person.guilds = vec![listed(1, 0)]);
+    app.bot_says([bot_companion::domain::Change::Guild(guild(1, "one", 7))]).await;
+    let wire = Http2::connect(&app).await;
+    let code = app.sandbox.issue_code("member");
+    let (status, headers, body) = wire.send(Method::POST, "/auth", &[("idp-code", &code), ("origin", ORIGIN)]).await;
+    assert_eq!((status, &headers["access-control-allow-origin"]), (StatusCode::OK, &ORIGIN.parse().unwrap()), "{body}");
+    let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let token = body["data"]["token"].as_str().unwrap();
+    for path in ["/guilds", "/", "/team", "/feedback", "/none"] {
+        // Cold and warm.
+        for _ in 0..2 {
+            let (status, headers, body) = wire.send(Method::GET, path, &[("token", token)]).await;
+            assert_eq!(status == StatusCode::OK, path != "/none");
+            assert_eq!(&headers["strict-transport-security"], "max-age=31536000");
+            assert!(body.starts_with(&format!("{{\"code\":{},", status.as_u16())), "{body}");
+            let (head_status, head_headers, nothing) = wire.send(Method::HEAD, path, &[("token", token)]).await;
+            assert_eq!((head_status, nothing.as_str()), (status, ""));
+            assert_eq!(head_headers["content-length"], body.len().to_string().as_str(), "{path}");
+        }
     }
-    for wrong in [&text, &broken, &absent, &cert] {
-        let said = error(&cert, wrong);
-        assert!(said.contains(&wrong.display().to_string()), "{said}");
-        assert!(said.contains("tls.key names a PEM file with the private key"), "{said}");
+    let (status, ..) = wire.send(Method::DELETE, "/auth", &[("token", token)]).await;
+    assert_eq!(status, StatusCode::OK);
+    let (status, ..) = wire.send(Method::GET, "/guilds", &[("token", token)]).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn http2_preflights_and_304_have_no_body() {
+    let app = TestApp::builder().secure().start().await;
+    let wire = Http2::connect(&app).await;
+    let asks = [("origin", ORIGIN), ("access-control-request-method", "GET")];
+    let (status, headers, body) = wire.send(Method::OPTIONS, "/guilds", &asks).await;
+    assert_eq!((status, body.as_str()), (StatusCode::NO_CONTENT, ""));
+    assert_eq!(&headers["access-control-max-age"], "7200");
+    let (_, headers, _) = wire.send(Method::GET, "/team", &[]).await;
+    let etag = headers["etag"].to_str().unwrap();
+    for method in [Method::GET, Method::HEAD] {
+        let (status, headers, body) = wire.send(method, "/team", &[("if-none-match", etag)]).await;
+        assert_eq!((status, body.as_str()), (StatusCode::NOT_MODIFIED, ""));
+        assert!(!headers.contains_key("content-length"), "{headers:?}");
     }
-    let said = error(&cert, &other_key);
-    assert!(said.starts_with("tls.cert and tls.key do not go together"), "{said}");
-    assert!(server::acceptor(&Tls { cert, key }).is_ok());
 }

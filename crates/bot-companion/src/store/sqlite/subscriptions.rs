@@ -1,6 +1,6 @@
 //! Premium subscriptions.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::domain::{Snowflake, Subscription};
 use crate::store::Topic;
@@ -10,10 +10,10 @@ use super::writer::Touched;
 
 /// The subscription of a user.
 pub(super) fn of_user(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<Subscription>> {
-    let subscription = connection
-        .prepare_cached("SELECT userid, slots, active_until FROM subscriptions WHERE userid = ?1")?
-        .query_row([user], read)
-        .optional()?;
+    let mut statement =
+        connection.prepare_cached("SELECT userid, slots, active_until FROM subscriptions WHERE userid = ?1")?;
+    // At most one; a broken one counts as none, and does not take the user's guilds with it.
+    let subscription = readable("subscription", statement.query_map([user], read)?)?.pop();
     subscription.map(|subscription| with_guilds(connection, subscription)).transpose()
 }
 

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use bot_companion::domain::Permission;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -33,6 +34,8 @@ impl Client {
     pub fn new(base: String) -> Self {
         let http = reqwest::Client::builder()
             .no_proxy()
+            // A turned clock makes idle connections overdue; one that is kept could be closed under the next request.
+            .pool_max_idle_per_host(0)
             .redirect(reqwest::redirect::Policy::none())
             // The service's certificate is made for the test.
             .danger_accept_invalid_certs(true)
@@ -135,6 +138,21 @@ impl Answer {
         data["error"].as_str().unwrap().to_owned()
     }
 
+    /// Checks that this is that error, and gives it back for a closer look.
+    #[track_caller]
+    pub fn refused(self, status: u16, error: &str) -> Self {
+        assert_eq!((self.status, self.error().as_str()), (status, error), "{}", self.text());
+        self
+    }
+
+    /// The seconds after which a client should come back: at least one.
+    #[track_caller]
+    pub fn retry_after(&self) -> u64 {
+        let seconds = self.header("retry-after").parse().unwrap();
+        assert!(seconds >= 1, "a client that obeys would come back at once");
+        seconds
+    }
+
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).unwrap_or_else(|| panic!("no {name}: {:?}", self.headers)).to_str().unwrap()
     }
@@ -153,4 +171,17 @@ pub async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     let _ =
         tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await.expect("it stays open");
     String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// The names of these guilds, in their order.
+pub fn names(guilds: &[Value]) -> Vec<&str> {
+    guilds.iter().map(|entry| entry["name"].as_str().unwrap()).collect()
+}
+
+/// The permission keys that are true in this entry, in the specification's order, after checking that there are all twenty.
+pub fn true_keys(entry: &Value) -> Vec<&'static str> {
+    let keys = entry["permissions"].as_object().unwrap();
+    assert_eq!(keys.len(), 20);
+    let all = Permission::ALL.into_iter().map(Permission::name);
+    all.filter(|key| keys[*key].as_bool().unwrap()).collect()
 }

@@ -24,7 +24,7 @@ use secrecy::SecretString;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-pub use client::{Answer, Client, raw};
+pub use client::{Answer, Client, names, raw, true_keys};
 pub use data::*;
 pub use logs::suite_log;
 pub use wire::{Wire, request};
@@ -105,6 +105,15 @@ impl TestApp {
         self.stop();
         (&mut self.running).await.unwrap();
         Arc::clone(&self.folder)
+    }
+
+    /// Another process of the same service: the same data, provider and clock.
+    pub async fn replica(&self) -> Self {
+        let mut builder = Self::builder();
+        builder.clock = self.clock.clone();
+        builder.folder = Arc::clone(&self.folder);
+        builder.sandbox = Some(Arc::clone(&self.sandbox));
+        builder.start().await
     }
 
     /// Stops the service and starts it anew on the same data, provider and clock.
@@ -241,7 +250,11 @@ pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), patience)
-        .await
-        .unwrap_or_else(|_| panic!("never came about: {what}"));
+    soon(what, patience).await;
+}
+
+/// Waits for something that has to happen by itself; a test that waits in vain fails after half a minute.
+pub async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
+    let happened = tokio::time::timeout(Duration::from_secs(30), happens).await;
+    happened.unwrap_or_else(|_| panic!("never came about: {what}"))
 }

@@ -49,18 +49,41 @@ impl Wire {
         self.stream.shutdown().await.unwrap();
     }
 
-    /// The next whole answer; `None` if the service closed the connection instead. An answer that breaks off fails the test.
-    pub async fn answer(&mut self) -> Option<Answer> {
-        let head = loop {
+    /// Everything up to the end of the next header block.
+    pub async fn head(&mut self) -> String {
+        self.try_head().await.expect("closed instead of answering")
+    }
+
+    async fn try_head(&mut self) -> Option<String> {
+        loop {
             if let Some(end) = self.unread.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
-                break self.unread.drain(..end + 4).collect::<Vec<_>>();
+                return Some(String::from_utf8(self.unread.drain(..end + 4).collect()).unwrap());
             }
             if !self.receive().await {
                 assert!(self.unread.is_empty(), "half an answer: {}", String::from_utf8_lossy(&self.unread));
                 return None;
             }
-        };
-        let head = String::from_utf8(head).unwrap();
+        }
+    }
+
+    async fn body(&mut self, length: usize) -> Vec<u8> {
+        while self.unread.len() < length {
+            assert!(self.receive().await, "the body breaks off");
+        }
+        self.unread.drain(..length).collect()
+    }
+
+    /// The next header block, word for word, and as much of a body as it announces.
+    pub async fn words(&mut self) -> (String, String) {
+        let head = self.head().await;
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let body = self.body(length.map_or(0, |length| length.parse().unwrap())).await;
+        (head, String::from_utf8(body).unwrap())
+    }
+
+    /// The next whole answer; `None` if the service closed the connection instead. An answer that breaks off fails the test.
+    pub async fn answer(&mut self) -> Option<Answer> {
+        let head = self.try_head().await?;
         let (first, rest) = head.split_once("\r\n").unwrap();
         let status = first.split(' ').nth(1).unwrap().parse().unwrap();
         let headers: HeaderMap = rest
@@ -69,10 +92,7 @@ impl Wire {
             .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse::<HeaderValue>().unwrap()))
             .collect();
         let length = headers.get("content-length").map_or(0, |length| length.to_str().unwrap().parse().unwrap());
-        while self.unread.len() < length {
-            assert!(self.receive().await, "the body breaks off");
-        }
-        let body = self.unread.drain(..length).collect();
+        let body = self.body(length).await;
         Some(Answer { status, headers, body, version: reqwest::Version::HTTP_11 })
     }
 

@@ -1,0 +1,142 @@
+//! The contract's table, row by row, and what must hold whatever is known of a person.
+
+use proptest::prelude::*;
+
+use super::Permission as P;
+use super::*;
+
+/// Everything that staff of a guild can hold.
+const STAFF: &[P] = &[P::ManageServer, P::ErlcManager, P::ErlcAdmin, P::ErlcStaff, P::Admin, P::Mod, P::SessionStarter];
+
+fn granted(keys: &[P]) -> Standing {
+    Standing { granted: PermissionSet::of(keys), ..Standing::default() }
+}
+
+fn with_bits(provider_bits: u64) -> Standing {
+    Standing { provider_bits, ..Standing::default() }
+}
+
+fn on_the_team(keys: &[P]) -> Standing {
+    Standing { team: PermissionSet::of(keys), ..Standing::default() }
+}
+
+#[test]
+fn the_rule_is_the_contracts_table() {
+    let none = Standing::default();
+    let table: &[(Standing, Option<Role>, &[P])] = &[
+        (none, None, &[]),
+        (Standing { owner: true, ..none }, Some(Role::Owner), STAFF),
+        (with_bits(0x8), Some(Role::Manager), STAFF),
+        (with_bits(0x20), Some(Role::Manager), STAFF),
+        (with_bits(0x28), Some(Role::Manager), STAFF),
+        (with_bits(!0x28), None, &[]),
+        (granted(&[P::ErlcManager]), Some(Role::Manager), &[P::ErlcManager, P::ErlcAdmin, P::ErlcStaff]),
+        (granted(&[P::ErlcAdmin]), Some(Role::Administrator), &[P::ErlcAdmin, P::ErlcStaff]),
+        (granted(&[P::ErlcStaff]), Some(Role::Moderator), &[P::ErlcStaff]),
+        (granted(&[P::Admin]), Some(Role::Administrator), &[P::Admin, P::Mod]),
+        (granted(&[P::Mod]), Some(Role::Moderator), &[P::Mod]),
+        (granted(&[P::SessionStarter]), None, &[P::SessionStarter]),
+        (granted(&[P::ErlcStaff, P::Admin]), Some(Role::Administrator), &[P::ErlcStaff, P::Admin, P::Mod]),
+        // A guild's roles cannot give what is not the guild's to give.
+        (granted(&[P::ManageServer]), None, &[]),
+        (granted(&[P::Founder, P::Setup, P::ServicePlusMember]), None, &[]),
+        (Standing { setup: true, ..none }, None, &[P::Setup]),
+        (Standing { linked: true, ..none }, None, &[P::ErlcLinked]),
+        (Standing { guild_plus: true, ..none }, None, &[P::ServicePlusGuild]),
+        (Standing { member_plus: true, ..none }, None, &[P::ServicePlusMember]),
+        (on_the_team(&[P::Founder]), None, &[P::Founder]),
+        (on_the_team(&[P::Executive]), None, &[P::Executive, P::Management]),
+        (on_the_team(&[P::Management]), None, &[P::Management]),
+        (on_the_team(&[P::ServiceStaff, P::Support]), None, &[P::ServiceStaff, P::Support]),
+        (on_the_team(&[P::QualityAssurance, P::Docwriter]), None, &[P::QualityAssurance, P::Docwriter]),
+        (on_the_team(&[P::WebDeveloper, P::BotDeveloper]), None, &[P::WebDeveloper, P::BotDeveloper]),
+        // Nor can the roster give what is a guild's.
+        (on_the_team(&[P::Admin, P::ManageServer, P::Setup]), None, &[]),
+    ];
+    for (standing, role, keys) in table {
+        assert_eq!(standing.judge(), (*role, PermissionSet::of(keys)), "{standing:?}");
+    }
+}
+
+#[test]
+fn the_keys_are_the_specifications_in_its_order() {
+    let all = "ERLC_STAFF SERVICE_PLUS_GUILD QUALITY_ASSURANCE ERLC_ADMIN DOCWRITER FOUNDER ERLC_MANAGER MANAGE_SERVER \
+        EXECUTIVE BOT_DEVELOPER WEB_DEVELOPER SETUP SESSION_STARTER MOD SUPPORT MANAGEMENT ADMIN SERVICE_STAFF ERLC_LINKED \
+        SERVICE_PLUS_MEMBER";
+    assert_eq!(P::ALL.map(P::name).join(" "), all);
+    assert!(P::ALL.into_iter().all(|key| P::from_name(key.name()) == Some(key)));
+    assert_eq!(P::from_name("mod"), None);
+}
+
+fn sets() -> impl Strategy<Value = PermissionSet> {
+    (0..1_u32 << P::ALL.len()).prop_map(PermissionSet)
+}
+
+prop_compose! {
+    fn standings()(owner: bool, bits: u64, granted in sets(), team in sets(), facts: [bool; 4]) -> Standing {
+        // Two bits of 64 would nearly always be set, one of them at least.
+        let provider_bits = if bits % 3 == 0 { bits } else { bits & !0x28 };
+        let [setup, linked, guild_plus, member_plus] = facts;
+        Standing { owner, provider_bits, granted, team, setup, linked, guild_plus, member_plus }
+    }
+}
+
+/// Higher is more.
+fn height(role: Option<Role>) -> u8 {
+    role.map_or(0, |role| 4 - role as u8)
+}
+
+fn is_within(small: PermissionSet, large: PermissionSet) -> bool {
+    small.union(large) == large
+}
+
+proptest! {
+    #[test]
+    fn what_one_key_implies_always_holds(standing in standings()) {
+        let (role, keys) = standing.judge();
+        for (key, implied) in [
+            (P::ManageServer, P::ErlcManager),
+            (P::ErlcManager, P::ErlcAdmin),
+            (P::ErlcAdmin, P::ErlcStaff),
+            (P::ManageServer, P::Admin),
+            (P::Admin, P::Mod),
+            (P::ManageServer, P::SessionStarter),
+            (P::Executive, P::Management),
+        ] {
+            prop_assert!(!keys.has(key) || keys.has(implied), "{key:?} without {implied:?}");
+        }
+        let staff = keys.has(P::ErlcStaff) || keys.has(P::Mod);
+        prop_assert_eq!(role.is_some(), staff, "a role is what staff have");
+        prop_assert_eq!(role == Some(Role::Owner), standing.owner);
+        prop_assert!(!standing.owner || is_within(PermissionSet::of(STAFF), keys));
+    }
+
+    #[test]
+    fn the_team_and_facts_of_the_guild_never_change_the_role(standing in standings(), other in standings()) {
+        let Standing { team, setup, linked, guild_plus, member_plus, .. } = other;
+        let changed = Standing { team, setup, linked, guild_plus, member_plus, ..standing };
+        prop_assert_eq!(standing.judge().0, changed.judge().0);
+    }
+
+    #[test]
+    fn more_never_gives_less(standing in standings(), granted in sets(), team in sets(), bits: u64, owner: bool) {
+        let more = Standing {
+            owner: standing.owner || owner,
+            provider_bits: standing.provider_bits | bits,
+            granted: standing.granted.union(granted),
+            team: standing.team.union(team),
+            ..standing
+        };
+        let ((role, keys), (more_role, more_keys)) = (standing.judge(), more.judge());
+        prop_assert!(is_within(keys, more_keys));
+        prop_assert!(height(more_role) >= height(role));
+    }
+
+    #[test]
+    fn all_20_keys_are_always_written_in_order(set in sets()) {
+        let text = serde_json::to_string(&set).unwrap();
+        let expected: Vec<_> = P::ALL.iter().map(|key| format!("\"{}\":{}", key.name(), set.has(*key))).collect();
+        prop_assert_eq!(text, format!("{{{}}}", expected.join(",")));
+        prop_assert_eq!(set.keys().collect::<PermissionSet>(), set);
+    }
+}

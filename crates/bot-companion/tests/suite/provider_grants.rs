@@ -1,0 +1,265 @@
+//! The provider's grant behind a user's sessions: sealed at rest, refreshed in time, given back with the last session.
+
+use std::time::Duration;
+
+use bot_companion::domain::Change;
+use bot_companion::idp::Endpoint;
+use bot_companion::idp::sandbox::Fault;
+use bot_companion::idp::sandbox::people::{HARBOUR, OWNER};
+
+use crate::harness::{Client, Folder, TestApp, eventually, guild};
+
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+const OLD: &str = "old:QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
+const NEW: &str = "new:QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI=";
+
+fn keys(keys: &[&str]) -> String {
+    format!("[secrets]\nkeys = {keys:?}")
+}
+
+/// Uses the session over these days, so that it does not end while the provider's token does.
+async fn days_pass(app: &TestApp, user: &Client, days: u32) {
+    for _ in 0..days {
+        app.clock.advance(DAY);
+        assert_eq!(user.get("/sessions").await.status, 200);
+    }
+}
+
+/// Everything that lies in the service's folder, the write-ahead log included.
+fn bytes_at_rest(folder: &Folder) -> Vec<u8> {
+    let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
+    files.flat_map(|file| std::fs::read(file).unwrap()).collect()
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[tokio::test]
+async fn neither_the_providers_tokens_nor_our_own_lie_on_the_disk_in_the_clear() {
+    let app = TestApp::start().await;
+    let code = app.sandbox.issue_code("owner");
+    let user = app.anon().with_token(app.sign_in(&code).await.data()["token"].as_str().unwrap());
+    user.guilds().await;
+    app.sandbox.expire_access("owner");
+    app.clock.advance(2 * HOUR);
+    user.guilds().await;
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 2, "the grant was sealed twice");
+    let running = bytes_at_rest(&app.folder);
+    let folder = app.stopped().await;
+    for bytes in [running, bytes_at_rest(&folder)] {
+        assert!(holds(&bytes, &OWNER.to_string()) || holds(&bytes, "marlow.quay"), "this is where the data lies");
+        for secret in ["sandboxaccess_", "sandboxrefresh_", "sandboxcode_", &code, user.token(), &user.token()[4..]] {
+            assert!(!holds(&bytes, secret), "a secret in the clear, which begins with {}", &secret[..4]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn keys_rotate_across_a_restart() {
+    let app = TestApp::builder().set(&keys(&[OLD])).start().await;
+    let user_token = app.user("owner").await.token().to_owned();
+    let app = app.restarted(&[&keys(&[NEW, OLD])]).await;
+    let user = app.anon().with_token(&user_token);
+    app.clock.advance(2 * HOUR);
+    app.sandbox.expire_access("owner");
+    assert_eq!(user.get("/guilds").await.status, 200, "the old key reads");
+    let app = app.restarted(&[&keys(&[NEW])]).await;
+    app.clock.advance(2 * HOUR);
+    let user = app.anon().with_token(&user_token);
+    assert_eq!(user.get("/guilds").await.status, 200, "the refreshed grant was sealed with the new key");
+}
+
+#[tokio::test]
+async fn a_retired_key_means_a_stale_list_and_never_a_crash() {
+    let app = TestApp::builder().set(&keys(&[OLD])).start().await;
+    app.bot_says([Change::Guild(guild(HARBOUR.id, HARBOUR.name, OWNER))]).await;
+    let user = app.user("owner").await;
+    assert_eq!(user.guilds().await.len(), 1);
+    let token = user.token().to_owned();
+    let app = app.restarted(&[&keys(&[NEW])]).await;
+    let user = app.anon().with_token(&token);
+    app.clock.advance(HOUR / 2);
+    let stale = user.get("/guilds").await;
+    assert_eq!((stale.status, stale.header("age")), (200, "1800"));
+    assert_eq!(stale.data().as_array().unwrap().len(), 1);
+    app.clock.advance(HOUR);
+    user.get("/guilds").await.refused(502, "idp_unavailable");
+    assert_eq!(user.get("/sessions").await.status, 200, "the session is not to blame");
+    assert_eq!(user.delete("/auth").send().await.status, 200, "and can be ended, though nothing can be revoked");
+    // After a failure the provider is left alone for a while.
+    app.clock.advance(Duration::from_secs(15));
+    assert_eq!(app.user("owner").await.guilds().await.len(), 1, "a new sign-in mends it");
+}
+
+#[tokio::test]
+async fn an_expired_access_token_is_refreshed_once_by_the_clock() {
+    let app = TestApp::start().await;
+    let user = app.user("owner").await;
+    user.guilds().await;
+    days_pass(&app, &user, 6).await;
+    user.guilds().await;
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 1, "not before it is needed");
+    days_pass(&app, &user, 1).await;
+    user.guilds().await;
+    user.guilds().await;
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 2);
+    days_pass(&app, &user, 6).await;
+    user.guilds().await;
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 2, "the new one lasts a week again");
+}
+
+#[tokio::test]
+async fn requests_side_by_side_share_one_refresh() {
+    let app = TestApp::start().await;
+    let (phone, desk) = (app.user("owner").await, app.user("owner").await);
+    phone.guilds().await;
+    app.sandbox.expire_access("owner");
+    app.clock.advance(2 * HOUR);
+    let held = app.sandbox.hold(Endpoint::Token);
+    let before = app.sandbox.calls(Endpoint::Token);
+    let asking: Vec<_> = [phone, desk].map(|user| tokio::spawn(async move { user.get("/guilds").await.status })).into();
+    held.arrived(1).await;
+    held.release();
+    for status in asking {
+        assert_eq!(status.await.unwrap(), 200);
+    }
+    assert_eq!(app.sandbox.calls(Endpoint::Token), before + 1);
+}
+
+#[tokio::test]
+async fn a_grant_that_the_provider_has_forgotten_ends_the_users_sessions() {
+    let app = TestApp::start().await;
+    let (phone, desk, other) = (app.user("owner").await, app.user("owner").await, app.user("member").await);
+    phone.guilds().await;
+    app.sandbox.revoke_all("owner");
+    app.clock.advance(2 * HOUR);
+    phone.get("/guilds").await.refused(401, "token_invalid");
+    for ended in [&phone, &desk] {
+        ended.get("/guilds").await.refused(401, "token_invalid");
+        ended.get("/sessions").await.refused(401, "token_invalid");
+    }
+    assert_eq!(other.get("/guilds").await.status, 200, "nobody else's");
+    assert_eq!(app.sandbox.calls(Endpoint::Revoke), 0, "there is nothing left to revoke");
+    assert_eq!(app.user("owner").await.get("/guilds").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_list_that_is_behind_learns_of_a_forgotten_grant_too() {
+    let app = TestApp::start().await;
+    let user = app.user("owner").await;
+    user.guilds().await;
+    app.sandbox.revoke_all("owner");
+    app.clock.advance(Duration::from_mins(5));
+    // Served at once and refreshed behind; once that has happened, the session is over.
+    user.guilds().await;
+    eventually("the session ended", async || user.get("/sessions").await.status == 401).await;
+}
+
+#[tokio::test]
+async fn a_refused_bearer_that_persists_after_a_refresh_ends_the_sessions() {
+    let app = TestApp::start().await;
+    let user = app.user("owner").await;
+    user.guilds().await;
+    app.clock.advance(2 * HOUR);
+    app.sandbox.fail(Endpoint::Guilds, Fault::Unauthorized);
+    user.get("/guilds").await.refused(401, "token_invalid");
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 2, "after one refresh");
+    user.get("/sessions").await.refused(401, "token_invalid");
+}
+
+#[tokio::test]
+async fn a_refused_bearer_that_a_refresh_mends_ends_nothing() {
+    let app = TestApp::start().await;
+    let user = app.user("owner").await;
+    user.guilds().await;
+    app.clock.advance(2 * HOUR);
+    app.sandbox.fail_times(Endpoint::Guilds, Fault::Unauthorized, 1);
+    assert_eq!(user.get("/guilds").await.status, 200);
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 2);
+}
+
+#[tokio::test]
+async fn refused_credentials_of_ours_end_nobodys_session() {
+    let app = TestApp::start().await;
+    let user = app.user("owner").await;
+    user.guilds().await;
+    app.sandbox.expire_access("owner");
+    app.sandbox.fail(Endpoint::Token, Fault::InvalidClient);
+    app.clock.advance(HOUR / 2);
+    let stale = user.get("/guilds").await;
+    assert_eq!((stale.status, stale.header("age")), (200, "1800"), "the last good list");
+    app.clock.advance(HOUR);
+    user.get("/guilds").await.refused(502, "idp_misconfigured");
+    assert_eq!(user.get("/sessions").await.status, 200);
+    app.sandbox.heal(Endpoint::Token);
+    app.clock.advance(Duration::from_secs(15));
+    assert_eq!(user.get("/guilds").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_forgotten_grant_does_not_end_the_sessions_of_whoever_signs_in_anew_meanwhile() {
+    let app = TestApp::start().await;
+    let before = app.user("owner").await;
+    before.guilds().await;
+    app.clock.advance(2 * HOUR);
+    let held = app.sandbox.hold(Endpoint::Guilds);
+    let asking = tokio::spawn({
+        let before = before.clone();
+        async move { before.get("/guilds").await.status }
+    });
+    held.arrived(1).await;
+    app.sandbox.revoke_all("owner");
+    let anew = app.user("owner").await;
+    held.release();
+    assert_eq!(asking.await.unwrap(), 200, "asked again with the new grant");
+    for alive in [&before, &anew] {
+        assert_eq!(alive.get("/guilds").await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn the_grant_is_given_back_only_with_the_last_session() {
+    let app = TestApp::start().await;
+    let revoked = || app.sandbox.calls(Endpoint::Revoke);
+    let (phone, desk, other) = (app.user("owner").await, app.user("owner").await, app.user("member").await);
+    assert_eq!(phone.delete("/auth").send().await.status, 200);
+    app.clock.advance(2 * HOUR);
+    assert_eq!(desk.get("/guilds").await.status, 200, "the desk's grant still works");
+    assert_eq!(desk.delete("/auth").send().await.status, 200);
+    eventually("the grant was revoked", async || revoked() == 1).await;
+    app.clock.advance(2 * HOUR);
+    assert_eq!(other.get("/guilds").await.status, 200);
+    assert_eq!(revoked(), 1, "once, and only that user's");
+}
+
+#[tokio::test]
+async fn a_grant_is_not_given_back_under_a_user_who_has_come_back() {
+    let app = TestApp::start().await;
+    for person in ["owner", "manager"] {
+        app.user(person).await;
+    }
+    app.clock.advance(8 * DAY);
+    // Grants are given back one after another; while the first is on its way, the second user signs in anew.
+    let held = app.sandbox.hold(Endpoint::Revoke);
+    assert_eq!(app.app.accounts.sweep().await.unwrap(), 2);
+    held.arrived(1).await;
+    let back = [app.user("owner").await, app.user("manager").await];
+    for user in &back {
+        user.guilds().await;
+    }
+    held.release();
+    app.app.background.drain(Duration::from_secs(30)).await;
+    app.clock.advance(2 * HOUR);
+    assert_eq!(back[1].get("/guilds").await.status, 200, "revoking the old grant would have ended the new one too");
+}
+
+#[tokio::test]
+async fn a_provider_that_cannot_revoke_keeps_nobody_signed_in() {
+    let app = TestApp::start().await;
+    app.sandbox.fail(Endpoint::Revoke, Fault::Status { code: 500, body: String::new(), headers: vec![] });
+    let user = app.user("owner").await;
+    assert_eq!(user.delete("/sessions").send().await.status, 200);
+    user.get("/sessions").await.refused(401, "token_invalid");
+}

@@ -1,0 +1,98 @@
+//! The short way for hot reads and the router answer byte for byte alike. A body of one byte, which nobody defined, is what the
+//! short way declines; so the same request with and without it goes the two ways.
+
+use bot_companion::domain::{Change, Permission};
+use bot_companion::idp::sandbox::people::MEMBER;
+use reqwest::Method;
+
+use crate::harness::{Answer, ORIGIN, TestApp, feedback, guild, listed, subscription, team, team_member};
+
+/// A service with one entry of everything, every answer of which is warm, and a session's token.
+async fn warm() -> (TestApp, String) {
+    let app = TestApp::start().await;
+    app.sandbox.edit("member", |person| person.guilds = vec![listed(1, 0)]);
+    app.bot_says([
+        Change::Guild(guild(1, "one", MEMBER)),
+        Change::Subscription(subscription(MEMBER, &[1], None)),
+        // One entry: a draw of it is the same for every seed.
+        Change::Feedback(feedback("a", 5)),
+        team(vec![team_member(MEMBER, "Pip", "support", 1, &[Permission::Support])]),
+    ])
+    .await;
+    let member = app.user("member").await;
+    for path in ["/", "/team", "/feedback", "/guilds"] {
+        assert_eq!(member.get(path).await.status, 200);
+    }
+    let token = member.token().to_owned();
+    (app, token)
+}
+
+/// Everything of an answer that must not depend on the way.
+fn comparable(answer: &Answer) -> (u16, Vec<(String, String)>, String) {
+    let mut headers: Vec<_> = answer
+        .headers
+        .iter()
+        .filter(|(name, _)| !matches!(name.as_str(), "x-request-id" | "date"))
+        .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
+        .collect();
+    headers.sort();
+    (answer.status, headers, answer.text().replace(answer.header("x-request-id"), "<id>"))
+}
+
+async fn send(app: &TestApp, method: &Method, path: &str, headers: &[(&str, &str)], body: bool) -> Answer {
+    let call = app.anon().call(method.clone(), path);
+    let call = headers.iter().fold(call, |call, (name, value)| call.header(name, value));
+    if body { call.body("x") } else { call }.send().await
+}
+
+#[tokio::test]
+async fn both_ways_give_the_same_bytes() {
+    let (app, token) = warm().await;
+    let etag = app.anon().get("/team").await.header("etag").to_owned();
+    let wrong_checksum = format!("{}{}", &token[..token.len() - 1], if token.ends_with('A') { 'B' } else { 'A' });
+    let origins: [&[(&str, &str)]; 4] =
+        [&[], &[("Origin", ORIGIN)], &[("Origin", "https://evil.example")], &[("Origin", "null")]];
+    let unknown = "bcs_0000000000000000000000000000000000000";
+    let extras: [&[(&str, &str)]; 11] = [
+        &[],
+        &[("Token", &token)],
+        &[("Token", &wrong_checksum)],
+        &[("Token", unknown)],
+        &[("Token", "")],
+        &[("Token", &token), ("Token", &token)],
+        &[("If-None-Match", &etag)],
+        &[("If-None-Match", "\"other\"")],
+        &[("Sent-Epoch", "1799999999.25")],
+        &[("Sent-Epoch", "later")],
+        &[("Token", &token), ("Cache-Control", "max-age=0"), ("X-Request-Id", "mine"), ("Accept-Encoding", "br")],
+    ];
+    let mut compared = 0;
+    for method in [Method::GET, Method::HEAD, Method::POST, Method::OPTIONS] {
+        for path in ["/", "/?query=1", "/team", "/feedback", "/guilds", "/guilds?x", "/team/", "/none"] {
+            for headers in origins.iter().flat_map(|origin| extras.iter().map(|extra| [*origin, *extra].concat())) {
+                let short = send(&app, &method, path, &headers, false).await;
+                let long = send(&app, &method, path, &headers, true).await;
+                assert_eq!(comparable(&short), comparable(&long), "{method} {path} {headers:?}");
+                compared += 1;
+            }
+        }
+    }
+    assert_eq!(compared, 4 * 8 * 44);
+}
+
+#[tokio::test]
+async fn without_a_body_warm_reads_take_the_short_way() {
+    let (app, token) = warm().await;
+    // With every place taken, whatever needs the router is turned away.
+    let places = app.app.in_work.available_permits();
+    let _all = app.app.in_work.acquire_many(u32::try_from(places).unwrap()).await.unwrap();
+    for method in [Method::GET, Method::HEAD] {
+        for path in ["/", "/team", "/feedback", "/guilds"] {
+            let headers = [("Token", token.as_str()), ("Origin", ORIGIN)];
+            assert_eq!(send(&app, &method, path, &headers, false).await.status, 200, "{method} {path}");
+            assert_eq!(send(&app, &method, path, &headers, true).await.status, 503, "{method} {path}");
+        }
+    }
+    let fresh = [("Token", token.as_str()), ("Cache-Control", "no-cache")];
+    assert_eq!(send(&app, &Method::GET, "/guilds", &fresh, false).await.status, 503, "a refresh is the router's");
+}
