@@ -15,6 +15,9 @@ use super::{Inner, SCOPE, pairs, query, value};
 /// Nobody's address or state is longer, and everything here comes back on the page.
 const LONGEST: usize = 2048;
 
+/// Commands; a long one is scrolled, also by keyboard, so that no line breaks inside an option.
+const PRE: &str = "<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\">";
+
 /// What the page was asked for, checked.
 struct Ask {
     terms: Terms,
@@ -135,7 +138,7 @@ fn choose(inner: &Inner, asked: &[(String, String)], ask: &Ask) -> Reply {
 
 fn show_code(inner: &Inner, person: &Person, code: &str) -> Reply {
     let body = format!(
-        "<h1>A code for <bdi>{}</bdi></h1>\n<p>It works once, within 100 seconds:</p>\n<pre>{}</pre>\n\
+        "<h1>A code for <bdi>{}</bdi></h1>\n<p>It works once, within 100 seconds:</p>\n{PRE}{}</pre>\n\
          <p class=\"soft\">Go back for another one.</p>",
         escape(person.global_name.as_deref().unwrap_or(&person.username)),
         escape(&sign_in(inner, code)),
@@ -146,11 +149,13 @@ fn show_code(inner: &Inner, person: &Person, code: &str) -> Reply {
 /// How to sign in without a browser.
 fn command_line(inner: &Inner) -> String {
     let mut html =
-        "<h2>On the command line</h2>\n<p>Each name is also a code, as often as you like:</p>\n<pre>".to_owned();
+        format!("<h2>On the command line</h2>\n<p>Each name is also a code, as often as you like:</p>\n{PRE}");
     for person in inner.people.lock().iter() {
         let _ = writeln!(html, "{}", escape(&sign_in(inner, &person.name)));
     }
-    html.push_str("</pre>\n<p>These codes make trouble:</p>\n<dl>\n");
+    html.push_str(
+        "</pre>\n<p>These codes make trouble; in brackets is what the sandbox answers the service:</p>\n<dl>\n",
+    );
     for (code, what) in SPECIAL_CODES {
         let _ = writeln!(html, "<dt><code>{code}</code></dt><dd>{what}</dd>");
     }
