@@ -14,7 +14,9 @@ pub(super) fn start(log: &Log) -> anyhow::Result<()> {
             log.filter
         )
     })?;
-    let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Whoever reads the log may go away. By default that is reported on standard error again, which panics, and a service that
+    // can no longer log would go down with its reader.
+    let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     match log.format {
         LogFormat::Text => lines.init(),
         LogFormat::Json => lines.json().flatten_event(true).init(),

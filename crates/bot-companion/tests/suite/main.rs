@@ -11,6 +11,7 @@ mod freshness;
 mod freshness_model;
 mod guild_lists;
 mod guilds;
+mod hard_cases;
 mod harness;
 mod limits;
 mod process;
