@@ -130,13 +130,14 @@ impl Web {
         if let Err(wait) = arrival.limited {
             return ApiError::rate_limited().after(wait).into_response();
         }
-        let Ok(_place) = self.app.in_work.try_acquire() else {
-            return ApiError::overloaded().after(RELIEF).into_response();
-        };
         let (mut parts, body) = request.into_parts();
         if let Err(refusal) = drained(body).await {
             return refusal.into_response();
         }
+        // Only now: a body that never comes must not keep a place from others.
+        let Ok(_place) = self.app.in_work.try_acquire() else {
+            return ApiError::overloaded().after(RELIEF).into_response();
+        };
         if is_preflight(&parts.method, &parts.headers) && audience != Audience::Nobody {
             let mut response = StatusCode::NO_CONTENT.into_response();
             audience.permit(response.headers_mut());
@@ -308,5 +309,20 @@ mod tests {
             assert!(!body.to_string().contains("secret"));
             assert_eq!(get_from(&web, "/works").await.0, StatusCode::OK);
         }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_comes_takes_no_place_from_others() {
+        let folder = TestFolder::new();
+        let web = web(&folder, Router::new().route("/works", get(async || Success(Nothing {})))).await;
+        let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
+        let withheld = http_body_util::StreamBody::new(futures_util::stream::pending::<
+            Result<hyper::body::Frame<Bytes>, std::convert::Infallible>,
+        >());
+        let request = Request::post("/works").body(withheld).unwrap();
+        let arrival = web.at_once(&request, peer).err().unwrap();
+        let mut slow = std::pin::pin!(web.clone().routed(request, arrival));
+        assert!(slow.as_mut().now_or_never().is_none());
+        assert_eq!(get_from(&web, "/works").await.0, StatusCode::OK);
     }
 }
