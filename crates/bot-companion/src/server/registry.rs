@@ -42,7 +42,15 @@ pub(super) struct Entry {
     /// Nothing new is to begin on it.
     draining: AtomicBool,
     waker: AtomicWaker,
-    task: Mutex<Option<AbortHandle>>,
+    task: Mutex<Task>,
+}
+
+/// What runs a connection.
+#[derive(Default)]
+struct Task {
+    handle: Option<AbortHandle>,
+    /// It is to end; if there is no handle yet, as soon as there is one.
+    cut: bool,
 }
 
 /// What a connection waits for.
@@ -149,7 +157,11 @@ impl Registry {
 impl Entry {
     /// Whose end ends the connection.
     pub(super) fn belongs_to(&self, task: AbortHandle) {
-        *self.task.lock() = Some(task);
+        let mut held = self.task.lock();
+        if held.cut {
+            task.abort();
+        }
+        held.handle = Some(task);
     }
 
     /// A new wait begins.
@@ -206,7 +218,9 @@ impl Entry {
     }
 
     fn cut(&self) {
-        if let Some(task) = self.task.lock().as_ref() {
+        let mut held = self.task.lock();
+        held.cut = true;
+        if let Some(task) = &held.handle {
             task.abort();
         }
     }
@@ -229,4 +243,23 @@ fn millis(clock: &Clock) -> u64 {
 
 fn in_millis(ticks: Duration) -> u64 {
     u64::try_from(ticks.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::domain::Time;
+
+    #[tokio::test]
+    async fn a_connection_that_is_sent_away_before_its_task_is_known_ends_all_the_same() {
+        let config = Config::load(None, std::iter::empty::<(String, String)>()).unwrap();
+        let registry = Registry::new(&config.limits, Clock::manual(Time::from_seconds(1)));
+        let entry = registry.enter().unwrap();
+        assert!(registry.make_room(), "another thread's newcomer");
+        let task = tokio::spawn(std::future::pending::<()>());
+        entry.belongs_to(task.abort_handle());
+        tokio::task::yield_now().await;
+        assert!(task.is_finished());
+    }
 }
