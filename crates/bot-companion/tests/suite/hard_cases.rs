@@ -2,8 +2,23 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use crate::harness::{Client, Folder};
+use crate::harness::{Client, Folder, TestApp};
+
+#[tokio::test]
+async fn a_use_that_is_only_in_memory_keeps_a_session_from_the_sweep() {
+    let app = TestApp::builder().set("[sessions]\nidle = \"1m\"").start().await;
+    let user = app.user("owner").await;
+    // Too soon after the sign-in to be written down.
+    app.clock.advance(Duration::from_secs(14));
+    assert_eq!(user.get("/sessions").await.status, 200);
+    app.clock.advance(Duration::from_secs(47));
+    assert_eq!(app.app.accounts.sweep().await.unwrap(), 0);
+    assert_eq!(user.get("/sessions").await.status, 200, "47 seconds after its last use");
+    app.clock.advance(Duration::from_mins(1));
+    user.get("/sessions").await.refused(401, "token_invalid");
+}
 
 #[tokio::test]
 async fn the_service_outlives_whoever_reads_its_log() {
