@@ -88,7 +88,8 @@ impl Lists {
         let sources = &self.shared.sources;
         let account = sources.store.account(user).await?.ok_or(ListError::SignedOut)?;
         let fetched = account.list.map(|list| list.fetched);
-        let age = fetched.map(|fetched| sources.clock.now().since(fetched));
+        // A list from the future was fetched before the clock was set back, and would count as fresh until it is caught up with.
+        let age = fetched.map(|fetched| sources.clock.now().apart(fetched));
         let must_refresh = forced && self.may_force(user);
         match age {
             Some(age) if age <= self.limits.fresh && !must_refresh => Ok(()),

@@ -4,7 +4,11 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::harness::{Client, Folder, TestApp};
+use bot_companion::idp::Endpoint;
+use bot_companion::idp::sandbox::people::MEMBER;
+use bot_companion::store::StoredList;
+
+use crate::harness::{Client, Folder, START, TestApp, id};
 
 #[tokio::test]
 async fn a_use_that_is_only_in_memory_keeps_a_session_from_the_sweep() {
@@ -18,6 +22,18 @@ async fn a_use_that_is_only_in_memory_keeps_a_session_from_the_sweep() {
     assert_eq!(user.get("/sessions").await.status, 200, "47 seconds after its last use");
     app.clock.advance(Duration::from_mins(1));
     user.get("/sessions").await.refused(401, "token_invalid");
+}
+
+#[tokio::test]
+async fn a_list_from_before_the_clock_was_set_back_is_old() {
+    let app = TestApp::start().await;
+    let member = app.user("member").await;
+    member.guilds().await;
+    let account = app.app.store.account(id(MEMBER)).await.unwrap().unwrap();
+    let list = StoredList { fetched: START.after(Duration::from_hours(24)), ..account.list.unwrap() };
+    assert!(app.app.store.save_list(id(MEMBER), account.list_version, list).await.unwrap());
+    assert_eq!(member.get("/guilds").await.header("age"), "0");
+    assert_eq!(app.sandbox.calls(Endpoint::Guilds), 2, "it was fetched anew");
 }
 
 #[tokio::test]
