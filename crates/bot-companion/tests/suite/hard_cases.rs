@@ -4,9 +4,13 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use bot_companion::domain::token::{self, TokenKind};
+use bot_companion::domain::{Session, SessionId, User};
 use bot_companion::idp::Endpoint;
 use bot_companion::idp::sandbox::people::MEMBER;
+use bot_companion::random::secret_bytes;
 use bot_companion::store::StoredList;
+use secrecy::ExposeSecret;
 
 use crate::harness::{Client, Folder, START, TestApp, id};
 
@@ -34,6 +38,20 @@ async fn a_list_from_before_the_clock_was_set_back_is_old() {
     assert!(app.app.store.save_list(id(MEMBER), account.list_version, list).await.unwrap());
     assert_eq!(member.get("/guilds").await.header("age"), "0");
     assert_eq!(app.sandbox.calls(Endpoint::Guilds), 2, "it was fetched anew");
+}
+
+#[tokio::test]
+async fn a_session_whose_grant_went_with_another_one_ends() {
+    let app = TestApp::start().await;
+    let user = User { username: "m".into(), name: "m".into(), id: id(MEMBER), avatar: "https://a.example/m".into() };
+    let token = token::generate(TokenKind::Session, secret_bytes);
+    let session = SessionId::parse("0123456789abcdef").unwrap();
+    let session = Session { id: session, user: user.id, created: START, last_seen: START, agent: String::new() };
+    app.app.store.open_session(user, token::hash_of(&token), session).await.unwrap();
+    let member = app.anon().with_token(token.expose_secret());
+    for _ in 0..2 {
+        member.get("/guilds").await.refused(401, "token_invalid");
+    }
 }
 
 #[tokio::test]
