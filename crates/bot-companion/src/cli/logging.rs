@@ -1,5 +1,7 @@
 //! Where log lines go, and how they look.
 
+use std::io::IsTerminal as _;
+
 use anyhow::Context;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
@@ -17,6 +19,8 @@ pub(super) fn start(log: &Log) -> anyhow::Result<()> {
     // Whoever reads the log may go away. By default that is reported on standard error again, which panics, and a service that
     // can no longer log would go down with its reader.
     let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
+    // In a file or a journal, colours are noise that hides words from a search.
+    let lines = lines.with_ansi(std::io::stderr().is_terminal());
     match log.format {
         LogFormat::Text => lines.init(),
         LogFormat::Json => lines.json().flatten_event(true).init(),

@@ -57,6 +57,28 @@ async fn a_session_whose_grant_went_with_another_one_ends() {
 #[tokio::test]
 async fn the_service_outlives_whoever_reads_its_log() {
     let folder = Folder::new();
+    let (mut service, client) = dev(&folder);
+    drop(service.0.stderr.take());
+    for _ in 0..2 {
+        // Each is noted in the log.
+        assert_eq!(client.post("/auth").header("Idp-Code", "owner").send().await.status, 200);
+        assert_eq!(client.post("/auth").header("Idp-Code", "nonsense").send().await.status, 502);
+    }
+    assert!(service.stopped(), "it drained");
+}
+
+#[tokio::test]
+async fn a_log_that_is_no_terminal_has_no_colours() {
+    let folder = Folder::new();
+    let (mut service, client) = dev(&folder);
+    assert_eq!(client.post("/auth").header("Idp-Code", "owner").send().await.status, 200);
+    assert!(service.stopped());
+    let log = std::io::read_to_string(service.0.stderr.take().unwrap()).unwrap();
+    assert!(log.contains("signed in") && !log.contains('\u{1b}'), "{log:?}");
+}
+
+/// The binary itself, with its sandbox, and somebody who calls it.
+fn dev(folder: &Folder) -> (Process, Client) {
     let service = Command::new(env!("CARGO_BIN_EXE_bot-companion"))
         .args(["dev", "--listen", "127.0.0.1:0", "--data"])
         .arg(folder.path().join("dev"))
@@ -65,22 +87,21 @@ async fn the_service_outlives_whoever_reads_its_log() {
         .spawn()
         .unwrap();
     let mut service = Process(service);
-    drop(service.0.stderr.take());
-    let said = BufReader::new(service.0.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let address =
-        said.into_iter().find_map(|line| line.trim().strip_prefix("service").map(|url| url.trim().to_owned()));
-    let client = Client::new(address.unwrap().trim_end_matches('/').to_owned());
-    for _ in 0..2 {
-        // Each is noted in the log.
-        assert_eq!(client.post("/auth").header("Idp-Code", "owner").send().await.status, 200);
-        assert_eq!(client.post("/auth").header("Idp-Code", "nonsense").send().await.status, 502);
-    }
-    assert!(Command::new("kill").arg(service.0.id().to_string()).status().unwrap().success());
-    assert!(service.0.wait().unwrap().success(), "it drained");
+    let mut said = BufReader::new(service.0.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let address = said.find_map(|line| line.trim().strip_prefix("service").map(|url| url.trim().to_owned()));
+    (service, Client::new(address.unwrap().trim_end_matches('/').to_owned()))
 }
 
 /// A process that does not outlive its test.
 struct Process(Child);
+
+impl Process {
+    /// Asks it to stop and says whether it did so in good order.
+    fn stopped(&mut self) -> bool {
+        assert!(Command::new("kill").arg(self.0.id().to_string()).status().unwrap().success());
+        self.0.wait().unwrap().success()
+    }
+}
 
 impl Drop for Process {
     fn drop(&mut self) {
