@@ -43,6 +43,8 @@ where
         }
         let (sender, receiver) = watch::channel(None);
         running.insert(key.clone(), receiver.clone());
+        // A start that panics, or a runtime that is gone and drops the work at once, takes the key out again at once.
+        drop(running);
         let gone = Departure { running: Arc::clone(&self.running), key };
         let work = start();
         self.background.spawn(async move {
@@ -110,6 +112,16 @@ mod tests {
         let crashed = flights.join(1, || async { panic!("on purpose") });
         assert_eq!(crashed.landed().await, None);
         assert_eq!(flights.join(1, || async { 7 }).landed().await, Some(7));
+    }
+
+    #[tokio::test]
+    async fn a_start_finds_the_table_free() {
+        let flights: Flights<u8, u8> = Flights::new(Background::here());
+        let landing = flights.join(1, || {
+            let free = flights.running.try_lock().is_some();
+            async move { u8::from(free) }
+        });
+        assert_eq!(landing.landed().await, Some(1));
     }
 
     #[tokio::test]

@@ -8,7 +8,11 @@
 //! - [`accounts`]: people coming and going; one code, one exchange.
 //! - [`views`]: answers kept ready in memory.
 //! - [`store`]: what lasts. [`idp`]: the identity provider. [`vault`]: encryption at rest. [`config`]: what can be set.
-//! - [`domain`]: pure rules. [`clock`] and [`random`]: handed in, never global.
+//! - [`domain`]: pure rules.
+//!
+//! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`background`] (work that outlives its
+//! request), [`flights`] (one flight a key), [`rates`] (limits of client addresses), [`outside`] (text from outside in a log),
+//! [`version`].
 
 pub mod accounts;
 pub mod app;

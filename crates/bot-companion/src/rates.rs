@@ -49,8 +49,8 @@ impl RateLimits {
 
     /// Counts a sign-in that was refused.
     pub fn sign_in_refused(&self, client: IpAddr) {
-        // Whether one more is allowed is asked before the next, not after this.
-        let _ = self.limit(self.refused_sign_ins.as_ref(), client, Limit::take);
+        // Whether one more is allowed is asked before the next, not after this: many may have been let in side by side.
+        let _ = self.limit(self.refused_sign_ins.as_ref(), client, Limit::owe);
     }
 
     fn limit(
@@ -105,7 +105,17 @@ impl Limit {
         })
     }
 
+    /// Counts one if it is allowed.
     fn take(&self, subject: u64, now: Duration) -> Result<(), Duration> {
+        self.count(subject, now, false)
+    }
+
+    /// Counts one that has happened already, allowed or not: what was too much has to be paid off first.
+    fn owe(&self, subject: u64, now: Duration) -> Result<(), Duration> {
+        self.count(subject, now, true)
+    }
+
+    fn count(&self, subject: u64, now: Duration, happened: bool) -> Result<(), Duration> {
         let now = nanos(now);
         let mut places = self.set(subject).lock();
         let index = places.iter().position(|place| place.subject == subject).unwrap_or_else(|| {
@@ -113,17 +123,19 @@ impl Limit {
             places[least] = Place { subject, paid_at: 0 };
             least
         });
-        let paid_at = places[index].paid_at.max(now) + self.interval;
-        self.judge(paid_at, now)?;
-        places[index].paid_at = paid_at;
-        Ok(())
+        let paid_at = places[index].paid_at.max(now).saturating_add(self.interval);
+        let allowed = self.judge(paid_at, now);
+        if happened || allowed.is_ok() {
+            places[index].paid_at = paid_at;
+        }
+        allowed
     }
 
     fn look(&self, subject: u64, now: Duration) -> Result<(), Duration> {
         let now = nanos(now);
         let places = self.set(subject).lock();
         let paid_at = places.iter().find(|place| place.subject == subject).map_or(0, |place| place.paid_at);
-        self.judge(paid_at.max(now) + self.interval, now)
+        self.judge(paid_at.max(now).saturating_add(self.interval), now)
     }
 
     fn judge(&self, paid_at: u64, now: u64) -> Result<(), Duration> {
@@ -175,6 +187,18 @@ mod tests {
         }
         assert_eq!(limit.take(1, Duration::ZERO), Ok(()));
         assert!(limit.look(1, Duration::ZERO).is_err());
+    }
+
+    #[test]
+    fn what_was_let_in_side_by_side_is_paid_off_afterwards() {
+        let limit = limit(1, 2);
+        let at = Duration::from_secs;
+        // Ten looked before the first had happened.
+        for _ in 0..10 {
+            let _ = limit.owe(1, at(0));
+        }
+        assert_eq!(limit.look(1, at(1)), Err(at(8)));
+        assert_eq!(limit.look(1, at(9)), Ok(()));
     }
 
     #[test]

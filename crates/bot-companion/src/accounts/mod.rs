@@ -20,6 +20,9 @@ pub use sign_in::{Attempt, SignInError};
 /// How many sessions one sweep's transaction ends.
 const SWEEP_BATCH: usize = 500;
 
+/// How far the stored times of use may lag behind the real ones: a sweep must not end a session whose last use is only in memory.
+const NOTES_LAG: Duration = Duration::from_mins(2);
+
 /// What can be done with accounts.
 pub struct Accounts {
     sources: Sources,
@@ -94,7 +97,7 @@ impl Accounts {
         let mut swept = 0;
         loop {
             let now = self.sources.clock.now();
-            let (idle, absolute) = (now.before(self.limits.idle), now.before(self.limits.absolute));
+            let (idle, absolute) = (now.before(self.limits.idle).before(NOTES_LAG), now.before(self.limits.absolute));
             let ended = self.sources.store.sweep(now, idle, absolute, SWEEP_BATCH).await?;
             swept += ended.sessions;
             self.revoke(ended.orphans);

@@ -1,5 +1,6 @@
 //! `bot-companion dev`: everything on this machine, nothing to configure.
 
+use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
@@ -21,17 +22,14 @@ use crate::version::Version;
 const CLIENT_ID: &str = "sandbox";
 
 pub(super) fn run(listen: SocketAddr, data: &Path) -> anyhow::Result<()> {
-    ensure!(
-        listen.ip().is_loopback(),
-        "`dev` has a sign-in without passwords, so it listens on loopback only: give --listen 127.0.0.1:PORT"
-    );
+    ensure_loopback(listen)?;
     std::fs::create_dir_all(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
     runtime()?.block_on(async {
         let clock = Clock::system();
         let secret = SecretString::from(random_text(32, secret_bytes));
         let socket = sandbox_socket(listen)?;
         let sandbox_address = socket.local_addr()?;
-        let mut config = configuration(listen, data, sandbox_address, &secret)?;
+        let mut config = configuration(listen, data, sandbox_address, &secret, std::env::vars_os())?;
         logging::start(&config.log)?;
 
         let listeners = serve::open(&mut config)?;
@@ -56,6 +54,15 @@ pub(super) fn run(listen: SocketAddr, data: &Path) -> anyhow::Result<()> {
     })
 }
 
+fn ensure_loopback(listen: SocketAddr) -> anyhow::Result<()> {
+    ensure!(
+        listen.ip().is_loopback(),
+        "`dev` has a sign-in without passwords, so it listens on loopback only: give --listen 127.0.0.1:PORT, and unset \
+         COMPANION_HTTP_LISTEN"
+    );
+    Ok(())
+}
+
 /// The port after the service's, so that a dashboard can be set up with it; any free one if that is taken.
 fn sandbox_socket(listen: SocketAddr) -> anyhow::Result<TcpListener> {
     let next = listen.port().checked_add(1).filter(|_| listen.port() != 0).unwrap_or(0);
@@ -64,12 +71,14 @@ fn sandbox_socket(listen: SocketAddr) -> anyhow::Result<TcpListener> {
         .context("no free port for the sandbox")
 }
 
-/// What `dev` sets; the environment still wins.
+/// What `dev` sets; the environment still wins, but not where that would open the sandbox's door to others or write demo data
+/// over somebody's own: a shell in which `serve` is set up must be safe to try `dev` in.
 fn configuration(
     listen: SocketAddr,
     data: &Path,
     sandbox: SocketAddr,
     secret: &SecretString,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> anyhow::Result<Config> {
     let database = toml::Value::from(format!("sqlite:{}", data.join("bot-companion.db").display()));
     let secret = secret.expose_secret();
@@ -93,7 +102,14 @@ fn configuration(
         filter = "warn,bot_companion=info"
         "#
     );
-    Ok(Config::load_over(&[Layer::new("dev", text)], None, std::env::vars_os())?)
+    let environment: Vec<_> = environment.into_iter().collect();
+    ensure!(
+        environment.iter().all(|(name, _)| name != "COMPANION_STORE_URL"),
+        "`dev` fills its store with demo data, so it takes none that is set elsewhere: unset COMPANION_STORE_URL, and give --data"
+    );
+    let config = Config::load_over(&[Layer::new("dev", text)], None, environment)?;
+    ensure_loopback(config.http.listen)?;
+    Ok(config)
 }
 
 fn banner(service: &str, sandbox: &Sandbox, data: &Path) -> String {
@@ -121,4 +137,25 @@ The codes refused, no-scope, slow, rate-limited, edge-limited, down and nonsense
         people = names.join(", "),
         data = data.display(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded(environment: &[(&str, &str)]) -> anyhow::Result<Config> {
+        let loopback = "127.0.0.1:1".parse()?;
+        let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        configuration(loopback, Path::new("data"), loopback, &SecretString::from("s"), environment)
+    }
+
+    #[test]
+    fn the_environment_neither_opens_the_door_nor_lends_its_store() {
+        assert_eq!(loaded(&[("COMPANION_LOG_FILTER", "debug")]).unwrap().log.filter, "debug");
+        assert!(loaded(&[("COMPANION_HTTP_LISTEN", "127.0.0.1:2")]).is_ok());
+        for (name, value) in [("COMPANION_HTTP_LISTEN", "0.0.0.0:1"), ("COMPANION_STORE_URL", "sqlite:production.db")] {
+            let refused = loaded(&[(name, value)]).unwrap_err().to_string();
+            assert!(refused.contains(&format!("unset {name}")), "{refused}");
+        }
+    }
 }

@@ -16,9 +16,11 @@ pub(super) fn start(log: &Log) -> anyhow::Result<()> {
             log.filter
         )
     })?;
+    // Whoever reads the log may go away. By default that is reported on standard error again, which panics, and a service that
+    // can no longer log would go down with its reader.
+    let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     // Colours are for a terminal; in a file they are noise.
-    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let lines = fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr);
+    let lines = lines.with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
     match log.format {
         LogFormat::Text => lines.init(),
         LogFormat::Json => lines.json().flatten_event(true).init(),

@@ -121,7 +121,7 @@ impl Health {
     pub fn summary(&self, now: Time) -> HealthSummary {
         let living = || self.instances.values().filter(|instance| now.since(instance.reported) < SILENCE);
         let started = living().map(|instance| instance.started_at).min();
-        let bytes: u64 = living().map(|instance| instance.memory).sum();
+        let bytes = living().map(|instance| instance.memory).fold(0, u64::saturating_add);
         HealthSummary {
             memory: megabytes(bytes),
             shards: self.shards.iter().map(|(id, shard)| (*id, ShardRecord::of(shard))).collect(),
@@ -283,6 +283,15 @@ mod tests {
         assert_eq!(health.shards.keys().copied().collect::<Vec<_>>(), [0]);
         health.merge(beat("a", 10, 4, &[(3, None)]), NOW);
         assert_eq!(health.shards.keys().copied().collect::<Vec<_>>(), [0], "an older process brings none back");
+    }
+
+    #[test]
+    fn absurd_memories_do_not_overflow() {
+        let mut health = Health::default();
+        for instance in ["a", "b", "c"] {
+            health.merge(Heartbeat { memory: u64::MAX, ..beat(instance, 10, 1, &[]) }, NOW);
+        }
+        assert!(health.summary(NOW).memory > 1e13);
     }
 
     #[test]

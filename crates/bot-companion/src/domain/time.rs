@@ -32,6 +32,11 @@ impl Time {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
+    /// How far apart the two are, whichever is earlier.
+    pub const fn apart(self, other: Self) -> Duration {
+        Duration::from_millis(self.0.abs_diff(other.0))
+    }
+
     /// That much later.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {

@@ -17,7 +17,7 @@ use crate::views::ListError;
 
 /// An answer that is not a success.
 #[derive(Clone, Debug)]
-pub(super) struct ApiError {
+pub(crate) struct ApiError {
     pub(super) status: StatusCode,
     /// Stable, to program against.
     pub(super) code: &'static str,
@@ -58,6 +58,7 @@ errors! {
     not_found: NOT_FOUND, "not_found", "Nothing is at this path. See `/openapi.json` for what there is.";
     method_not_allowed: METHOD_NOT_ALLOWED, "method_not_allowed", "This path does not take this method. See the header `Allow` for those it takes.";
     session_not_found: NOT_FOUND, "session_not_found", "You have no session with this id. See `GET /sessions` for yours.";
+    body_broken: BAD_REQUEST, "body_broken", "The body broke off or is not framed as HTTP asks. Send the request again.";
     body_too_large: PAYLOAD_TOO_LARGE, "body_too_large", "Send no body, or at most 64 KiB.";
     headers_too_large: REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", "Send at most 64 headers with at most 16 KiB in all.";
     internal: INTERNAL_SERVER_ERROR, "internal", "Something went wrong on our side. Report the `request_id` to the operator.";

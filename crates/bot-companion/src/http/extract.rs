@@ -1,6 +1,5 @@
 //! What handlers ask for in their signatures.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
@@ -75,11 +74,9 @@ pub(super) fn secret(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Se
 
 /// The arrival that the pipeline noted.
 impl FromRequestParts<Arc<App>> for Arrival {
-    type Rejection = Infallible;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Infallible> {
-        let noted = parts.extensions.get::<Self>().cloned();
-        let nowhere = super::Peer { address: std::net::Ipv4Addr::UNSPECIFIED.into(), secure: false };
-        Ok(noted.unwrap_or_else(|| Self::of(app, &parts.headers, nowhere)))
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
+        parts.extensions.get().cloned().ok_or_else(|| ApiError::internal().because(&"a request without an arrival"))
     }
 }

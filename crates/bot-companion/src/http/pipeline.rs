@@ -72,7 +72,7 @@ impl Web {
         let Some(response) = answered.unwrap_or_default() else {
             return Err(arrival);
         };
-        debug!(id = arrival.id(), method = %request.method(), status = response.status().as_u16(), "answered at once");
+        debug!(id = arrival.id(), method = %Outside(request.method().as_str()), status = response.status().as_u16(), "answered at once");
         let response = if request.method() == Method::HEAD { without_body(response) } else { response };
         let mut response = response.map(Either::Left);
         self.dress(&mut response, request.headers(), Audience::of(path), &arrival);
@@ -103,7 +103,7 @@ impl Web {
             response.headers_mut().remove(header::CONTENT_LENGTH);
             *response.body_mut() = refusal.body(arrival.id()).into();
         }
-        debug!(id = arrival.id(), %method, path = %Outside(&asked), status = response.status().as_u16(), "answered");
+        debug!(id = arrival.id(), method = %Outside(method.as_str()), path = %Outside(&asked), status = response.status().as_u16(), "answered");
         if method == Method::HEAD {
             response = without_body(response);
         }
@@ -130,13 +130,14 @@ impl Web {
         if let Err(wait) = arrival.limited {
             return ApiError::rate_limited().after(wait).into_response();
         }
-        let Ok(_place) = self.app.in_work.try_acquire() else {
-            return ApiError::overloaded().after(RELIEF).into_response();
-        };
         let (mut parts, body) = request.into_parts();
         if let Err(refusal) = drained(body).await {
             return refusal.into_response();
         }
+        // Only now: a body that never comes must not keep a place from others.
+        let Ok(_place) = self.app.in_work.try_acquire() else {
+            return ApiError::overloaded().after(RELIEF).into_response();
+        };
         if is_preflight(&parts.method, &parts.headers) && audience != Audience::Nobody {
             let mut response = StatusCode::NO_CONTENT.into_response();
             audience.permit(response.headers_mut());
@@ -211,8 +212,8 @@ where
         match frame {
             Ok(_) => {}
             Err(error) if error.is::<LengthLimitError>() => return Err(ApiError::body_too_large()),
-            // The client left in the middle; there is nobody to answer.
-            Err(_) => return Ok(()),
+            // The client left in the middle, or does not speak HTTP: what it asked for is not done by halves.
+            Err(_) => return Err(ApiError::body_broken()),
         }
     }
     Ok(())
@@ -250,10 +251,12 @@ fn without_body<B: hyper::body::Body + Default>(response: Response<B>) -> Respon
 fn log(refusal: &ApiError, arrival: &Arrival, method: &Method, path: &str) {
     let cause = refusal.cause.as_deref().unwrap_or("-");
     let (id, status, code) = (arrival.id(), refusal.status.as_u16(), refusal.code);
+    // A method too is whatever the client wrote, as long as the parser's bound allows.
+    let (method, path) = (Outside(method.as_str()), Outside(path));
     if refusal.status.is_server_error() {
-        error!(id, %method, path = %Outside(path), status, code, cause, "request failed");
+        error!(id, %method, %path, status, code, cause, "request failed");
     } else {
-        debug!(id, %method, path = %Outside(path), status, code, cause, "request refused");
+        debug!(id, %method, %path, status, code, cause, "request refused");
     }
 }
 
@@ -308,5 +311,35 @@ mod tests {
             assert!(!body.to_string().contains("secret"));
             assert_eq!(get_from(&web, "/works").await.0, StatusCode::OK);
         }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_comes_takes_no_place_from_others() {
+        let folder = TestFolder::new();
+        let web = web(&folder, Router::new().route("/works", get(async || Success(Nothing {})))).await;
+        let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
+        let withheld = http_body_util::StreamBody::new(futures_util::stream::pending::<
+            Result<hyper::body::Frame<Bytes>, std::convert::Infallible>,
+        >());
+        let request = Request::post("/works").body(withheld).unwrap();
+        let arrival = web.at_once(&request, peer).err().unwrap();
+        let mut slow = std::pin::pin!(web.clone().routed(request, arrival));
+        assert!(slow.as_mut().now_or_never().is_none());
+        assert_eq!(get_from(&web, "/works").await.0, StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn a_long_method_does_not_fill_the_log() {
+        let folder = TestFolder::new();
+        let web = web(&folder, Router::new()).await;
+        let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
+        let request = Request::get("/nowhere").body(Full::<Bytes>::default()).unwrap();
+        let arrival = web.at_once(&request, peer).err().unwrap();
+        let lines = std::fs::File::create(folder.path("log")).unwrap();
+        let subscriber = tracing_subscriber::fmt().with_writer(std::sync::Mutex::new(lines)).finish();
+        let method = Method::from_bytes(&[b'M'; 10_000]).unwrap();
+        tracing::subscriber::with_default(subscriber, || log(&ApiError::timeout(), &arrival, &method, "/nowhere"));
+        let written = std::fs::read_to_string(folder.path("log")).unwrap();
+        assert!(written.contains("request failed") && written.len() < 1000, "{} bytes", written.len());
     }
 }

@@ -17,6 +17,9 @@ use tracing::debug;
 use crate::clock::Clock;
 use crate::config::Limits;
 
+/// How long a new connection may take before it counts as one that never asks.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// All open connections.
 pub(super) struct Registry {
     entries: Mutex<Vec<Arc<Entry>>>,
@@ -44,7 +47,15 @@ pub(super) struct Entry {
     /// Nothing new is to begin on it.
     draining: AtomicBool,
     waker: AtomicWaker,
-    task: Mutex<Option<AbortHandle>>,
+    task: Mutex<Task>,
+}
+
+/// What runs a connection.
+#[derive(Default)]
+struct Task {
+    handle: Option<AbortHandle>,
+    /// It is to end; if there is no handle yet, as soon as there is one.
+    cut: bool,
 }
 
 /// What a connection waits for.
@@ -107,9 +118,19 @@ impl Registry {
     /// Ends the connection that has the weakest claim to stay; `false` if all are busy.
     pub(super) fn make_room(&self) -> bool {
         let entries = self.entries.lock();
+        let now = millis(&self.clock);
         let waiting = entries.iter().filter(|entry| entry.in_flight.load(Ordering::Relaxed) == 0);
-        let weakest = waiting
-            .min_by_key(|entry| (entry.answered.load(Ordering::Relaxed).min(1), entry.since.load(Ordering::Relaxed)));
+        let weakest = waiting.min_by_key(|entry| {
+            let since = entry.since.load(Ordering::Relaxed);
+            let newcomer = Duration::from_millis(now.saturating_sub(since)) < GRACE;
+            // Who never asked for anything goes first, then who has been served and waits; a newcomer may get its request out.
+            let claim = match entry.answered.load(Ordering::Relaxed) {
+                0 if newcomer => 2,
+                0 => 0,
+                _ => 1,
+            };
+            (claim, since)
+        });
         let weakest = weakest.cloned();
         drop(entries);
         weakest.inspect(|entry| entry.cut()).inspect(|entry| self.leave(entry)).is_some()
@@ -152,7 +173,11 @@ impl Registry {
 impl Entry {
     /// Whose end ends the connection.
     pub(super) fn belongs_to(&self, task: AbortHandle) {
-        *self.task.lock() = Some(task);
+        let mut held = self.task.lock();
+        if held.cut {
+            task.abort();
+        }
+        held.handle = Some(task);
     }
 
     /// A new wait begins.
@@ -210,7 +235,9 @@ impl Entry {
     }
 
     fn cut(&self) {
-        if let Some(task) = self.task.lock().as_ref() {
+        let mut held = self.task.lock();
+        held.cut = true;
+        if let Some(task) = &held.handle {
             task.abort();
         }
     }
@@ -233,4 +260,23 @@ fn millis(clock: &Clock) -> u64 {
 
 fn in_millis(ticks: Duration) -> u64 {
     u64::try_from(ticks.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::domain::Time;
+
+    #[tokio::test]
+    async fn a_connection_that_is_sent_away_before_its_task_is_known_ends_all_the_same() {
+        let config = Config::load(None, std::iter::empty::<(String, String)>()).unwrap();
+        let registry = Registry::new(&config.limits, Clock::manual(Time::from_seconds(1)));
+        let entry = registry.enter().unwrap();
+        assert!(registry.make_room(), "another thread's newcomer");
+        let task = tokio::spawn(std::future::pending::<()>());
+        entry.belongs_to(task.abort_handle());
+        tokio::task::yield_now().await;
+        assert!(task.is_finished());
+    }
 }

@@ -84,7 +84,7 @@ impl FromIterator<Topic> for Dependencies {
     }
 }
 
-/// The place of a topic in the table: fixed for the two kinds that come in numbers, by multiplication for the rest.
+/// The place of a topic in the table.
 fn slot(topic: Topic) -> u16 {
     let (kind, id) = match topic {
         Topic::Id(id) => (1, id.get()),

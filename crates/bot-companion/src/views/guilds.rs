@@ -40,9 +40,9 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// How old the provider's list in it is.
+    /// How old the provider's list in it is. One from the future is as old as it is far away: the clock has been set back since.
     pub fn age(&self, now: Time) -> Duration {
-        now.since(self.fetched)
+        now.apart(self.fetched)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::config::{Config, Guilds};
 use crate::domain::{ListedGuild, Snowflake, Time};
 use crate::flights::{Flights, Landing};
 use crate::idp::{Grant, IdpError, IdpErrorKind};
-use crate::store::{Account, StoreError, StoredList};
+use crate::store::{Account, SealedGrant, StoreError, StoredList};
 
 /// For how many users a recent failure or forced refresh is remembered.
 const REMEMBERED: usize = 20_000;
@@ -88,7 +88,8 @@ impl Lists {
         let sources = &self.shared.sources;
         let account = sources.store.account(user).await?.ok_or(ListError::SignedOut)?;
         let fetched = account.list.map(|list| list.fetched);
-        let age = fetched.map(|fetched| sources.clock.now().since(fetched));
+        // A list from the future was fetched before the clock was set back, and would count as fresh until it is caught up with.
+        let age = fetched.map(|fetched| sources.clock.now().apart(fetched));
         let must_refresh = forced && self.may_force(user);
         match age {
             Some(age) if age <= self.limits.fresh && !must_refresh => Ok(()),
@@ -203,7 +204,9 @@ impl Shared {
     async fn listed(&self, user: Snowflake, account: &Account) -> Result<Fetched, ListError> {
         let Sources { provider, clock, .. } = &self.sources;
         let mut version = account.grant_version;
-        let mut grant = self.opened(user, account)?;
+        // A session that was opened just as the user's last other one ended and took the grant along: nothing can come of it.
+        let Some(sealed) = &account.grant else { return Ok(Fetched::GrantGone(version)) };
+        let mut grant = self.opened(user, sealed)?;
         let mut refreshed = false;
         if grant.expires <= clock.now().after(REFRESH_AHEAD) {
             match self.refresh(user, version, &grant).await? {
@@ -242,8 +245,7 @@ impl Shared {
         })
     }
 
-    fn opened(&self, user: Snowflake, account: &Account) -> Result<Grant, ListError> {
-        let sealed = account.grant.as_ref().ok_or_else(|| unavailable("the user has no grant"))?;
+    fn opened(&self, user: Snowflake, sealed: &SealedGrant) -> Result<Grant, ListError> {
         self.sources.vault.open(user, sealed).map_err(|error| {
             error!(%user, %error, "a grant cannot be opened; add the key that sealed it to secrets.keys");
             unavailable(&error.to_string()).into()

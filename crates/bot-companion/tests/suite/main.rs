@@ -19,6 +19,7 @@ mod freshness_model;
 mod guild_lists;
 mod guild_plus;
 mod guilds;
+mod hard_cases;
 mod harness;
 mod limits;
 mod odd_requests;

@@ -140,4 +140,10 @@ pub(super) const ENVIRONMENTS: &[(Variables, Problems)] = &[
             "COMPANION_IDP_CLIENT_SECRET_FILE: the file \"/absent/secret\" cannot be read: No such file or directory (os error 2)",
         ],
     ),
+    (
+        &[("COMPANION_IDP_CLIENT_SECRET_FILE", "hush")],
+        &[
+            "COMPANION_IDP_CLIENT_SECRET_FILE: the file that it names cannot be read: No such file or directory (os error 2)",
+        ],
+    ),
 ];
