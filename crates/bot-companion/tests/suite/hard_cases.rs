@@ -12,7 +12,7 @@ use bot_companion::random::secret_bytes;
 use bot_companion::store::StoredList;
 use secrecy::ExposeSecret;
 
-use crate::harness::{Client, Folder, START, TestApp, id};
+use crate::harness::{Client, Folder, START, TestApp, Wire, id, raw, request};
 
 #[tokio::test]
 async fn a_use_that_is_only_in_memory_keeps_a_session_from_the_sweep() {
@@ -108,4 +108,30 @@ impl Drop for Process {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+#[tokio::test]
+async fn a_request_whose_body_breaks_off_is_not_carried_out() {
+    let app = TestApp::start().await;
+    let code = app.sandbox.issue_code("owner");
+    let broken = format!("Idp-Code: {code}\r\nTransfer-Encoding: chunked\r\n");
+    raw(app.address, (request("POST", "/auth", &broken) + "zz\r\nno chunk").as_bytes()).await;
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 0);
+    assert_eq!(app.sign_in(&code).await.status, 200, "the code is as good as before");
+}
+
+#[tokio::test]
+async fn in_a_full_house_who_was_served_and_waits_makes_room_before_a_newcomer() {
+    let app = TestApp::builder().set("[limits]\nconnections = 2").start().await;
+    let mut newcomer = Wire::open(app.address).await;
+    newcomer.send("GET / HTTP/1.1\r\n").await;
+    // Each finds the house full and gets in all the same.
+    let mut served = Vec::new();
+    for _ in 0..5 {
+        let mut wire = Wire::open(app.address).await;
+        assert_eq!(wire.get("/").await.status, 200);
+        served.push(wire);
+    }
+    newcomer.send("Host: x\r\n\r\n").await;
+    assert_eq!(newcomer.answer().await.unwrap().status, 200);
 }
