@@ -1,6 +1,6 @@
 //! Answers kept ready in memory, so that a hot read touches neither disk nor provider. Each view has a `ready` that answers from
 //! memory or not at all, and an `answer` that reads the store (and the provider) and keeps what it made. What is kept holds as
-//! long as its mark in [`Freshness`](crate::store::Freshness) does.
+//! long as its mark in [`Freshness`] does.
 
 pub mod feedback;
 pub mod guilds;
