@@ -25,6 +25,8 @@ pub enum Topic {
     Feedback,
     /// The bot's health.
     Health,
+    /// The bot keys.
+    Keys,
 }
 
 /// The counters.
@@ -92,6 +94,7 @@ fn slot(topic: Topic) -> u16 {
         Topic::Team => (3, 0),
         Topic::Feedback => (4, 0),
         Topic::Health => (5, 0),
+        Topic::Keys => (6, 0),
     };
     let mixed = (id ^ (kind << 60)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     u16::try_from((mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 48).unwrap_or(0)
