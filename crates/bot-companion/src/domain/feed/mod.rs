@@ -1,6 +1,32 @@
 //! The feed: what the bot sends, line by line, and where its numbering stands. Pure: bytes in, changes or reasons out.
 
+mod event;
+mod heartbeat;
+mod json;
+mod line;
+mod roster;
+#[cfg(test)]
+mod tests;
+
 use super::{Change, Guild, Snowflake, Subscription, Time};
+
+pub use event::{event_line, feedback_line};
+pub use heartbeat::heartbeat;
+pub use json::Reason;
+pub use line::{guild_line, subscription_line};
+pub use roster::roster;
+
+/// A line of a snapshot: one thing, or the end with the number of things before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapshotLine<T> {
+    /// A thing, and why some of it was ignored.
+    One(T, Vec<String>),
+    /// `{"end": n}`
+    End(u64),
+}
+
+/// The most shards that a bot can have.
+pub const MAX_SHARDS: u32 = 100_000;
 
 /// Names one start of one process of the bot: 1 to 64 characters of `[A-Za-z0-9_-]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,7 +58,7 @@ pub struct ShardKey {
 impl ShardKey {
     /// The shard with these numbers, if there can be one.
     pub fn new(count: u32, id: u32) -> Option<Self> {
-        (id < count).then_some(Self { count, id })
+        (id < count && count <= MAX_SHARDS).then_some(Self { count, id })
     }
 
     /// The shard that a guild belongs to under this count.
