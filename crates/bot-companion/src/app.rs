@@ -14,6 +14,7 @@ use crate::idp::{Provider, ProviderOptions};
 use crate::random::Random;
 use crate::rates::RateLimits;
 use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
+use crate::uploads::Uploads;
 use crate::vault::{Vault, VaultError};
 use crate::version::Version;
 use crate::views::{Sources, Views};
@@ -40,6 +41,8 @@ pub struct App {
     pub rates: RateLimits,
     /// How many requests may be in work at once.
     pub in_work: Semaphore,
+    /// What the bot is sending.
+    pub uploads: Arc<Uploads>,
     /// Work that outlives requests.
     pub background: Background,
 }
@@ -78,8 +81,9 @@ impl App {
         let views = Arc::new(Views::new(&sources, &config));
         let accounts = Arc::new(Accounts::new(&sources, Arc::clone(&views), &config));
         Ok(Arc::new(Self {
-            rates: RateLimits::new(&config.limits, clock.clone()),
+            rates: RateLimits::new(&config.limits, &config.feed, clock.clone()),
             in_work: Semaphore::new(config.limits.requests),
+            uploads: Arc::new(Uploads::new(Arc::clone(&store), sources.background.clone())),
             clock,
             random,
             store,
@@ -99,11 +103,15 @@ impl App {
             loop {
                 tokio::select! {
                     _ = flush.tick() => app.flush().await,
-                    _ = sweep.tick() => match app.accounts.sweep().await {
-                        Ok(0) => {}
-                        Ok(swept) => debug!(swept, "expired sessions swept"),
-                        Err(error) => warn!(%error, "expired sessions could not be swept; trying again in a minute"),
-                    },
+                    _ = sweep.tick() => {
+                        // What an upload left behind in a crash, too.
+                        app.uploads.clean_up();
+                        match app.accounts.sweep().await {
+                            Ok(0) => {}
+                            Ok(swept) => debug!(swept, "expired sessions swept"),
+                            Err(error) => warn!(%error, "expired sessions could not be swept; trying again in a minute"),
+                        }
+                    }
                 }
             }
         })

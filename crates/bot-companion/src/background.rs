@@ -29,6 +29,11 @@ impl Background {
         self.tracker.spawn_on(work, &self.runtime)
     }
 
+    /// Whether a drain has begun.
+    pub fn is_closing(&self) -> bool {
+        self.tracker.is_closed()
+    }
+
     /// Waits until all of it is done, or the time is over; says whether it is done.
     pub async fn drain(&self, limit: Duration) -> bool {
         self.tracker.close();

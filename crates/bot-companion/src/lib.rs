@@ -6,7 +6,7 @@
 //! - [`http`]: routes, the envelope, errors, authentication, CORS, the ready answers.
 //! - [`app`]: what a handler can reach.
 //! - [`accounts`]: people coming and going; one code, one exchange.
-//! - [`views`]: answers kept ready in memory.
+//! - [`views`]: answers kept ready in memory. [`uploads`]: what the bot is sending.
 //! - [`store`]: what lasts. [`idp`]: the identity provider. [`vault`]: encryption at rest. [`config`]: what can be set.
 //! - [`domain`]: pure rules.
 //!
@@ -29,6 +29,7 @@ pub mod random;
 pub mod rates;
 pub mod server;
 pub mod store;
+pub mod uploads;
 pub mod vault;
 pub mod version;
 pub mod views;

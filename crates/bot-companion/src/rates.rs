@@ -1,4 +1,4 @@
-//! How often a client address may ask. Each limit is a table of a fixed size, so that no number of addresses grows it: an address
+//! How often a client address, or a bot's key, may ask. Each limit is a table of a fixed size, so that no number of addresses grows it: an address
 //! has its set of eight places by a keyed hash, and in a full set the one that has asked least makes room.
 
 use std::hash::{BuildHasher, RandomState};
@@ -8,22 +8,24 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
-use crate::config::{Limits, Network};
+use crate::config::{Feed, Limits, Network};
+use crate::domain::TokenHash;
 
 const SETS: usize = 8192;
 const PLACES: usize = 8;
 
-/// The limits of client addresses.
+/// The limits of client addresses and keys.
 pub struct RateLimits {
     requests: Option<Limit>,
     refused_sign_ins: Option<Limit>,
+    feed: Option<Limit>,
     exempt: Vec<Network>,
     clock: Clock,
 }
 
 impl RateLimits {
     /// As configured; a rate of 0 is no limit.
-    pub fn new(limits: &Limits, clock: Clock) -> Self {
+    pub fn new(limits: &Limits, feed: &Feed, clock: Clock) -> Self {
         let minute = Duration::from_mins(1);
         Self {
             requests: Limit::new(limits.requests_per_second, Duration::from_secs(1), limits.burst),
@@ -31,6 +33,11 @@ impl RateLimits {
                 limits.refused_sign_ins_per_minute,
                 minute,
                 limits.refused_sign_ins_per_minute,
+            ),
+            feed: Limit::new(
+                feed.requests_per_second,
+                Duration::from_secs(1),
+                feed.requests_per_second.saturating_mul(2),
             ),
             exempt: limits.exempt.clone(),
             clock,
@@ -40,6 +47,12 @@ impl RateLimits {
     /// Counts a request; if it is one too many, when the next one may come.
     pub fn request(&self, client: IpAddr) -> Result<(), Duration> {
         self.limit(self.requests.as_ref(), client, Limit::take)
+    }
+
+    /// Counts a request with a bot's key; if it is one too many, when the next one may come.
+    pub fn feed(&self, key: &TokenHash) -> Result<(), Duration> {
+        let Some(limit) = &self.feed else { return Ok(()) };
+        limit.take(limit.hasher.hash_one(key), self.clock.ticks())
     }
 
     /// Whether another sign-in may be tried; if not, when.

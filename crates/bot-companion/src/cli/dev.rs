@@ -45,12 +45,19 @@ pub(super) fn run(listen: SocketAddr, data: &Path) -> anyhow::Result<()> {
             },
         )?;
         let app = App::build(config, clock, Random::from_system()).await?;
-        app.store.apply(demo::data(app.clock.now())).await?;
-        let bot = tokio::spawn(demo::beat(Arc::clone(&app)));
-        print(&banner(&service, &sandbox, data))?;
-        server::run(listeners, None, Web::new(app), serve::asked_to_stop()).await;
-        bot.abort();
-        Ok(())
+        demo::admit_key(&app).await?;
+        let bot = demo::DemoBot::new(Arc::clone(&app), service.clone())?;
+        let shown = async {
+            // The banner promises data, so it comes after it.
+            bot.introduce().await;
+            print(&banner(&service, &sandbox, data))?;
+            bot.live().await;
+            anyhow::Ok(())
+        };
+        tokio::select! {
+            () = server::run(listeners, None, Web::new(app), serve::asked_to_stop()) => Ok(()),
+            failed = shown => failed,
+        }
     })
 }
 
@@ -98,6 +105,8 @@ fn configuration(
         code_memory = "0s"
         [limits]
         exempt = ["127.0.0.0/8", "::1"]
+        [feed]
+        requests_per_second = 0
         [log]
         filter = "warn,bot_companion=info"
         "#
@@ -122,6 +131,7 @@ bot-companion {version}, for trying out. All of it runs on this machine; Ctrl-C 
   API        {service}/openapi.json
   sign-in    {authorize}
   people     {people}
+  bot key    {key}
   data       {data}
 
 Sign in as one of the people and list their guilds:
@@ -129,11 +139,18 @@ Sign in as one of the people and list their guilds:
   TOKEN=$(curl -s -X POST -H 'Idp-Code: owner' {service}/auth | grep -o 'bcs_[0-9A-Za-z]*')
   curl -s -H "Token: $TOKEN" {service}/guilds
 
+Be the bot that says something, and see what the service holds of it; the demo bot steps aside once yours sends heartbeats:
+
+  curl -s -X POST -H 'Authorization: Bearer {key}' -H 'Feed-Instance: mine' -H 'Feed-Sequence: 1' \
+    -d '{{"type": "guild_gone", "id": "1"}}' {service}/bot/events
+  curl -s -H 'Authorization: Bearer {key}' {service}/bot/state
+
 The codes refused, no-scope, slow, rate-limited, edge-limited, down and nonsense show what your dashboard does when a sign-in fails.
 
 "#,
         version = Version::NAME,
         authorize = sandbox.authorize_url(),
+        key = demo::key().expose_secret(),
         people = names.join(", "),
         data = data.display(),
     )

@@ -1,10 +1,14 @@
 //! The commands, one file each.
 
 mod check;
+mod database;
 mod demo;
 mod dev;
+mod feedback;
+mod key;
 mod logging;
 mod serve;
+mod team;
 mod users;
 
 use std::net::SocketAddr;
@@ -53,6 +57,15 @@ enum Command {
     Config,
     /// Print the API's OpenAPI document.
     Openapi,
+    /// Make, list and revoke the keys with which bots send their data.
+    #[command(subcommand)]
+    Key(key::Key),
+    /// Write the team from a file, or into one.
+    #[command(subcommand)]
+    Team(team::Team),
+    /// Add feedback from a file.
+    #[command(subcommand)]
+    Feedback(feedback::FeedbackCommand),
     /// Block users, or let them in again.
     #[command(subcommand)]
     Users(users::Users),
@@ -79,6 +92,9 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Check { config } => check::run(&config),
         Command::Config => print(crate::config::DEFAULTS),
         Command::Openapi => print(&crate::http::document()),
+        Command::Key(key) => key::run(key),
+        Command::Team(team) => team::run(team),
+        Command::Feedback(feedback) => feedback::run(feedback),
         Command::Users(users) => users::run(users),
     }
 }

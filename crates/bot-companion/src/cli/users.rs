@@ -1,21 +1,11 @@
 //! `bot-companion users …`: whom the operator keeps out. A running service notices within a second.
 
-use std::time::Duration;
-
-use anyhow::ensure;
 use clap::Subcommand;
 
-use super::{ConfigFile, logging, print, runtime};
-use crate::app::App;
-use crate::clock::Clock;
-use crate::config::Log;
+use super::database::{self, Missing};
+use super::{ConfigFile, print};
 use crate::domain::Snowflake;
 use crate::outside::Outside;
-use crate::random::Random;
-use crate::store;
-
-/// How long to wait for the provider to hear of a revoked grant.
-const REVOCATION: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Users {
@@ -52,24 +42,13 @@ impl Users {
 }
 
 pub(super) fn run(users: Users) -> anyhow::Result<()> {
-    let config = users.config().load()?;
-    logging::start(&Log { filter: "warn".to_owned(), ..config.log.clone() })?;
-    if let Some(database) = store::local_file(&config.store.url) {
-        let there = database.exists();
-        ensure!(
-            there,
-            "there is no database at {}; give the service's own --config, or set store.url",
-            database.display()
-        );
-    }
-    runtime()?.block_on(async {
-        let app = App::build(config, Clock::system(), Random::from_system()).await?;
-        let said = match users {
+    let said = database::with(users.config(), Missing::Refuse, async |app| {
+        Ok(match &users {
             Users::Block { id, reason, .. } => {
-                let ended = app.accounts.block(id, reason).await?;
+                let ended = app.accounts.block(*id, reason.clone()).await?;
                 format!("User {id} is blocked; {ended} session(s) ended.\n")
             }
-            Users::Unblock { id, .. } if app.store.unblock(id).await? => format!("User {id} may sign in again.\n"),
+            Users::Unblock { id, .. } if app.store.unblock(*id).await? => format!("User {id} may sign in again.\n"),
             Users::Unblock { id, .. } => format!("User {id} was not blocked.\n"),
             Users::Blocked { .. } => {
                 let blocked = app.store.blocked().await?;
@@ -78,8 +57,7 @@ pub(super) fn run(users: Users) -> anyhow::Result<()> {
                 });
                 if blocked.is_empty() { "Nobody is blocked.\n".to_owned() } else { lines.collect() }
             }
-        };
-        app.close(REVOCATION).await;
-        print(&said)
-    })
+        })
+    })?;
+    print(&said)
 }

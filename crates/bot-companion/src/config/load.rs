@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::settings::Settings;
 use super::value::{self, duration};
-use super::{Config, DEFAULTS, Guilds, Http, Idp, Limits, Log, Store, Tls, checks};
+use super::{Config, DEFAULTS, Feed, Guilds, Http, Idp, Limits, Log, Store, Tls, checks};
 use crate::domain::SessionLimits;
 
 /// A text in TOML that sets some of the settings.
@@ -155,6 +155,11 @@ fn build(settings: &mut Settings) -> Option<Config> {
             request_timeout: s.text("limits.request_timeout", duration("15s", TEN_MS..=5 * MINUTE))?,
             idle_timeout: s.text("limits.idle_timeout", duration("75s", TEN_MS..=HOUR))?,
             drain_timeout: s.text("limits.drain_timeout", duration("20s", Duration::ZERO..=10 * MINUTE))?,
+        },
+        feed: Feed {
+            snapshot_bytes: s.number("feed.snapshot_bytes", 65_536..=1 << 40)?,
+            idle_timeout: s.text("feed.idle_timeout", duration("30s", TEN_MS..=10 * MINUTE))?,
+            requests_per_second: s.number("feed.requests_per_second", 0..=MILLION)?,
         },
         log: Log { filter: s.text("log.filter", value::log_filter)?, format: s.text("log.format", value::log_format)? },
     })

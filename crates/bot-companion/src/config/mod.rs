@@ -46,6 +46,8 @@ pub struct Config {
     pub guilds: Guilds,
     /// `[limits]`
     pub limits: Limits,
+    /// `[feed]`
+    pub feed: Feed,
     /// `[log]`
     pub log: Log,
 }
@@ -158,6 +160,17 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// `limits.drain_timeout`: to finish what is in flight when the service stops.
     pub drain_timeout: Duration,
+}
+
+/// Bounds of what the bot sends.
+#[derive(Clone, Debug)]
+pub struct Feed {
+    /// `feed.snapshot_bytes`: of one snapshot, decompressed.
+    pub snapshot_bytes: u64,
+    /// `feed.idle_timeout`: an upload without a byte ends.
+    pub idle_timeout: Duration,
+    /// `feed.requests_per_second`, a key; twice as many may come at once. 0 is no limit.
+    pub requests_per_second: u32,
 }
 
 /// What is logged, and how.

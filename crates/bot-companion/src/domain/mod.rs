@@ -1,6 +1,7 @@
 //! Pure rules and the things they speak of: no I/O, no async, no framework. Nothing here imports another room.
 
 pub mod change;
+pub mod feed;
 pub mod feedback;
 pub mod guild;
 pub mod health;

@@ -27,7 +27,7 @@ fn default_picture(id: Snowflake) -> String {
 }
 
 /// A hash goes into a path, so nothing but a hash may.
-fn is_hash(text: &str) -> bool {
+pub fn is_hash(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 

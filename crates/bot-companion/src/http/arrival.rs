@@ -46,7 +46,8 @@ impl Arrival {
         self.id.to_str().unwrap_or_default()
     }
 
-    pub(super) fn of(app: &App, headers: &HeaderMap, peer: Peer) -> Self {
+    /// `counted`: whether the request counts towards its client's limit.
+    pub(super) fn of(app: &App, headers: &HeaderMap, peer: Peer, counted: bool) -> Self {
         let trusted = |address: IpAddr| app.config.http.trusted_proxies.iter().any(|proxy| proxy.contains(address));
         let from_proxy = trusted(peer.address);
         let given = if from_proxy { headers.get(REQUEST_ID).filter(|id| acceptable(id.as_bytes())) } else { None };
@@ -55,7 +56,7 @@ impl Arrival {
             id: given.cloned().unwrap_or_else(|| made_id(app.random.number())),
             seed: app.random.number(),
             client,
-            limited: app.rates.request(client),
+            limited: if counted { app.rates.request(client) } else { Ok(()) },
             ticks: app.clock.ticks(),
             time: app.clock.now(),
             secure: peer.secure,

@@ -42,6 +42,26 @@ pub(super) struct ErrorData {
     pub(super) error: &'static str,
     /// Names the request in the service's log; the same as the header `X-Request-Id`.
     pub(super) request_id: String,
+    /// What the bot needs to know beyond the code.
+    #[serde(flatten)]
+    pub(super) details: Details,
+}
+
+/// What some errors of the feed tell beyond their code.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub(super) struct Details {
+    /// The number of the event that the service waits for; with `resync_required` and `snapshot_outdated`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    pub(super) next: Option<u64>,
+    /// The line that cannot be taken, counted from 1; with `line_invalid`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    pub(super) line: Option<u64>,
+    /// Why, and what to send instead; with `line_invalid`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    pub(super) reason: Option<String>,
 }
 
 /// A success with this data.

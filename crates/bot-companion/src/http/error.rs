@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 
-use super::envelope::{ErrorData, Refusal};
+use super::envelope::{Details, ErrorData, Refusal};
 use crate::accounts::SignInError;
 use crate::idp::{IdpError, IdpErrorKind};
 use crate::store::StoreError;
@@ -24,6 +24,7 @@ pub(crate) struct ApiError {
     /// One sentence that says what to do.
     message: &'static str,
     retry_after: Option<Duration>,
+    details: Details,
     /// For the log only.
     pub(super) cause: Option<String>,
 }
@@ -32,7 +33,8 @@ macro_rules! errors {
     ($($name:ident: $status:ident, $code:literal, $message:literal;)+) => {
         impl ApiError {
             $(pub(super) const fn $name() -> Self {
-                Self { status: StatusCode::$status, code: $code, message: $message, retry_after: None, cause: None }
+                let details = Details { next: None, line: None, reason: None };
+                Self { status: StatusCode::$status, code: $code, message: $message, retry_after: None, details, cause: None }
             })+
         }
     };
@@ -60,6 +62,14 @@ errors! {
     session_not_found: NOT_FOUND, "session_not_found", "You have no session with this id. See `GET /sessions` for yours.";
     body_broken: BAD_REQUEST, "body_broken", "The body broke off or is not framed as HTTP asks. Send the request again.";
     body_too_large: PAYLOAD_TOO_LARGE, "body_too_large", "Send no body, or at most 64 KiB.";
+    bot_key_invalid: UNAUTHORIZED, "bot_key_invalid", "Send a bot key that is not revoked in the header `Authorization`, after `Bearer `. Make one with `bot-companion key create`.";
+    feed_header_invalid: BAD_REQUEST, "feed_header_invalid", "Send the header `Feed-Instance` with 1 to 64 letters, digits, `_` or `-`, and `Feed-Sequence` with a whole number from 1.";
+    encoding_unsupported: UNSUPPORTED_MEDIA_TYPE, "encoding_unsupported", "Send the body as it is, or with `Content-Encoding: gzip`.";
+    resync_required: CONFLICT, "resync_required", "Events are missing before these. Send the snapshots anew, with `next` as their sequence.";
+    snapshot_outdated: CONFLICT, "snapshot_outdated", "Events have overtaken this snapshot. Take it anew, with `next` as its sequence.";
+    snapshot_busy: TOO_MANY_REQUESTS, "snapshot_busy", "This snapshot, or four others, are being received right now. Try again after the time in `Retry-After`.";
+    line_invalid: UNPROCESSABLE_ENTITY, "line_invalid", "A line cannot be taken, and nothing was applied. See `line` and `reason`.";
+    feed_body_too_large: PAYLOAD_TOO_LARGE, "body_too_large", "Send at most 10,000 lines and 16 MiB at once; a snapshot may have as much as the service's `feed.snapshot_bytes`.";
     headers_too_large: REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", "Send at most 64 headers with at most 16 KiB in all.";
     internal: INTERNAL_SERVER_ERROR, "internal", "Something went wrong on our side. Report the `request_id` to the operator.";
 }
@@ -71,6 +81,18 @@ impl ApiError {
         self
     }
 
+    /// With the number of the event that the service waits for.
+    pub(super) fn with_next(mut self, next: u64) -> Self {
+        self.details.next = Some(next);
+        self
+    }
+
+    /// A line that cannot be taken, and why.
+    pub(super) fn line(line: u64, reason: &impl ToString) -> Self {
+        let details = Details { next: None, line: Some(line), reason: Some(reason.to_string()) };
+        Self { details, ..Self::line_invalid() }
+    }
+
     /// With its internal cause, for the log.
     pub(super) fn because(mut self, cause: &impl ToString) -> Self {
         self.cause = Some(cause.to_string());
@@ -79,7 +101,7 @@ impl ApiError {
 
     /// The envelope of this error, as bytes.
     pub(super) fn body(&self, request_id: &str) -> Vec<u8> {
-        let data = ErrorData { error: self.code, request_id: request_id.to_owned() };
+        let data = ErrorData { error: self.code, request_id: request_id.to_owned(), details: self.details.clone() };
         let envelope = Refusal { code: self.status.as_u16(), message: self.message, data };
         serde_json::to_vec(&envelope).unwrap_or_default()
     }
@@ -97,6 +119,12 @@ impl IntoResponse for ApiError {
         if matches!(self.code, "token_missing" | "token_invalid") {
             let challenge = HeaderValue::from_static("Session header=\"Token\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        if self.code == "bot_key_invalid" {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if self.code == "encoding_unsupported" {
+            response.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         }
         response.extensions_mut().insert(self);
         response

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
+use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 use secrecy::SecretString;
@@ -10,9 +11,13 @@ use secrecy::SecretString;
 use super::arrival::Arrival;
 use super::error::ApiError;
 use crate::app::App;
+use crate::domain::feed::InstanceId;
 use crate::domain::token::{self, TokenKind};
 use crate::domain::{SessionId, Snowflake, TokenHash};
 
+const INSTANCE: HeaderName = HeaderName::from_static("feed-instance");
+const SEQUENCE: HeaderName = HeaderName::from_static("feed-sequence");
+const LAST_SEQUENCE: u64 = 1 << 62;
 const TOKEN: HeaderName = HeaderName::from_static("token");
 
 /// The session behind the header `Token`.
@@ -38,6 +43,65 @@ pub(super) fn session_token(headers: &HeaderMap) -> Result<TokenHash, ApiError> 
         Single::Absent => Err(ApiError::token_missing()),
         Single::Repeated => Err(ApiError::token_invalid()),
         Single::Once(text) => token::parse(TokenKind::Session, text).ok_or_else(ApiError::token_invalid),
+    }
+}
+
+/// The bot behind a key, checked before a byte of the body is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bot;
+
+impl FromRequestParts<Arc<App>> for Bot {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let key = bot_key(&parts.headers).ok_or_else(ApiError::bot_key_invalid)?;
+        if !app.views.keys.ready(&key) {
+            // Only keys that are at hand go without a limit of their sender's address: guessing must not cost the store.
+            let client = parts.extensions.get::<Arrival>().map(|arrival| arrival.client);
+            client.map_or(Ok(()), |client| app.rates.request(client)).map_err(too_often)?;
+            if !app.views.keys.find(key).await? {
+                return Err(ApiError::bot_key_invalid());
+            }
+        }
+        app.rates.feed(&key).map_err(too_often)?;
+        Ok(Self)
+    }
+}
+
+fn too_often(wait: std::time::Duration) -> ApiError {
+    ApiError::rate_limited().after(wait)
+}
+
+/// The hash of the bot's key that a request carries.
+fn bot_key(headers: &HeaderMap) -> Option<TokenHash> {
+    let Single::Once(text) = single(headers, &AUTHORIZATION) else { return None };
+    let (scheme, key) = text.split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token::parse(TokenKind::BotKey, key.trim_ascii()))?
+}
+
+/// The process of the bot that sends, and the number of what it sends.
+#[derive(Clone, Debug)]
+pub(super) struct Sender {
+    pub(super) instance: InstanceId,
+    pub(super) sequence: u64,
+}
+
+impl FromRequestParts<Arc<App>> for Sender {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
+        let text = |name: HeaderName| match single(&parts.headers, &name) {
+            Single::Once(value) => std::str::from_utf8(value).ok(),
+            Single::Absent | Single::Repeated => None,
+        };
+        let instance = text(INSTANCE).and_then(InstanceId::parse);
+        let digits = text(SEQUENCE).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        // The store counts in signed numbers, and up from this one.
+        let sequence = digits.and_then(|text| text.parse().ok()).filter(|number| (1..=LAST_SEQUENCE).contains(number));
+        instance
+            .zip(sequence)
+            .map(|(instance, sequence)| Self { instance, sequence })
+            .ok_or_else(ApiError::feed_header_invalid)
     }
 }
 

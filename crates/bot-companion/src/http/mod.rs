@@ -6,6 +6,7 @@ mod cors;
 mod envelope;
 mod error;
 mod extract;
+mod feed;
 mod feedback;
 mod guilds;
 mod openapi;
@@ -40,6 +41,12 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(guilds::list))
         .routes(routes!(sessions::list, sessions::end_all))
         .routes(routes!(sessions::end_one))
+        // The bot, with its key.
+        .routes(routes!(feed::heartbeat))
+        .routes(routes!(feed::guilds))
+        .routes(routes!(feed::subscriptions))
+        .routes(routes!(feed::events))
+        .routes(routes!(feed::state))
         // For whoever writes a client.
         .routes(routes!(openapi::show))
 }

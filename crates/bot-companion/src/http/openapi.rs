@@ -4,11 +4,11 @@ use std::sync::OnceLock;
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{InfoBuilder, License, OpenApiBuilder};
 use utoipa::{IntoResponses, OpenApi};
 
-use super::envelope::{ErrorData, Refusal, json};
+use super::envelope::{Details, ErrorData, Refusal, json};
 use crate::version::Version;
 
 /// The API as an OpenAPI 3.1 document, indented, with a line's end.
@@ -27,7 +27,13 @@ pub fn document() -> String {
     // Responses that are shared between paths do not bring their schemas along by themselves.
     document.merge(Shared::openapi());
     let scheme = ApiKey::Header(ApiKeyValue::with_description("Token", "The session token of `POST /auth`."));
-    document.components.get_or_insert_default().add_security_scheme("session", SecurityScheme::ApiKey(scheme));
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .bearer_format("bck_…")
+        .description(Some("A bot's key, made with `bot-companion key create`."));
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("session", SecurityScheme::ApiKey(scheme));
+    components.add_security_scheme("bot", SecurityScheme::Http(bearer.build()));
     let mut text = document.to_pretty_json().unwrap_or_default();
     text.push('\n');
     text
@@ -44,7 +50,7 @@ pub(super) async fn show() -> Response {
 }
 
 #[derive(OpenApi)]
-#[openapi(components(schemas(Refusal, ErrorData)))]
+#[openapi(components(schemas(Refusal, ErrorData, Details)))]
 struct Shared;
 
 /// What any path may answer.
@@ -54,7 +60,7 @@ pub(super) enum Refusals {
     /// `body_too_large`
     #[response(status = 413)]
     BodyTooLarge(Refusal),
-    /// `rate_limited`
+    /// `rate_limited`; where a snapshot is taken, `snapshot_busy` too
     #[response(status = 429, headers(("Retry-After" = u64)))]
     RateLimited(Refusal),
     /// `headers_too_large`
@@ -111,4 +117,46 @@ pub(super) enum SessionNotFound {
     /// `session_not_found`
     #[response(status = 404)]
     NotFound(Refusal),
+}
+
+/// What a path with a bot's key may answer.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "read by the derive only")]
+pub(super) enum BotRefusals {
+    /// `bot_key_invalid`
+    #[response(status = 401, headers(("WWW-Authenticate" = String)))]
+    Unauthorized(Refusal),
+}
+
+/// What a path that names a shard may answer.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "read by the derive only")]
+pub(super) enum ShardNotFound {
+    /// `not_found`: there can be no such shard
+    #[response(status = 404)]
+    NotFound(Refusal),
+}
+
+/// What a path that takes a body may answer.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "read by the derive only")]
+pub(super) enum UploadRefusals {
+    /// `encoding_unsupported`
+    #[response(status = 415, headers(("Accept-Encoding" = String)))]
+    EncodingUnsupported(Refusal),
+    /// `line_invalid`, with `line` and `reason`
+    #[response(status = 422)]
+    LineInvalid(Refusal),
+}
+
+/// What a path with numbered bodies may answer.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "read by the derive only")]
+pub(super) enum FeedRefusals {
+    /// `feed_header_invalid`
+    #[response(status = 400)]
+    HeaderInvalid(Refusal),
+    /// `resync_required`, `snapshot_outdated`, with `next`
+    #[response(status = 409)]
+    Conflict(Refusal),
 }

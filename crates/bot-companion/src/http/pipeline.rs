@@ -60,8 +60,11 @@ impl Web {
         B: hyper::body::Body<Data = Bytes>,
     {
         let app = &self.app;
-        let arrival = Arrival::of(app, request.headers(), peer);
-        let Some(path) = inner_path(&app.config.http.base_path, request.uri().path()) else {
+        let path = inner_path(&app.config.http.base_path, request.uri().path());
+        // The bot's side is limited by its keys.
+        let counted = path.is_none_or(|path| Audience::of(path) != Audience::Nobody);
+        let arrival = Arrival::of(app, request.headers(), peer, counted);
+        let Some(path) = path else {
             return Err(arrival);
         };
         if arrival.limited.is_err() {
@@ -90,7 +93,12 @@ impl Web {
         let audience = path.map_or(Audience::Everyone, Audience::of);
         let (method, headers) = (request.method().clone(), request.headers().clone());
         let work = AssertUnwindSafe(self.route(request, path, &arrival, audience)).catch_unwind();
-        let outcome = tokio::time::timeout(self.app.config.limits.request_timeout, work).await;
+        let outcome = if audience == Audience::Nobody {
+            // An upload takes as long as it takes; its body has a limit for silence.
+            Ok(work.await)
+        } else {
+            tokio::time::timeout(self.app.config.limits.request_timeout, work).await
+        };
         let mut response = match outcome {
             Ok(Ok(response)) => response,
             Ok(Err(_)) => ApiError::internal().because(&"a handler panicked").into_response(),
@@ -131,11 +139,16 @@ impl Web {
             return ApiError::rate_limited().after(wait).into_response();
         }
         let (mut parts, body) = request.into_parts();
-        if let Err(refusal) = drained(body).await {
+        let body = if audience == Audience::Nobody {
+            axum::body::Body::new(body)
+        } else if let Err(refusal) = drained(body).await {
             return refusal.into_response();
-        }
-        // Only now: a body that never comes must not keep a place from others.
-        let Ok(_place) = self.app.in_work.try_acquire() else {
+        } else {
+            axum::body::Body::empty()
+        };
+        // Only now: a body that never comes must not keep a place from others; nor may a slow upload keep it from a sign-in.
+        let places = if audience == Audience::Nobody { &self.app.uploads.in_work } else { &self.app.in_work };
+        let Ok(_place) = places.try_acquire() else {
             return ApiError::overloaded().after(RELIEF).into_response();
         };
         if is_preflight(&parts.method, &parts.headers) && audience != Audience::Nobody {
@@ -149,7 +162,7 @@ impl Web {
         parts.uri = uri;
         parts.extensions.insert(arrival.clone());
         let asks_options = parts.method == Method::OPTIONS;
-        let request = Request::from_parts(parts, axum::body::Body::empty());
+        let request = Request::from_parts(parts, body);
         let routed = self.router.clone().oneshot(request).await;
         let response = routed.unwrap_or_else(|never| match never {});
         if response.status() == StatusCode::METHOD_NOT_ALLOWED {

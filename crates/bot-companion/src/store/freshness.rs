@@ -25,6 +25,10 @@ pub enum Topic {
     Feedback,
     /// The bot's health.
     Health,
+    /// The bot keys.
+    Keys,
+    /// All of it: a change too large to be named.
+    Everything,
 }
 
 /// The counters.
@@ -51,6 +55,9 @@ impl Default for Freshness {
 impl Freshness {
     /// Says that something has changed. Called after the commit and before the acknowledgement.
     pub fn touch(&self, topic: Topic) {
+        if topic == Topic::Everything {
+            return self.touch_everything();
+        }
         self.slots[usize::from(slot(topic))].fetch_add(1, Ordering::SeqCst);
     }
 
@@ -92,6 +99,9 @@ fn slot(topic: Topic) -> u16 {
         Topic::Team => (3, 0),
         Topic::Feedback => (4, 0),
         Topic::Health => (5, 0),
+        Topic::Keys => (6, 0),
+        // Every answer depends on it without saying so.
+        Topic::Everything => (7, 0),
     };
     let mixed = (id ^ (kind << 60)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     u16::try_from((mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 48).unwrap_or(0)
@@ -114,7 +124,10 @@ mod tests {
         let touched = freshness.mark(&dependencies);
         assert_ne!(touched, mark);
         freshness.touch_everything();
-        assert_ne!(freshness.mark(&dependencies), touched);
+        let everything = freshness.mark(&dependencies);
+        assert_ne!(everything, touched);
+        freshness.touch(Topic::Everything);
+        assert_ne!(freshness.mark(&dependencies), everything);
     }
 
     #[test]

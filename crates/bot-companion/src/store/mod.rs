@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use crate::domain::feedback::Feedback;
 use crate::domain::{
     Change, Health, Heartbeat, ListedGuild, PersonFacts, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
@@ -115,6 +116,62 @@ pub struct BlockedUser {
     pub since: Time,
 }
 
+/// What became of a batch of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fed {
+    /// Applied from the instance's `next` on; what was applied before, or belongs to a newer instance, is counted as ignored.
+    Applied {
+        /// How many events changed something, or would have.
+        applied: u64,
+        /// How many were repeats, unknown to us, or about a shard that a later-started instance has taken over.
+        ignored: u64,
+        /// The number of the next event.
+        next: u64,
+    },
+    /// Events are missing before the first of these: the sender must send everything anew.
+    Gap {
+        /// The number that we wait for.
+        next: u64,
+    },
+}
+
+/// A snapshot that is being staged; invisible until it is committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SnapshotId(pub u64);
+
+/// What became of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Committed {
+    /// It is the truth now, in one visible step.
+    Replaced {
+        /// The number of the next event: the snapshot's own.
+        next: u64,
+    },
+    /// A later-started instance has taken the shard over; nothing was applied.
+    Outranked {
+        /// The number of the next event.
+        next: u64,
+    },
+    /// Events overtook it; nothing was applied.
+    Outdated {
+        /// The number of the next event.
+        next: u64,
+    },
+}
+
+/// A bot's key, without what it opens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BotKey {
+    /// Its public name, by which it is revoked.
+    pub id: String,
+    /// What the operator calls it.
+    pub label: String,
+    /// When it was made.
+    pub created: Time,
+    /// When it was revoked.
+    pub revoked: Option<Time>,
+}
+
 /// A random draw of positive feedback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
@@ -195,6 +252,33 @@ pub trait Store: Send + Sync + 'static {
 
     /// Applies changes in order, all or nothing.
     async fn apply(&self, changes: Vec<Change>) -> Result<()>;
+    /// Applies a batch of numbered events of an instance, of which the first has the number `first`: all or nothing, and the
+    /// instance's `next` with them (feed.md, "Order, repeats, gaps"; an unknown instance waits for 1).
+    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed>;
+    /// Begins a snapshot. What an earlier snapshot left staged by a crash is cleaned up behind, not here.
+    async fn begin_snapshot(&self, scope: Scope, instance: InstanceId, sequence: u64, now: Time) -> Result<SnapshotId>;
+    /// Stages some lines of a snapshot in one short transaction; nothing of it is visible.
+    async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()>;
+    /// Makes a staged snapshot the truth, in one visible step that does not depend on its size.
+    async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed>;
+    /// Drops a staged snapshot.
+    async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()>;
+    /// Removes up to `batch` rows that no read can see any more; gives how many, 0 when there is nothing left to do.
+    async fn clean_up(&self, batch: usize) -> Result<usize>;
+    /// What the feed holds.
+    async fn feed_state(&self) -> Result<FeedState>;
+
+    // Bot keys.
+
+    /// Keeps a key by its hash.
+    async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()>;
+    /// The key with this hash, revoked or not.
+    async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>>;
+    /// All keys, the oldest first.
+    async fn keys(&self) -> Result<Vec<BotKey>>;
+    /// Revokes a key; `false` if there is no such key that still works.
+    async fn revoke_key(&self, id: String, now: Time) -> Result<bool>;
+
     /// Merges a heartbeat that arrived `now`.
     async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()>;
 

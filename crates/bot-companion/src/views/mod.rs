@@ -4,6 +4,7 @@
 
 pub mod feedback;
 pub mod guilds;
+pub mod keys;
 mod lists;
 pub mod sessions;
 pub mod status;
@@ -27,6 +28,8 @@ use crate::vault::Vault;
 pub struct Views {
     /// Who a token stands for.
     pub sessions: sessions::Sessions,
+    /// Which keys of bots are good.
+    pub keys: keys::Keys,
     /// `GET /guilds`
     pub guilds: guilds::Guilds,
     /// `GET /feedback`
@@ -59,6 +62,7 @@ impl Views {
     pub fn new(sources: &Sources, config: &Config) -> Self {
         Self {
             sessions: sessions::Sessions::new(sources, config.sessions),
+            keys: keys::Keys::new(sources),
             guilds: guilds::Guilds::new(sources, config),
             feedback: feedback::Feedback::new(sources),
             team: team::Team::new(sources),

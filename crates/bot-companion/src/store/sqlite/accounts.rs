@@ -117,8 +117,8 @@ pub(super) fn drop_row(connection: &Connection, user: Snowflake) -> rusqlite::Re
     Ok(grant.flatten().map(|grant| Orphan { user, grant: SealedGrant(grant) }))
 }
 
-/// A number that no version had before.
-fn next_version(connection: &Connection) -> rusqlite::Result<u64> {
+/// A number that nothing had before.
+pub(super) fn next_version(connection: &Connection) -> rusqlite::Result<u64> {
     connection
         .prepare_cached("UPDATE counter SET value = value + 1 RETURNING value")?
         .query_row([], |row| row.get(0))

@@ -4,19 +4,28 @@ use rusqlite::Connection;
 
 use crate::domain::Change;
 
+use super::coverage::Coverage;
 use super::writer::Touched;
 use super::{feedback, guilds, subscriptions, team};
 
 pub(super) fn apply(connection: &Connection, touched: &mut Touched, changes: &[Change]) -> rusqlite::Result<()> {
-    changes.iter().try_for_each(|change| apply_one(connection, touched, change))
+    let coverage = Coverage::load(connection)?;
+    changes.iter().try_for_each(|change| apply_one(connection, touched, &coverage, change))
 }
 
-fn apply_one(connection: &Connection, touched: &mut Touched, change: &Change) -> rusqlite::Result<()> {
+pub(super) fn apply_one(
+    connection: &Connection,
+    touched: &mut Touched,
+    coverage: &Coverage,
+    change: &Change,
+) -> rusqlite::Result<()> {
     match change {
-        Change::Guild(guild) => guilds::put(connection, touched, guild),
-        Change::GuildGone(guild) => guilds::remove(connection, touched, *guild),
-        Change::Member { guild, user, roles } => guilds::put_member(connection, touched, *guild, *user, roles),
-        Change::MemberGone { guild, user } => guilds::remove_member(connection, touched, *guild, *user),
+        Change::Guild(guild) => guilds::put(connection, touched, coverage, guild),
+        Change::GuildGone(guild) => guilds::remove(connection, touched, coverage, *guild),
+        Change::Member { guild, user, roles } => {
+            guilds::put_member(connection, touched, coverage, *guild, *user, roles)
+        }
+        Change::MemberGone { guild, user } => guilds::remove_member(connection, touched, coverage, *guild, *user),
         Change::Subscription(subscription) => subscriptions::put(connection, touched, subscription),
         Change::SubscriptionGone(user) => subscriptions::remove(connection, touched, *user),
         Change::Feedback(entry) => feedback::put(connection, touched, entry),

@@ -1,12 +1,13 @@
 //! Guilds that have the bot, their staff, and what one person may see of them.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Statement, params};
 use tracing::warn;
 
 use crate::domain::{Guild, GuildFacts, PermissionSet, PersonFacts, Snowflake};
 use crate::store::Topic;
 
 use super::columns::{grants, grants_text, integer, is_unreadable, json, roles, unsigned};
+use super::coverage::Coverage;
 use super::writer::Touched;
 use super::{accounts, subscriptions, team};
 
@@ -19,9 +20,11 @@ pub(super) fn person(
     // In the order of the table: neighbours share pages.
     guilds.sort_unstable();
     guilds.dedup();
+    let coverage = Coverage::load(connection)?;
     let mut known = Vec::new();
     for guild in guilds {
-        match facts(connection, user, guild) {
+        let cover = coverage.of(connection, guild)?;
+        match facts(connection, cover.snapshot, user, guild) {
             Ok(facts) => known.extend(facts),
             // One broken guild never breaks the list.
             Err(error) if is_unreadable(&error) => {
@@ -37,8 +40,14 @@ pub(super) fn person(
     })
 }
 
-fn facts(connection: &Connection, user: Snowflake, guild: Snowflake) -> rusqlite::Result<Option<GuildFacts>> {
-    let sql = "SELECT id, name, icon, owner, members, setup, linked, grants FROM guilds WHERE id = ?1";
+fn facts(
+    connection: &Connection,
+    snapshot: i64,
+    user: Snowflake,
+    guild: Snowflake,
+) -> rusqlite::Result<Option<GuildFacts>> {
+    let sql = "SELECT id, name, icon, owner, members, setup, linked, grants FROM guilds
+        WHERE snapshot = ?1 AND id = ?2";
     let read = |row: &Row<'_>| {
         let facts = GuildFacts {
             id: row.get(0)?,
@@ -53,10 +62,9 @@ fn facts(connection: &Connection, user: Snowflake, guild: Snowflake) -> rusqlite
         };
         Ok((facts, row.get::<_, String>(7)?))
     };
-    let Some((mut facts, grants_text)) = connection.prepare_cached(sql)?.query_row([guild], read).optional()? else {
-        return Ok(None);
-    };
-    facts.granted = granted(connection, user, guild, &grants_text)?;
+    let found = connection.prepare_cached(sql)?.query_row(params![snapshot, guild], read).optional()?;
+    let Some((mut facts, grants_text)) = found else { return Ok(None) };
+    facts.granted = granted(connection, snapshot, user, guild, &grants_text)?;
     facts.subscriptions = subscriptions::naming(connection, guild)?;
     Ok(Some(facts))
 }
@@ -64,13 +72,14 @@ fn facts(connection: &Connection, user: Snowflake, guild: Snowflake) -> rusqlite
 /// The keys of the roles that a user holds in a guild. The role with the guild's own id is everyone's.
 fn granted(
     connection: &Connection,
+    snapshot: i64,
     user: Snowflake,
     guild: Snowflake,
     grants_text: &str,
 ) -> rusqlite::Result<PermissionSet> {
     let held: Option<String> = connection
-        .prepare_cached("SELECT roles FROM guild_staff WHERE guild = ?1 AND user = ?2")?
-        .query_row([guild, user], |row| row.get(0))
+        .prepare_cached("SELECT roles FROM guild_staff WHERE snapshot = ?1 AND guild = ?2 AND user = ?3")?
+        .query_row(params![snapshot, guild, user], |row| row.get(0))
         .optional()?;
     let held = held.map(|text| roles(&text)).unwrap_or_default();
     let grants = grants(grants_text);
@@ -78,34 +87,34 @@ fn granted(
     Ok(keys.fold(PermissionSet::EMPTY, |all, keys| all.union(*keys)))
 }
 
-pub(super) fn put(connection: &Connection, touched: &mut Touched, guild: &Guild) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO guilds (id, name, icon, owner, members, setup, linked, grants)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, '{}'))
-        ON CONFLICT (id) DO UPDATE SET name = ?2, icon = ?3, owner = ?4, members = ?5, setup = ?6, linked = ?7,
-            grants = coalesce(?8, grants)";
-    connection.prepare_cached(sql)?.execute(params![
-        guild.id,
-        guild.name,
-        guild.icon,
-        guild.owner,
-        integer(guild.members),
-        guild.setup,
-        guild.linked,
-        guild.grants.as_ref().map(grants_text).transpose()?
-    ])?;
-    if let Some(staff) = &guild.staff {
-        connection.prepare_cached("DELETE FROM guild_staff WHERE guild = ?1")?.execute([guild.id])?;
-        for (user, roles) in staff {
-            put_staff(connection, guild.id, *user, roles)?;
-        }
+/// Stores how a guild is now: in the snapshot that covers it, as if it had always been part of it.
+pub(super) fn put(
+    connection: &Connection,
+    touched: &mut Touched,
+    coverage: &Coverage,
+    guild: &Guild,
+) -> rusqlite::Result<()> {
+    let cover = coverage.of(connection, guild.id)?;
+    let mut rows = Rows::of(connection, cover.snapshot)?;
+    if rows.insert(guild)? {
+        cover.count(connection, 1)?;
+    } else {
+        rows.update(guild)?;
     }
     touched.push(Topic::Id(guild.id));
     Ok(())
 }
 
 /// Removes a guild with its grants and staff. Subscriptions that name it keep naming it.
-pub(super) fn remove(connection: &Connection, touched: &mut Touched, guild: Snowflake) -> rusqlite::Result<()> {
-    if connection.prepare_cached("DELETE FROM guilds WHERE id = ?1")?.execute([guild])? > 0 {
+pub(super) fn remove(
+    connection: &Connection,
+    touched: &mut Touched,
+    coverage: &Coverage,
+    guild: Snowflake,
+) -> rusqlite::Result<()> {
+    let cover = coverage.of(connection, guild)?;
+    if delete(connection, cover.snapshot, guild)? > 0 {
+        cover.count(connection, -1)?;
         touched.push(Topic::Id(guild));
     }
     Ok(())
@@ -115,23 +124,25 @@ pub(super) fn remove(connection: &Connection, touched: &mut Touched, guild: Snow
 pub(super) fn put_member(
     connection: &Connection,
     touched: &mut Touched,
+    coverage: &Coverage,
     guild: Snowflake,
     user: Snowflake,
     roles: &[Snowflake],
 ) -> rusqlite::Result<()> {
+    let snapshot = coverage.of(connection, guild)?.snapshot;
     let stored: Option<String> = connection
-        .prepare_cached("SELECT grants FROM guilds WHERE id = ?1")?
-        .query_row([guild], |row| row.get(0))
+        .prepare_cached("SELECT grants FROM guilds WHERE snapshot = ?1 AND id = ?2")?
+        .query_row(params![snapshot, guild], |row| row.get(0))
         .optional()?;
     let grants = stored.map(|text| grants(&text)).unwrap_or_default();
     // Everyone's role grants without being staff; to store every member for it would change no answer.
     let grants_more = |role: &Snowflake| *role != guild && grants.get(role).is_some_and(|keys| !keys.is_empty());
-    let is_staff = roles.iter().any(grants_more);
-    if is_staff {
-        put_staff(connection, guild, user, roles)?;
+    if roles.iter().any(grants_more) {
+        let sql = "INSERT OR REPLACE INTO guild_staff (snapshot, guild, user, roles) VALUES (?1, ?2, ?3, ?4)";
+        connection.prepare_cached(sql)?.execute(params![snapshot, guild, user, json(&roles)?])?;
         touched.push(Topic::Id(user));
     } else {
-        remove_staff(connection, touched, guild, user)?;
+        remove_staff(connection, touched, snapshot, guild, user)?;
     }
     Ok(())
 }
@@ -140,29 +151,103 @@ pub(super) fn put_member(
 pub(super) fn remove_member(
     connection: &Connection,
     touched: &mut Touched,
+    coverage: &Coverage,
     guild: Snowflake,
     user: Snowflake,
 ) -> rusqlite::Result<()> {
-    remove_staff(connection, touched, guild, user)?;
+    let snapshot = coverage.of(connection, guild)?.snapshot;
+    remove_staff(connection, touched, snapshot, guild, user)?;
     accounts::forget_guild(connection, user, guild)?;
     touched.push(Topic::Id(user));
     Ok(())
 }
 
-fn put_staff(connection: &Connection, guild: Snowflake, user: Snowflake, roles: &[Snowflake]) -> rusqlite::Result<()> {
-    let sql = "INSERT OR REPLACE INTO guild_staff (guild, user, roles) VALUES (?1, ?2, ?3)";
-    connection.prepare_cached(sql)?.execute(params![guild, user, json(&roles)?]).map(drop)
-}
-
 fn remove_staff(
     connection: &Connection,
     touched: &mut Touched,
+    snapshot: i64,
     guild: Snowflake,
     user: Snowflake,
 ) -> rusqlite::Result<()> {
-    let sql = "DELETE FROM guild_staff WHERE guild = ?1 AND user = ?2";
-    if connection.prepare_cached(sql)?.execute([guild, user])? > 0 {
+    let sql = "DELETE FROM guild_staff WHERE snapshot = ?1 AND guild = ?2 AND user = ?3";
+    if connection.prepare_cached(sql)?.execute(params![snapshot, guild, user])? > 0 {
         touched.push(Topic::Id(user));
     }
     Ok(())
+}
+
+/// Writes guilds into a snapshot, visible or not. Its statements are found once, not for every row.
+pub(super) struct Rows<'c> {
+    connection: &'c Connection,
+    snapshot: i64,
+    guild: CachedStatement<'c>,
+    staff: CachedStatement<'c>,
+}
+
+impl<'c> Rows<'c> {
+    pub(super) fn of(connection: &'c Connection, snapshot: i64) -> rusqlite::Result<Self> {
+        let guild = "INSERT OR IGNORE INTO guilds (snapshot, id, name, icon, owner, members, setup, linked, grants)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce(?9, '{}'))";
+        let staff = "INSERT INTO guild_staff (snapshot, guild, user, roles) VALUES (?1, ?2, ?3, ?4)";
+        Ok(Self {
+            connection,
+            snapshot,
+            guild: connection.prepare_cached(guild)?,
+            staff: connection.prepare_cached(staff)?,
+        })
+    }
+
+    /// Adds a guild; `false` if the snapshot has it already, and then nothing is changed.
+    pub(super) fn insert(&mut self, guild: &Guild) -> rusqlite::Result<bool> {
+        let inserted = write(&mut self.guild, self.snapshot, guild)?;
+        if inserted {
+            self.insert_staff(guild)?;
+        }
+        Ok(inserted)
+    }
+
+    /// Changes a guild that the snapshot has; grants and staff that are not said anew stay.
+    pub(super) fn update(&mut self, guild: &Guild) -> rusqlite::Result<()> {
+        let sql = "UPDATE guilds SET name = ?3, icon = ?4, owner = ?5, members = ?6, setup = ?7, linked = ?8,
+            grants = coalesce(?9, grants) WHERE snapshot = ?1 AND id = ?2";
+        write(&mut *self.connection.prepare_cached(sql)?, self.snapshot, guild)?;
+        if guild.staff.is_some() {
+            delete_staff(self.connection, self.snapshot, guild.id)?;
+            self.insert_staff(guild)?;
+        }
+        Ok(())
+    }
+
+    fn insert_staff(&mut self, guild: &Guild) -> rusqlite::Result<()> {
+        for (user, roles) in guild.staff.iter().flatten() {
+            self.staff.execute(params![self.snapshot, guild.id, user, json(roles)?])?;
+        }
+        Ok(())
+    }
+}
+
+fn write(statement: &mut Statement<'_>, snapshot: i64, guild: &Guild) -> rusqlite::Result<bool> {
+    let grants = guild.grants.as_ref().map(grants_text).transpose()?;
+    let Guild { id, name, icon, owner, members, setup, linked, .. } = guild;
+    let row = params![snapshot, id, name, icon, owner, integer(*members), setup, linked, grants];
+    statement.execute(row).map(|rows| rows > 0)
+}
+
+/// Removes a guild and its staff from a snapshot, and says how many rows that were.
+pub(super) fn delete(connection: &Connection, snapshot: i64, guild: Snowflake) -> rusqlite::Result<usize> {
+    let sql = "DELETE FROM guilds WHERE snapshot = ?1 AND id = ?2";
+    Ok(connection.prepare_cached(sql)?.execute(params![snapshot, guild])? + delete_staff(connection, snapshot, guild)?)
+}
+
+fn delete_staff(connection: &Connection, snapshot: i64, guild: Snowflake) -> rusqlite::Result<usize> {
+    let sql = "DELETE FROM guild_staff WHERE snapshot = ?1 AND guild = ?2";
+    connection.prepare_cached(sql)?.execute(params![snapshot, guild])
+}
+
+/// Moves a guild and its staff from one snapshot to another; `false` if the first does not have it.
+pub(super) fn relocate(connection: &Connection, from: i64, to: i64, guild: Snowflake) -> rusqlite::Result<bool> {
+    let staff = "UPDATE guild_staff SET snapshot = ?2 WHERE snapshot = ?1 AND guild = ?3";
+    connection.prepare_cached(staff)?.execute(params![from, to, guild])?;
+    let sql = "UPDATE guilds SET snapshot = ?2 WHERE snapshot = ?1 AND id = ?3";
+    connection.prepare_cached(sql)?.execute(params![from, to, guild]).map(|rows| rows > 0)
 }

@@ -9,6 +9,7 @@ use crate::domain::{Health, Heartbeat, Time};
 use crate::store::Topic;
 
 use super::columns::{integer, readable, unsigned};
+use super::instances as numbering;
 use super::writer::Touched;
 
 pub(super) fn load(connection: &Connection) -> rusqlite::Result<Health> {
@@ -49,6 +50,7 @@ fn shards(connection: &Connection) -> rusqlite::Result<BTreeMap<u32, Shard>> {
 
 pub(super) fn beat(connection: &Connection, touched: &mut Touched, beat: Heartbeat, now: Time) -> rusqlite::Result<()> {
     let before = load(connection)?;
+    numbering::note_started(connection, &beat.instance, beat.started_at)?;
     let mut after = before.clone();
     after.merge(beat, now);
     write_instances(connection, &before.instances, &after.instances)?;

@@ -3,14 +3,20 @@
 
 mod accounts;
 mod changes;
+mod clean_up;
 mod columns;
+mod coverage;
+mod feed;
 mod feedback;
 mod guilds;
 mod health;
+mod instances;
+mod keys;
 mod migrations;
 mod readers;
 mod sessions;
 mod sign_in;
+mod snapshots;
 mod subscriptions;
 mod team;
 #[cfg(test)]
@@ -24,15 +30,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use crate::domain::{
     Change, Health, Heartbeat, PersonFacts, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
 };
 
 use self::readers::Readers;
+use self::snapshots::Staging;
 use self::writer::Writer;
 use super::{
-    Account, Admission, BlockedUser, Claim, CodeHash, Ended, Freshness, Result, Sample, SealedGrant, Store, StoreError,
-    StoredList,
+    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Ended, Fed, Freshness, Result, Sample,
+    SealedGrant, SnapshotId, Store, StoreError, StoredList,
 };
 
 /// How many connections read.
@@ -40,12 +48,14 @@ const READERS: usize = 4;
 /// How long the database itself waits for another process's lock.
 const BUSY: Duration = Duration::from_secs(5);
 /// More than there are different statements.
-const STATEMENTS: usize = 128;
+const STATEMENTS: usize = 192;
 
 /// The store in a file.
 pub(super) struct Sqlite {
     writer: Writer,
     readers: Readers,
+    /// The snapshots that this process is staging; what else is staged was left by one that is gone.
+    staging: Staging,
 }
 
 impl Sqlite {
@@ -68,7 +78,11 @@ impl Sqlite {
             Ok(connection)
         };
         let readers = (0..READERS).map(|_| reader()).collect::<Result<_>>()?;
-        Ok(Self { writer: Writer::start(connection, wait, freshness)?, readers: Readers::new(readers, wait) })
+        Ok(Self {
+            writer: Writer::start(connection, wait, freshness)?,
+            readers: Readers::new(readers, wait),
+            staging: Staging::default(),
+        })
     }
 }
 
@@ -128,6 +142,11 @@ impl From<rusqlite::Error> for StoreError {
         );
         if later { Self::Unavailable(error.to_string()) } else { Self::Failed(error.to_string()) }
     }
+}
+
+/// Sending the snapshot again helps.
+fn not_staged() -> StoreError {
+    StoreError::Unavailable("the snapshot is no longer staged".to_owned())
 }
 
 #[async_trait]
@@ -230,6 +249,63 @@ impl Store for Sqlite {
 
     async fn apply(&self, changes: Vec<Change>) -> Result<()> {
         self.writer.write(move |connection, touched| changes::apply(connection, touched, &changes)).await
+    }
+
+    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed> {
+        self.writer
+            .write(move |connection, touched| feed::feed(connection, touched, &instance, first, &events, now))
+            .await
+    }
+
+    async fn begin_snapshot(&self, scope: Scope, instance: InstanceId, sequence: u64, now: Time) -> Result<SnapshotId> {
+        let staging = self.staging.clone();
+        self.writer
+            .write(move |connection, _| snapshots::begin(connection, &staging, scope, &instance, sequence, now))
+            .await
+    }
+
+    async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()> {
+        let staged = self.writer.write(move |connection, _| snapshots::stage(connection, snapshot, lines)).await?;
+        staged.ok_or_else(not_staged)
+    }
+
+    async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed> {
+        let staging = self.staging.clone();
+        let committed = self
+            .writer
+            .write(move |connection, touched| snapshots::commit(connection, touched, &staging, snapshot, now))
+            .await?;
+        committed.ok_or_else(not_staged)
+    }
+
+    async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()> {
+        let staging = self.staging.clone();
+        self.writer.write(move |connection, _| snapshots::abandon(connection, &staging, snapshot)).await
+    }
+
+    async fn clean_up(&self, batch: usize) -> Result<usize> {
+        let staging = self.staging.clone();
+        self.writer.write(move |connection, _| clean_up::clean_up(connection, &staging, batch)).await
+    }
+
+    async fn feed_state(&self) -> Result<FeedState> {
+        self.readers.read(feed::state).await
+    }
+
+    async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()> {
+        self.writer.write(move |connection, touched| keys::add(connection, touched, &key, hash)).await
+    }
+
+    async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>> {
+        self.readers.read(move |connection| keys::by_hash(connection, hash)).await
+    }
+
+    async fn keys(&self) -> Result<Vec<BotKey>> {
+        self.readers.read(keys::all).await
+    }
+
+    async fn revoke_key(&self, id: String, now: Time) -> Result<bool> {
+        self.writer.write(move |connection, touched| keys::revoke(connection, touched, &id, now)).await
     }
 
     async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()> {

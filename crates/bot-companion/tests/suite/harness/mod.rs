@@ -1,6 +1,7 @@
 //! A running service and the people who use it.
 
 pub mod binary;
+mod bot;
 mod client;
 mod data;
 mod logs;
@@ -24,6 +25,7 @@ use secrecy::SecretString;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+pub use bot::{Bot, gzip, ndjson, snapshot};
 pub use client::{Answer, Client, names, raw, true_keys};
 pub use data::*;
 pub use logs::suite_log;

@@ -1,55 +1,45 @@
-//! What `bot-companion dev` shows: guilds, a team, feedback, and a bot whose shards beat.
+//! What the demo bot tells: guilds, subscriptions, a team and feedback.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::warn;
-
-use crate::app::App;
 use crate::domain::feedback::{Feedback, FeedbackEntry};
-use crate::domain::health::{Heartbeat, ShardBeat};
 use crate::domain::team::{Roster, RosterEntry, TeamMember};
-use crate::domain::token::random_text;
-use crate::domain::{Change, Guild, Permission, PermissionSet, Snowflake, Subscription, Time, User, picture};
+use crate::domain::{Guild, Permission, PermissionSet, Snowflake, Subscription, Time, User, picture};
 use crate::idp::sandbox::people::{
     ADMINISTRATOR, ADMINISTRATOR_ROLE, HARBOUR, LANTERN, MANAGER, MEMBER, MODERATOR, MODERATOR_ROLE, NIGHT_SHIFT,
     OASIS, OWNER, TIN_CAN, id,
 };
-use crate::random::secret_bytes;
 
 const DAY: Duration = Duration::from_hours(24);
-const BEAT_EVERY: Duration = Duration::from_secs(15);
-const SHARDS: u32 = 2;
 
-/// Everything but the bot's health.
-pub(super) fn data(now: Time) -> Vec<Change> {
-    let mut changes = vec![
-        Change::Guild(Guild {
-            grants: Some(roles()),
-            staff: Some(staff()),
-            ..guild(HARBOUR.id, HARBOUR.name, OWNER, 4_812)
-        }),
-        Change::Guild(guild(NIGHT_SHIFT.id, NIGHT_SHIFT.name, MANAGER, 377)),
-        Change::Guild(guild(OASIS.id, OASIS.name, MODERATOR, 1_204)),
-        Change::Guild(Guild { setup: false, ..guild(LANTERN.id, LANTERN.name, ADMINISTRATOR, 58) }),
-        Change::Guild(Guild { linked: false, ..guild(TIN_CAN.id, TIN_CAN.name, MEMBER, 23) }),
-        Change::Subscription(Subscription {
+/// The guilds that have the demo bot.
+pub(super) fn guilds() -> Vec<Guild> {
+    vec![
+        Guild { grants: Some(roles()), staff: Some(staff()), ..guild(HARBOUR.id, HARBOUR.name, OWNER, 4_812) },
+        guild(NIGHT_SHIFT.id, NIGHT_SHIFT.name, MANAGER, 377),
+        guild(OASIS.id, OASIS.name, MODERATOR, 1_204),
+        Guild { setup: false, ..guild(LANTERN.id, LANTERN.name, ADMINISTRATOR, 58) },
+        Guild { linked: false, ..guild(TIN_CAN.id, TIN_CAN.name, MEMBER, 23) },
+    ]
+}
+
+/// Who pays: one who still does, one who no longer does.
+pub(super) fn subscriptions(now: Time) -> Vec<Subscription> {
+    vec![
+        Subscription {
             userid: id(OWNER),
             slots: 3,
             guilds: vec![id(HARBOUR.id), id(OASIS.id)],
             active_until: Some(now.after(300 * DAY)),
-        }),
-        Change::Subscription(Subscription {
+        },
+        Subscription {
             userid: id(MEMBER),
             slots: 1,
             guilds: vec![id(TIN_CAN.id)],
             active_until: Some(now.before(10 * DAY)),
-        }),
-        Change::Team(team()),
-    ];
-    changes.extend(feedback(now).into_iter().map(Change::Feedback));
-    changes
+        },
+    ]
 }
 
 fn guild(number: u64, name: &str, owner: u64, members: u64) -> Guild {
@@ -78,7 +68,8 @@ fn staff() -> BTreeMap<Snowflake, Vec<Snowflake>> {
     [(id(ADMINISTRATOR), vec![id(ADMINISTRATOR_ROLE)]), (id(MODERATOR), vec![id(MODERATOR_ROLE)])].into()
 }
 
-fn team() -> Roster {
+/// The team.
+pub(super) fn team() -> Roster {
     use Permission as P;
     let member = |number, username: &str, name: &str, role: &str, color: &str, category: &str, position, keys: &[P]| {
         let permissions = PermissionSet::of(keys);
@@ -129,7 +120,8 @@ fn team() -> Roster {
     ])
 }
 
-fn feedback(now: Time) -> Vec<Feedback> {
+/// What users say.
+pub(super) fn feedback(now: Time) -> Vec<Feedback> {
     let said: [(u64, &str, u8, &str); 9] = [
         (MANAGER, "inez_brandt", 5, "Set up in ten minutes, and our moderators stopped asking how."),
         (ADMINISTRATOR, "tobias.fenn", 5, "The dashboard shows what I may do, and nothing that I may not."),
@@ -156,36 +148,4 @@ fn feedback(now: Time) -> Vec<Feedback> {
         },
     };
     said.into_iter().enumerate().map(entry).collect()
-}
-
-/// A bot of two shards that beats until its task is aborted.
-pub(super) async fn beat(app: Arc<App>) {
-    let instance = random_text(16, secret_bytes);
-    let started_at = app.clock.now();
-    let mut pace = tokio::time::interval(BEAT_EVERY);
-    loop {
-        pace.tick().await;
-        let now = app.clock.now();
-        let jitter = |spread: u64| app.random.number() % spread;
-        let shard = |shard| {
-            let sent = now.before(Duration::from_millis(jitter(40_000)));
-            let latency = Duration::from_millis(35 + jitter(30));
-            ShardBeat {
-                id: shard,
-                sent: Some(sent),
-                acknowledged: Some(sent.after(latency)),
-                latency: Some(latency.as_secs_f64() * 1000.0),
-            }
-        };
-        let beat = Heartbeat {
-            instance: instance.clone(),
-            started_at,
-            memory: 84_000_000 + jitter(4_000_000),
-            shard_count: SHARDS,
-            shards: (0..SHARDS).map(shard).collect(),
-        };
-        if let Err(error) = app.store.beat(beat, now).await {
-            warn!(%error, "the demo bot's heartbeat was lost");
-        }
-    }
 }

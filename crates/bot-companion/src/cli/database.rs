@@ -1,0 +1,48 @@
+//! For commands that work on the service's database, whether it runs or not. A running service notices within a second.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use super::{ConfigFile, logging, runtime};
+use crate::app::App;
+use crate::clock::Clock;
+use crate::config::Log;
+use crate::random::Random;
+use crate::store;
+
+/// How long to wait for work that goes on behind, such as telling the provider of a revoked grant.
+const BEHIND: Duration = Duration::from_secs(10);
+
+/// Whether a database that is not there is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// It is the first thing that happens to it.
+    Make,
+    /// The configuration must be that of another service.
+    Refuse,
+}
+
+/// Does the work on the configured database.
+pub(super) fn with<T>(
+    file: &ConfigFile,
+    missing: Missing,
+    work: impl AsyncFnOnce(&Arc<App>) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let config = file.load()?;
+    logging::start(&Log { filter: "warn".to_owned(), ..config.log.clone() })?;
+    if let Some(database) = store::local_file(&config.store.url) {
+        ensure!(
+            missing == Missing::Make || database.exists(),
+            "there is no database at {}; give the service's own --config, or set store.url",
+            database.display()
+        );
+    }
+    runtime()?.block_on(async {
+        let app = App::build(config, Clock::system(), Random::from_system()).await?;
+        let done = work(&app).await;
+        app.close(BEHIND).await;
+        done
+    })
+}

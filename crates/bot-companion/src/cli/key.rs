@@ -1,0 +1,78 @@
+//! `bot-companion key …`: the keys with which bots send their data.
+
+use anyhow::ensure;
+use clap::Subcommand;
+use secrecy::ExposeSecret;
+
+use super::database::{self, Missing};
+use super::{ConfigFile, print};
+use crate::domain::token::{self, TokenKind, random_text};
+use crate::outside::Outside;
+use crate::random::secret_bytes;
+use crate::store::BotKey;
+
+const ID: usize = 8;
+const LABEL: usize = 100;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Key {
+    /// Make a key and print it; it is shown this once.
+    Create {
+        /// What to call it, such as the bot that gets it.
+        #[arg(long)]
+        label: String,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// List the keys, the oldest first.
+    List {
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Revoke a key: the bot that has it can send nothing any more.
+    Revoke {
+        /// The key's id, from `key list`.
+        id: String,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+}
+
+pub(super) fn run(key: Key) -> anyhow::Result<()> {
+    let said = match key {
+        Key::Create { label, config } => create(label, &config)?,
+        Key::List { config } => list(&config)?,
+        Key::Revoke { id, config } => {
+            let revoked = database::with(&config, Missing::Refuse, async |app| {
+                Ok(app.store.revoke_key(id.clone(), app.clock.now()).await?)
+            })?;
+            ensure!(revoked, "there is no key `{}` that still works; see `bot-companion key list`", Outside(&id));
+            format!("Key {} is revoked.\n", Outside(&id))
+        }
+    };
+    print(&said)
+}
+
+fn create(label: String, config: &ConfigFile) -> anyhow::Result<String> {
+    let fits = (1..=LABEL).contains(&label.chars().count());
+    ensure!(fits, "--label: give a text of 1 to {LABEL} characters");
+    let secret = token::generate(TokenKind::BotKey, secret_bytes);
+    let id = random_text(ID, secret_bytes);
+    database::with(config, Missing::Make, async |app| {
+        let key = BotKey { id: id.clone(), label, created: app.clock.now(), revoked: None };
+        Ok(app.store.add_key(key, token::hash_of(&secret)).await?)
+    })?;
+    Ok(format!(
+        "Key {id} is made. Give it to the bot as COMPANION_BOT_KEY; it is shown this once:\n\n{}\n\n",
+        secret.expose_secret()
+    ))
+}
+
+fn list(config: &ConfigFile) -> anyhow::Result<String> {
+    let keys = database::with(config, Missing::Refuse, async |app| Ok(app.store.keys().await?))?;
+    let line = |key: &BotKey| {
+        let state = key.revoked.map_or_else(String::new, |at| format!("  revoked {} (epoch)", at.seconds()));
+        format!("{}  made {} (epoch){state}  {}\n", key.id, key.created.seconds(), Outside(&key.label))
+    };
+    Ok(if keys.is_empty() { "There are no keys.\n".to_owned() } else { keys.iter().map(line).collect() })
+}

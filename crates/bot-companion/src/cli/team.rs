@@ -1,0 +1,166 @@
+//! `bot-companion team …`: the roster as a file, for bots that do not send it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::{Subcommand, ValueEnum};
+use serde::Serialize;
+
+use super::database::{self, Missing};
+use super::{ConfigFile, print};
+use crate::domain::team::{RosterEntry, TeamMember};
+use crate::domain::{Change, Permission, Roster, feed};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Team {
+    /// Replace the whole team by that in a file (TOML or JSON), such as `team export` writes.
+    Import {
+        /// The file: `[[members]]` in TOML, or {"members": […]} in JSON.
+        file: PathBuf,
+        /// Only check the file.
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Print the team, in a form that `team import` takes.
+    Export {
+        /// The form.
+        #[arg(long, value_enum, default_value_t = Form::Toml)]
+        format: Form,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Form {
+    /// TOML.
+    Toml,
+    /// JSON.
+    Json,
+}
+
+/// The team as it stands in a file.
+#[derive(Serialize)]
+struct Written<'a> {
+    members: Vec<WrittenMember<'a>>,
+}
+
+#[derive(Serialize)]
+struct WrittenMember<'a> {
+    #[serde(flatten)]
+    member: &'a TeamMember,
+    permissions: Vec<&'static str>,
+}
+
+pub(super) fn run(team: Team) -> anyhow::Result<()> {
+    match team {
+        Team::Import { file, dry_run, config } => {
+            let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            let (roster, notes) = read(&text, form(&file, &text)).with_context(|| file.display().to_string())?;
+            let count = roster.0.len();
+            let mut said: String = notes.iter().map(|note| format!("Note: {note}\n")).collect();
+            if dry_run {
+                said += &format!("{count} member(s); the file is fine, and nothing was changed.\n");
+            } else {
+                let change = vec![Change::Team(roster)];
+                database::with(&config, Missing::Refuse, async |app| Ok(app.store.apply(change).await?))?;
+                said += &format!("The team is replaced: {count} member(s).\n");
+            }
+            print(&said)
+        }
+        Team::Export { format, config } => {
+            let roster = database::with(&config, Missing::Refuse, async |app| Ok(app.store.team().await?))?;
+            print(&write(&roster, format)?)
+        }
+    }
+}
+
+/// By the file's name; where it does not tell, by its first character.
+fn form(file: &Path, text: &str) -> Form {
+    let json = match file.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => false,
+        Some("json") => true,
+        _ => text.trim_start().starts_with(['{', '[']) && !text.trim_start().starts_with("[["),
+    };
+    if json { Form::Json } else { Form::Toml }
+}
+
+/// The team in a file's text, with what was left out of it; the error lists everything that is wrong.
+fn read(text: &str, form: Form) -> anyhow::Result<(Roster, Vec<String>)> {
+    let mut value: serde_json::Value = match form {
+        Form::Toml => serde_json::to_value(toml::from_str::<toml::Table>(text)?)?,
+        Form::Json => serde_json::from_str(text)?,
+    };
+    if value.is_array() {
+        value = serde_json::json!({"members": value});
+    }
+    feed::roster(&serde_json::to_vec(&value)?).or_else(|reasons| {
+        let lines: Vec<String> = reasons.iter().map(|reason| format!("\n  {reason}")).collect();
+        bail!("{} problem(s), nothing was changed:{}", reasons.len(), lines.concat())
+    })
+}
+
+fn write(roster: &Roster, form: Form) -> anyhow::Result<String> {
+    let written = roster.0.iter().map(|RosterEntry { member, permissions }| {
+        let permissions = permissions.keys().map(Permission::name).collect();
+        WrittenMember { member, permissions }
+    });
+    let team = Written { members: written.collect() };
+    Ok(match form {
+        Form::Toml => toml::to_string_pretty(&team)?,
+        Form::Json => serde_json::to_string_pretty(&team)? + "\n",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{PermissionSet, Snowflake, picture};
+
+    fn roster() -> Roster {
+        let id = Snowflake::new(301_557_200_914_883_072).unwrap();
+        let member = |name: &str, position| RosterEntry {
+            member: TeamMember {
+                username: "u.1".to_owned(),
+                name: name.to_owned(),
+                avatar: picture::avatar(id, None),
+                discord_id: id,
+                role: "Head of \"things\"".to_owned(),
+                color: "#E0A030".to_owned(),
+                category: "direction".to_owned(),
+                position,
+            },
+            permissions: PermissionSet::of(&[Permission::Founder, Permission::Executive]),
+        };
+        Roster(vec![member("سميرة 🎉\\", 1), member("Ann\nLee", -5)])
+    }
+
+    #[test]
+    fn what_is_exported_can_be_imported() {
+        for form in [Form::Toml, Form::Json] {
+            for roster in [roster(), Roster::default()] {
+                let text = write(&roster, form).unwrap();
+                assert_eq!(read(&text, form).unwrap(), (roster, Vec::new()), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_problem_is_listed() {
+        let text = "[[members]]\nusername = 'a'\n[[members]]\ndiscord_id = 5";
+        let error = read(text, Form::Toml).unwrap_err().to_string();
+        assert!(error.contains("2 problem(s)") && error.contains("\n  Member 1:") && error.contains("\n  Member 2:"));
+        assert!(read("nonsense", Form::Toml).is_err() && read("nonsense", Form::Json).is_err());
+    }
+
+    #[test]
+    fn the_form_comes_from_the_name_or_the_text() {
+        let of = |name: &str, text| form(Path::new(name), text);
+        assert_eq!(of("a.json", ""), Form::Json);
+        assert_eq!(of("a.toml", "{"), Form::Toml);
+        assert_eq!(of("a", " {}"), Form::Json);
+        assert_eq!(of("a", "[[members]]"), Form::Toml);
+    }
+}

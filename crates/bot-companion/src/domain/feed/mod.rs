@@ -1,0 +1,153 @@
+//! The feed: what the bot sends, line by line, and where its numbering stands. Pure: bytes in, changes or reasons out.
+
+mod event;
+mod heartbeat;
+mod json;
+mod line;
+mod roster;
+#[cfg(test)]
+mod tests;
+
+use super::{Change, Guild, Snowflake, Subscription, Time};
+
+pub use event::{event_line, feedback_line};
+pub use heartbeat::heartbeat;
+pub use json::Reason;
+pub use line::{guild_line, subscription_line};
+pub use roster::roster;
+
+/// A line of a snapshot: one thing, or the end with the number of things before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapshotLine<T> {
+    /// A thing, and why some of it was ignored.
+    One(T, Vec<String>),
+    /// `{"end": n}`
+    End(u64),
+}
+
+/// The most shards that a bot can have.
+pub const MAX_SHARDS: u32 = 100_000;
+
+/// Names one start of one process of the bot: 1 to 64 characters of `[A-Za-z0-9_-]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InstanceId(String);
+
+impl InstanceId {
+    /// The id with this text, if it has the shape of one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let shaped = (1..=64).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+        shaped.then(|| Self(text.to_owned()))
+    }
+
+    /// The id's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A shard under one way of splitting the guilds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ShardKey {
+    /// Into how many the guilds are split; at least 1.
+    pub count: u32,
+    /// Which of them; below the count.
+    pub id: u32,
+}
+
+impl ShardKey {
+    /// The shard with these numbers, if there can be one.
+    pub fn new(count: u32, id: u32) -> Option<Self> {
+        (id < count && count <= MAX_SHARDS).then_some(Self { count, id })
+    }
+
+    /// The shard that a guild belongs to under this count.
+    pub fn of(guild: Snowflake, count: u32) -> Self {
+        let count = count.max(1);
+        Self { count, id: u32::try_from((guild.get() >> 22) % u64::from(count)).unwrap_or(0) }
+    }
+
+    /// Whether a guild belongs to this shard.
+    pub fn covers(self, guild: Snowflake) -> bool {
+        Self::of(guild, self.count) == self
+    }
+}
+
+/// A line of a guild snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GuildLine {
+    /// The guild as it is now.
+    Guild(Guild),
+    /// An outage: the guild stays as it is stored.
+    Unavailable(Snowflake),
+}
+
+/// A whole truth that is replaced in one visible step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// The guilds of one shard.
+    Shard(ShardKey),
+    /// All subscriptions.
+    Subscriptions,
+}
+
+/// Some lines of a snapshot, of the kind that its scope asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// Of a shard.
+    Guilds(Vec<GuildLine>),
+    /// Of the subscriptions.
+    Subscriptions(Vec<Subscription>),
+}
+
+/// An event line: a change, or one that this version does not know and counts as ignored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// To apply.
+    Change(Change),
+    /// Counted, with the reason.
+    Ignored(String),
+}
+
+/// Where an instance's numbering stands and what the service holds of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstanceState {
+    /// Its id.
+    pub instance: String,
+    /// The number that its next event must not exceed.
+    pub next: u64,
+    /// When it started, as far as its heartbeats told.
+    pub started_at: Option<Time>,
+    /// When it last reported its health.
+    pub last_heartbeat: Option<Time>,
+}
+
+/// What the service holds of a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardState {
+    /// Which.
+    pub shard: ShardKey,
+    /// Who sent its snapshot.
+    pub instance: String,
+    /// When the snapshot was acknowledged.
+    pub snapshot_at: Time,
+    /// How many guilds it holds now.
+    pub guilds: u64,
+}
+
+/// What the service holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FeedState {
+    /// Every instance that the numbering knows.
+    pub instances: Vec<InstanceState>,
+    /// Every shard that a snapshot has described and that still counts.
+    pub shards: Vec<ShardState>,
+    /// How many guilds have the bot.
+    pub guilds: u64,
+    /// How many subscriptions there are.
+    pub subscriptions: u64,
+    /// How many feedback entries there are.
+    pub feedback: u64,
+    /// How many members the team has.
+    pub team: u64,
+}

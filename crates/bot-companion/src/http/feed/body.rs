@@ -1,0 +1,266 @@
+//! The body of an upload, decompressed and cut into lines as it arrives. Memory holds one line and one piece, whatever is sent.
+
+use std::io::Write;
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
+use bytes::Bytes;
+use flate2::write::GzDecoder;
+use futures_util::StreamExt;
+use http::{HeaderMap, header};
+
+use crate::http::error::ApiError;
+
+/// A line's bound.
+const LINE: usize = 1 << 20;
+/// After this many bytes without waiting, others get their turn.
+const TURN: usize = 256 * 1024;
+/// When a client whose upload fell silent should come back.
+const RELIEF: Duration = Duration::from_secs(1);
+
+/// An upload.
+pub(super) struct Upload {
+    pieces: BodyDataStream,
+    /// What has arrived and is not decoded yet.
+    arrived: Bytes,
+    decoder: Option<GzDecoder<Vec<u8>>>,
+    silence: Duration,
+    /// How many decoded bytes may still come.
+    left: u64,
+    /// Decoded bytes; those before `taken` were given out as lines.
+    buffer: Vec<u8>,
+    taken: usize,
+    searched: usize,
+    ended: bool,
+    line: u64,
+    turn: usize,
+}
+
+impl Upload {
+    /// The body under these headers, with at most that many bytes, decompressed.
+    pub(super) fn new(headers: &HeaderMap, body: Body, bound: u64, silence: Duration) -> Result<Self, ApiError> {
+        let mut decoder = None;
+        for encoding in headers.get_all(header::CONTENT_ENCODING) {
+            match encoding.as_bytes().trim_ascii().to_ascii_lowercase().as_slice() {
+                b"" | b"identity" => {}
+                b"gzip" | b"x-gzip" if decoder.is_none() => decoder = Some(GzDecoder::new(Vec::new())),
+                _ => return Err(ApiError::encoding_unsupported()),
+            }
+        }
+        Ok(Self {
+            pieces: body.into_data_stream(),
+            arrived: Bytes::new(),
+            decoder,
+            silence,
+            left: bound,
+            buffer: Vec::new(),
+            taken: 0,
+            searched: 0,
+            ended: false,
+            line: 0,
+            turn: 0,
+        })
+    }
+
+    /// The number of the line that was given out last, counted from 1.
+    pub(super) fn number(&self) -> u64 {
+        self.line
+    }
+
+    /// The next line that is not empty.
+    pub(super) async fn line(&mut self) -> Result<Option<&[u8]>, ApiError> {
+        loop {
+            let found = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
+            let end = match found {
+                Some(offset) => self.searched + offset,
+                None if self.ended && self.taken < self.buffer.len() => self.buffer.len(),
+                None if self.ended => return Ok(None),
+                None => {
+                    self.searched = self.buffer.len();
+                    if self.searched - self.taken > LINE {
+                        return Err(self.refused("A line may have at most 1 MiB."));
+                    }
+                    self.more().await?;
+                    continue;
+                }
+            };
+            let start = self.taken;
+            self.taken = (end + 1).min(self.buffer.len());
+            self.searched = self.taken;
+            self.line += 1;
+            if end - start > LINE {
+                return Err(ApiError::line(self.line, &"A line may have at most 1 MiB."));
+            }
+            if !self.buffer[start..end].trim_ascii().is_empty() {
+                return Ok(Some(&self.buffer[start..end]));
+            }
+        }
+    }
+
+    /// Everything, as one.
+    pub(super) async fn whole(mut self) -> Result<Vec<u8>, ApiError> {
+        while !self.ended {
+            self.more().await?;
+        }
+        Ok(self.buffer)
+    }
+
+    /// Reads and forgets the rest, within bounds: a client that is still sending would not see the answer otherwise.
+    pub(super) async fn forget(mut self) {
+        let mut rest = 16_u32 << 20;
+        let patience = self.silence.min(Duration::from_secs(2));
+        while let Ok(Some(Ok(piece))) = tokio::time::timeout(patience, self.pieces.next()).await {
+            rest = rest.saturating_sub(u32::try_from(piece.len()).unwrap_or(u32::MAX));
+            if rest == 0 {
+                break;
+            }
+        }
+    }
+
+    /// The line after the last one cannot be taken.
+    fn refused(&self, reason: &str) -> ApiError {
+        ApiError::line(self.line + 1, &reason)
+    }
+
+    /// Adds a little to the buffer, or finds the end.
+    async fn more(&mut self) -> Result<(), ApiError> {
+        self.buffer.drain(..self.taken);
+        self.searched -= self.taken;
+        self.taken = 0;
+        if self.arrived.is_empty() {
+            match tokio::time::timeout(self.silence, self.pieces.next()).await {
+                Err(_) => return Err(ApiError::timeout().after(RELIEF).because(&"an upload fell silent")),
+                Ok(Some(Ok(piece))) => self.arrived = piece,
+                Ok(Some(Err(_))) => return Err(self.refused("The body was cut.")),
+                Ok(None) => return self.end(),
+            }
+        }
+        let before = self.buffer.len();
+        self.decode()?;
+        let more = self.buffer.len() - before;
+        self.spend(more)?;
+        self.turn += more;
+        if self.turn >= TURN {
+            self.turn = 0;
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Decodes what one step of the decoder takes: its output is bounded, so that a bomb is noticed in time.
+    fn decode(&mut self) -> Result<(), ApiError> {
+        let Some(decoder) = &mut self.decoder else {
+            let piece = self.arrived.split_to(self.arrived.len().min(TURN));
+            self.buffer.extend_from_slice(&piece);
+            return Ok(());
+        };
+        match decoder.write(&self.arrived) {
+            // A step that takes nothing is at the end of the compressed data.
+            Ok(0) => Err(self.refused("Something follows the end of the gzip data.")),
+            Ok(consumed) => {
+                self.arrived = self.arrived.split_off(consumed);
+                self.buffer.append(decoder.get_mut());
+                Ok(())
+            }
+            Err(_) => Err(self.refused("The gzip data is damaged.")),
+        }
+    }
+
+    fn end(&mut self) -> Result<(), ApiError> {
+        self.ended = true;
+        let Some(mut decoder) = self.decoder.take() else { return Ok(()) };
+        if decoder.try_finish().is_err() {
+            return Err(self.refused("The gzip data is damaged, or was cut."));
+        }
+        let rest = std::mem::take(decoder.get_mut());
+        self.spend(rest.len())?;
+        self.buffer.extend_from_slice(&rest);
+        Ok(())
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<(), ApiError> {
+        self.left = self.left.checked_sub(bytes as u64).ok_or_else(ApiError::feed_body_too_large)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use futures_util::stream;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// The lines of a body that comes in pieces of this size, or the error and the line that it names.
+    async fn lines(encoding: &str, body: &[u8], piece: usize, bound: u64) -> Result<Vec<String>, String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_ENCODING, encoding.parse().unwrap());
+        let pieces: Vec<_> = body.chunks(piece).map(|piece| Ok::<_, std::io::Error>(piece.to_vec())).collect();
+        let body = Body::from_stream(stream::iter(pieces));
+        let mut upload = Upload::new(&headers, body, bound, SECOND).map_err(|error| error.code.to_owned())?;
+        let mut found = Vec::new();
+        loop {
+            match upload.line().await {
+                Ok(Some(line)) => found.push(String::from_utf8(line.to_vec()).unwrap()),
+                Ok(None) => return Ok(found),
+                Err(error) => return Err(String::from_utf8(error.body("id")).unwrap()),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_come_out_as_they_went_in_whatever_the_pieces() {
+        let text = "one\n\n  \r\ntwo\r\nthree";
+        let expected = ["one", "two\r", "three"];
+        for piece in [1, 2, 3, 100] {
+            assert_eq!(lines("identity", text.as_bytes(), piece, 100).await.unwrap(), expected);
+            assert_eq!(lines("GZIP", &gzip(text.as_bytes()), piece, 100).await.unwrap(), expected);
+        }
+        assert!(lines("gzip", &gzip(b""), 5, 100).await.unwrap().is_empty());
+        assert_eq!(lines("br", b"x", 5, 100).await, Err("encoding_unsupported".to_owned()));
+        assert_eq!(lines("gzip, gzip", b"x", 5, 100).await, Err("encoding_unsupported".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn what_is_too_much_or_damaged_is_refused() {
+        let bomb = gzip(&vec![b'\n'; 64 << 20]);
+        let whole = gzip(b"{}\n{}\n");
+        let long = vec![b'x'; LINE + 1];
+        let table: [(&str, Vec<u8>, &str); 8] = [
+            ("gzip", bomb, "body_too_large"),
+            ("identity", vec![b'\n'; 3 << 20], "body_too_large"),
+            ("gzip", whole[..whole.len() - 1].to_vec(), "was cut"),
+            ("gzip", [&whole[..], b"x"].concat(), "gzip data"),
+            ("gzip", b"{}".to_vec(), "gzip data"),
+            ("gzip", Vec::new(), "gzip data"),
+            ("identity", long.clone(), "at most 1 MiB"),
+            ("identity", [&long[..], b"\n"].concat(), "at most 1 MiB"),
+        ];
+        for (encoding, body, expected) in table {
+            for piece in [1000, 1 << 16, 8 << 20] {
+                let refused = lines(encoding, &body, piece, 2 << 20).await.unwrap_err();
+                assert!(refused.contains(expected), "{refused} is not {expected}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_bomb_is_noticed_before_it_fills_the_memory() {
+        let bomb = gzip(&vec![b'x'; 64 << 20]);
+        let body = Body::from(bomb);
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_ENCODING, "gzip".parse().unwrap());
+        let mut upload = Upload::new(&headers, body, u64::MAX, SECOND).unwrap();
+        assert!(upload.line().await.is_err());
+        assert!(upload.buffer.len() < 2 * LINE, "{}", upload.buffer.len());
+    }
+}

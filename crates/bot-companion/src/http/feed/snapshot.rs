@@ -1,0 +1,209 @@
+//! A snapshot: its lines are staged as they arrive, and become the truth in one step once the last one says that all came.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tracing::warn;
+
+use super::Taken;
+use super::body::Upload;
+use crate::app::App;
+use crate::domain::Subscription;
+use crate::domain::feed::{GuildLine, Lines, Reason, Scope, ShardKey, SnapshotLine, guild_line, subscription_line};
+use crate::http::error::ApiError;
+use crate::http::extract::Sender;
+use crate::store::{Committed, SnapshotId, StoreError};
+use crate::uploads::Place;
+
+/// A batch is staged when it has this many lines or bytes.
+const BATCH_LINES: usize = 2_000;
+const BATCH_BYTES: usize = 4 << 20;
+/// When a client that came while there was no room should come back.
+const RELIEF: Duration = Duration::from_secs(2);
+
+/// Which lines a snapshot is made of.
+pub(super) trait Kind {
+    type Line: Send + 'static;
+    fn read(&self, line: &[u8]) -> Result<SnapshotLine<Self::Line>, Reason>;
+    fn lines(batch: Vec<Self::Line>) -> Lines;
+    fn scope(&self) -> Scope;
+}
+
+impl Kind for ShardKey {
+    type Line = GuildLine;
+
+    fn read(&self, line: &[u8]) -> Result<SnapshotLine<GuildLine>, Reason> {
+        let read = guild_line(line)?;
+        let SnapshotLine::One(guild, ignored) = &read else { return Ok(read) };
+        let id = match guild {
+            GuildLine::Guild(guild) => guild.id,
+            GuildLine::Unavailable(id) => *id,
+        };
+        if self.covers(id) {
+            return Ok(read);
+        }
+        let home = Self::of(id, self.count);
+        let reason = format!("`id` belongs to shard {} of {}, not to this one.", home.id, home.count);
+        match guild {
+            GuildLine::Guild(_) => Err(Reason::new(reason)),
+            // Nothing is kept for it here: staging it changes nothing.
+            GuildLine::Unavailable(_) => {
+                Ok(SnapshotLine::One(guild.clone(), ignored.iter().cloned().chain([reason]).collect()))
+            }
+        }
+    }
+
+    fn lines(batch: Vec<GuildLine>) -> Lines {
+        Lines::Guilds(batch)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Shard(*self)
+    }
+}
+
+/// The whole truth of premium.
+pub(super) struct Subscriptions;
+
+impl Kind for Subscriptions {
+    type Line = Subscription;
+
+    fn read(&self, line: &[u8]) -> Result<SnapshotLine<Subscription>, Reason> {
+        subscription_line(line)
+    }
+
+    fn lines(batch: Vec<Subscription>) -> Lines {
+        Lines::Subscriptions(batch)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Subscriptions
+    }
+}
+
+/// Receives a snapshot: all of it or nothing.
+pub(super) async fn receive<K: Kind>(
+    app: &Arc<App>,
+    kind: K,
+    sender: Sender,
+    mut upload: Upload,
+) -> Result<Taken, ApiError> {
+    let busy = || ApiError::snapshot_busy().after(RELIEF);
+    let place = app.uploads.place(kind.scope()).ok_or_else(busy)?;
+    let begun = app.store.begin_snapshot(kind.scope(), sender.instance, sender.sequence, app.clock.now()).await;
+    let mut staging = Staging { app: Arc::clone(app), snapshot: begun?, under_way: None, _place: place, over: false };
+    match fill(&mut staging, &kind, &mut upload).await {
+        Ok((count, taken)) => staging.commit(count, taken).await,
+        Err(refusal) => {
+            drop(staging);
+            upload.forget().await;
+            Err(refusal)
+        }
+    }
+}
+
+/// Stages every line; gives how many there were.
+async fn fill<K: Kind>(staging: &mut Staging, kind: &K, upload: &mut Upload) -> Result<(u64, Taken), ApiError> {
+    let mut taken = Taken::default();
+    let (mut batch, mut bytes, mut count, mut end) = (Vec::new(), 0, 0_u64, None);
+    while let Some(line) = upload.line().await? {
+        bytes += line.len();
+        let read = kind.read(line);
+        let number = upload.number();
+        if end.is_some() {
+            return Err(ApiError::line(number, &"Nothing may follow the line with `end`."));
+        }
+        match read.map_err(|reason| ApiError::line(number, &reason))? {
+            SnapshotLine::End(said) if said == count => end = Some(said),
+            SnapshotLine::End(_) => {
+                let reason = format!("`end` must be the number of lines before it, which is {count}.");
+                return Err(ApiError::line(number, &reason));
+            }
+            SnapshotLine::One(line, reasons) => {
+                count += 1;
+                taken.ignore(reasons);
+                batch.push(line);
+                if batch.len() >= BATCH_LINES || bytes >= BATCH_BYTES {
+                    staging.stage(K::lines(std::mem::take(&mut batch))).await?;
+                    bytes = 0;
+                }
+            }
+        }
+    }
+    if end.is_none() {
+        let reason =
+            "The last line must be {\"end\": N} with the number of lines before it; the body may have been cut.";
+        return Err(ApiError::line(upload.number() + 1, &reason));
+    }
+    if !batch.is_empty() {
+        staging.stage(K::lines(batch)).await?;
+    }
+    staging.settled().await?;
+    Ok((count, taken))
+}
+
+/// A snapshot on its way; abandoned, behind, if it does not get to its commit.
+struct Staging {
+    app: Arc<App>,
+    snapshot: SnapshotId,
+    /// The batch that is being written while the next one is read.
+    under_way: Option<JoinHandle<Result<(), StoreError>>>,
+    _place: Place,
+    over: bool,
+}
+
+impl Staging {
+    async fn stage(&mut self, lines: Lines) -> Result<(), ApiError> {
+        self.settled().await?;
+        let (store, snapshot) = (Arc::clone(&self.app.store), self.snapshot);
+        self.under_way = Some(self.app.background.spawn(async move { store.stage(snapshot, lines).await }));
+        Ok(())
+    }
+
+    async fn settled(&mut self) -> Result<(), ApiError> {
+        let Some(under_way) = &mut self.under_way else { return Ok(()) };
+        let staged = under_way.await;
+        self.under_way = None;
+        staged.map_err(|error| ApiError::internal().because(&error))??;
+        Ok(())
+    }
+
+    /// Runs to its end even if the client leaves.
+    async fn commit(mut self, count: u64, taken: Taken) -> Result<Taken, ApiError> {
+        let app = Arc::clone(&self.app);
+        let commit = app.background.spawn(async move {
+            let committed = self.app.store.commit_snapshot(self.snapshot, self.app.clock.now()).await;
+            self.over = matches!(committed, Ok(Committed::Replaced { .. }));
+            self.app.uploads.clean_up();
+            committed
+        });
+        match commit.await.map_err(|error| ApiError::internal().because(&error))?? {
+            Committed::Replaced { next } => Ok(taken.with(count, 0, next)),
+            Committed::Outranked { next } => {
+                let reason = "A process of the bot that started later has taken this over.".to_owned();
+                Ok(Taken { reasons: vec![reason], ..Taken::default() }.with(0, count, next))
+            }
+            Committed::Outdated { next } => Err(ApiError::snapshot_outdated().with_next(next)),
+        }
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        let (app, snapshot, under_way) = (Arc::clone(&self.app), self.snapshot, self.under_way.take());
+        self.app.background.spawn(async move {
+            // A batch that is still being written would come after the end otherwise.
+            if let Some(under_way) = under_way {
+                let _ = under_way.await;
+            }
+            if let Err(error) = app.store.abandon_snapshot(snapshot).await {
+                warn!(%error, "a snapshot could not be abandoned; it is cleaned up at the next start");
+            }
+            app.uploads.clean_up();
+        });
+    }
+}

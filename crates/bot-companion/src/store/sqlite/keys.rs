@@ -1,0 +1,48 @@
+//! Bot keys, by their hashes.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::domain::{Time, TokenHash};
+use crate::store::{BotKey, Topic};
+
+use super::columns::readable;
+use super::writer::Touched;
+
+pub(super) fn add(
+    connection: &Connection,
+    touched: &mut Touched,
+    key: &BotKey,
+    hash: TokenHash,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO bot_keys (id, label, key_hash, created, revoked) VALUES (?1, ?2, ?3, ?4, ?5)";
+    connection.prepare_cached(sql)?.execute(params![key.id, key.label, hash.0, key.created, key.revoked])?;
+    touched.push(Topic::Keys);
+    Ok(())
+}
+
+pub(super) fn by_hash(connection: &Connection, hash: TokenHash) -> rusqlite::Result<Option<BotKey>> {
+    connection
+        .prepare_cached("SELECT id, label, created, revoked FROM bot_keys WHERE key_hash = ?1")?
+        .query_row([hash.0], read)
+        .optional()
+}
+
+pub(super) fn all(connection: &Connection) -> rusqlite::Result<Vec<BotKey>> {
+    let sql = "SELECT id, label, created, revoked FROM bot_keys ORDER BY created, rowid";
+    let mut statement = connection.prepare_cached(sql)?;
+    readable("bot key", statement.query_map([], read)?)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<BotKey> {
+    Ok(BotKey { id: row.get(0)?, label: row.get(1)?, created: row.get(2)?, revoked: row.get(3)? })
+}
+
+pub(super) fn revoke(connection: &Connection, touched: &mut Touched, id: &str, now: Time) -> rusqlite::Result<bool> {
+    let revoked = connection
+        .prepare_cached("UPDATE bot_keys SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL")?
+        .execute(params![id, now])?;
+    if revoked > 0 {
+        touched.push(Topic::Keys);
+    }
+    Ok(revoked > 0)
+}
