@@ -1,4 +1,5 @@
-"""What the API fuzzer needs to know about sessions: every call gets a valid token, and an ended session a successor.
+"""What the API fuzzer needs to know about sessions and keys: every call gets a valid token or the demo bot's key, and an
+ended session a successor.
 
 Run as a program with an address, it tells by its exit code whether a service with an OpenAPI document answers there.
 """
@@ -33,7 +34,15 @@ def install_hooks(base):
 
         def set(self, case, data, context):
             case.headers = case.headers or {}
-            case.headers["Token"] = data
+            if case.path.startswith("/bot/"):
+                case.headers["Authorization"] = f"Bearer {os.environ['FUZZ_BOT_KEY']}"
+            else:
+                case.headers["Token"] = data
+
+    # Lines are sent as they were generated; the library knows no such type.
+    @schemathesis.serializer("application/x-ndjson")
+    def ndjson(context, value):
+        return value.encode() if isinstance(value, str) else json.dumps(value).encode()
 
     @schemathesis.hook
     def after_call(context, case, response):

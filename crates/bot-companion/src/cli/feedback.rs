@@ -75,13 +75,14 @@ impl Report {
     }
 
     fn text(&self, dry_run: bool) -> String {
-        let mut text: String = self.shown.iter().map(|line| format!("{line}\n")).collect();
+        let mut lines = self.shown.clone();
         let more = self.refused - self.shown.len() as u64;
         if more > 0 {
-            text += &format!("… and {more} more\n");
+            lines.push(format!("… and {more} more"));
         }
         let taken = if dry_run { "would be imported; nothing was changed" } else { "imported" };
-        text + &format!("{} entries {taken}, {} line(s) refused.\n", self.taken, self.refused)
+        lines.push(format!("{} entries {taken}, {} line(s) refused.\n", self.taken, self.refused));
+        lines.join("\n")
     }
 }
 
@@ -132,9 +133,9 @@ fn read(
         Ok(())
     };
     if csv {
-        rows(reader, &mut take)?
+        rows(reader, &mut take)?;
     } else {
-        lines(reader, &mut take)?
+        lines(reader, &mut take)?;
     }
     report.taken += batch.len() as u64;
     if !batch.is_empty() {

@@ -74,7 +74,7 @@ enum Command {
 #[derive(Debug, clap::Args)]
 struct ConfigFile {
     /// The configuration file (TOML). Every setting can also come from the environment; see `bot-companion config`.
-    #[arg(long = "config", value_name = "FILE", env = "COMPANION_CONFIG")]
+    #[arg(id = "config", long, value_name = "FILE", env = "COMPANION_CONFIG")]
     file: Option<PathBuf>,
 }
 
@@ -95,7 +95,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Key(key) => key::run(key),
         Command::Team(team) => team::run(team),
         Command::Feedback(feedback) => feedback::run(feedback),
-        Command::Users(users) => users::run(users),
+        Command::Users(users) => users::run(&users),
     }
 }
 

@@ -60,15 +60,15 @@ pub(super) fn run(team: Team) -> anyhow::Result<()> {
             let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
             let (roster, notes) = read(&text, form(&file, &text)).with_context(|| file.display().to_string())?;
             let count = roster.0.len();
-            let mut said: String = notes.iter().map(|note| format!("Note: {note}\n")).collect();
+            let mut said: Vec<String> = notes.iter().map(|note| format!("Note: {note}")).collect();
             if dry_run {
-                said += &format!("{count} member(s); the file is fine, and nothing was changed.\n");
+                said.push(format!("{count} member(s); the file is fine, and nothing was changed.\n"));
             } else {
                 let change = vec![Change::Team(roster)];
                 database::with(&config, Missing::Refuse, async |app| Ok(app.store.apply(change).await?))?;
-                said += &format!("The team is replaced: {count} member(s).\n");
+                said.push(format!("The team is replaced: {count} member(s).\n"));
             }
-            print(&said)
+            print(&said.join("\n"))
         }
         Team::Export { format, config } => {
             let roster = database::with(&config, Missing::Refuse, async |app| Ok(app.store.team().await?))?;

@@ -41,9 +41,9 @@ impl Users {
     }
 }
 
-pub(super) fn run(users: Users) -> anyhow::Result<()> {
+pub(super) fn run(users: &Users) -> anyhow::Result<()> {
     let said = database::with(users.config(), Missing::Refuse, async |app| {
-        Ok(match &users {
+        Ok(match users {
             Users::Block { id, reason, .. } => {
                 let ended = app.accounts.block(*id, reason.clone()).await?;
                 format!("User {id} is blocked; {ended} session(s) ended.\n")

@@ -44,7 +44,8 @@ pub(super) struct ErrorData {
     pub(super) request_id: String,
     /// What the bot needs to know beyond the code.
     #[serde(flatten)]
-    pub(super) details: Details,
+    #[schema(value_type = Details)]
+    pub(super) details: Option<Details>,
 }
 
 /// What some errors of the feed tell beyond their code.

@@ -24,7 +24,8 @@ pub(crate) struct ApiError {
     /// One sentence that says what to do.
     message: &'static str,
     retry_after: Option<Duration>,
-    details: Details,
+    /// Boxed: few errors have any, and all of them travel by value.
+    details: Option<Box<Details>>,
     /// For the log only.
     pub(super) cause: Option<String>,
 }
@@ -33,8 +34,7 @@ macro_rules! errors {
     ($($name:ident: $status:ident, $code:literal, $message:literal;)+) => {
         impl ApiError {
             $(pub(super) const fn $name() -> Self {
-                let details = Details { next: None, line: None, reason: None };
-                Self { status: StatusCode::$status, code: $code, message: $message, retry_after: None, details, cause: None }
+                Self { status: StatusCode::$status, code: $code, message: $message, retry_after: None, details: None, cause: None }
             })+
         }
     };
@@ -83,14 +83,14 @@ impl ApiError {
 
     /// With the number of the event that the service waits for.
     pub(super) fn with_next(mut self, next: u64) -> Self {
-        self.details.next = Some(next);
+        self.details = Some(Box::new(Details { next: Some(next), ..Details::default() }));
         self
     }
 
     /// A line that cannot be taken, and why.
     pub(super) fn line(line: u64, reason: &impl ToString) -> Self {
         let details = Details { next: None, line: Some(line), reason: Some(reason.to_string()) };
-        Self { details, ..Self::line_invalid() }
+        Self { details: Some(Box::new(details)), ..Self::line_invalid() }
     }
 
     /// With its internal cause, for the log.
@@ -101,7 +101,11 @@ impl ApiError {
 
     /// The envelope of this error, as bytes.
     pub(super) fn body(&self, request_id: &str) -> Vec<u8> {
-        let data = ErrorData { error: self.code, request_id: request_id.to_owned(), details: self.details.clone() };
+        let data = ErrorData {
+            error: self.code,
+            request_id: request_id.to_owned(),
+            details: self.details.as_deref().cloned(),
+        };
         let envelope = Refusal { code: self.status.as_u16(), message: self.message, data };
         serde_json::to_vec(&envelope).unwrap_or_default()
     }

@@ -263,7 +263,9 @@ pub trait Store: Send + Sync + 'static {
     async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed>;
     /// Drops a staged snapshot.
     async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()>;
-    /// Removes up to `batch` rows that no read can see any more; gives how many, 0 when there is nothing left to do.
+    /// Looks at about `batch` rows and removes those that no read can see any more; gives how many it looked at, 0 when there is
+    /// nothing left to do. Snapshots that a process which is gone left staged are given up, and numberings that nobody has used
+    /// for 30 days are forgotten. Only the service calls it, never a command beside it.
     async fn clean_up(&self, batch: usize) -> Result<usize>;
     /// What the feed holds.
     async fn feed_state(&self) -> Result<FeedState>;

@@ -233,7 +233,11 @@ async fn heartbeats_show_in_the_status_and_the_state() {
     let app = TestApp::start().await;
     let bot = app.bot("one").await;
     assert_eq!(bot.beats(START.seconds() - 60, 2).await.data(), json!({}));
-    assert_eq!(app.anon().get("/").await.data()["uptime"]["epoch"], START.seconds() - 60, "the status knows");
+    assert_eq!(
+        app.anon().get("/").await.data()["health"]["bot"]["uptime"]["epoch"],
+        START.seconds() - 60,
+        "the status knows"
+    );
     app.clock.advance(Duration::from_secs(5));
     let state = bot.state().await;
     assert_eq!(state["instances"][0]["heartbeat_age"], 5_000, "{state}");

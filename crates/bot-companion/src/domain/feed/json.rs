@@ -207,7 +207,6 @@ impl<'de> Deserialize<'de> for Json<'de> {
 
 struct Any;
 
-#[expect(clippy::unnecessary_wraps, reason = "the trait's signatures")]
 impl<'de> Visitor<'de> for Any {
     type Value = Json<'de>;
 

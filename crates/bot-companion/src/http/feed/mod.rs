@@ -3,6 +3,7 @@
 mod body;
 mod snapshot;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -18,7 +19,7 @@ use super::extract::{Bot, Sender};
 use super::openapi::{BotRefusals, FeedRefusals, Refusals, ShardNotFound, UploadRefusals};
 use crate::app::App;
 use crate::domain::Time;
-use crate::domain::feed::{self, Event, ShardKey};
+use crate::domain::feed::{self, Event, InstanceState, ShardKey};
 use crate::store::Fed;
 use body::Upload;
 
@@ -236,7 +237,16 @@ pub(super) async fn state(State(app): State<Arc<App>>, _: Bot) -> Result<Success
     let (held, health) = (app.store.feed_state().await?, app.store.health().await?);
     let now = app.clock.now();
     let age = |time: Time| u64::try_from(now.since(time).as_millis()).unwrap_or(u64::MAX);
-    let instances = held.instances.into_iter().map(|known| InstanceEntry {
+    let numbered: HashSet<String> = held.instances.iter().map(|known| known.instance.clone()).collect();
+    // One that beats and has sent nothing yet waits at the first number.
+    let beating =
+        health.instances.iter().filter(|(name, _)| !numbered.contains(*name)).map(|(name, beats)| InstanceState {
+            instance: name.clone(),
+            next: 1,
+            started_at: Some(beats.started_at),
+            last_heartbeat: Some(beats.reported),
+        });
+    let instances = held.instances.into_iter().chain(beating).map(|known| InstanceEntry {
         instance: known.instance,
         next: known.next,
         #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double exactly")]

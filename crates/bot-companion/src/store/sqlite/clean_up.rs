@@ -88,12 +88,9 @@ impl Sweep {
         if spent < batch && self.whole {
             spent += self.drop_staged(connection, limit)?;
         }
-        if spent < batch {
-            self.end(connection)?
-        } else {
-            self.save(connection)?
-        }
-        Ok(spent)
+        // Short of the batch means that nothing was left.
+        let saved = if spent < batch { self.end(connection) } else { self.save(connection) };
+        saved.map(|()| spent)
     }
 
     /// Removes a guild if nobody can see it here, and says how many rows that were.

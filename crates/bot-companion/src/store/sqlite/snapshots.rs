@@ -142,17 +142,14 @@ pub(super) fn commit(
         return Ok(Some(Committed::Outdated { next }));
     }
     instances::advance(connection, instance, sequence, staged.begun, now)?;
-    let replaced = match staged.shard {
-        Some(shard) => replace_shard(connection, &staged, shard, now)?,
-        None => {
-            subscriptions::replace_from(connection, staged.id)?;
+    if let Some(shard) = staged.shard {
+        if !replace_shard(connection, &staged, shard, now)? {
             clean_up::bury(connection, staged.id)?;
-            true
+            return Ok(Some(Committed::Outranked { next: sequence }));
         }
-    };
-    if !replaced {
+    } else {
+        subscriptions::replace_from(connection, staged.id)?;
         clean_up::bury(connection, staged.id)?;
-        return Ok(Some(Committed::Outranked { next: sequence }));
     }
     // Which answers it changes is a question as large as the snapshot.
     touched.push(Topic::Everything);

@@ -1,9 +1,12 @@
 //! The store against its promises, on real files.
 
 mod data;
+mod feed;
+mod feed_model;
 mod files;
 mod flow;
 mod people;
+mod snapshots;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,8 +16,12 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::Sqlite;
-use crate::domain::{Guild, ListedGuild, Session, SessionId, Snowflake, Time, TokenHash, User};
-use crate::store::{CodeHash, Freshness, SealedGrant, Store, StoredList, Topic};
+use crate::domain::feed::{Event, GuildLine, InstanceId, Lines, Scope, ShardKey};
+use crate::domain::{
+    Change, Guild, GuildFacts, Heartbeat, ListedGuild, Permission, PermissionSet, Session, SessionId, Snowflake, Time,
+    TokenHash, User,
+};
+use crate::store::{CodeHash, Committed, Fed, Freshness, SealedGrant, Store, StoredList, Topic};
 
 const NOW: Time = Time::from_seconds(1_000_000);
 
@@ -134,5 +141,82 @@ fn guild(number: u64) -> Guild {
         linked: false,
         grants: None,
         staff: None,
+    }
+}
+
+/// A guild whose place among shards is `number`.
+fn placed(number: u64) -> Snowflake {
+    id(number << 22)
+}
+
+fn instance(name: &str) -> InstanceId {
+    InstanceId::parse(name).unwrap()
+}
+
+fn shard(id: u32, count: u32) -> Scope {
+    Scope::Shard(ShardKey::new(count, id).unwrap())
+}
+
+/// A guild of that place and name, in which a user is the one moderator.
+fn line(place: u64, name: &str, moderator: u64) -> GuildLine {
+    let grants = [(id(70), PermissionSet::of(&[Permission::Mod]))];
+    GuildLine::Guild(Guild {
+        id: placed(place),
+        name: name.to_owned(),
+        grants: Some(grants.into()),
+        staff: Some([(id(moderator), vec![id(70)])].into()),
+        ..guild(1)
+    })
+}
+
+impl Fixture {
+    /// Sends a snapshot of the places of a shard that all have one name, with user 2 as their moderator.
+    async fn snapshot(&self, by: &str, scope: Scope, at: u64, places: &[u64], name: &str) -> Committed {
+        let lines = places.iter().map(|place| line(*place, name, 2)).collect();
+        self.snapshot_of(by, scope, at, Lines::Guilds(lines)).await
+    }
+
+    async fn snapshot_of(&self, by: &str, scope: Scope, at: u64, lines: Lines) -> Committed {
+        let snapshot = self.store.begin_snapshot(scope, instance(by), at, NOW).await.unwrap();
+        self.store.stage(snapshot, lines).await.unwrap();
+        self.store.commit_snapshot(snapshot, NOW).await.unwrap()
+    }
+
+    async fn feed(&self, by: &str, first: u64, changes: &[Change]) -> Fed {
+        let events = changes.iter().cloned().map(Event::Change).collect();
+        self.store.feed(instance(by), first, events, NOW).await.unwrap()
+    }
+
+    async fn started(&self, by: &str, seconds: u64) {
+        let (instance, started_at) = (by.to_owned(), Time::from_seconds(seconds));
+        let beat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards: Vec::new() };
+        self.store.beat(beat, NOW).await.unwrap();
+    }
+
+    /// The names of the guilds of the first twelve places that have the bot, and where user 2 is a moderator.
+    async fn names(&self) -> Vec<(u64, String, bool)> {
+        let facts = self.store.person(id(2), (1..=12).map(placed).collect()).await.unwrap();
+        let shown = |guild: GuildFacts| (guild.id.get() >> 22, guild.name, guild.granted.has(Permission::Mod));
+        facts.guilds.into_iter().map(shown).collect()
+    }
+
+    /// The places of the guilds by their names, as `name: places`.
+    async fn map(&self) -> String {
+        let mut map = std::collections::BTreeMap::<String, Vec<u64>>::new();
+        for (place, name, _) in self.names().await {
+            map.entry(name).or_default().push(place);
+        }
+        map.iter().map(|(name, places)| format!("{name}: {places:?}")).collect::<Vec<_>>().join(", ")
+    }
+
+    async fn clean(&self) {
+        let before = self.names().await;
+        for _ in 0..1000 {
+            if self.store.clean_up(3).await.unwrap() == 0 {
+                assert_eq!(self.names().await, before);
+                return;
+            }
+        }
+        panic!("cleaning up does not end");
     }
 }
