@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import { Readable, pipeline } from "node:stream";
-import { promisify } from "node:util";
-import { createGzip, gzip } from "node:zlib";
+import { createGzip } from "node:zlib";
 import type { Clock } from "./clock.js";
 import { SafeLogger, reasonOf } from "./logger.js";
 import type { FeedRequest, FeedResponse, Transport } from "./transport.js";
@@ -81,7 +80,8 @@ const SLICE = 16;
 /** A Retry-After beyond this is a mistake of somebody's. */
 const LONGEST_RETRY_AFTER = 3_600_000;
 
-const compress = promisify(gzip);
+/** Below this, compression saves nothing. */
+const WORTH_COMPRESSING = 4 * 1024;
 
 interface Line {
   text: string;
@@ -137,7 +137,9 @@ export class Feed {
   readonly #failures: Record<Channel, number> = { feed: 0, heartbeat: 0 };
   readonly #down = new Set<Channel>();
   #downSince = 0;
+  /** Resyncs in a row, and snapshots in a row that were refused for no reason that can be mended. */
   #resyncs = 0;
+  #stuck = 0;
   #overflowed = false;
 
   #started = false;
@@ -467,13 +469,14 @@ export class Feed {
     const answer = await this.#call("feed", `snapshot of shard ${shard}`, {
       method: "PUT",
       path: `/bot/shards/${this.#source.shardCount()}/${shard}/guilds`,
-      headers: this.#ndjson(sequence),
+      headers: this.#gzip(sequence),
       body: this.#zipped(this.#guildLines(this.#source.guildIds(shard), written)),
     });
     if ("status" in answer && answer.status === 200) {
       this.#next = Math.max(this.#next, sequence);
       this.#noteIgnored(answer.data);
       this.#overflowed = false;
+      this.#stuck = 0;
       return 0;
     }
     // Unless the shard has started over meanwhile.
@@ -534,11 +537,12 @@ export class Feed {
     const answer = await this.#call("feed", "subscriptions", {
       method: "PUT",
       path: "/bot/subscriptions",
-      headers: this.#ndjson(sequence),
+      headers: this.#gzip(sequence),
       body: this.#zipped(Readable.from([...lines.map((line) => line + "\n"), `{"end":${lines.length}}\n`])),
     });
     if ("status" in answer && answer.status === 200) {
       this.#subscriptionsSent = print;
+      this.#stuck = 0;
       this.#noteIgnored(answer.data);
       return 0;
     }
@@ -617,8 +621,9 @@ export class Feed {
     const answer = await this.#call("feed", "events", {
       method: "POST",
       path: "/bot/events",
-      headers: this.#ndjson(batch.first),
-      body: await compress(text),
+      ...(text.length < WORTH_COMPRESSING
+        ? { headers: this.#plain(batch.first), body: text }
+        : { headers: this.#gzip(batch.first), body: this.#zipped(Readable.from([text])) }),
     });
     if ("wait" in answer) return answer.wait;
     const { status, data } = answer;
@@ -638,7 +643,7 @@ export class Feed {
       this.#log.log("info", "the service asks for everything anew");
       this.#resync();
       this.#resyncs += 1;
-      return this.#resyncs > 1 ? this.#backOff("feed") : 0;
+      return this.#resyncs > 1 ? this.#delay(this.#resyncs) : 0;
     }
     const line = Number(data["line"]);
     if (status === 422 && batch.lines[line - 1]) {
@@ -667,12 +672,13 @@ export class Feed {
     const moved = theirs > this.#next;
     this.#next = Math.max(this.#next, theirs);
     this.#introduced = false;
-    return moved ? 0 : this.#backOff("feed");
+    return moved ? 0 : this.#delay((this.#stuck += 1));
   }
 
   #unexpected(answer: { status: number; data: Record<string, unknown> }): number {
-    this.#failed("feed", `status ${answer.status} ${String(answer.data["reason"] ?? answer.data["error"] ?? "")}`.trim());
-    return this.#backOff("feed");
+    const reason = String(answer.data["reason"] ?? answer.data["error"] ?? "");
+    this.#log.once("warn", `the service refuses what is sent, and it is tried again: status ${answer.status} ${reason}`.trim());
+    return this.#delay((this.#stuck += 1));
   }
 
   #noteIgnored(data: Record<string, unknown>): void {
@@ -683,16 +689,19 @@ export class Feed {
 
   // --- how
 
-  #ndjson(sequence: number): Record<string, string> {
+  #plain(sequence: number): Record<string, string> {
     return {
       "content-type": "application/x-ndjson",
-      "content-encoding": "gzip",
       "feed-instance": this.#instance,
       "feed-sequence": String(sequence),
     };
   }
 
-  async *#zipped(lines: AsyncIterable<string>): AsyncGenerator<Uint8Array> {
+  #gzip(sequence: number): Record<string, string> {
+    return { ...this.#plain(sequence), "content-encoding": "gzip" };
+  }
+
+  async *#zipped(lines: AsyncIterable<string | Uint8Array>): AsyncGenerator<Uint8Array> {
     const zip = createGzip();
     pipeline(Readable.from(lines, { highWaterMark: 1 }), zip, () => {
       // An error reaches the loop below.
@@ -759,9 +768,13 @@ export class Feed {
   }
 
   #backOff(channel: Channel): number {
+    return this.#delay((this.#failures[channel] += 1));
+  }
+
+  /** Twice as long each time, of which half is chance: many processes must not come back in step. */
+  #delay(times: number): number {
     const { firstRetry, lastRetry } = this.#bounds;
-    const failures = (this.#failures[channel] += 1);
-    const most = Math.min(lastRetry, firstRetry * 2 ** Math.min(failures - 1, 30));
+    const most = Math.min(lastRetry, firstRetry * 2 ** Math.min(times - 1, 30));
     return most / 2 + (this.#clock.random() * most) / 2;
   }
 
