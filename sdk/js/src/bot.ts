@@ -70,7 +70,9 @@ export class Bot implements Source {
   }
 
   heartbeat(): object | null {
-    if (this.#client.ws.shards.size === 0 || this.#client.ws.destroyed) return null;
+    // Private in the library's own types: the client was destroyed without closing us.
+    const { destroyed } = this.#client.ws as { destroyed?: unknown };
+    if (this.#client.ws.shards.size === 0 || destroyed === true) return null;
     const now = this.#clock.now();
     const shards = [...this.#client.ws.shards.values()].map(({ id, ping, lastPingTimestamp }) => {
       // discord.js says -1 as long as it does not know.

@@ -127,6 +127,8 @@ export class Feed {
   /** Guilds whose line was refused: first sent as unavailable, then not at all. */
   readonly #refused = new Map<string, "unavailable" | "left out">();
   readonly #refusedSubscriptions = new Set<string>();
+  /** The service was away: it may have lost what it had acknowledged. */
+  #doubtful = false;
   #subscriptionsStale = false;
   #teamStale = false;
   #subscriptionsSent = "";
@@ -261,11 +263,14 @@ export class Feed {
     return true;
   }
 
-  /** Looks whether subscriptions or the team have changed. */
+  /** Looks whether subscriptions or the team have changed, and whether the service still has everything. */
   refresh(): void {
-    if (!this.#ready.has(0) || this.#closing) return;
-    this.#subscriptionsStale = true;
-    this.#teamStale = true;
+    if (this.#closing) return;
+    if (this.#ready.has(0)) {
+      this.#subscriptionsStale = true;
+      this.#teamStale = true;
+    }
+    this.#doubtful = true;
     this.#wake(0);
   }
 
@@ -355,6 +360,7 @@ export class Feed {
       this.#stale.size > 0 ||
       this.#subscriptionsStale ||
       this.#teamStale ||
+      this.#doubtful ||
       this.#changes.size > 0 ||
       this.#countsDue.size > 0 ||
       this.#feedback.length > 0
@@ -369,6 +375,7 @@ export class Feed {
     if (!this.#introduced && this.#stale.size > 0) return this.#introduce();
     for (const shard of this.#stale) return this.#sendShard(shard);
     if (this.#subscriptionsStale) return this.#sendSubscriptions();
+    if (this.#doubtful) return this.#probe();
     return this.#fillBatch();
   }
 
@@ -464,7 +471,7 @@ export class Feed {
   async #sendShard(shard: number): Promise<number> {
     this.#stale.delete(shard);
     this.#forgetChangesOf(shard);
-    const sequence = this.#next;
+    const sequence = this.#snapshotNumber();
     const written: string[] = [];
     const answer = await this.#call("feed", `snapshot of shard ${shard}`, {
       method: "PUT",
@@ -489,6 +496,12 @@ export class Feed {
     this.#refused.set(guild, again ? "left out" : "unavailable");
     this.#log.log("warn", `the service refuses guild ${guild}, which ${again ? "is left out" : "stays as it was"}: ${String(answer.data["reason"])}`);
     return 0;
+  }
+
+  /** Never 1: a service that has lost everything expects 1, and must find a gap in whatever comes after a snapshot. */
+  #snapshotNumber(): number {
+    this.#next = Math.max(this.#next, 2);
+    return this.#next;
   }
 
   async *#guildLines(ids: string[], written: string[]): AsyncGenerator<string> {
@@ -533,7 +546,7 @@ export class Feed {
     }
     const print = fingerprint(lines);
     if (print === this.#subscriptionsSent) return 0;
-    const sequence = this.#next;
+    const sequence = this.#snapshotNumber();
     const answer = await this.#call("feed", "subscriptions", {
       method: "PUT",
       path: "/bot/subscriptions",
@@ -554,6 +567,24 @@ export class Feed {
     if (this.#refusedSubscriptions.size >= 1_000) this.#refusedSubscriptions.clear();
     this.#refusedSubscriptions.add(line);
     this.#log.log("warn", `the service refuses a subscription, which is left out: ${String(answer.data["reason"])}`);
+    return 0;
+  }
+
+  /** No events at the next number: an answer without a gap means that the service still has all that came before. */
+  async #probe(): Promise<number> {
+    this.#doubtful = false;
+    if (this.#ready.size === 0) return 0;
+    const answer = await this.#call("feed", "events", {
+      method: "POST",
+      path: "/bot/events",
+      headers: this.#plain(this.#next),
+      body: new Uint8Array(),
+    });
+    if ("wait" in answer) {
+      this.#doubtful = true;
+      return answer.wait;
+    }
+    if (answer.status === 409) this.#resync();
     return 0;
   }
 
@@ -793,6 +824,8 @@ export class Feed {
     if (!this.#down.delete(channel) || this.#down.size > 0) return;
     const seconds = Math.round((this.#clock.now() - this.#downSince) / 1_000);
     this.#log.log("info", `the service is back after ${seconds} s`);
+    this.#doubtful = true;
+    this.#wake(0);
   }
 
   #bug(error: unknown): void {

@@ -142,8 +142,6 @@ export interface GuildLike {
 export interface ClientLike {
   readonly guilds: { readonly cache: Cache<GuildLike> };
   readonly ws: {
-    /** Private in discord.js' own types. */
-    readonly destroyed?: unknown;
     readonly shards: {
       readonly size: number;
       values(): IterableIterator<{ readonly id: number; readonly ping: number; readonly lastPingTimestamp: number }>;
