@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { attach, type FeedbackEntry, type Options } from "../src/index.js";
-import { retryAfter } from "../src/feed.js";
+import { BOUNDS, Feed, retryAfter, type Source } from "../src/feed.js";
+import { SafeLogger } from "../src/logger.js";
 import { FakeClient, FakeClock, FakeWire, type Json, Log, Service, fakeGuild, fakeMember, guildId } from "./support.js";
 
 function world(client = new FakeClient(), options: Options<ReturnType<typeof fakeGuild>> = {}) {
@@ -376,6 +377,49 @@ test("an hour without the service: bounded memory, a quiet log, and everything i
   assert.equal(one.service.guilds.get(guildId(61))?.["members"], 60);
   assert.equal(one.service.feedback.size, 60 - refused);
   assert.equal(one.log.count("is back after"), 1);
+});
+
+test("what waits never grows beyond its bounds", async () => {
+  const clock = new FakeClock();
+  const source: Source = {
+    shardCount: () => 1,
+    heartbeat: () => ({}),
+    guildIds: () => ["1"],
+    snapshotLine: async (id) => ({ id }),
+    eventLine: async (change) => ({ ...change }),
+    subscriptions: async () => null,
+    team: async () => null,
+  };
+  let reachable = true;
+  const feed = new Feed(
+    source,
+    async ({ body }) => {
+      if (!reachable) throw new Error("gone");
+      if (!(body instanceof Uint8Array)) for await (const _ of body);
+      return { status: 200, retryAfter: null, data: {} };
+    },
+    clock, new SafeLogger(null), "i",
+  );
+  feed.start();
+  feed.shardReady(0);
+  const rest = async (): Promise<void> => {
+    for (let turn = 0; turn < 50; turn += 1) await clock.breathe();
+  };
+  await clock.pass(10_000, rest);
+  reachable = false;
+  const most = { changes: 0, feedback: 0, batch: 0, counts: 0 };
+  for (let n = 0; n < 200_000; n += 1) {
+    const guild = guildId(n % 3_000);
+    feed.change({ type: "member_gone", guild, user: String(n) });
+    feed.memberCount(guild);
+    feed.feedback(entry(n));
+    if (n % 2_500 === 0) await clock.pass(45_000, rest);
+    for (const key of ["changes", "feedback", "batch", "counts"] as const) most[key] = Math.max(most[key], feed.waiting[key]);
+  }
+  assert.equal(most.changes, BOUNDS.changes);
+  assert.equal(most.feedback, BOUNDS.feedback);
+  assert.ok(most.batch > 0 && most.batch <= BOUNDS.batchLines);
+  assert.ok(most.counts <= 3_000, "at most once for each guild");
 });
 
 test("a callback that fails or hangs leaves the guild as the service holds it, and is asked again", async () => {

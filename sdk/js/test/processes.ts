@@ -1,11 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { fileURLToPath } from "node:url";
 import { type Json, type Service, parse, until } from "./support.js";
-
-/** The repository's root, seen from the compiled tests. */
-export const ROOT = fileURLToPath(new URL("../../../../../", import.meta.url));
 
 /** Python with the fake Discord installed; `scripts/test-sdk-js` names it. */
 export const PYTHON = process.env["FAKE_DISCORD_PYTHON"];
