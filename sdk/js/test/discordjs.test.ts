@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { Client, GatewayIntentBits, ShardingManager, type ClientOptions } from "discord.js";
+import { Client, GatewayIntentBits, type ClientOptions } from "discord.js";
 import { type Companion, type Options, attach } from "../src/index.js";
 import { FakeDiscord, PYTHON, listen } from "./processes.js";
 import { type Json, Log, Service, guildId, until } from "./support.js";
@@ -145,26 +144,6 @@ test("a cluster: each process sends its own shards, and the one with shard 0 the
     assert.deepEqual([...senders], [instances.get("/bot/shards/3/0/guilds")]);
   } finally {
     await stop();
-  }
-});
-
-test("the three lines under discord.js' own sharding manager, a process a shard", { skip }, async () => {
-  const fake = await FakeDiscord.start({ shards: 2, guilds: [guild(1), guild(2), guild(3)] });
-  const service = new Service();
-  const server = await listen(service, KEY);
-  Object.assign(process.env, { COMPANION_URL: server.url, COMPANION_BOT_KEY: KEY, FAKE_DISCORD_API: fake.api });
-  const manager = new ShardingManager(fileURLToPath(new URL("bot.js", import.meta.url)), {
-    totalShards: 2, token: fake.token, respawn: false,
-  });
-  try {
-    await manager.spawn({ delay: 0 });
-    await until("three guilds", () => service.guilds.size === 3);
-    await until("two processes", () => new Set(service.heartbeats.map((beat) => beat["instance"])).size === 2);
-    for (const beat of service.heartbeats) assert.deepEqual([beat["shard_count"], beat["shards"].length], [2, 1]);
-  } finally {
-    for (const shard of manager.shards.values()) shard.kill();
-    await server.stop();
-    fake.stop();
   }
 });
 

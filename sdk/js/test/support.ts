@@ -282,12 +282,13 @@ export function fakeMember(guild: { id: string }, id: string, roles: string[]): 
 export async function until(what: string, holds: () => unknown, ms = 30_000): Promise<void> {
   const deadline = performance.now() + ms;
   for (;;) {
+    let cause: unknown;
     try {
       if (await holds()) return;
-    } catch {
-      // Not yet.
+    } catch (error) {
+      cause = error;
     }
-    if (performance.now() > deadline) throw new Error(`not within ${ms} ms: ${what}`);
+    if (performance.now() > deadline) throw new Error(`not within ${ms} ms: ${what} (${String(cause ?? "it is false")})`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
