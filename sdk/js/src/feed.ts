@@ -858,7 +858,7 @@ function fingerprint(lines: string[]): string {
 
 /** The shard of a guild. */
 export function shardOf(guild: string, count: number): number {
-  return Number((BigInt(guild) >> 22n) % BigInt(Math.max(1, count)));
+  return count > 1 ? Number((BigInt(guild) >> 22n) % BigInt(count)) : 0;
 }
 
 /** Milliseconds, from seconds or a date. */

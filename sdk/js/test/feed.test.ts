@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { attach, type FeedbackEntry, type Options } from "../src/index.js";
 import { BOUNDS, Feed, retryAfter, type Source } from "../src/feed.js";
 import { SafeLogger } from "../src/logger.js";
-import { FakeClient, FakeClock, FakeWire, type Json, Log, Service, fakeGuild, fakeMember, guildId } from "./support.js";
+import { FakeClient, FakeClock, FakeWire, type Json, Log, Service, fakeGuild, fakeMember, guildId, rest } from "./support.js";
 
 function world(client = new FakeClient(), options: Options<ReturnType<typeof fakeGuild>> = {}) {
   const clock = new FakeClock();
@@ -11,19 +11,7 @@ function world(client = new FakeClient(), options: Options<ReturnType<typeof fak
   const wire = new FakeWire(service);
   const log = new Log();
   const companion = attach(client, { clock, transport: wire.transport, logger: log, ...options });
-  // Everything runs in this process, so a few free turns of the loop without a request mean rest.
-  const rest = async (): Promise<void> => {
-    for (let calm = 0, breaths = clock.breaths; calm < 12; calm += 1) {
-      // Compression runs on other threads.
-      while (wire.busy > 0 || clock.breaths > breaths) {
-        calm = 0;
-        breaths = clock.breaths;
-        await new Promise((resolve) => setImmediate(resolve));
-      }
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-  };
-  return { client, clock, service, wire, log, companion, pass: (ms: number) => clock.pass(ms, rest), rest };
+  return { client, clock, service, wire, log, companion, pass: (ms: number) => clock.pass(ms, () => rest(clock, wire)) };
 }
 
 function batches(service: Service) {
@@ -390,30 +378,19 @@ test("what waits never grows beyond its bounds", async () => {
     subscriptions: async () => null,
     team: async () => null,
   };
-  let reachable = true;
-  const feed = new Feed(
-    source,
-    async ({ body }) => {
-      if (!reachable) throw new Error("gone");
-      if (!(body instanceof Uint8Array)) for await (const _ of body);
-      return { status: 200, retryAfter: null, data: {} };
-    },
-    clock, new SafeLogger(null), "i",
-  );
+  const wire = new FakeWire(new Service());
+  const feed = new Feed(source, wire.transport, clock, new SafeLogger(null), "i");
   feed.start();
   feed.shardReady(0);
-  const rest = async (): Promise<void> => {
-    for (let turn = 0; turn < 50; turn += 1) await clock.breathe();
-  };
-  await clock.pass(10_000, rest);
-  reachable = false;
+  await clock.pass(10_000, () => rest(clock, wire));
+  wire.reachable = false;
   const most = { changes: 0, feedback: 0, batch: 0, counts: 0 };
   for (let n = 0; n < 200_000; n += 1) {
     const guild = guildId(n % 3_000);
     feed.change({ type: "member_gone", guild, user: String(n) });
     feed.memberCount(guild);
     feed.feedback(entry(n));
-    if (n % 2_500 === 0) await clock.pass(45_000, rest);
+    if (n % 2_500 === 0) await clock.pass(45_000, () => rest(clock, wire));
     for (const key of ["changes", "feedback", "batch", "counts"] as const) most[key] = Math.max(most[key], feed.waiting[key]);
   }
   assert.equal(most.changes, BOUNDS.changes);
@@ -446,17 +423,14 @@ test("a callback that fails or hangs leaves the guild as the service holds it, a
 });
 
 test("an answer that never comes is given up and asked for again", async () => {
-  const service = new Service();
-  let hang = true;
-  const inner = new FakeWire(service);
-  const other = new FakeClient();
-  other.add(fakeGuild(1));
-  const stuck = world(other, { transport: (request) => (hang ? new Promise(() => {}) : inner.transport(request)) });
-  other.ready();
-  await stuck.pass(120_000);
-  assert.equal(stuck.log.count("cannot be reached"), 1);
-  hang = false;
-  await stuck.pass(120_000);
+  const { client, service, wire, log, pass } = world();
+  client.add(fakeGuild(1));
+  wire.silent = true;
+  client.ready();
+  await pass(120_000);
+  assert.equal(log.count("cannot be reached"), 1);
+  wire.silent = false;
+  await pass(120_000);
   assert.equal(service.guilds.size, 1);
 });
 

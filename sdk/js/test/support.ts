@@ -200,6 +200,8 @@ export function parse(request: Omit<FeedRequest, "body" | "signal">, body: Uint8
 /** Carries requests to a service in memory, or nowhere. */
 export class FakeWire {
   reachable = true;
+  /** Whoever asks never hears anything. */
+  silent = false;
   /** The next answers get lost after the service has applied the request. */
   loseAnswers = 0;
   busy = 0;
@@ -207,6 +209,7 @@ export class FakeWire {
   constructor(readonly service: Service) {}
 
   readonly transport: Transport = async (request): Promise<FeedResponse> => {
+    if (this.silent) return new Promise(() => {});
     this.busy += 1;
     try {
       await Promise.resolve();
@@ -224,6 +227,19 @@ export class FakeWire {
       this.busy -= 1;
     }
   };
+}
+
+/** Everything runs in this process, so a few free turns of the loop without a request or a breath mean rest. */
+export async function rest(clock: FakeClock, wire: FakeWire): Promise<void> {
+  for (let calm = 0, breaths = clock.breaths; calm < 12; calm += 1) {
+    // Compression runs on other threads.
+    while (wire.busy > 0 || clock.breaths > breaths) {
+      calm = 0;
+      breaths = clock.breaths;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
 }
 
 /** The library's map. */
