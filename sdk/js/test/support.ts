@@ -1,0 +1,310 @@
+import { EventEmitter } from "node:events";
+import { gunzipSync } from "node:zlib";
+import type { Clock, FeedRequest, FeedResponse, Logger, Transport } from "../src/index.js";
+
+/** Time that passes only when it is told to. */
+export class FakeClock implements Clock {
+  #now = Date.UTC(2030, 0, 1);
+  #timers: { at: number; call: () => void }[] = [];
+
+  now(): number {
+    return this.#now;
+  }
+
+  after(ms: number, call: () => void): () => void {
+    const timer = { at: this.#now + ms, call };
+    this.#timers.push(timer);
+    return () => {
+      this.#timers = this.#timers.filter((one) => one !== timer);
+    };
+  }
+
+  /** How often somebody gave way: a sign of work under way. */
+  breaths = 0;
+
+  breathe(): Promise<void> {
+    this.breaths += 1;
+    return new Promise((resolve) => setImmediate(resolve));
+  }
+
+  random(): number {
+    return 0.5;
+  }
+
+  get timers(): number {
+    return this.#timers.length;
+  }
+
+  /** Lets so many milliseconds pass, timer by timer, and what each set off come to rest. */
+  async pass(ms: number, rest: () => Promise<void>): Promise<void> {
+    const end = this.#now + ms;
+    await rest();
+    for (;;) {
+      const due = this.#timers.filter(({ at }) => at <= end).sort((a, b) => a.at - b.at)[0];
+      if (!due) break;
+      this.#timers = this.#timers.filter((one) => one !== due);
+      this.#now = Math.max(this.#now, due.at);
+      due.call();
+      await rest();
+    }
+    this.#now = end;
+  }
+}
+
+export class Log implements Logger {
+  readonly lines: string[] = [];
+  debug(): void {}
+  info(message: string): void {
+    this.lines.push(`info ${message}`);
+  }
+  warn(message: string): void {
+    this.lines.push(`warn ${message}`);
+  }
+  error(message: string): void {
+    this.lines.push(`error ${message}`);
+  }
+  count(part: string): number {
+    return this.lines.filter((line) => line.includes(part)).length;
+  }
+}
+
+export type Json = Record<string, any>; // eslint-disable-line @typescript-eslint/no-explicit-any
+
+export interface Call {
+  method: string;
+  path: string;
+  instance: string | null;
+  sequence: number | null;
+  /** Lines of NDJSON, or the one JSON object. */
+  lines: Json[];
+}
+
+type Reply = { status: number; data?: Json; retryAfter?: string };
+
+/** The feed's rules in memory, as feed.md gives them: numbers, gaps, whole truths. */
+export class Service {
+  next = new Map<string, number>();
+  guilds = new Map<string, Json>();
+  subscriptions: Json[] = [];
+  feedback = new Map<string, Json>();
+  team: Json[] = [];
+  heartbeats: Json[] = [];
+  membersGone: string[] = [];
+  calls: Call[] = [];
+  /** Looks at a request first; what it returns is the answer, and nothing is applied. */
+  before: (call: Call) => Reply | undefined = () => undefined;
+  /** Looks at a line; what it returns is the reason of a 422. */
+  refuse: (line: Json) => string | undefined = () => undefined;
+
+  answer(call: Call): Reply {
+    this.calls.push(call);
+    const early = this.before(call);
+    if (early) return early;
+    if (call.path === "/bot/heartbeat") {
+      this.heartbeats.push(call.lines[0] as Json);
+      return { status: 200, data: {} };
+    }
+    if (!call.instance || !call.sequence) return { status: 400, data: { error: "feed_header_invalid" } };
+    const bad = call.lines.findIndex((line) => this.refuse(line));
+    if (bad >= 0) {
+      const reason = this.refuse(call.lines[bad] as Json);
+      return { status: 422, data: { error: "line_invalid", line: bad + 1, reason } };
+    }
+    const next = this.next.get(call.instance) ?? 1;
+    if (call.path === "/bot/events") return this.#events(call, call.instance, next);
+    const lines = call.lines.slice(0, -1);
+    if (call.lines.at(-1)?.["end"] !== lines.length) {
+      return { status: 422, data: { error: "line_invalid", line: call.lines.length, reason: "no end" } };
+    }
+    if (next > call.sequence) return { status: 409, data: { error: "snapshot_outdated", next } };
+    this.next.set(call.instance, call.sequence);
+    if (call.path === "/bot/subscriptions") this.subscriptions = lines;
+    else this.#shard(call.path, lines);
+    return { status: 200, data: { applied: lines.length, ignored: 0, next: call.sequence } };
+  }
+
+  #shard(path: string, lines: Json[]): void {
+    const [, count, shard] = /^\/bot\/shards\/(\d+)\/(\d+)\/guilds$/.exec(path) ?? [];
+    if (!count || !shard) throw new Error(path);
+    const old = new Map(this.guilds);
+    for (const id of old.keys()) if ((BigInt(id) >> 22n) % BigInt(count) === BigInt(shard)) this.guilds.delete(id);
+    for (const line of lines) {
+      if ((BigInt(line["id"]) >> 22n) % BigInt(count) !== BigInt(shard)) throw new Error(`${line["id"]} on ${path}`);
+      const kept = line["unavailable"] ? old.get(line["id"]) : { grants: {}, staff: {}, ...line };
+      if (kept) this.guilds.set(line["id"], kept);
+    }
+  }
+
+  #events(call: Call, instance: string, next: number): Reply {
+    const first = call.sequence ?? 0;
+    if (first > next) return { status: 409, data: { error: "resync_required", next } };
+    const fresh = call.lines.slice(Math.max(0, next - first));
+    for (const line of fresh) this.#apply(line);
+    const after = Math.max(next, first + call.lines.length);
+    this.next.set(instance, after);
+    return { status: 200, data: { applied: fresh.length, ignored: 0, next: after } };
+  }
+
+  #apply(line: Json): void {
+    const { type, ...rest } = line;
+    if (type === "guild") this.guilds.set(rest["id"], { grants: {}, staff: {}, ...this.guilds.get(rest["id"]), ...rest });
+    else if (type === "guild_gone") this.guilds.delete(rest["id"]);
+    else if (type === "feedback") this.feedback.set(rest["id"], rest);
+    else if (type === "team") this.team = rest["members"];
+    else if (type === "member") {
+      const guild = this.guilds.get(rest["guild"]);
+      if (guild && rest["roles"].length > 0) guild["staff"] = { ...guild["staff"], [rest["user"]]: rest["roles"] };
+      else if (guild) guild["staff"] = without(guild["staff"], rest["user"]);
+    } else if (type === "member_gone") {
+      this.membersGone.push(`${rest["guild"]}/${rest["user"]}`);
+      const guild = this.guilds.get(rest["guild"]);
+      if (guild) guild["staff"] = without(guild["staff"], rest["user"]);
+    } else throw new Error(`unknown event ${type}`);
+  }
+
+  /** Everything is lost, as when the service starts with an empty folder. */
+  forget(): void {
+    this.next.clear();
+    this.guilds.clear();
+    this.subscriptions = [];
+    this.feedback.clear();
+    this.team = [];
+  }
+
+  of(path: string): Call[] {
+    return this.calls.filter((call) => call.path.startsWith(path));
+  }
+}
+
+function without(staff: Json, user: string): Json {
+  return Object.fromEntries(Object.entries(staff).filter(([id]) => id !== user));
+}
+
+export function parse(request: Omit<FeedRequest, "body" | "signal">, body: Uint8Array): Call {
+  const plain = request.headers["content-encoding"] === "gzip" ? gunzipSync(body) : body;
+  const lines = Buffer.from(plain)
+    .toString("utf8")
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as Json);
+  const sequence = request.headers["feed-sequence"];
+  return {
+    method: request.method,
+    path: request.path,
+    instance: request.headers["feed-instance"] ?? null,
+    sequence: sequence === undefined ? null : Number(sequence),
+    lines,
+  };
+}
+
+/** Carries requests to a service in memory, or nowhere. */
+export class FakeWire {
+  reachable = true;
+  /** Whoever asks never hears anything. */
+  silent = false;
+  /** The next answers get lost after the service has applied the request. */
+  loseAnswers = 0;
+  busy = 0;
+
+  constructor(readonly service: Service) {}
+
+  readonly transport: Transport = async (request): Promise<FeedResponse> => {
+    if (this.silent) return new Promise(() => {});
+    this.busy += 1;
+    try {
+      await Promise.resolve();
+      if (!this.reachable) throw new Error("connection refused");
+      const pieces: Uint8Array[] = [];
+      if (request.body instanceof Uint8Array) pieces.push(request.body);
+      else for await (const piece of request.body) pieces.push(piece);
+      const { status, data, retryAfter } = this.service.answer(parse(request, Buffer.concat(pieces)));
+      if (this.loseAnswers > 0) {
+        this.loseAnswers -= 1;
+        throw new Error("connection reset");
+      }
+      return { status, data: data ?? {}, retryAfter: retryAfter ?? null };
+    } finally {
+      this.busy -= 1;
+    }
+  };
+}
+
+/** Everything runs in this process, so a few free turns of the loop without a request or a breath mean rest. */
+export async function rest(clock: FakeClock, wire: FakeWire): Promise<void> {
+  for (let calm = 0, breaths = clock.breaths; calm < 12; calm += 1) {
+    // Compression runs on other threads.
+    while (wire.busy > 0 || clock.breaths > breaths) {
+      calm = 0;
+      breaths = clock.breaths;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** The library's map. */
+class Cache<Value> extends Map<string, Value> {}
+
+export interface FakeMember {
+  id: string;
+  guild: { id: string };
+  roles: { cache: Map<string, unknown> };
+}
+
+/** As much of discord.js' client as the SDK sees, with the events in the library's order. */
+export class FakeClient extends EventEmitter {
+  readonly guilds = { cache: new Cache<ReturnType<typeof fakeGuild>>() };
+  readonly ws = { shards: new Map<number, { id: number; ping: number; lastPingTimestamp: number }>() };
+  readonly options: Json;
+
+  constructor(shardCount = 1, shards = [...Array(shardCount).keys()]) {
+    super();
+    this.options = { shardCount, shards, intents: { bitfield: 3 } };
+    for (const id of shards) this.ws.shards.set(id, { id, ping: -1, lastPingTimestamp: -1 });
+  }
+
+  add(...guilds: ReturnType<typeof fakeGuild>[]): void {
+    for (const guild of guilds) this.guilds.cache.set(guild.id, guild);
+  }
+
+  ready(): void {
+    for (const id of this.ws.shards.keys()) this.emit("shardReady", id);
+  }
+}
+
+/** The n-th guild: on shard n modulo the number of shards. */
+export function guildId(n: number): string {
+  return String(BigInt(n) << 22n);
+}
+
+export function fakeGuild(n: number, name = `Guild ${n}`) {
+  return {
+    id: guildId(n),
+    name,
+    icon: null as string | null,
+    ownerId: "77",
+    memberCount: 0,
+    available: true,
+    members: { cache: new Cache<FakeMember>() },
+    roles: { cache: new Cache<unknown>() },
+  };
+}
+
+export function fakeMember(guild: { id: string }, id: string, roles: string[]): FakeMember {
+  return { id, guild, roles: { cache: new Map([guild.id, ...roles].map((role) => [role, {}])) } };
+}
+
+/** Waits for a condition; the deadline is only there so that a failure ends. */
+export async function until(what: string, holds: () => unknown, ms = 30_000): Promise<void> {
+  const deadline = performance.now() + ms;
+  for (;;) {
+    let cause: unknown;
+    try {
+      if (await holds()) return;
+    } catch (error) {
+      cause = error;
+    }
+    if (performance.now() > deadline) throw new Error(`not within ${ms} ms: ${what} (${String(cause ?? "it is false")})`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
