@@ -13,6 +13,8 @@ fn guild(number: u64) -> Value {
         "grants": {"7": ["MOD"]}, "staff": {"8": ["7"]}})
 }
 
+/// For tests that ask again and again while the clock stands still.
+const UNLIMITED: &str = "[feed]\nrequests_per_second = 0";
 const SHARD: &str = "/bot/shards/1/0/guilds";
 
 /// An upload that has begun and whose body breaks off after these bytes.
@@ -129,7 +131,7 @@ async fn bombs_and_masses_are_refused() {
 
 #[tokio::test]
 async fn what_is_cut_is_not_applied() {
-    let app = TestApp::start().await;
+    let app = TestApp::builder().set(UNLIMITED).start().await;
     let bot = app.bot("one").await;
     bot.guilds((1, 0), 1, &[guild(1)]).await;
     let most: Vec<Value> = (2..2_500).map(guild).collect();
@@ -150,7 +152,7 @@ async fn what_is_cut_is_not_applied() {
 
 #[tokio::test]
 async fn one_snapshot_a_shard_and_four_in_all_while_people_sign_in() {
-    let app = TestApp::start().await;
+    let app = TestApp::builder().set(UNLIMITED).start().await;
     let bot = app.bot("one").await;
     let path = |shard| format!("/bot/shards/8/{shard}/guilds");
     let mut stalled = Vec::new();
