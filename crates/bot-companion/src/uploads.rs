@@ -60,6 +60,11 @@ impl Uploads {
         free.then(|| Place { uploads: Arc::clone(self), scope })
     }
 
+    /// How many snapshots are being received.
+    pub fn under_way(&self) -> usize {
+        self.scopes.lock().len()
+    }
+
     /// Takes away, behind, what no read can see any more; one such pass at a time, in small steps between other writes.
     pub fn clean_up(self: &Arc<Self>) {
         if self.cleaning.swap(true, Ordering::SeqCst) {

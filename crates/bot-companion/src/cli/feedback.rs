@@ -172,9 +172,10 @@ fn rows(reader: impl Read, mut take: impl FnMut(u64, &[u8]) -> anyhow::Result<()
     if !missing.is_empty() {
         bail!("the first line does not name the column(s) {}", missing.join(", "));
     }
-    let mut row = csv::ByteRecord::new();
+    let (mut row, mut line) = (csv::ByteRecord::new(), 1);
     while rows.read_byte_record(&mut row)? {
-        let line = row.position().map_or(0, csv::Position::line);
+        // Rows, as a spreadsheet numbers them: an entry may go over several lines.
+        line += 1;
         let cell = |wanted: &str| {
             let place = names.iter().position(|name| name == wanted)?;
             let text = String::from_utf8_lossy(row.get(place)?);
