@@ -19,6 +19,8 @@ use crate::domain::{Guild, Permission, PermissionSet, Roster, Subscription, Time
 use crate::random::{Random, secret_bytes};
 use crate::store::BotKey;
 
+/// When the demo bot says that it started.
+const LONG_AGO: Duration = Duration::from_hours(24 * 365);
 const BEAT_EVERY: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(10);
 const SHARDS: u32 = 2;
@@ -62,7 +64,8 @@ impl DemoBot {
     pub(super) fn new(app: Arc<App>, service: String) -> anyhow::Result<Self> {
         let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build()?;
         let instance = format!("{NAMED}{}", random_text(16, secret_bytes));
-        Ok(Self { started_at: app.clock.now(), app, http, service, instance })
+        // Long ago: of two processes the later-started one counts, and that must be the real one, even if it was there first.
+        Ok(Self { started_at: app.clock.now().before(LONG_AGO), app, http, service, instance })
     }
 
     /// Says everything once; whether a real bot has the word is asked first.
