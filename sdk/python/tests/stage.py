@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import discord
+import yarl
 from discord.ext import commands
 from fake_discord import FakeDiscord
 from feed_model import Feed, FeedServer
 
 Json = dict[str, Any]
-DEADLINE = 5.0
+DEADLINE = 30.0
 
 
 async def until(condition: Callable[[], Any], what: str = "") -> None:
@@ -78,12 +79,15 @@ async def running(bot: Any, token: str) -> AsyncIterator[Any]:
 async def discord_with(guilds: list[Json], **world: Any) -> AsyncIterator[FakeDiscord]:
     fake = FakeDiscord({"guilds": guilds, **world})
     await fake.start()
-    original = discord.http.Route.BASE
-    discord.http.Route.BASE = fake.addresses()["api_v10"]
+    route, socket = discord.http.Route, discord.gateway.DiscordWebSocket
+    originals = route.BASE, socket.DEFAULT_GATEWAY
+    route.BASE = fake.addresses()["api_v10"]
+    # Only an auto-sharded client asks for the gateway's address.
+    socket.DEFAULT_GATEWAY = yarl.URL(fake.addresses()["gateway"])
     try:
         yield fake
     finally:
-        discord.http.Route.BASE = original
+        route.BASE, socket.DEFAULT_GATEWAY = originals
         await fake.stop()
 
 
