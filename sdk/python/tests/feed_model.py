@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterable, Mapping
@@ -123,6 +124,7 @@ class DirectTransport:
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
         self.reachable = True
+        self.hangs = False
         self.tries = 0
         self.closed = False
 
@@ -130,6 +132,8 @@ class DirectTransport:
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | AsyncIterable[bytes] | None
     ) -> Answer:
         self.tries += 1
+        if self.hangs:
+            await asyncio.get_running_loop().create_future()
         if not self.reachable:
             raise TransportError("out of reach")
         if body is None:

@@ -59,7 +59,10 @@ def test_events_of_the_library_reach_the_service() -> None:
         async with feed_server() as server, discord_with([guild(1), guild(2)]) as fake:
             bot = make(Bot)
             companion = bot_companion.attach(bot, url=server.url, key=KEY, grants=grants)
-            staff = lambda: server.feed.guilds.get(G1, {}).get("staff")  # noqa: E731
+
+            def staff() -> Any:
+                return server.feed.guilds.get(G1, {}).get("staff")
+
             async with running(bot, fake.world.token):
                 await until(lambda: staff() == {"10": ["50"]})
                 await fake.emit("GUILD_MEMBER_ADD", {"guild_id": G1, "user": {"id": "12"}, "roles": ["50"]})
@@ -138,12 +141,6 @@ def test_a_plain_client() -> None:
     async def test() -> None:
         async with feed_server() as server, discord_with([guild(1)]) as fake:
             client = make(Client)
-            heard = []
-
-            @client.event
-            async def on_guild_join(joined: Any) -> None:
-                heard.append(joined.id)
-
             bot_companion.attach(client, url=server.url, key=KEY)
             async with running(client, fake.world.token):
                 await until(lambda: G1 in server.feed.guilds)
