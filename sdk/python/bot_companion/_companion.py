@@ -18,6 +18,7 @@ from array import array
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any, Union
 
 from . import _bot
@@ -843,14 +844,19 @@ class Companion:
 def subscription_line(entry: Any) -> Json:
     """A dict like in the feed, or an object with those attributes."""
     names = ("userid", "slots", "guilds", "active_until")
-    given = entry if isinstance(entry, Mapping) else {name: getattr(entry, name, None) for name in names}
-    until: Any = given.get("active_until")
-    return {
+    given = entry if isinstance(entry, Mapping) else {name: getattr(entry, name) for name in names if hasattr(entry, name)}
+    line: Json = {
         "userid": str(_bot.identity(given["userid"])),
         "slots": int(given.get("slots") or 0),
         "guilds": [str(_bot.identity(guild)) for guild in given.get("guilds") or ()],
-        "active_until": until.timestamp() if hasattr(until, "timestamp") else until,
     }
+    # Left out it stays left out, and the service refuses the line: a mistake must not make premium that never ends.
+    if "active_until" in given:
+        until: Any = given["active_until"]
+        if isinstance(until, datetime):
+            until = (until if until.tzinfo else until.replace(tzinfo=timezone.utc)).timestamp()
+        line["active_until"] = until
+    return line
 
 
 async def packed(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

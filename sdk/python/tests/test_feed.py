@@ -8,13 +8,14 @@ import logging
 import math
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
+from datetime import datetime, timezone
 from types import SimpleNamespace
 from typing import Any
 
 from feed_model import DirectTransport, Feed
 from simulation import FakeBot, SimulatedClock
 
-from bot_companion._companion import Companion, Limits
+from bot_companion._companion import Companion, Limits, subscription_line
 
 G1, G2, G3 = "4194304", "8388608", "12582912"
 
@@ -483,3 +484,13 @@ async def test_a_random_history_ends_in_the_truth() -> None:
                 str(guild.id): (guild.name, {str(member.id) for member in guild.members}) for guild in on.bot.guilds
             }
             assert {key: (value["name"], set(value["staff"])) for key, value in on.feed.guilds.items()} == truth
+
+
+def test_subscriptions_in_every_shape() -> None:
+    naive = datetime(2030, 1, 1)
+    whole = {"userid": "1", "slots": 0, "guilds": ["2"], "active_until": naive.replace(tzinfo=timezone.utc).timestamp()}
+    for until in (naive, naive.replace(tzinfo=timezone.utc), whole["active_until"]):
+        assert subscription_line({"userid": 1, "guilds": [SimpleNamespace(id=2)], "active_until": until}) == whole
+        assert subscription_line(SimpleNamespace(userid="1", slots=None, guilds=["2"], active_until=until)) == whole
+    assert subscription_line({"userid": 1, "active_until": None})["active_until"] is None
+    assert "active_until" not in subscription_line({"userid": 1}), "a mistake must not make premium that never ends"
