@@ -153,3 +153,32 @@ def test_a_bot_shows_in_the_service_and_heals_after_a_kill(tmp_path: Path) -> No
             await service.kill()
 
     asyncio.run(test())
+
+
+def test_the_three_lines_fill_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        service = Service(tmp_path)
+        try:
+            await service.start()
+            monkeypatch.setenv("COMPANION_URL", service.url)
+            monkeypatch.setenv("COMPANION_BOT_KEY", service.key)
+
+            class ThreeLines(Bot):
+                async def setup_hook(self) -> None:
+                    await self.load_extension("bot_companion")
+
+            async with aiohttp.ClientSession() as session, discord_with([guild(number) for number in (1, 2, 3)]) as fake:
+                async with running(make(ThreeLines), fake.world.token):
+                    bearer = f"Bearer {service.key}"
+
+                    async def held() -> bool | Any:
+                        state = await fetch(session, "GET", f"{service.url}/bot/state", Authorization=bearer)
+                        status = await fetch(session, "GET", f"{service.url}/")
+                        shards = list(status["health"]["bot"]["shards"])
+                        return (state["guilds"] == 3 and shards == ["0"]) or (state, shards)
+
+                    await eventually(held, "three guilds, one shard")
+        finally:
+            await service.kill()
+
+    asyncio.run(test())
