@@ -52,7 +52,8 @@ class Connection:
         self.zstd = zstd_stream() if asked == "zstd-stream" else None
 
     async def send(self, payload: Json) -> None:
-        text = json.dumps(payload)
+        # Discord sends all four keys always, and some libraries count on it.
+        text = json.dumps({"op": None, "d": None, "s": None, "t": None, **payload})
         # Both compressors are streams: a frame out of turn would break the next one, and nothing here waits between the two.
         try:
             if self.deflate is not None:

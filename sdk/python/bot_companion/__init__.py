@@ -57,25 +57,24 @@ def attach(
     linked: FlagCallback | None = None,
     subscriptions: ManyCallback | None = None,
     team: ManyCallback | None = None,
-) -> Companion | None:
-    """Begins to report a bot, and stops with it. `None`, and an error in the log, if the address or the key is missing."""
+) -> Companion:
+    """Begins to report a bot, and stops with it. If the address or the key is missing, the log says so and nothing is sent."""
     url = url or os.environ.get("COMPANION_URL")
     key = key or os.environ.get("COMPANION_BOT_KEY")
+    known: Companion | None = getattr(bot, ATTRIBUTE, None)
+    if known is not None:
+        return known
+    companion = make(
+        bot, url or "", key or "", grants=grants, setup=setup, linked=linked, subscriptions=subscriptions, team=team
+    )
     if not url or not key:
         log.error("COMPANION_URL and COMPANION_BOT_KEY are not both set: nothing is reported")
-        return None
-    try:
-        known = getattr(bot, ATTRIBUTE, None)
-        if isinstance(known, Companion):
-            return known
-        companion = make(
-            bot, url, key, grants=grants, setup=setup, linked=linked, subscriptions=subscriptions, team=team
-        )
-        connect(bot, companion)
         return companion
+    try:
+        connect(bot, companion)
     except Exception:
         log.exception("the bot cannot be reported")
-        return None
+    return companion
 
 
 def connect(bot: Any, companion: Companion) -> None:
@@ -149,8 +148,8 @@ def setup(bot: Any) -> Awaitable[None]:
 
 def teardown(bot: Any) -> Awaitable[None]:
     """What `unload_extension`, and the end of the bot, call."""
-    companion = getattr(bot, ATTRIBUTE, None)
-    if not isinstance(companion, Companion):
+    companion: Companion | None = getattr(bot, ATTRIBUTE, None)
+    if companion is None:
         return _Done()
     try:
         return asyncio.get_running_loop().create_task(companion.close())

@@ -141,8 +141,8 @@ class Bot:
         return found
 
     def _age(self, alive: Any, name: str) -> float | None:
-        at = getattr(alive, name, None)
-        return None if number(at) is None else number(max(0.0, self._perf_counter() - at), 1000)
+        at = number(getattr(alive, name, None))
+        return None if at is None else number(max(0.0, self._perf_counter() - at), 1000)
 
 
 def base(guild: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-async def finish(task: asyncio.Future[T]) -> None:
+async def finish(task: asyncio.Future[Any]) -> None:
     """Cancels and waits until it is over, whatever its end."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

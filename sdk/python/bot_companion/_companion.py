@@ -14,9 +14,11 @@ import logging
 import random
 import uuid
 import zlib
+from array import array
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any, Union
 
 from . import _bot
@@ -144,7 +146,7 @@ class Companion:
         self._counted: dict[int, float] = {}
         self._counts_due: dict[int, float] = {}
         self._subscriptions_stale = self._team_stale = False
-        self._refused: set[str] = set()
+        self._refused: set[int] = set()
         """Guilds that the service found invalid: sent as unavailable until they change."""
 
         self._wake = asyncio.Event()
@@ -152,7 +154,8 @@ class Companion:
         self._closing = asyncio.Event()
         self._beaten = False
         self._check = False
-        self._failing_since: float | None = None
+        self._failing: dict[str, float] = {}
+        """Since when the heartbeats, or the data, do not get through."""
         self._complained: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
@@ -402,6 +405,7 @@ class Companion:
     # Talking to the service
 
     async def _request(self, method: str, path: str, body: Any, gzip: bool = False) -> Answer:
+        what = "heartbeat" if path == "/bot/heartbeat" else "data"
         headers = {"Feed-Instance": self.instance, "Feed-Sequence": str(self._sequence)}
         if body is not None:
             headers["Content-Type"] = "application/x-ndjson" if gzip or path == "/bot/events" else "application/json"
@@ -410,33 +414,37 @@ class Companion:
         try:
             answer = await self._transport.request(method, path, headers, body)
         except TransportError as error:
-            raise self._failed(str(error)) from error
-        if answer.status < 300 or answer.status in (409, 422):
-            self._reached()
-            return answer
-        raise self._failed(f"{answer.status} {answer.error} {answer.message}".strip(), answer)
+            raise self._failed(what, str(error)) from error
+        if answer.status < 300 or answer.status == 409:
+            self._reached(what)
+        elif answer.status != 422:
+            raise self._failed(what, f"{answer.status} {answer.error} {answer.message}".strip(), answer)
+        return answer
 
-    def _failed(self, reason: str, answer: Answer | None = None) -> Retry:
+    def _failed(self, what: str, reason: str, answer: Answer | None = None) -> Retry:
         busy = answer is not None and answer.status == 429
-        if not busy and self._failing_since is None:
-            self._failing_since = self._clock.monotonic()
-            if answer is not None and answer.status == 401:
+        if not busy and what not in self._failing:
+            quiet = bool(self._failing)
+            self._failing[what] = self._clock.monotonic()
+            if quiet:
+                log.debug("the service cannot be reached: %s", reason)
+            elif answer is not None and answer.status == 401:
                 log.error("the service refuses the bot key (COMPANION_BOT_KEY): %s; trying on", reason)
             else:
                 log.warning("the service cannot be reached: %s; trying on, the bot is not affected", reason)
         return Retry(reason, answer.retry_after if answer is not None else None)
 
-    def _reached(self) -> None:
-        if self._failing_since is not None:
-            log.info("the service is back after %.0f s", self._clock.monotonic() - self._failing_since)
-            self._failing_since = None
+    def _reached(self, what: str) -> None:
+        since = self._failing.pop(what, None)
+        if since is not None and not self._failing:
+            log.info("the service is back after %.0f s", self._clock.monotonic() - since)
             # It may have come back with older data, or none.
             self._check = True
             self._wake.set()
 
     def _delay(self, failures: int, retry: Retry) -> float:
         limits = self._limits
-        longest = min(limits.longest_delay, limits.first_delay * 2 ** min(failures - 1, 16))
+        longest: float = min(limits.longest_delay, limits.first_delay * 2 ** min(failures - 1, 16))
         delay = longest * self._random.uniform(0.5, 1.0)
         return max(delay, min(retry.after or 0.0, limits.longest_retry_after))
 
@@ -523,8 +531,8 @@ class Companion:
         """Until there is nothing left to say."""
         while True:
             self._turn = self._clock.monotonic()
-            if not self._stale and not self._feedback:
-                return
+            if not self._stale:
+                return  # which shards are ours is not known yet
             if not self._beaten:
                 # Who owns a shard depends on when its process started, and that is in the heartbeat.
                 await self._beat()
@@ -543,8 +551,13 @@ class Companion:
                 await self._send_lines()
 
     async def _check_state(self) -> None:
-        answer = await self._request("GET", "/bot/state", None)
         self._check = False
+        try:
+            answer = await self._transport.request("GET", "/bot/state", {}, None)
+        except TransportError:
+            return  # what follows will notice, too, and check again
+        if answer.status != 200:
+            return
         known = next(
             (entry for entry in answer.data.get("instances", []) if entry.get("instance") == self.instance), None
         )
@@ -572,18 +585,19 @@ class Companion:
         count = self._bot.shard_count
         # From here on changes are marked: they follow the snapshot.
         self._stale[shard] = False
-        sent: list[str] = []
+        sent = array("Q")
         try:
             lines = self._guild_lines(shard, count, sent)
             answer = await self._request("PUT", f"/bot/shards/{count}/{shard}/guilds", packed(lines), gzip=True)
         except BaseException:
-            self._stale[shard] = shard in self._stale
+            if shard in self._stale:
+                self._stale[shard] = True
             raise
         if answer.status == 422:
             self._stale[shard] = True
             line = int(answer.data.get("line") or 0)
             if not 1 <= line <= len(sent) or sent[line - 1] in self._refused:
-                raise self._failed(f"the snapshot was refused: {answer.data.get('reason')}", answer)
+                raise self._failed("data", f"the snapshot was refused: {answer.data.get('reason')}", answer)
             self._refused.add(sent[line - 1])
             log.warning("guild %s was refused and is left as it was: %s", sent[line - 1], answer.data.get("reason"))
         elif answer.status == 409:
@@ -591,13 +605,13 @@ class Companion:
         else:
             self._note_ignored(answer)
 
-    async def _guild_lines(self, shard: int, count: int, sent: list[str]) -> AsyncIterator[bytes]:
+    async def _guild_lines(self, shard: int, count: int, sent: array[int]) -> AsyncIterator[bytes]:
         number = 0
         for guild in self._bot.guilds():
             if (guild.id >> 22) % count != shard:
                 continue
             line = None
-            if not getattr(guild, "unavailable", False) and str(guild.id) not in self._refused:
+            if not getattr(guild, "unavailable", False) and guild.id not in self._refused:
                 try:
                     line = await self._guild_line(guild)
                 except Exception:
@@ -605,7 +619,7 @@ class Companion:
             if line is None:
                 line = encode({"id": str(guild.id), "unavailable": True})
             number += 1
-            sent.append(str(guild.id))
+            sent.append(guild.id)
             yield line
             await self._breathe()
         yield encode({"end": number})
@@ -651,7 +665,11 @@ class Companion:
             )
         except Exception:
             self._complain("callback", "a callback failed for guild %s; its last answer is used", guild.id)
-            return self._facts.get(guild.id)
+            known = self._facts.get(guild.id)
+            if known is None:
+                # Without one the guild stays as the service has it; ask again later.
+                self._counts_due[guild.id] = self._clock.monotonic() + self._limits.member_count_interval
+            return known
         self._facts[guild.id] = facts
         return facts
 
@@ -666,7 +684,6 @@ class Companion:
 
     async def _send_subscriptions(self) -> None:
         self._subscriptions_stale = False
-        sent: list[str] = []
         try:
             lines = [encode(subscription_line(entry)) async for entry in self._many(self._subscriptions)]
         except Exception:
@@ -690,7 +707,7 @@ class Companion:
                 line = int(answer.data.get("line") or 0)
                 if not 1 <= line <= len(lines):
                     self._subscriptions_stale = True
-                    raise self._failed(f"the subscriptions were refused: {answer.data.get('reason')}", answer)
+                    raise self._failed("data", f"the subscriptions were refused: {answer.data.get('reason')}", answer)
                 log.warning("a subscription was refused and is left out: %s", answer.data.get("reason"))
                 del lines[line - 1]
                 continue
@@ -759,12 +776,12 @@ class Companion:
         if guild is None or getattr(guild, "unavailable", False):
             # An outage, or not there yet: `guild_available` or a snapshot will tell.
             return
-        self._refused.discard(str(identity))
-        known = self._facts.get(identity)
+        self._refused.discard(identity)
+        known = self._facts.get(identity) if any(self._callbacks.values()) else NOTHING
         facts = known if known is not None and not what & ASK else await self._ask(guild)
         if facts is None:
             return
-        if facts != known and known is not None:
+        if facts != known:
             what |= BASE | WHOLE
         if not what & (BASE | WHOLE):
             return
@@ -813,7 +830,7 @@ class Companion:
 
     def _drop_line(self, number: int, count: int, answer: Answer) -> None:
         if not 1 <= number <= count:
-            raise self._failed(f"the changes were refused: {answer.data.get('reason')}", answer)
+            raise self._failed("data", f"the changes were refused: {answer.data.get('reason')}", answer)
         line = self._lines[number - 1]
         log.warning("a change was refused and is left out: %s", answer.data.get("reason"))
         self._lines_bytes -= len(line.text)
@@ -827,14 +844,19 @@ class Companion:
 def subscription_line(entry: Any) -> Json:
     """A dict like in the feed, or an object with those attributes."""
     names = ("userid", "slots", "guilds", "active_until")
-    given = entry if isinstance(entry, Mapping) else {name: getattr(entry, name, None) for name in names}
-    until = given.get("active_until")
-    return {
+    given = entry if isinstance(entry, Mapping) else {name: getattr(entry, name) for name in names if hasattr(entry, name)}
+    line: Json = {
         "userid": str(_bot.identity(given["userid"])),
         "slots": int(given.get("slots") or 0),
         "guilds": [str(_bot.identity(guild)) for guild in given.get("guilds") or ()],
-        "active_until": until.timestamp() if hasattr(until, "timestamp") else until,
     }
+    # Left out it stays left out, and the service refuses the line: a mistake must not make premium that never ends.
+    if "active_until" in given:
+        until: Any = given["active_until"]
+        if isinstance(until, datetime):
+            until = (until if until.tzinfo else until.replace(tzinfo=timezone.utc)).timestamp()
+        line["active_until"] = until
+    return line
 
 
 async def packed(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -1,0 +1,189 @@
+"""The feed's rules in a page: what the service keeps, and how it answers. Behind a socket, or called directly."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from bot_companion._transport import Answer, TransportError, seconds_to_wait
+
+Json = dict[str, Any]
+KEY = "bck_for-the-tests"
+
+
+class Feed:
+    def __init__(self) -> None:
+        self.forget()
+        self.requests: list[tuple[str, str]] = []
+        self.answers: list[int] = []
+        self.scripted: list[tuple[int, Json, dict[str, str]]] = []
+        """Answers to give before any other, to any write but the heartbeat."""
+        self.invalid: set[str] = set()
+        """Names that make a line invalid."""
+        self.lose_answers = 0
+        """So many times the request is applied, but the answer is lost."""
+        self.largest = 0
+
+    def forget(self) -> None:
+        """As after a restore from nothing."""
+        self.next: dict[str, int] = {}
+        self.guilds: dict[str, Json] = {}
+        self.subscriptions: dict[str, Json] = {}
+        self.feedback: dict[str, Json] = {}
+        self.team: list[Json] = []
+        self.heartbeats: dict[str, Json] = {}
+        self.shards: dict[tuple[int, int], str] = {}
+        self.events: list[Json] = []
+
+    def state(self) -> Json:
+        return {"instances": [{"instance": name, "next": next_} for name, next_ in self.next.items()]}
+
+    def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Json, dict[str, str]]:
+        self.requests.append((method, path))
+        if path == "/bot/state":
+            return 200, self.state(), {}
+        if path == "/bot/heartbeat":
+            beat = json.loads(body)
+            self.heartbeats[beat["instance"]] = beat
+            return 200, {}, {}
+        if self.scripted:
+            return self.scripted.pop(0)
+        if headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        self.largest = max(self.largest, len(body))
+        lines = [json.loads(line) for line in body.splitlines() if line]
+        instance, sequence = headers["Feed-Instance"], int(headers["Feed-Sequence"])
+        for index, line in enumerate(lines):
+            if line.get("name") in self.invalid or line.get("feedback") in self.invalid:
+                return 422, {"error": "line_invalid", "line": index + 1, "reason": "the name is bad"}, {}
+        if path == "/bot/events":
+            return self._events(instance, sequence, lines)
+        if lines[-1] != {"end": len(lines) - 1}:
+            return 422, {"error": "line_invalid", "line": len(lines), "reason": "the end is wrong"}, {}
+        if self.next.get(instance, 1) > sequence:
+            return 409, {"error": "snapshot_outdated", "next": self.next[instance]}, {}
+        self.next[instance] = sequence
+        if path == "/bot/subscriptions":
+            self.subscriptions = {line["userid"]: line for line in lines[:-1]}
+        else:
+            count, shard = (int(part) for part in path.split("/")[3:5])
+            self.shards[count, shard] = instance
+            old = {key: value for key, value in self.guilds.items() if (int(key) >> 22) % count == shard}
+            for key in old:
+                del self.guilds[key]
+            for line in lines[:-1]:
+                assert (int(line["id"]) >> 22) % count == shard
+                if not line.get("unavailable"):
+                    self.guilds[line["id"]] = line
+                elif line["id"] in old:
+                    self.guilds[line["id"]] = old[line["id"]]
+        return 200, {"applied": len(lines) - 1, "ignored": 0, "next": sequence}, {}
+
+    def _events(self, instance: str, first: int, lines: list[Json]) -> tuple[int, Json, dict[str, str]]:
+        next_ = self.next.get(instance, 1)
+        if first > next_:
+            return 409, {"error": "resync_required", "next": next_}, {}
+        new = lines[next_ - first :]
+        for line in new:
+            self._apply(line)
+            self.events.append(line)
+        self.next[instance] = next_ + len(new)
+        return 200, {"applied": len(new), "ignored": 0, "next": self.next[instance]}, {}
+
+    def _apply(self, line: Json) -> None:
+        kind = line["type"]
+        rest = {key: value for key, value in line.items() if key != "type"}
+        if kind == "guild":
+            old = self.guilds.get(line["id"], {})
+            kept = {name: old.get(name, {}) for name in ("grants", "staff")}
+            self.guilds[line["id"]] = {**kept, **rest}
+        elif kind == "guild_gone":
+            self.guilds.pop(line["id"], None)
+        elif kind in ("member", "member_gone"):
+            guild = self.guilds.get(line["guild"], {"staff": {}, "grants": {}})
+            guild["staff"].pop(line["user"], None)
+            held = [role for role in line.get("roles", []) if role in guild["grants"]]
+            if held:
+                guild["staff"][line["user"]] = held
+        elif kind == "feedback":
+            self.feedback[line["id"]] = rest
+        elif kind == "feedback_gone":
+            self.feedback.pop(line["id"], None)
+        elif kind == "team":
+            self.team = line["members"]
+
+
+class DirectTransport:
+    """No sockets: the model is asked at once, or is out of reach."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        self.reachable = True
+        self.hangs = False
+        self.tries = 0
+        self.closed = False
+
+    async def request(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | AsyncIterable[bytes] | None
+    ) -> Answer:
+        self.tries += 1
+        if self.hangs:
+            await asyncio.get_running_loop().create_future()
+        if not self.reachable:
+            raise TransportError("out of reach")
+        if body is None:
+            whole = b""
+        elif isinstance(body, bytes):
+            whole = body
+        else:
+            whole = b"".join([piece async for piece in body])
+        status, data, extra = self.feed.handle(method, path, headers, whole)
+        self.feed.answers.append(status)
+        if self.feed.lose_answers and path != "/bot/heartbeat":
+            self.feed.lose_answers -= 1
+            raise TransportError("the answer was lost")
+        return Answer(status, data, "", seconds_to_wait(extra.get("Retry-After")))
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class FeedServer:
+    """The model behind a socket. `stop` and `start` again keep the port, like a service that restarts."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        self.port = 0
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        app = web.Application(client_max_size=1 << 30)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True).start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _handle(self, request: web.Request) -> web.Response:
+        status, data, headers = 401, {"error": "bot_key_invalid"}, {"WWW-Authenticate": "Bearer"}
+        if request.headers.get("Authorization") == f"Bearer {KEY}":
+            # aiohttp has undone the gzip.
+            plain = {name: value for name, value in request.headers.items() if name != "Content-Encoding"}
+            status, data, headers = self.feed.handle(request.method, request.path, plain, await request.read())
+        self.feed.answers.append(status)
+        body = {"code": status, "message": "", "data": data}
+        return web.json_response(body, status=status, headers=headers)

@@ -1,0 +1,282 @@
+"""The real discord.py, connected to a fake Discord, reporting over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from feed_model import KEY, Feed, FeedServer
+from simulation import FakeBot
+from stage import AutoShardedBot, Bot, Client, discord_with, feed_server, guild, make, running, until
+
+import bot_companion
+from bot_companion._companion import Companion, Limits
+from bot_companion._transport import HttpTransport
+
+G1, G2 = str(1 << 22), str(2 << 22)
+
+
+def grants(guild: Any) -> dict[int, list[str]]:
+    return {50: ["MOD"]}
+
+
+def test_the_three_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(1), guild(2, icon="abc"), guild(3, unavailable=True)]) as fake:
+            monkeypatch.setenv("COMPANION_URL", server.url)
+            monkeypatch.setenv("COMPANION_BOT_KEY", KEY)
+
+            class ThreeLines(Bot):
+                async def setup_hook(self) -> None:
+                    await self.load_extension("bot_companion")
+
+            async with running(make(ThreeLines), fake.world.token) as bot:
+                await until(lambda: set(server.feed.guilds) == {G1, G2})
+                assert server.feed.guilds[G2] == {
+                    "id": G2, "name": "Harbour 2", "icon": "abc", "owner": "10", "members": 3,
+                    "setup": False, "linked": False, "grants": {}, "staff": {},
+                }  # fmt: skip
+                (beat,) = server.feed.heartbeats.values()
+                assert beat["library"].startswith("discord.py 2.")
+                assert [shard["id"] for shard in beat["shards"]] == [0]
+                assert "bot_companion" in bot.extensions
+
+                await fake.emit("GUILD_CREATE", guild(3))
+                await until(lambda: str(3 << 22) in server.feed.guilds, "back from the outage")
+                await fake.emit("GUILD_DELETE", {"id": G1})
+                await until(lambda: G1 not in server.feed.guilds, "removed")
+                # Close, too, sends what is left.
+                await fake.emit("GUILD_UPDATE", {"id": G2, "name": "Lighthouse"})
+                await until(lambda: bot.get_guild(int(G2)).name == "Lighthouse")
+            assert server.feed.guilds[G2]["name"] == "Lighthouse"
+
+    asyncio.run(test())
+
+
+def test_events_of_the_library_reach_the_service() -> None:
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(1), guild(2)]) as fake:
+            bot = make(Bot)
+            companion = bot_companion.attach(bot, url=server.url, key=KEY, grants=grants)
+
+            def staff() -> Any:
+                return server.feed.guilds.get(G1, {}).get("staff")
+
+            async with running(bot, fake.world.token):
+                await until(lambda: staff() == {"10": ["50"]})
+                await fake.emit("GUILD_MEMBER_ADD", {"guild_id": G1, "user": {"id": "12"}, "roles": ["50"]})
+                await until(lambda: staff() == {"10": ["50"], "12": ["50"]})
+                await fake.emit("GUILD_MEMBER_UPDATE", {"guild_id": G1, "user": {"id": "12"}, "roles": []})
+                await until(lambda: staff() == {"10": ["50"]})
+                await fake.emit("GUILD_MEMBER_REMOVE", {"guild_id": G1, "user": {"id": "10"}})
+                await until(lambda: staff() == {})
+
+                await fake.emit("GUILD_DELETE", {"id": G2, "unavailable": True})
+                await fake.emit("GUILD_UPDATE", {"id": G1, "name": "Lighthouse"})
+                await until(lambda: server.feed.guilds[G1]["name"] == "Lighthouse")
+                assert G2 in server.feed.guilds, "an outage is not a departure"
+                await fake.emit("GUILD_CREATE", {"id": G2, "name": "Back"})
+                await until(lambda: server.feed.guilds[G2]["name"] == "Back")
+                assert server.feed.guilds[G2]["staff"] == {"10": ["50"]}
+                await fake.emit("GUILD_ROLE_DELETE", {"guild_id": G2, "role_id": "50"})
+                await until(lambda: server.feed.guilds[G2]["staff"] == {})
+
+                companion.feedback(1, "bright", 5, bot.user)
+                await until(lambda: "1" in server.feed.feedback)
+                assert server.feed.feedback["1"]["submitter"]["username"] == "lantern"
+                assert server.feed.feedback["1"]["submitter"]["avatar"].startswith("https://")
+
+    asyncio.run(test())
+
+
+def test_heartbeats_carry_the_shards_health() -> None:
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(1)], heartbeat_interval=50) as fake:
+            bot = make(Bot)
+            companion = Companion(bot, HttpTransport(server.url, KEY), limits=Limits(heartbeat_interval=0.05))
+            bot_companion.connect(bot, companion)
+            async with running(bot, fake.world.token):
+
+                def health() -> Any:
+                    return next((beat["shards"][0] for beat in server.feed.heartbeats.values()), {})
+
+                await until(lambda: health().get("acknowledged_ms_ago") is not None)
+                assert health()["latency"] >= 0 and health()["sent_ms_ago"] >= 0
+
+    asyncio.run(test())
+
+
+def test_an_auto_sharded_bot_through_drops_and_new_sessions() -> None:
+    async def test() -> None:
+        guilds = [guild(number) for number in range(1, 9)]
+        async with feed_server() as server, discord_with(guilds, shards=4) as fake:
+            bot = make(AutoShardedBot)
+            bot_companion.attach(bot, url=server.url, key=KEY, grants=grants)
+            async with running(bot, fake.world.token):
+                await until(lambda: len(server.feed.guilds) == 8)
+                assert set(server.feed.shards) == {(4, shard) for shard in range(4)}
+
+                for connection in list(fake.connections):
+                    await connection.close(None)
+                await until(lambda: fake.counts["resumes"] == 4)
+                await fake.emit("GUILD_UPDATE", {"id": G1, "name": "Resumed"})
+                await until(lambda: server.feed.guilds[G1]["name"] == "Resumed")
+
+                # A new session: what happened meanwhile is only in the snapshot that follows.
+                fake.sessions.clear()
+                fake.world.guilds.pop(int(G2))
+                fake.world.guilds[int(G1)].rest["name"] = "Identified"
+                for connection in list(fake.connections):
+                    connection.session = None
+                    await connection.send({"op": 9, "d": False})
+                await until(lambda: fake.counts["identifies"] == 8)
+                await until(lambda: server.feed.guilds[G1]["name"] == "Identified")
+                await until(lambda: len(server.feed.heartbeats) == 1)
+
+    asyncio.run(test())
+
+
+def test_a_plain_client() -> None:
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(1)]) as fake:
+            client = make(Client)
+            bot_companion.attach(client, url=server.url, key=KEY)
+            async with running(client, fake.world.token):
+                await until(lambda: G1 in server.feed.guilds)
+                fresh = guild(5)
+                await fake.emit("GUILD_CREATE", fresh)
+                await until(lambda: fresh["id"] in server.feed.guilds)
+
+    asyncio.run(test())
+
+
+def test_two_clusters_do_not_overwrite_each_other() -> None:
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(number) for number in range(1, 9)]) as fake:
+            bots = [make(Bot, shard_id=shard, shard_count=2) for shard in (0, 1)]
+            for bot in bots:
+                bot_companion.attach(bot, url=server.url, key=KEY, subscriptions=lambda: [{"userid": 1}])
+            async with running(bots[0], fake.world.token), running(bots[1], fake.world.token):
+                await until(lambda: len(server.feed.guilds) == 8 and len(server.feed.heartbeats) == 2)
+                reported = sorted(shard["id"] for beat in server.feed.heartbeats.values() for shard in beat["shards"])
+                assert reported == [0, 1]
+                await until(lambda: list(server.feed.subscriptions) == ["1"])
+                assert server.feed.requests.count(("PUT", "/bot/subscriptions")) == 1
+                await fake.emit("GUILD_DELETE", {"id": G1})
+                await fake.emit("GUILD_DELETE", {"id": G2})
+                await until(lambda: len(server.feed.guilds) == 6)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_the_service_restarts_under_the_bot(keeps: bool) -> None:
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(1), guild(2)]) as fake:
+            bot = make(Bot)
+            limits = Limits(heartbeat_interval=0.2, first_delay=0.05, longest_delay=0.2)
+            companion = Companion(bot, HttpTransport(server.url, KEY), limits=limits)
+            bot_companion.connect(bot, companion)
+            async with running(bot, fake.world.token):
+                await until(lambda: len(server.feed.guilds) == 2)
+                await server.stop()
+                await fake.emit("GUILD_UPDATE", {"id": G1, "name": "While away"})
+                await fake.emit("GUILD_DELETE", {"id": G2})
+                await until(lambda: companion._failing)
+                if not keeps:
+                    server.feed.forget()
+                await server.start()
+                await until(lambda: {k: v["name"] for k, v in server.feed.guilds.items()} == {G1: "While away"})
+                assert fake.counts["identifies"] == 1 and fake.counts["resumes"] == 0, "the bot has noticed"
+
+    asyncio.run(test())
+
+
+def test_a_wrong_key_or_no_service_does_not_touch_the_bot(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(1)]) as fake:
+            wrong = make(Bot)
+            bot_companion.attach(wrong, url=server.url, key="bck_wrong")
+            async with running(wrong, fake.world.token):
+                await until(lambda: 401 in server.feed.answers)
+            gone = FeedServer(Feed())
+            await gone.start()
+            await gone.stop()
+            nobody = make(Bot)
+            companion = bot_companion.attach(nobody, url=gone.url, key=KEY)
+            async with running(nobody, fake.world.token):
+                await until(lambda: companion._failing)
+            for url in ("not a url", "ftp://127.0.0.1", ""):
+                odd = make(Bot)
+                companion = bot_companion.attach(odd, url=url, key=KEY)
+                async with running(odd, fake.world.token):
+                    companion.feedback(1, "bright", 5, odd.user)
+                    companion.changed()
+
+    asyncio.run(test())
+    assert any("refuses the bot key" in record.getMessage() for record in caplog.records)
+
+
+def test_extensions_can_be_unloaded_and_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(1)]) as fake:
+            monkeypatch.setenv("COMPANION_URL", server.url)
+            monkeypatch.setenv("COMPANION_BOT_KEY", KEY)
+            bot = make(Bot)
+            async with running(bot, fake.world.token):
+                for _ in range(2):
+                    server.feed.forget()
+                    await bot.load_extension("bot_companion")
+                    await until(lambda: G1 in server.feed.guilds, "a bot that is ready already")
+                    await bot.unload_extension("bot_companion")
+                    assert not any(bot.extra_events.values())
+
+    asyncio.run(test())
+
+
+def test_a_big_snapshot_lets_the_bot_run() -> None:
+    async def test() -> None:
+        async with feed_server() as server:
+            bot = FakeBot(5000)
+            companion = Companion(bot, HttpTransport(server.url, KEY), limits=Limits(slice=0.0))
+            turns = 0
+
+            async def tick() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            ticking = asyncio.ensure_future(tick())
+            companion.received("ready")
+            await until(lambda: len(server.feed.guilds) == 5000)
+            ticking.cancel()
+            assert turns > 5000
+            await companion.close()
+
+    asyncio.run(test())
+
+
+def test_forks_do_not_await_setup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """py-cord, nextcord and disnake call `setup` as a plain function, often before there is a loop."""
+    monkeypatch.setenv("COMPANION_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("COMPANION_BOT_KEY", KEY)
+
+    async def close() -> None:
+        pass
+
+    bot: Any = FakeBot()
+    listeners: dict[str, Any] = {}
+    bot.add_listener = lambda listener, name: listeners.__setitem__(name, listener)
+    bot.remove_listener = lambda listener, name: listeners.pop(name)
+    bot.close = close
+    bot_companion.setup(bot)
+    assert "on_ready" in listeners
+
+    async def test() -> None:
+        await listeners["on_ready"]()
+        await bot.close()
+
+    asyncio.run(test())
+    assert not listeners
