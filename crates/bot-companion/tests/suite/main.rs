@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]
 #![allow(
     clippy::format_collect,
+    clippy::similar_names,
     clippy::case_sensitive_file_extension_comparisons,
     reason = "what is read most easily is right for a test"
 )]
