@@ -19,13 +19,17 @@ run: needs ## start the service with demonstration data and a sandbox in the pro
 build: needs ## build the release binary
 	cargo build --release --locked -p bot-companion
 
-test: needs ## formatting, lints, documentation, all tests, and no secret in their logs
+test: ## formatting, lints, documentation, all tests, no secret in their logs, and the SDKs with real bots
+	@scripts/install-needs tests
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --document-private-items
 	rm -rf "$(TARGET_DIR)/suite-logs"
 	cargo test --locked --workspace
 	scripts/check-secrets-in-log
+	cargo build --locked -p bot-companion
+	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-sdk-python
+	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-sdk-js
 
 fuzz-api: needs ## send 20,000 generated requests to a running service and check the answers against its OpenAPI document
 	scripts/fuzz-api

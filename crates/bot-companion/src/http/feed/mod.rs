@@ -86,7 +86,7 @@ pub(super) async fn heartbeat(
     params(("shard_count" = u32, Path, minimum = 1, maximum = 100_000, description = "How many shards there are."),
         ("shard_id" = u32, Path, maximum = 99_999, description = "Which of them."),
         ("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
-        ("Feed-Sequence" = u64, Header, minimum = 1, description = "The number of the first event after this snapshot.")),
+        ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
     request_body(content = String, description = "The guilds, one JSON object a line", content_type = "application/x-ndjson"),
     responses((status = 200, description = "Replaced", body = Envelope<Taken>),
         BotRefusals, ShardNotFound, UploadRefusals, FeedRefusals, Refusals))]
@@ -108,7 +108,7 @@ pub(super) async fn guilds(
 /// The whole truth of premium: one subscription a line, then `{"end": N}` with their number.
 #[utoipa::path(put, path = "/bot/subscriptions", operation_id = "botSubscriptions", tag = "bot", security(("bot" = [])),
     params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
-        ("Feed-Sequence" = u64, Header, minimum = 1, description = "The number of the first event after this snapshot.")),
+        ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
     request_body(content = String, description = "The subscriptions, one JSON object a line", content_type = "application/x-ndjson"),
     responses((status = 200, description = "Replaced", body = Envelope<Taken>),
         BotRefusals, UploadRefusals, FeedRefusals, Refusals))]
@@ -128,8 +128,8 @@ pub(super) async fn subscriptions(
 /// What changed, in order: one event a line, numbered from `Feed-Sequence`. All of them count, or none.
 #[utoipa::path(post, path = "/bot/events", operation_id = "botEvents", tag = "bot", security(("bot" = [])),
     params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
-        ("Feed-Sequence" = u64, Header, minimum = 1, description = "The number of the first of these events.")),
-    request_body(content = String, description = "The events, one JSON object a line", content_type = "application/x-ndjson"),
+        ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first of these events.")),
+    request_body(content = Option<String>, description = "The events, one JSON object a line; none asks whether the number is right", content_type = "application/x-ndjson"),
     responses((status = 200, description = "Applied, or known already", body = Envelope<Taken>),
         BotRefusals, UploadRefusals, FeedRefusals, Refusals))]
 pub(super) async fn events(
