@@ -55,8 +55,7 @@ async fn the_examples_of_the_feeds_page_do_what_it_shows() {
     assert!(found.is_ok_and(|status| status.success()), "the examples need curl, which is not installed");
     let folder = Folder::new();
     let data = folder.path().join("dev");
-    let service =
-        Running::start(command(&["dev", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()])).await;
+    let service = Running::start(command(&["dev", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()])).await;
     let banner = std::fs::read_to_string(&service.output).unwrap();
     let key = banner.lines().find_map(|line| line.trim().strip_prefix("bot key    ")).unwrap();
 
