@@ -88,7 +88,7 @@ async def provider() -> tuple[web.AppRunner, str]:
 
     async def token(request: web.Request) -> web.Response:
         form = await request.post()
-        code = form.get("code") or str(form["refresh_token"]).partition("-")[2]
+        code = str(form.get("code") or "") or str(form["refresh_token"]).partition("-")[2]
         life = {"token_type": "Bearer", "expires_in": 604800, "scope": "identify guilds"}
         return web.json_response({"access_token": f"a-{code}", "refresh_token": f"r-{code}", **life})
 
@@ -341,7 +341,7 @@ class Recorder:
 
     def seen_guilds(self, guilds: dict[int, Json]) -> Any:
         """The number that all of them have, or what they have instead."""
-        found = set()
+        found: set[int | str] = set()
         for identity in RECORDED:
             entry = guilds.get(identity)
             if entry is None:
@@ -528,8 +528,8 @@ class PretendBot:
             held = {role.id for member in guild.members for role in member.roles}
             permissions = entry["permissions"]
             expected = (guild.name, guild.member_count, guild.setup, guild.linked, ADMIN_ROLE in held, bool({ADMIN_ROLE, MOD_ROLE} & held))
-            shown = (entry["name"], entry["members"], permissions["SETUP"], permissions["ERLC_LINKED"], permissions["ADMIN"])
-            shown += (permissions["ADMIN"] or permissions["MOD"],)
+            shown = (entry["name"], entry["members"], permissions["SETUP"], permissions["ERLC_LINKED"], permissions["ADMIN"],
+                     permissions["ADMIN"] or permissions["MOD"])  # fmt: skip
             if expected != shown:
                 found.append(f"guild {identity}: {shown} is not {expected}")
             if act == "team":
