@@ -649,12 +649,15 @@ class Kills:
             await asyncio.gather(*tasks, return_exceptions=True)
             await client.session.close()
 
-    async def healed(self, act: str) -> None:
+    async def healed(self, act: str, recorder: Recorder) -> None:
         """Nothing changes any more, and nobody helps: what is shown must become what the bot is."""
         await self.service.spawn()
         client = Client(self.service)
         try:
             await client.ready()
+            # What the last kill has left.
+            await self.check_sessions(client, f"after kill {self.kills}")
+            await recorder.check(client, self.token, f"after kill {self.kills}")
 
             async def equal() -> Any:
                 seen = await client.guilds(self.token), await client.get("/feedback"), await client.get("/team")
@@ -681,7 +684,7 @@ class Kills:
                     with contextlib.suppress(asyncio.CancelledError):
                         await living
                 if not self.findings.any():
-                    await self.healed(act)
+                    await self.healed(act, recorder)
                 print(
                     f"{self.kills:4} of {ROUNDS} kills ({self.early} while starting) in {time.monotonic() - self.began:.0f} s: "
                     f"{self.acknowledged + recorder.acknowledged} requests acknowledged, {self.cut + recorder.cut} cut "
