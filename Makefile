@@ -8,7 +8,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
 export INSTA_UPDATE ?= no
 
-.PHONY: help run build test fuzz-api slow-clients bench openapi needs clean
+.PHONY: help run build test fuzz-api slow-clients kill-feed bench openapi needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,9 @@ fuzz-api: needs ## send 20,000 generated requests to a running service and check
 
 slow-clients: needs ## hold 10,000 slow connections open and see that a normal client is still answered
 	scripts/slow-clients
+
+kill-feed: needs ## kill the service 200 times during a feed and see that nothing is lost or half-applied
+	scripts/kill-feed
 
 bench: needs ## measure
 	bench/run
