@@ -17,6 +17,7 @@ mod drain;
 mod errors;
 mod feed;
 mod feed_commands;
+mod feed_model;
 mod feed_uploads;
 mod freshness;
 mod freshness_model;
