@@ -300,7 +300,8 @@ impl Model {
     }
 
     fn guilds_of(&self, user: u64) -> Vec<Value> {
-        let team = self.team.iter().find(|member| member["discord_id"] == user.to_string());
+        let name = user.to_string();
+        let team = self.team.iter().find(|member| member["discord_id"] == name);
         let team = team.map(|member| texts(&member["permissions"])).unwrap_or_default();
         let seen = self.guilds.iter().filter(|(number, _)| self.lists[&user].contains(number));
         let mut entries: Vec<Value> = seen
@@ -311,7 +312,7 @@ impl Model {
                 let granted = held.filter_map(|role| grants.get(role)).flatten();
                 let plus = self.plus(*number);
                 let (role, keys) = Standing {
-                    owner: guild["owner"] == user.to_string(),
+                    owner: guild["owner"] == name,
                     provider_bits: bits(user, *number),
                     granted: set(granted),
                     team: set(&team),
@@ -421,7 +422,7 @@ impl Dice {
             "avatar": format!("https://example.com/{}.png", self.below(9))})
     }
 
-    fn subscription(&self, user: String, now: u64) -> Value {
+    fn subscription(&self, user: &str, now: u64) -> Value {
         let numbers: Vec<u64> = (1..=GUILDS).collect();
         let guilds: Vec<String> = self.some(&numbers).into_iter().map(|number| guild_id(number).to_string()).collect();
         let until = self.pick(&[Value::Null, json!(now / 1000 + 20 + self.below(200)), json!(now / 1000 - 5)]);
@@ -456,7 +457,7 @@ impl Dice {
             5 => json!({"type": "guild_gone", "id": guild}),
             6..=8 => json!({"type": "member", "guild": guild, "user": self.user(), "roles": self.roles(number)}),
             9 => json!({"type": "member_gone", "guild": guild, "user": self.user()}),
-            10 | 11 => with("subscription", self.subscription(self.user(), now)),
+            10 | 11 => with("subscription", self.subscription(&self.user(), now)),
             12 => json!({"type": "subscription_gone", "userid": self.user()}),
             13 | 14 => json!({"type": "feedback", "id": feedback, "feedback": format!("w{}", self.below(1000)),
                 "rating": 2 + self.below(4), "timestamp": self.below(1000), "submitter": self.person()}),
@@ -470,9 +471,12 @@ impl Dice {
     fn snapshot_of(&self, count: u64, shard: u64) -> Vec<Value> {
         let covered = (1..=GUILDS).filter(|number| number % count == shard && !self.one_in(4));
         covered
-            .map(|number| match self.one_in(4) {
-                true => json!({"id": guild_id(number).to_string(), "unavailable": true}),
-                false => self.guild(number),
+            .map(|number| {
+                if self.one_in(4) {
+                    json!({"id": guild_id(number).to_string(), "unavailable": true})
+                } else {
+                    self.guild(number)
+                }
             })
             .collect()
     }
@@ -548,7 +552,7 @@ impl World {
 
     fn all_subscriptions(&self, by: usize, sequence: u64) -> Sent {
         let users = PEOPLE.map(|(_, user)| user.to_string());
-        let lines = self.dice.some(&users).into_iter().map(|user| self.dice.subscription(user, self.model.now));
+        let lines = self.dice.some(&users).into_iter().map(|user| self.dice.subscription(&user, self.model.now));
         Sent { by, sequence, what: What::Subscriptions, lines: lines.collect() }
     }
 
@@ -682,10 +686,8 @@ impl World {
     }
 
     async fn step(mut self) -> Self {
-        let by = match self.dice.one_in(3) {
-            true => usize::try_from(self.dice.below(self.model.processes.len() as u64)).unwrap(),
-            false => self.model.processes.len() - 1,
-        };
+        let all = self.model.processes.len();
+        let by = if self.dice.one_in(3) { usize::try_from(self.dice.below(all as u64)).unwrap() } else { all - 1 };
         let next = self.model.processes[by].next;
         match self.dice.below(40) {
             0..=13 => {
