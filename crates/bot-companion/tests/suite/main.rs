@@ -18,6 +18,7 @@ mod errors;
 mod feed;
 mod feed_commands;
 mod feed_docs;
+mod feed_model;
 mod feed_uploads;
 mod freshness;
 mod freshness_model;
