@@ -87,7 +87,7 @@ impl DemoBot {
                 let other = self.real_bot_beats().await?;
                 if other != aside {
                     aside = other;
-                    info!(aside, "the demo bot steps aside for a real one, or comes back");
+                    info!("{}", if aside { "the demo bot steps aside for a real one" } else { "the demo bot is back" });
                 }
                 if aside { Ok(()) } else { self.beat().await }
             };

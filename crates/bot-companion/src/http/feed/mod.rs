@@ -205,7 +205,7 @@ struct InstanceEntry {
     next: u64,
     /// When it started, epoch seconds; null if it has not said so.
     started_at: Option<f64>,
-    /// Milliseconds since its last heartbeat; null if there was none.
+    /// Milliseconds since its last heartbeat; null if there was none, or none for a long time.
     heartbeat_age: Option<u64>,
 }
 
@@ -223,7 +223,7 @@ struct ShardEntry {
     snapshot_age: u64,
     /// How many guilds it holds.
     guilds: u64,
-    /// Milliseconds since its last heartbeat; null if there was none.
+    /// Milliseconds since its last heartbeat; null if there was none, or none for a long time.
     heartbeat_age: Option<u64>,
 }
 
