@@ -9,7 +9,7 @@ use tracing::{debug, warn};
 use crate::accounts::Accounts;
 use crate::background::Background;
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError, keyfile};
+use crate::config::{self, Config, ConfigError, keyfile};
 use crate::idp::{Provider, ProviderOptions};
 use crate::random::Random;
 use crate::rates::RateLimits;
@@ -67,8 +67,9 @@ pub enum BuildError {
 impl App {
     /// Builds the service on the current runtime, which then does its background work.
     pub async fn build(config: Config, clock: Clock, random: Random) -> Result<Arc<Self>, BuildError> {
-        let freshness = Arc::new(Freshness::default());
-        let options = StoreOptions { url: config.store.url.clone(), wait: config.store.wait };
+        let freshness = Arc::new(Freshness::new(clock.clone()));
+        let config::Store { url, wait, connections } = config.store.clone();
+        let options = StoreOptions { url, wait, connections };
         let store = store::open(options, Arc::clone(&freshness)).await?;
         let sources = Sources {
             store: Arc::clone(&store),

@@ -11,8 +11,8 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::http::Web;
 use crate::random::Random;
-use crate::server;
 use crate::version::Version;
+use crate::{server, store};
 
 /// What the process needs beside its connections: the store's files, the provider, the log.
 const OTHER_FILES: u64 = 256;
@@ -29,7 +29,7 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         let address = address(&listeners)?;
         let tls = config.tls.as_ref().map(server::acceptor).transpose()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        info!(version = Version::NAME, store = config.store.url, "starting");
+        info!(version = Version::NAME, store = store::kind(&config.store.url), "starting");
         let base_path = config.http.base_path.clone();
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
         info!("listening on {scheme}://{address}{base_path}/");

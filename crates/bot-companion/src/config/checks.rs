@@ -50,6 +50,7 @@ pub(super) fn cross_check(config: &Config, settings: &mut Settings) {
     not_longer(("guilds.fresh", guilds.fresh), ("guilds.behind", guilds.behind));
     not_longer(("guilds.behind", guilds.behind), ("guilds.max_stale", guilds.max_stale));
     key_ids(config, settings);
+    shared_keys(config, settings);
     redirects(config, settings);
 }
 
@@ -60,6 +61,14 @@ fn key_ids(config: &Config, settings: &mut Settings) {
             "secrets.keys",
             format!("secrets.keys: the id of key {} was used before it: give each its own", index + 1),
         );
+    }
+}
+
+/// A key of its own would be of no use to the other replicas.
+fn shared_keys(config: &Config, settings: &mut Settings) {
+    if config.secrets.is_empty() && config.store.url.expose_secret().starts_with("postgres:") {
+        let advice = "set a key that all replicas share";
+        settings.conflict("secrets.keys", format!("secrets.keys is empty, and store.url names PostgreSQL: {advice}"));
     }
 }
 

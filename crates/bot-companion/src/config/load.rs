@@ -117,6 +117,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
         store: Store {
             url: s.text("store.url", value::store_url)?,
             wait: s.text("store.wait", duration("2s", TEN_MS..=MINUTE))?,
+            connections: s.number("store.connections", 2..=1_000)?,
         },
         idp: Idp {
             base_url: s.text("idp.base_url", value::base_url)?,

@@ -77,10 +77,12 @@ pub struct Tls {
 /// What lasts, and where.
 #[derive(Clone, Debug)]
 pub struct Store {
-    /// `store.url`: `sqlite:PATH`
-    pub url: String,
+    /// `store.url`: `sqlite:PATH` or `postgres://…`
+    pub url: SecretString,
     /// `store.wait`: how long a read or write may wait for its turn.
     pub wait: Duration,
+    /// `store.connections`: how many connections to PostgreSQL there may be.
+    pub connections: usize,
 }
 
 /// The identity provider.

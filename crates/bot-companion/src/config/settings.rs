@@ -13,7 +13,7 @@ use super::suggest::suggest;
 use super::value::Advice;
 
 /// The settings whose values are never shown, and which the environment can give as a file.
-pub(super) const SECRETS: [&str; 2] = ["idp.client_secret", "secrets.keys"];
+pub(super) const SECRETS: [&str; 3] = ["idp.client_secret", "secrets.keys", "store.url"];
 
 /// Variables with our prefix that are for others: the build, the software kits and the command line.
 const FOREIGN: [&str; 3] = ["COMPANION_URL", "COMPANION_BOT_KEY", "COMPANION_CONFIG"];

@@ -92,15 +92,22 @@ fn show_span(span: Duration) -> String {
     whole.map_or_else(|| "0s".into(), |(unit, size)| format!("{}{unit}", milliseconds / u128::from(*size)))
 }
 
-/// `sqlite:PATH`; the form with two slashes, known from elsewhere, becomes that too.
-pub(super) fn store_url(text: &str) -> Result<String, Advice> {
-    let path = text.strip_prefix("sqlite:").map(|rest| rest.strip_prefix("//").unwrap_or(rest));
-    match path {
-        Some(path) if !path.is_empty() && !path.contains(|letter: char| letter == '?' || letter.is_control()) => {
-            Ok(format!("sqlite:{path}"))
-        }
-        _ => Err("write \"sqlite:\" and the path of the database, such as \"sqlite:bot-companion.db\"".into()),
+/// `sqlite:PATH` or `postgres://…`; forms known from elsewhere (two slashes before a path, `postgresql:`) become these too.
+pub(super) fn store_url(text: &str) -> Result<SecretString, Advice> {
+    let odd = text.contains(char::is_control);
+    if let Some(path) = text.strip_prefix("sqlite:").map(|rest| rest.strip_prefix("//").unwrap_or(rest))
+        && !(odd || path.is_empty() || path.contains('?'))
+    {
+        return Ok(format!("sqlite:{path}").into());
     }
+    if let Some(address) = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"))
+        && !(odd || address.is_empty())
+    {
+        return Ok(format!("postgres://{address}").into());
+    }
+    Err("write \"sqlite:\" and the path of the database, such as \"sqlite:bot-companion.db\", or \
+         \"postgres://USER:PASSWORD@HOST/DATABASE\""
+        .into())
 }
 
 /// Empty, or `/` and a path without a slash at its end.
@@ -180,6 +187,8 @@ pub(super) fn distinct(values: Vec<String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret as _;
+
     use super::*;
 
     #[test]
@@ -273,10 +282,12 @@ mod tests {
             ("sqlite:a.db", "sqlite:a.db"),
             ("sqlite:///var/a.db", "sqlite:/var/a.db"),
             ("sqlite://a.db", "sqlite:a.db"),
+            ("postgres://u:p@a,b/x?sslmode=require", "postgres://u:p@a,b/x?sslmode=require"),
+            ("postgresql:///x?host=/run", "postgres:///x?host=/run"),
         ] {
-            assert_eq!(store_url(text).as_deref(), Ok(normal));
+            assert_eq!(store_url(text).map(|url| url.expose_secret().to_owned()).as_deref(), Ok(normal));
         }
-        for text in ["", "a.db", "sqlite:", "sqlite://", "postgres://localhost/x", "sqlite:a.db?mode=rwc"] {
+        for text in ["", "a.db", "sqlite:", "sqlite://", "postgres://", "mysql://localhost/x", "sqlite:a.db?mode=rwc"] {
             assert!(store_url(text).is_err(), "{text}");
         }
     }

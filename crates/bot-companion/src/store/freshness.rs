@@ -5,12 +5,22 @@
 //! depends on *before* it reads the store, and keeps the answer with it: as long as the sum is the same, nothing that the answer
 //! was made of has changed. Counters only grow, so a sum never comes back. Two names that share a counter cost a needless
 //! recomputation, never a stale answer, and the table's size does not depend on how much there is to know.
+//!
+//! Another process may change the store too, and then the store hears of it a little later. While it cannot hear, it is in doubt:
+//! no answer in memory holds, all are read anew. If they cannot be read either, what held when the doubt began may stand in for a
+//! minute.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use crate::clock::Clock;
 use crate::domain::Snowflake;
 
 const SLOTS: usize = 1 << 16;
+/// How long an answer may stand in for one that the store cannot give.
+const STAND_IN: Duration = Duration::from_secs(60);
+/// Stands for no doubt.
+const NEVER: u64 = u64::MAX;
 
 /// Something that answers are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +46,13 @@ pub enum Topic {
 pub struct Freshness {
     slots: Box<[AtomicU64]>,
     everything: AtomicU64,
+    /// How often changes may have been missed.
+    missed: AtomicU64,
+    /// Since when it is in doubt, in milliseconds of the clock's ticks.
+    doubt: AtomicU64,
+    /// When the latest doubt began, whether it is over or not.
+    latest_doubt: AtomicU64,
+    clock: Clock,
 }
 
 /// The counters that one answer depends on.
@@ -44,21 +61,35 @@ pub struct Dependencies(Box<[u16]>);
 
 /// The sum of an answer's counters at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark(u64);
-
-impl Default for Freshness {
-    fn default() -> Self {
-        Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(), everything: AtomicU64::new(0) }
-    }
+pub struct Mark {
+    known: u64,
+    missed: u64,
 }
 
 impl Freshness {
+    /// Nothing has changed yet, by this clock.
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
+            everything: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
+            doubt: AtomicU64::new(NEVER),
+            latest_doubt: AtomicU64::new(NEVER),
+            clock,
+        }
+    }
+
     /// Says that something has changed. Called after the commit and before the acknowledgement.
     pub fn touch(&self, topic: Topic) {
         if topic == Topic::Everything {
             return self.touch_everything();
         }
-        self.slots[usize::from(slot(topic))].fetch_add(1, Ordering::SeqCst);
+        self.touch_slot(slot(topic));
+    }
+
+    /// Says that something with this place in the table has changed.
+    pub(super) fn touch_slot(&self, slot: u16) {
+        self.slots[usize::from(slot)].fetch_add(1, Ordering::SeqCst);
     }
 
     /// Says that anything may have changed.
@@ -69,7 +100,55 @@ impl Freshness {
     /// The present sum of these counters. Take it before reading what the answer is made of.
     pub fn mark(&self, dependencies: &Dependencies) -> Mark {
         let counters = dependencies.0.iter().map(|slot| self.slots[usize::from(*slot)].load(Ordering::SeqCst));
-        Mark(counters.fold(self.everything.load(Ordering::SeqCst), u64::wrapping_add))
+        let known = counters.fold(self.everything.load(Ordering::SeqCst), u64::wrapping_add);
+        Mark { known, missed: self.missed.load(Ordering::SeqCst) }
+    }
+
+    /// Whether an answer with this mark is still right.
+    pub fn holds(&self, dependencies: &Dependencies, mark: Mark) -> bool {
+        !self.in_doubt() && self.mark(dependencies) == mark
+    }
+
+    /// Whether an answer with this mark may be shown though the store cannot be asked: nothing is known to have changed since,
+    /// and it held until the doubt that is, or was the last, not long ago.
+    pub fn may_stand_in(&self, dependencies: &Dependencies, mark: Mark) -> bool {
+        let now = self.mark(dependencies);
+        let began = self.latest_doubt.load(Ordering::SeqCst);
+        let recent = u128::from(self.now().saturating_sub(began)) <= STAND_IN.as_millis();
+        let held = if self.in_doubt() {
+            now.missed == mark.missed && recent
+        } else {
+            now.missed == mark.missed || now.missed == mark.missed + 1 && recent
+        };
+        now.known == mark.known && held
+    }
+
+    /// Whether changes of other processes may be missed at present.
+    pub fn in_doubt(&self) -> bool {
+        self.doubt.load(Ordering::SeqCst) != NEVER
+    }
+
+    /// Says that changes of other processes cannot be heard at present.
+    pub(super) fn doubt(&self) {
+        let now = self.now();
+        if self.doubt.compare_exchange(NEVER, now, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            self.latest_doubt.store(now, Ordering::SeqCst);
+        }
+    }
+
+    /// Ends the doubt: it turned out that nothing was missed.
+    pub(super) fn missed_nothing(&self) {
+        self.doubt.store(NEVER, Ordering::SeqCst);
+    }
+
+    /// Ends the doubt: whatever changed meanwhile was missed, and from now on changes are heard again.
+    pub(super) fn missed_something(&self) {
+        self.missed.fetch_add(1, Ordering::SeqCst);
+        self.doubt.store(NEVER, Ordering::SeqCst);
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.clock.ticks().as_millis()).unwrap_or(NEVER - 1)
     }
 }
 
@@ -91,8 +170,9 @@ impl FromIterator<Topic> for Dependencies {
     }
 }
 
-/// The place of a topic in the table.
-fn slot(topic: Topic) -> u16 {
+/// The place of a topic in the table. Replicas tell each other places, so this must be the same in all of them: a release that
+/// changes it must not listen to the older ones.
+pub(super) fn slot(topic: Topic) -> u16 {
     let (kind, id) = match topic {
         Topic::Id(id) => (1, id.get()),
         Topic::SessionsOf(user) => (2, user.get()),
@@ -110,10 +190,11 @@ fn slot(topic: Topic) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Time;
 
     #[test]
     fn an_answer_holds_until_something_it_was_made_of_changes() {
-        let freshness = Freshness::default();
+        let freshness = Freshness::new(Clock::manual(Time::from_seconds(1)));
         let id = |number| Topic::Id(Snowflake::new(number).unwrap());
         let dependencies: Dependencies = [id(1), id(2)].into_iter().collect();
         let mark = freshness.mark(&dependencies);
@@ -128,6 +209,43 @@ mod tests {
         assert_ne!(everything, touched);
         freshness.touch(Topic::Everything);
         assert_ne!(freshness.mark(&dependencies), everything);
+    }
+
+    #[test]
+    fn in_doubt_nothing_holds_and_for_a_minute_what_held_may_stand_in() {
+        let clock = Clock::manual(Time::from_seconds(1));
+        let freshness = Freshness::new(clock.clone());
+        let team: Dependencies = [Topic::Team].into_iter().collect();
+        let other: Dependencies = [Topic::Keys].into_iter().collect();
+        let (mark, others) = (freshness.mark(&team), freshness.mark(&other));
+        assert!(freshness.holds(&team, mark));
+        freshness.doubt();
+        assert!(!freshness.holds(&team, mark) && freshness.may_stand_in(&team, mark));
+        freshness.touch(Topic::Keys);
+        assert!(!freshness.may_stand_in(&other, others), "our own write is known to have changed it");
+        clock.advance(Duration::from_secs(60));
+        freshness.doubt();
+        assert!(freshness.may_stand_in(&team, mark));
+        clock.advance(Duration::from_millis(1));
+        assert!(!freshness.may_stand_in(&team, mark));
+        freshness.missed_nothing();
+        assert!(freshness.holds(&team, mark));
+    }
+
+    #[test]
+    fn what_may_have_been_missed_is_read_anew_but_may_stand_in() {
+        let clock = Clock::manual(Time::from_seconds(1));
+        let freshness = Freshness::new(clock.clone());
+        let team: Dependencies = [Topic::Team].into_iter().collect();
+        let mark = freshness.mark(&team);
+        freshness.doubt();
+        freshness.missed_something();
+        assert!(!freshness.holds(&team, mark) && freshness.may_stand_in(&team, mark));
+        assert!(freshness.holds(&team, freshness.mark(&team)));
+        freshness.doubt();
+        assert!(!freshness.may_stand_in(&team, mark), "it is as old as the doubt before this one");
+        freshness.missed_something();
+        assert!(!freshness.may_stand_in(&team, mark));
     }
 
     #[test]

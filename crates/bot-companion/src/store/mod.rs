@@ -1,7 +1,9 @@
 //! What must survive a restart, in the words of the domain. The trait says what a store does; which one runs is decided in
 //! [`open`] and nowhere else.
 
+mod columns;
 pub mod freshness;
+mod postgres;
 mod sqlite;
 
 use std::path::PathBuf;
@@ -9,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use crate::domain::feedback::Feedback;
@@ -293,27 +296,38 @@ pub trait Store: Send + Sync + 'static {
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// `sqlite:PATH`.
-    pub url: String,
+    /// `sqlite:PATH` or `postgres://…`; it may hold a password.
+    pub url: SecretString,
     /// How long a read or write may wait for its turn.
     pub wait: Duration,
+    /// How many connections to a database server there may be.
+    pub connections: usize,
 }
 
 /// The file that a store lives in, if it lives in one.
-pub fn local_file(url: &str) -> Option<PathBuf> {
-    url.strip_prefix("sqlite:").map(PathBuf::from)
+pub fn local_file(url: &SecretString) -> Option<PathBuf> {
+    url.expose_secret().strip_prefix("sqlite:").map(PathBuf::from)
+}
+
+/// What may be shown of a store's URL: no password, nor anything else of a server's address.
+pub fn kind(url: &SecretString) -> &'static str {
+    if local_file(url).is_some() { "SQLite" } else { "PostgreSQL" }
+}
+
+/// Says what is wrong with a store's URL, if anything is.
+pub fn check(url: &SecretString) -> std::result::Result<(), String> {
+    match url.expose_secret().split_once(':') {
+        Some(("sqlite", path)) if !path.is_empty() => Ok(()),
+        Some(("postgres" | "postgresql", _)) => postgres::check(url),
+        _ => Err("write `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`".to_owned()),
+    }
 }
 
 /// Opens the store that the URL names, creating and migrating it as needed.
 pub async fn open(options: StoreOptions, freshness: Arc<Freshness>) -> Result<Arc<dyn Store>> {
-    match options.url.split_once(':') {
-        Some(("sqlite", path)) if !path.is_empty() => {
-            Ok(Arc::new(sqlite::Sqlite::open(path.into(), options.wait, freshness).await?))
-        }
-        _ => {
-            // Only the kind: the rest of a URL may hold a password.
-            let kind = options.url.split(':').next().unwrap_or_default();
-            Err(StoreError::Failed(format!("there is no store of the kind `{kind}`: write `sqlite:PATH`")))
-        }
+    check(&options.url).map_err(StoreError::Failed)?;
+    match local_file(&options.url) {
+        Some(path) => Ok(Arc::new(sqlite::Sqlite::open(path, options.wait, freshness).await?)),
+        None => Ok(Arc::new(postgres::Postgres::open(&options, freshness).await?)),
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn save_list(
 ) -> rusqlite::Result<bool> {
     let saved = connection
         .prepare_cached("UPDATE users SET list = ?3, list_fetched = ?4 WHERE id = ?1 AND list_version = ?2")?
-        .execute(params![user, integer(list_version), json(&list.guilds)?, list.fetched])?;
+        .execute(params![user, integer(list_version), json(&list.guilds), list.fetched])?;
     if saved > 0 {
         touched.push(Topic::Id(user));
     }
@@ -96,7 +96,7 @@ pub(super) fn forget_guild(connection: &Connection, user: Snowflake, guild: Snow
     });
     connection
         .prepare_cached("UPDATE users SET list = ?2, list_version = ?3 WHERE id = ?1")?
-        .execute(params![user, list.transpose()?, integer(version)])
+        .execute(params![user, list, integer(version)])
         .map(drop)
 }
 

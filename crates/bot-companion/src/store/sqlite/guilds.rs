@@ -139,7 +139,7 @@ pub(super) fn put_member(
     let grants_more = |role: &Snowflake| *role != guild && grants.get(role).is_some_and(|keys| !keys.is_empty());
     if roles.iter().any(grants_more) {
         let sql = "INSERT OR REPLACE INTO guild_staff (snapshot, guild, user, roles) VALUES (?1, ?2, ?3, ?4)";
-        connection.prepare_cached(sql)?.execute(params![snapshot, guild, user, json(&roles)?])?;
+        connection.prepare_cached(sql)?.execute(params![snapshot, guild, user, json(&roles)])?;
         touched.push(Topic::Id(user));
     } else {
         remove_staff(connection, touched, snapshot, guild, user)?;
@@ -220,14 +220,14 @@ impl<'c> Rows<'c> {
 
     fn insert_staff(&mut self, guild: &Guild) -> rusqlite::Result<()> {
         for (user, roles) in guild.staff.iter().flatten() {
-            self.staff.execute(params![self.snapshot, guild.id, user, json(roles)?])?;
+            self.staff.execute(params![self.snapshot, guild.id, user, json(roles)])?;
         }
         Ok(())
     }
 }
 
 fn write(statement: &mut Statement<'_>, snapshot: i64, guild: &Guild) -> rusqlite::Result<bool> {
-    let grants = guild.grants.as_ref().map(grants_text).transpose()?;
+    let grants = guild.grants.as_ref().map(grants_text);
     let Guild { id, name, icon, owner, members, setup, linked, .. } = guild;
     let row = params![snapshot, id, name, icon, owner, integer(*members), setup, linked, grants];
     statement.execute(row).map(|rows| rows > 0)

@@ -42,7 +42,7 @@ pub(super) fn settle(
 ) -> rusqlite::Result<()> {
     let sql = "INSERT INTO code_claims (hash, settled, user, until) VALUES (?1, 1, ?2, ?3)
         ON CONFLICT (hash) DO UPDATE SET settled = 1, user = excluded.user, until = excluded.until";
-    connection.prepare_cached(sql)?.execute(params![code.0, user.map(json).transpose()?, until]).map(drop)
+    connection.prepare_cached(sql)?.execute(params![code.0, user.map(json), until]).map(drop)
 }
 
 pub(super) fn release(connection: &Connection, code: CodeHash) -> rusqlite::Result<()> {

@@ -113,7 +113,7 @@ fn stage_subscriptions(connection: &Connection, snapshot: i64, lines: &[Subscrip
         VALUES (?1, ?2, ?3, ?4, ?5)";
     let mut put = connection.prepare_cached(sql)?;
     lines.iter().try_for_each(|line| {
-        put.execute(params![snapshot, line.userid, line.slots, line.active_until, json(&line.guilds)?]).map(drop)
+        put.execute(params![snapshot, line.userid, line.slots, line.active_until, json(&line.guilds)]).map(drop)
     })
 }
 

@@ -60,7 +60,7 @@ pub(super) fn replace(connection: &Connection, touched: &mut Touched, roster: &R
             member.color,
             member.category,
             member.position,
-            keys_text(*permissions)?
+            keys_text(*permissions)
         ])?;
         touched.push(Topic::Id(member.discord_id));
     }

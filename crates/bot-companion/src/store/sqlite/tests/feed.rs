@@ -171,7 +171,7 @@ async fn a_file_of_the_first_schema_keeps_its_guilds() {
         INSERT INTO guild_staff VALUES (4194304, 2, '[\"70\"]'), (4194304, 3, '[\"70\"]');";
     first.execute_batch(data).unwrap();
     drop(first);
-    let freshness = Arc::new(Freshness::default());
+    let freshness = Arc::new(Freshness::new(Clock::system()));
     let store = Sqlite::open(scratch.database(), Duration::from_mins(1), Arc::clone(&freshness)).await.unwrap();
     let fixture = Fixture { store: Arc::new(store), freshness, scratch };
     assert_eq!(fixture.names().await, [(1, "one".to_owned(), true), (2, "two".to_owned(), false)]);

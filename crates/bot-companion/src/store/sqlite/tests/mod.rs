@@ -16,6 +16,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::Sqlite;
+use crate::clock::Clock;
 use crate::domain::feed::{Event, GuildLine, InstanceId, Lines, Scope, ShardKey};
 use crate::domain::{
     Change, Guild, GuildFacts, Heartbeat, ListedGuild, Permission, PermissionSet, Session, SessionId, Snowflake, Time,
@@ -58,7 +59,7 @@ impl Fixture {
     }
 
     async fn waiting(wait: Duration) -> Self {
-        let (scratch, freshness) = (Scratch::new(), Arc::new(Freshness::default()));
+        let (scratch, freshness) = (Scratch::new(), Arc::new(Freshness::new(Clock::system())));
         let store = Arc::new(Sqlite::open(scratch.database(), wait, Arc::clone(&freshness)).await.unwrap());
         Self { store, freshness, scratch }
     }

@@ -1,0 +1,138 @@
+//! How the domain's words become columns and come back, in whichever store. Text that should be JSON is read as leniently as it
+//! can be: what is broken is left out with a warning, and the rest still counts.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+use tracing::warn;
+
+use crate::domain::{ListedGuild, Permission, PermissionSet, Snowflake};
+
+/// The number as a column holds it. The top bit does not fit; whatever has it (an end of time, say) becomes the largest.
+pub(super) fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The number that a column holds; zero where somebody wrote a negative one.
+pub(super) fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+/// JSON text for a column.
+pub(super) fn json(value: &impl Serialize) -> String {
+    // Our own plain types cannot fail; what this would leave is read as nothing, with a warning.
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// What a guild's roles grant, as JSON text.
+pub(super) fn grants_text(grants: &BTreeMap<Snowflake, PermissionSet>) -> String {
+    let named: BTreeMap<_, Vec<_>> = grants.iter().map(|(role, keys)| (role, names(*keys))).collect();
+    json(&named)
+}
+
+/// What a guild's roles grant, less what no guild may grant.
+pub(super) fn grants(text: &str) -> BTreeMap<Snowflake, PermissionSet> {
+    let Ok(Value::Object(roles)) = serde_json::from_str(text) else {
+        warn!("ignored the stored grants of a guild: not a JSON object");
+        return BTreeMap::new();
+    };
+    let mut grants = BTreeMap::new();
+    for (role, keys) in roles {
+        if let Ok(role) = role.parse() {
+            grants.insert(role, key_set(keys).intersection(PermissionSet::GRANTABLE));
+        } else {
+            warn!("ignored a stored grant of a guild: not a role id");
+        }
+    }
+    grants
+}
+
+/// A set of permission keys, as JSON text.
+pub(super) fn keys_text(keys: PermissionSet) -> String {
+    json(&names(keys))
+}
+
+/// A set of permission keys.
+pub(super) fn keys(text: &str) -> PermissionSet {
+    key_set(serde_json::from_str(text).unwrap_or_default())
+}
+
+/// A member's roles.
+pub(super) fn roles(text: &str) -> Vec<Snowflake> {
+    elements("roles of a member", text)
+}
+
+/// The provider's list of a user's guilds.
+pub(super) fn listed(text: &str) -> Vec<ListedGuild> {
+    elements("list of a user's guilds", text)
+}
+
+fn names(keys: PermissionSet) -> Vec<&'static str> {
+    keys.keys().map(Permission::name).collect()
+}
+
+fn key_set(keys: Value) -> PermissionSet {
+    let Value::Array(keys) = keys else {
+        warn!("ignored stored permission keys: not a JSON array");
+        return PermissionSet::EMPTY;
+    };
+    let known = |key: &Value| {
+        let permission = key.as_str().and_then(Permission::from_name);
+        if permission.is_none() {
+            warn!("ignored a stored permission key: unknown");
+        }
+        permission
+    };
+    keys.iter().filter_map(known).collect()
+}
+
+fn elements<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Vec<T> {
+    let Ok(Value::Array(values)) = serde_json::from_str(text) else {
+        warn!(what, "ignored stored text: not a JSON array");
+        return Vec::new();
+    };
+    let read = |value| serde_json::from_value(value).inspect_err(|_| warn!(what, "left out a stored element")).ok();
+    values.into_iter().filter_map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u64) -> Snowflake {
+        Snowflake::new(number).unwrap()
+    }
+
+    #[test]
+    fn grants_come_back() {
+        let given: BTreeMap<_, _> =
+            [(id(1), PermissionSet::of(&[Permission::Mod, Permission::Admin])), (id(2), PermissionSet::EMPTY)].into();
+        assert_eq!(grants(&grants_text(&given)), given);
+    }
+
+    #[test]
+    fn a_broken_part_does_not_break_the_rest() {
+        let of = |keys: &[Permission]| PermissionSet::of(keys);
+        let read = grants(r#"{"1": ["MOD", 7, "NOPE", "FOUNDER"], "x": ["MOD"], "2": "MOD", "3": ["ADMIN"]}"#);
+        let expected =
+            [(id(1), of(&[Permission::Mod])), (id(2), PermissionSet::EMPTY), (id(3), of(&[Permission::Admin]))];
+        assert_eq!(read, expected.into());
+        for broken in ["", "[]", "{\"1\": ", "null"] {
+            assert!(grants(broken).is_empty(), "{broken}");
+            assert!(keys(broken).is_empty(), "{broken}");
+        }
+        assert_eq!(roles(r#"["5", "x", 6, "7"]"#), [id(5), id(7)]);
+        assert_eq!(
+            listed(r#"[{"id": "5"}, {"id": "7", "permissions": 8}]"#),
+            [ListedGuild { id: id(7), permissions: 8 }]
+        );
+        assert!(listed("{").is_empty());
+    }
+
+    #[test]
+    fn numbers_beyond_a_column_become_the_largest() {
+        assert_eq!(integer(u64::MAX), i64::MAX);
+        assert_eq!(unsigned(-1), 0);
+    }
+}

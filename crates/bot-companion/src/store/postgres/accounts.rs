@@ -1,0 +1,109 @@
+//! What is kept of a user who has a session: profile, grant and the provider's list.
+
+use deadpool_postgres::{GenericClient, Transaction};
+
+use crate::domain::{Snowflake, User};
+use crate::store::{Account, Orphan, SealedGrant, StoredList, Topic};
+
+use super::columns::{integer, json, listed, unsigned};
+use super::work::{Sql, Touched};
+
+pub(super) async fn account(db: &impl GenericClient, user: Snowflake) -> Sql<Option<Account>> {
+    let sql = "SELECT grant_sealed, grant_version, list, list_fetched, list_version FROM users WHERE id = $1";
+    let statement = db.prepare_cached(sql).await?;
+    let Some(row) = db.query_opt(&statement, &[&user]).await? else { return Ok(None) };
+    let list = match (row.try_get::<_, Option<String>>(2)?, row.try_get(3)?) {
+        (Some(text), Some(fetched)) => Some(StoredList { fetched, guilds: listed(&text) }),
+        _ => None,
+    };
+    Ok(Some(Account {
+        grant: row.try_get::<_, Option<Vec<u8>>>(0)?.map(SealedGrant),
+        grant_version: unsigned(row.try_get(1)?),
+        list,
+        list_version: unsigned(row.try_get(4)?),
+    }))
+}
+
+/// Makes sure that the user has a row with this profile, and touches nothing else of it.
+pub(super) async fn save_profile(db: &Transaction<'_>, user: &User) -> Sql<()> {
+    let sql = "INSERT INTO users (id, username, name, avatar, grant_version, list_version)
+        VALUES ($1, $2, $3, $4, nextval('versions'), nextval('versions'))
+        ON CONFLICT (id) DO UPDATE SET username = $2, name = $3, avatar = $4";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&user.id, &user.username, &user.name, &user.avatar]).await?;
+    Ok(())
+}
+
+/// Gives the user a new grant, whose session is about to be opened.
+pub(super) async fn save_grant(db: &Transaction<'_>, user: Snowflake, grant: &SealedGrant) -> Sql<()> {
+    let sql =
+        "UPDATE users SET grant_sealed = $2, grant_version = nextval('versions'), signing_in = 0, refresh_until = NULL
+        WHERE id = $1";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&user, &grant.0]).await?;
+    Ok(())
+}
+
+/// Replaces a grant that was refreshed. The version moves on: whoever still holds the old one must not blame the new one.
+pub(super) async fn replace_grant(
+    db: &Transaction<'_>,
+    user: Snowflake,
+    grant_version: u64,
+    grant: &SealedGrant,
+) -> Sql<Option<u64>> {
+    let sql = "UPDATE users SET grant_sealed = $3, grant_version = nextval('versions'), refresh_until = NULL
+        WHERE id = $1 AND grant_version = $2 RETURNING grant_version";
+    let statement = db.prepare_cached(sql).await?;
+    let replaced = db.query_opt(&statement, &[&user, &integer(grant_version), &grant.0]).await?;
+    Ok(replaced.map(|row| row.try_get(0)).transpose()?.map(unsigned))
+}
+
+pub(super) async fn save_list(
+    db: &Transaction<'_>,
+    touched: &mut Touched,
+    user: Snowflake,
+    list_version: u64,
+    list: &StoredList,
+) -> Sql<bool> {
+    let sql = "UPDATE users SET list = $3, list_fetched = $4, list_version = nextval('versions')
+        WHERE id = $1 AND list_version = $2";
+    let statement = db.prepare_cached(sql).await?;
+    let row: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+        [&user, &integer(list_version), &json(&list.guilds), &list.fetched];
+    let saved = db.execute(&statement, &row).await? > 0;
+    if saved {
+        touched.push(Topic::Id(user));
+    }
+    Ok(saved)
+}
+
+/// Takes a guild off the user's list. The version moves on even if there is no list yet, because one may be on its way.
+#[expect(dead_code, reason = "the feed's side is on its way")]
+pub(super) async fn forget_guild(db: &Transaction<'_>, user: Snowflake, guild: Snowflake) -> Sql<()> {
+    let statement = db.prepare_cached("SELECT list FROM users WHERE id = $1 FOR UPDATE").await?;
+    let Some(row) = db.query_opt(&statement, &[&user]).await? else { return Ok(()) };
+    let list = row.try_get::<_, Option<String>>(0)?.map(|text| {
+        let left: Vec<_> = listed(&text).into_iter().filter(|listed| listed.id != guild).collect();
+        json(&left)
+    });
+    let sql = "UPDATE users SET list = $2, list_version = nextval('versions') WHERE id = $1";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&user, &list]).await?;
+    Ok(())
+}
+
+/// Drops the user's row if nothing holds it any more: no session, and no grant whose session is about to be opened.
+pub(super) async fn drop_if_idle(db: &Transaction<'_>, user: Snowflake) -> Sql<Option<Orphan>> {
+    let sql = "SELECT signing_in IS NULL AND NOT EXISTS (SELECT 1 FROM sessions WHERE user_id = $1)
+        FROM users WHERE id = $1";
+    let statement = db.prepare_cached(sql).await?;
+    let idle = db.query_opt(&statement, &[&user]).await?.map(|row| row.try_get(0)).transpose()?;
+    if idle == Some(true) { drop_row(db, user).await } else { Ok(None) }
+}
+
+/// Drops the user's row, which no session may name any more.
+pub(super) async fn drop_row(db: &Transaction<'_>, user: Snowflake) -> Sql<Option<Orphan>> {
+    let statement = db.prepare_cached("DELETE FROM users WHERE id = $1 RETURNING grant_sealed").await?;
+    let Some(row) = db.query_opt(&statement, &[&user]).await? else { return Ok(None) };
+    Ok(row.try_get::<_, Option<Vec<u8>>>(0)?.map(|grant| Orphan { user, grant: SealedGrant(grant) }))
+}

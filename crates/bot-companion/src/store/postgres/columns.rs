@@ -1,0 +1,53 @@
+//! How the domain's words become columns of PostgreSQL and come back.
+
+use std::error::Error;
+
+use bytes::BytesMut;
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
+use tracing::warn;
+
+use crate::domain::{SessionId, Snowflake, Time};
+pub(super) use crate::store::columns::{grants, grants_text, integer, json, keys, keys_text, listed, roles, unsigned};
+
+use super::work::Sql;
+
+type Outcome<T> = Result<T, Box<dyn Error + Sync + Send>>;
+
+/// Writes a type as the number or text that `$as` makes of it, and reads it back with `$from`.
+macro_rules! column {
+    ($type:ty, $inner:ty, $accepts:ident, $as:expr, $from:expr) => {
+        impl ToSql for $type {
+            fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Outcome<IsNull> {
+                #[expect(clippy::redundant_closure_call, reason = "the macro's way to name a conversion")]
+                ($as)(self).to_sql(ty, out)
+            }
+
+            accepts!($accepts);
+            to_sql_checked!();
+        }
+
+        impl<'a> FromSql<'a> for $type {
+            fn from_sql(ty: &Type, raw: &'a [u8]) -> Outcome<Self> {
+                let inner = <$inner>::from_sql(ty, raw)?;
+                #[expect(clippy::redundant_closure_call, reason = "the macro's way to name a conversion")]
+                ($from)(inner).ok_or_else(|| concat!("not a ", stringify!($type)).into())
+            }
+
+            accepts!($accepts);
+        }
+    };
+}
+
+column!(Snowflake, i64, INT8, |id: &Snowflake| integer(id.get()), |number: i64| u64::try_from(number)
+    .ok()
+    .and_then(Snowflake::new));
+column!(Time, i64, INT8, |time: &Time| integer(time.millis()), |millis: i64| Some(Time::from_millis(unsigned(millis))));
+column!(SessionId, String, TEXT, SessionId::as_str, |text: String| SessionId::parse(&text));
+
+/// The rows of a list, less those that hold something unreadable.
+pub(super) fn readable<T>(what: &str, rows: &[Row], read: impl Fn(&Row) -> Sql<T>) -> Vec<T> {
+    let read =
+        |row| read(row).inspect_err(|error| warn!(what, %error, "left out a stored row that cannot be read")).ok();
+    rows.iter().filter_map(read).collect()
+}

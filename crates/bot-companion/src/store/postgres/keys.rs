@@ -1,0 +1,43 @@
+//! Bot keys, by their hashes.
+
+use deadpool_postgres::{GenericClient, Transaction};
+use tokio_postgres::Row;
+
+use crate::domain::{Time, TokenHash};
+use crate::store::{BotKey, Topic};
+
+use super::columns::readable;
+use super::work::{Sql, Touched};
+
+pub(super) async fn add(db: &Transaction<'_>, touched: &mut Touched, key: &BotKey, hash: TokenHash) -> Sql<()> {
+    let sql = "INSERT INTO bot_keys (id, label, key_hash, created, revoked) VALUES ($1, $2, $3, $4, $5)";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&key.id, &key.label, &hash.0.as_slice(), &key.created, &key.revoked]).await?;
+    touched.push(Topic::Keys);
+    Ok(())
+}
+
+pub(super) async fn by_hash(db: &impl GenericClient, hash: TokenHash) -> Sql<Option<BotKey>> {
+    let sql = "SELECT id, label, created, revoked FROM bot_keys WHERE key_hash = $1";
+    let statement = db.prepare_cached(sql).await?;
+    db.query_opt(&statement, &[&hash.0.as_slice()]).await?.as_ref().map(read).transpose()
+}
+
+pub(super) async fn all(db: &impl GenericClient) -> Sql<Vec<BotKey>> {
+    let statement =
+        db.prepare_cached("SELECT id, label, created, revoked FROM bot_keys ORDER BY created, ordinal").await?;
+    Ok(readable("bot key", &db.query(&statement, &[]).await?, read))
+}
+
+fn read(row: &Row) -> Sql<BotKey> {
+    Ok(BotKey { id: row.try_get(0)?, label: row.try_get(1)?, created: row.try_get(2)?, revoked: row.try_get(3)? })
+}
+
+pub(super) async fn revoke(db: &Transaction<'_>, touched: &mut Touched, id: &str, now: Time) -> Sql<bool> {
+    let statement = db.prepare_cached("UPDATE bot_keys SET revoked = $2 WHERE id = $1 AND revoked IS NULL").await?;
+    let revoked = db.execute(&statement, &[&id, &now]).await? > 0;
+    if revoked {
+        touched.push(Topic::Keys);
+    }
+    Ok(revoked)
+}

@@ -1,0 +1,151 @@
+//! Hears what other replicas change, on a connection of its own. While it does not hear, the freshness is in doubt; when it hears
+//! again, whatever was missed is read anew.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::{AsyncMessage, Client};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::address::Address;
+use super::notice::{self, Origin};
+use super::work::SqlError;
+use crate::store::Freshness;
+
+/// How often the line is tried. With the next it makes sure that a second after the line broke, it is known.
+const PROBE_EVERY: Duration = Duration::from_millis(300);
+/// How long an answer may take before it is doubtful whether changes are heard.
+const PROMPT: Duration = Duration::from_millis(600);
+/// How long an answer may take before the line counts as broken.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long connecting may take, over all hosts.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long to wait before the next try, and how much longer at most, so that replicas do not come all at once.
+const PAUSE: Duration = Duration::from_millis(150);
+const SPREAD: u64 = 150;
+
+/// The listener, until it is stopped.
+pub(super) struct Listener {
+    address: Address,
+    freshness: Arc<Freshness>,
+    origin: Origin,
+    stop: CancellationToken,
+}
+
+impl Listener {
+    pub(super) fn new(address: Address, freshness: Arc<Freshness>, origin: Origin, stop: CancellationToken) -> Self {
+        let mut address = address;
+        let name = address.config.get_application_name().unwrap_or("bot-companion").to_owned();
+        address.config.application_name(format!("{name} listener"));
+        Self { address, freshness, origin, stop }
+    }
+
+    /// Begins to listen; fails if it cannot.
+    pub(super) async fn start(self) -> Result<JoinHandle<()>, String> {
+        self.freshness.doubt();
+        let line = self.connect().await?;
+        Ok(tokio::spawn(async move {
+            let stop = self.stop.clone();
+            stop.run_until_cancelled(self.run(line)).await;
+        }))
+    }
+
+    async fn run(&self, mut line: Line) {
+        loop {
+            let why = self.stay(&line).await;
+            drop(line);
+            self.freshness.doubt();
+            warn!(why, "changes of other replicas cannot be heard; reading everything anew until they can");
+            line = loop {
+                sleep(PAUSE + Duration::from_millis(self.origin.spread(SPREAD))).await;
+                if let Ok(line) = self.connect().await {
+                    break line;
+                }
+            };
+            info!("changes of other replicas are heard again");
+        }
+    }
+
+    /// Connects, listens, and ends the doubt: what was missed until now is read anew, what comes from now on is heard.
+    async fn connect(&self) -> Result<Line, String> {
+        let connecting = async {
+            let (client, mut connection) = self.address.config.connect(self.address.tls.clone()).await?;
+            let (freshness, origin) = (Arc::clone(&self.freshness), self.origin);
+            let reader = tokio::spawn(async move {
+                loop {
+                    match poll_fn(|context| connection.poll_message(context)).await {
+                        Some(Ok(AsyncMessage::Notification(heard))) => {
+                            notice::heed(heard.payload(), origin, &freshness);
+                        }
+                        Some(Ok(_)) => {}
+                        Some(Err(error)) => return SqlError::from(error).to_string(),
+                        None => return "the connection was closed".to_owned(),
+                    }
+                }
+            });
+            let line = Line { client, reader };
+            line.client.batch_execute(&format!("LISTEN {}", notice::CHANNEL)).await?;
+            Ok(line)
+        };
+        let line = match timeout(CONNECT, connecting).await {
+            Ok(connected) => connected.map_err(|error: tokio_postgres::Error| SqlError::from(error).to_string())?,
+            Err(_) => return Err("the database did not answer in time".to_owned()),
+        };
+        self.freshness.missed_something();
+        Ok(line)
+    }
+
+    /// Stays on the line for as long as it is good, and says why it is not any more.
+    async fn stay(&self, line: &Line) -> String {
+        let broken = async {
+            while !line.reader.is_finished() {
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let probing = async {
+            loop {
+                sleep(PROBE_EVERY).await;
+                let answer = line.client.simple_query("");
+                tokio::pin!(answer);
+                let answered = match timeout(PROMPT, &mut answer).await {
+                    Ok(answered) => answered,
+                    Err(_) => {
+                        self.freshness.doubt();
+                        match timeout(PATIENCE, &mut answer).await {
+                            // Notices come in order, on the same line: they were late, but none is missing.
+                            Ok(Ok(_)) => {
+                                self.freshness.missed_nothing();
+                                continue;
+                            }
+                            Ok(Err(error)) => Err(error),
+                            Err(_) => return "the database does not answer".to_owned(),
+                        }
+                    }
+                };
+                if let Err(error) = answered {
+                    return SqlError::from(error).to_string();
+                }
+            }
+        };
+        tokio::select! {
+            () = broken => "the connection was closed".to_owned(),
+            why = probing => why,
+        }
+    }
+}
+
+/// A connection, and the task that reads from it.
+struct Line {
+    client: Client,
+    reader: JoinHandle<String>,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}

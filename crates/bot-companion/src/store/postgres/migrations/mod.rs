@@ -1,0 +1,45 @@
+//! The schema, one numbered file a step. A step that was released is never edited; the next one is added below it.
+
+use tokio_postgres::Client;
+
+use super::work::SqlError;
+use crate::store::{Result, StoreError};
+
+/// Step `n` brings the schema from version `n` to `n + 1`.
+const STEPS: &[&str] = &[include_str!("0001_start.sql")];
+
+/// Held while the schema changes: of ten replicas that start at once, one does it and nine wait.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(0x626f7463)";
+const VERSION: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
+
+/// Brings the database to the newest schema, all or nothing.
+pub(super) async fn run(client: &mut Client) -> Result<()> {
+    let migrated = migrate(client).await;
+    migrated.map_err(|error| StoreError::Failed(format!("the schema cannot be made: {}", SqlError::from(error))))?
+}
+
+async fn migrate(client: &mut Client) -> std::result::Result<Result<()>, tokio_postgres::Error> {
+    let transaction = client.transaction().await?;
+    transaction.batch_execute(LOCK).await?;
+    transaction.batch_execute(VERSION).await?;
+    let known = transaction.query_opt("SELECT version FROM schema_version", &[]).await?;
+    let version = known.map_or(Ok(0), |row| row.try_get::<_, i64>(0))?;
+    let version = usize::try_from(version).unwrap_or(usize::MAX);
+    let Some(pending) = STEPS.get(version..) else {
+        return Ok(Err(StoreError::Failed(format!(
+            "the database has schema version {version}, but this release knows only up to {}: it was written by a newer \
+             release; run that one, or restore a backup",
+            STEPS.len()
+        ))));
+    };
+    if pending.is_empty() {
+        return Ok(Ok(()));
+    }
+    for step in pending {
+        transaction.batch_execute(step).await?;
+    }
+    transaction.batch_execute("DELETE FROM schema_version").await?;
+    let reached = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
+    transaction.execute("INSERT INTO schema_version (version) VALUES ($1)", &[&reached]).await?;
+    transaction.commit().await.map(Ok)
+}

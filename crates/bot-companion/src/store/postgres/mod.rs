@@ -1,0 +1,267 @@
+//! The store that several replicas share: a PostgreSQL database. Every write is one transaction that tells the other replicas what
+//! it changed; the work itself is plain functions over a connection, one file a topic, beside those of the embedded store.
+
+mod accounts;
+mod address;
+mod columns;
+mod gate;
+mod keys;
+mod listener;
+mod locks;
+mod migrations;
+mod notice;
+mod sessions;
+mod sign_in;
+mod tls;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
+use crate::domain::{
+    Change, Health, Heartbeat, PersonFacts, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
+};
+use crate::random::Random;
+
+use self::address::Address;
+use self::listener::Listener;
+use self::notice::Origin;
+use self::work::{Link, Pace, SqlError};
+use super::{
+    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Ended, Fed, Freshness, Result, Sample,
+    SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList,
+};
+
+/// How long the first connection may take, over all hosts.
+const FIRST: Duration = Duration::from_secs(10);
+
+/// The store in a database server.
+pub(super) struct Postgres {
+    link: Link,
+    stop: CancellationToken,
+}
+
+/// Says what is wrong with a URL, if anything is.
+pub(super) fn check(url: &SecretString) -> std::result::Result<(), String> {
+    Address::parse(url).map(drop)
+}
+
+impl Postgres {
+    /// Connects, migrates the database as needed, and begins to listen to the other replicas.
+    pub(super) async fn open(options: &StoreOptions, freshness: Arc<Freshness>) -> Result<Self> {
+        let address = Address::parse(&options.url).map_err(StoreError::Failed)?;
+        migrate(&address).await?;
+        let (origin, stop) = (Origin::new(&Random::from_system()), CancellationToken::new());
+        let listener = Listener::new(address.clone(), Arc::clone(&freshness), origin, stop.clone());
+        listener.start().await.map_err(StoreError::Unavailable)?;
+        let link = Link::new(&address, options.connections, options.wait, freshness, origin)?;
+        Ok(Self { link, stop })
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn migrate(address: &Address) -> Result<()> {
+    let connecting = tokio::time::timeout(FIRST, address.config.connect(address.tls.clone())).await;
+    let (mut client, connection) =
+        connecting.map_err(|_| StoreError::Unavailable("the database did not answer in time".to_owned()))?.map_err(
+            |error| StoreError::Unavailable(format!("no connection to the database: {}", SqlError::from(error))),
+        )?;
+    let connection = tokio::spawn(connection);
+    let migrated = migrations::run(&mut client).await;
+    connection.abort();
+    migrated
+}
+
+/// Writes a row or a few of them.
+macro_rules! write {
+    ($self:ident, $arguments:expr, |$db:ident, $touched:ident, $names:pat_param| $work:expr) => {
+        $self.link.write(Pace::Quick, $arguments, |$db, $touched, $names| Box::pin($work)).await
+    };
+}
+
+/// Reads.
+macro_rules! read {
+    ($self:ident, $arguments:expr, |$db:ident, $names:pat_param| $work:expr) => {
+        $self.link.read($arguments, |$db, $names| Box::pin($work)).await
+    };
+}
+
+#[async_trait]
+impl Store for Postgres {
+    async fn claim_code(&self, code: CodeHash, now: Time, until: Time) -> Result<Claim> {
+        write!(self, (code, now, until), |db, _touched, (code, now, until)| sign_in::claim(db, *code, *now, *until))
+    }
+
+    async fn settle_code(&self, code: CodeHash, user: Option<User>, until: Time) -> Result<()> {
+        write!(self, (code, user, until), |db, _touched, (code, user, until)| {
+            sign_in::settle(db, *code, user.as_ref(), *until)
+        })
+    }
+
+    async fn release_code(&self, code: CodeHash) -> Result<()> {
+        write!(self, code, |db, _touched, code| sign_in::release(db, *code))
+    }
+
+    async fn save_grant(&self, user: User, grant: SealedGrant) -> Result<Admission> {
+        write!(self, (user, grant), |db, touched, (user, grant)| sign_in::save_grant(db, touched, user, grant))
+    }
+
+    async fn open_session(&self, user: User, token: TokenHash, session: Session) -> Result<Admission> {
+        write!(self, (user, token, session), |db, _touched, (user, token, session)| {
+            sign_in::open_session(db, user, *token, session)
+        })
+    }
+
+    async fn session(&self, token: TokenHash) -> Result<Option<Session>> {
+        read!(self, token, |db, token| sessions::session(db, *token))
+    }
+
+    async fn sessions_of(&self, user: Snowflake) -> Result<Vec<Session>> {
+        read!(self, user, |db, user| sessions::sessions_of(db, *user))
+    }
+
+    async fn end_session(&self, user: Snowflake, session: SessionId) -> Result<Option<Ended>> {
+        write!(self, (user, session), |db, touched, (user, session)| sessions::end_one(db, touched, *user, session))
+    }
+
+    async fn end_sessions(&self, user: Snowflake) -> Result<Ended> {
+        write!(self, user, |db, touched, user| sessions::end_all(db, touched, *user))
+    }
+
+    async fn end_sessions_of_grant(&self, user: Snowflake, grant_version: u64) -> Result<bool> {
+        write!(self, (user, grant_version), |db, touched, (user, grant_version)| {
+            sessions::end_all_of_grant(db, touched, *user, *grant_version)
+        })
+    }
+
+    async fn note_seen(&self, seen: Vec<(SessionId, Time)>) -> Result<()> {
+        write!(self, seen, |db, _touched, seen| sessions::note_seen(db, seen))
+    }
+
+    async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Ended> {
+        write!(self, (now, last_seen_before, created_before, batch), |db, touched, (now, last_seen, created, batch)| {
+            sessions::sweep(db, touched, *now, *last_seen, *created, *batch)
+        })
+    }
+
+    async fn account(&self, user: Snowflake) -> Result<Option<Account>> {
+        read!(self, user, |db, user| accounts::account(db, *user))
+    }
+
+    async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>> {
+        write!(self, (user, grant_version, grant), |db, _touched, (user, grant_version, grant)| {
+            accounts::replace_grant(db, *user, *grant_version, grant)
+        })
+    }
+
+    async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool> {
+        write!(self, (user, list_version, list), |db, touched, (user, list_version, list)| {
+            accounts::save_list(db, touched, *user, *list_version, list)
+        })
+    }
+
+    async fn block(&self, blocked: BlockedUser) -> Result<Ended> {
+        write!(self, blocked, |db, touched, blocked| sessions::block(db, touched, blocked))
+    }
+
+    async fn unblock(&self, user: Snowflake) -> Result<bool> {
+        write!(self, user, |db, _touched, user| sign_in::unblock(db, *user))
+    }
+
+    async fn blocked(&self) -> Result<Vec<BlockedUser>> {
+        read!(self, (), |db, ()| sign_in::blocked(db))
+    }
+
+    async fn person(&self, _user: Snowflake, _guilds: Vec<Snowflake>) -> Result<PersonFacts> {
+        not_yet()
+    }
+
+    async fn sample_feedback(&self, _seed: u64) -> Result<Sample> {
+        not_yet()
+    }
+
+    async fn team(&self) -> Result<Roster> {
+        not_yet()
+    }
+
+    async fn health(&self) -> Result<Health> {
+        not_yet()
+    }
+
+    async fn apply(&self, _changes: Vec<Change>) -> Result<()> {
+        not_yet()
+    }
+
+    async fn feed(&self, _instance: InstanceId, _first: u64, _events: Vec<Event>, _now: Time) -> Result<Fed> {
+        not_yet()
+    }
+
+    async fn begin_snapshot(
+        &self,
+        _scope: Scope,
+        _instance: InstanceId,
+        _sequence: u64,
+        _now: Time,
+    ) -> Result<SnapshotId> {
+        not_yet()
+    }
+
+    async fn stage(&self, _snapshot: SnapshotId, _lines: Lines) -> Result<()> {
+        not_yet()
+    }
+
+    async fn commit_snapshot(&self, _snapshot: SnapshotId, _now: Time) -> Result<Committed> {
+        not_yet()
+    }
+
+    async fn abandon_snapshot(&self, _snapshot: SnapshotId) -> Result<()> {
+        not_yet()
+    }
+
+    async fn clean_up(&self, _batch: usize) -> Result<usize> {
+        not_yet()
+    }
+
+    async fn feed_state(&self) -> Result<FeedState> {
+        not_yet()
+    }
+
+    async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()> {
+        write!(self, (key, hash), |db, touched, (key, hash)| keys::add(db, touched, key, *hash))
+    }
+
+    async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>> {
+        read!(self, hash, |db, hash| keys::by_hash(db, *hash))
+    }
+
+    async fn keys(&self) -> Result<Vec<BotKey>> {
+        read!(self, (), |db, ()| keys::all(db))
+    }
+
+    async fn revoke_key(&self, id: String, now: Time) -> Result<bool> {
+        write!(self, (id, now), |db, touched, (id, now)| keys::revoke(db, touched, id, *now))
+    }
+
+    async fn beat(&self, _beat: Heartbeat, _now: Time) -> Result<()> {
+        not_yet()
+    }
+
+    async fn close(&self) {
+        self.stop.cancel();
+        self.link.close();
+    }
+}
+
+fn not_yet<T>() -> Result<T> {
+    Err(StoreError::Failed("not yet".to_owned()))
+}

@@ -1,0 +1,175 @@
+//! Sessions, and what ends with a user's last one.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use deadpool_postgres::{GenericClient, Transaction};
+use tokio_postgres::Row;
+
+use crate::domain::{Session, SessionId, Snowflake, Time, TokenHash};
+use crate::store::{BlockedUser, Ended, Topic};
+
+use super::columns::{integer, readable};
+use super::locks::{Lock, lock};
+use super::work::{Sql, Touched};
+use super::{accounts, sign_in};
+
+/// How long after its grant a session may be opened before the grant counts as left behind.
+const SIGNING_IN: Duration = Duration::from_mins(10);
+
+pub(super) async fn session(db: &impl GenericClient, token: TokenHash) -> Sql<Option<Session>> {
+    let sql = "SELECT id, user_id, created, last_seen, agent FROM sessions WHERE token_hash = $1";
+    let statement = db.prepare_cached(sql).await?;
+    db.query_opt(&statement, &[&token.0.as_slice()]).await?.as_ref().map(read).transpose()
+}
+
+pub(super) async fn sessions_of(db: &impl GenericClient, user: Snowflake) -> Sql<Vec<Session>> {
+    let sql = "SELECT id, user_id, created, last_seen, agent FROM sessions WHERE user_id = $1
+        ORDER BY created DESC, ordinal DESC";
+    let statement = db.prepare_cached(sql).await?;
+    Ok(readable("session", &db.query(&statement, &[&user]).await?, read))
+}
+
+fn read(row: &Row) -> Sql<Session> {
+    Ok(Session {
+        id: row.try_get(0)?,
+        user: row.try_get(1)?,
+        created: row.try_get(2)?,
+        last_seen: row.try_get(3)?,
+        agent: row.try_get(4)?,
+    })
+}
+
+pub(super) async fn end_one(
+    db: &Transaction<'_>,
+    touched: &mut Touched,
+    user: Snowflake,
+    session: &SessionId,
+) -> Sql<Option<Ended>> {
+    lock(db, Lock::User(user)).await?;
+    let statement = db.prepare_cached("DELETE FROM sessions WHERE id = $1 AND user_id = $2").await?;
+    if db.execute(&statement, &[session, &user]).await? == 0 {
+        return Ok(None);
+    }
+    touch(touched, user);
+    let orphans = accounts::drop_if_idle(db, user).await?.into_iter().collect();
+    Ok(Some(Ended { sessions: 1, orphans }))
+}
+
+pub(super) async fn end_all(db: &Transaction<'_>, touched: &mut Touched, user: Snowflake) -> Sql<Ended> {
+    lock(db, Lock::User(user)).await?;
+    let sessions = delete_all(db, touched, user).await?;
+    let orphans = accounts::drop_if_idle(db, user).await?.into_iter().collect();
+    Ok(Ended { sessions, orphans })
+}
+
+pub(super) async fn end_all_of_grant(
+    db: &Transaction<'_>,
+    touched: &mut Touched,
+    user: Snowflake,
+    grant_version: u64,
+) -> Sql<bool> {
+    lock(db, Lock::User(user)).await?;
+    // A refresh does not take the lock: the row itself is held until the end.
+    let statement = db.prepare_cached("SELECT 1 FROM users WHERE id = $1 AND grant_version = $2 FOR UPDATE").await?;
+    let current = db.query_opt(&statement, &[&user, &integer(grant_version)]).await?.is_some();
+    if current {
+        delete_all(db, touched, user).await?;
+        accounts::drop_row(db, user).await?;
+    }
+    Ok(current)
+}
+
+/// Blocks a user and ends their sessions, also the one that is about to be opened.
+pub(super) async fn block(db: &Transaction<'_>, touched: &mut Touched, blocked: &BlockedUser) -> Sql<Ended> {
+    lock(db, Lock::User(blocked.user)).await?;
+    sign_in::block(db, blocked).await?;
+    let sessions = delete_all(db, touched, blocked.user).await?;
+    let orphans = accounts::drop_row(db, blocked.user).await?.into_iter().collect();
+    Ok(Ended { sessions, orphans })
+}
+
+async fn delete_all(db: &Transaction<'_>, touched: &mut Touched, user: Snowflake) -> Sql<usize> {
+    touch(touched, user);
+    let statement = db.prepare_cached("DELETE FROM sessions WHERE user_id = $1").await?;
+    Ok(usize::try_from(db.execute(&statement, &[&user]).await?).unwrap_or(usize::MAX))
+}
+
+fn touch(touched: &mut Touched, user: Snowflake) {
+    touched.extend([Topic::SessionsOf(user), Topic::Id(user)]);
+}
+
+pub(super) async fn note_seen(db: &Transaction<'_>, seen: &[(SessionId, Time)]) -> Sql<()> {
+    // In one order on all replicas, so that two of them do not wait for each other.
+    let mut seen: Vec<_> = seen.iter().map(|(session, time)| (session.as_str(), *time)).collect();
+    seen.sort_unstable();
+    let (sessions, times): (Vec<&str>, Vec<Time>) = seen.into_iter().unzip();
+    let sql = "WITH seen AS (SELECT * FROM unnest($1::text[], $2::bigint[]) AS seen (id, time)),
+            held AS (SELECT sessions.id, time FROM sessions JOIN seen USING (id) WHERE last_seen < time
+                ORDER BY sessions.id FOR UPDATE OF sessions)
+        UPDATE sessions SET last_seen = time FROM held WHERE sessions.id = held.id";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&sessions, &times]).await?;
+    Ok(())
+}
+
+pub(super) async fn sweep(
+    db: &Transaction<'_>,
+    touched: &mut Touched,
+    now: Time,
+    last_seen_before: Time,
+    created_before: Time,
+    batch: usize,
+) -> Sql<Ended> {
+    sign_in::forget_claims(db, now, batch).await?;
+    let mut ended = Ended::default();
+    let mut users = BTreeSet::new();
+    for (column, before) in [("last_seen", last_seen_before), ("created", created_before)] {
+        // What another replica is ending just now is left to it.
+        let sql = format!(
+            "DELETE FROM sessions WHERE token_hash IN
+                (SELECT token_hash FROM sessions WHERE {column} < $1 LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING user_id"
+        );
+        let statement = db.prepare_cached(&sql).await?;
+        let limit = integer((batch - ended.sessions) as u64);
+        let overdue = readable("session", &db.query(&statement, &[&before, &limit]).await?, user_of);
+        ended.sessions += overdue.len();
+        users.extend(overdue);
+    }
+    for user in users {
+        lock(db, Lock::User(user)).await?;
+        touch(touched, user);
+        ended.orphans.extend(accounts::drop_if_idle(db, user).await?);
+    }
+    for user in left_behind(db, now, batch).await? {
+        ended.orphans.extend(accounts::drop_if_idle(db, user).await?);
+    }
+    Ok(ended)
+}
+
+fn user_of(row: &Row) -> Sql<Snowflake> {
+    Ok(row.try_get(0)?)
+}
+
+/// Users whose sign-in stopped between the grant and the session. They are not signing in any more.
+async fn left_behind(db: &Transaction<'_>, now: Time, batch: usize) -> Sql<Vec<Snowflake>> {
+    let sql = "SELECT id FROM users WHERE signing_in > 0 AND signing_in < $1 ORDER BY id LIMIT $2";
+    let statement = db.prepare_cached(sql).await?;
+    let overdue = (now.before(SIGNING_IN), integer(batch as u64));
+    let found = readable("user", &db.query(&statement, &[&overdue.0, &overdue.1]).await?, user_of);
+    let mut users = Vec::new();
+    for user in found {
+        lock(db, Lock::User(user)).await?;
+        let sql = "UPDATE users SET signing_in = NULL WHERE id = $1 AND signing_in > 0 AND signing_in < $2";
+        let statement = db.prepare_cached(sql).await?;
+        if db.execute(&statement, &[&user, &overdue.0]).await? > 0 {
+            users.push(user);
+        }
+    }
+    // A grant is saved without a time: its age counts from the first sweep that sees it.
+    let sql = "UPDATE users SET signing_in = $1 WHERE id IN
+        (SELECT id FROM users WHERE signing_in = 0 FOR UPDATE SKIP LOCKED)";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&now]).await?;
+    Ok(users)
+}
