@@ -56,7 +56,7 @@ impl Listener {
 
     async fn run(&self, mut line: Line) {
         loop {
-            let why = self.stay(&line).await;
+            let why = self.stay(&mut line).await;
             drop(line);
             self.freshness.doubt();
             warn!(why, "changes of other replicas cannot be heard; reading everything anew until they can");
@@ -100,16 +100,12 @@ impl Listener {
     }
 
     /// Stays on the line for as long as it is good, and says why it is not any more.
-    async fn stay(&self, line: &Line) -> String {
-        let broken = async {
-            while !line.reader.is_finished() {
-                sleep(Duration::from_millis(50)).await;
-            }
-        };
+    async fn stay(&self, line: &mut Line) -> String {
+        let Line { client, reader } = line;
         let probing = async {
             loop {
                 sleep(PROBE_EVERY).await;
-                let answer = line.client.simple_query("");
+                let answer = client.simple_query("");
                 tokio::pin!(answer);
                 let answered = match timeout(PROMPT, &mut answer).await {
                     Ok(answered) => answered,
@@ -132,7 +128,7 @@ impl Listener {
             }
         };
         tokio::select! {
-            () = broken => "the connection was closed".to_owned(),
+            why = reader => why.unwrap_or_else(|_| "the reader of its connection crashed".to_owned()),
             why = probing => why,
         }
     }

@@ -149,9 +149,12 @@ impl Store for Postgres {
     }
 
     async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Ended> {
-        write!(self, (now, last_seen_before, created_before, batch), |db, touched, (now, last_seen, created, batch)| {
-            sessions::sweep(db, touched, *now, *last_seen, *created, *batch)
-        })
+        let arguments = (now, last_seen_before, created_before, batch);
+        let work =
+            self.link.write(Pace::Long, arguments, |db, touched, (now, last_seen_before, created_before, batch)| {
+                Box::pin(sessions::sweep(db, touched, *now, *last_seen_before, *created_before, *batch))
+            });
+        work.await
     }
 
     async fn account(&self, user: Snowflake) -> Result<Option<Account>> {

@@ -11,6 +11,7 @@ use deadpool_postgres::{
 };
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
+use tokio::time::sleep;
 use tokio_postgres::error::SqlState;
 use tracing::{debug, warn};
 
@@ -25,6 +26,9 @@ const TRIES: usize = 5;
 const GRACE: Duration = Duration::from_millis(500);
 /// How long work may take that moves many rows.
 const LONG: Duration = Duration::from_secs(60);
+
+/// How often long work looks whether the database can still be reached.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// What a write has changed. It counts only if the write succeeds.
 pub(super) type Touched = Vec<Topic>;
@@ -80,6 +84,7 @@ impl SqlError {
             _ if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code) => Remedy::Again,
             // A primary that became a standby, one that is stopping or starting, a broken line.
             _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Remedy::Elsewhere,
+            _ if *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Remedy::Elsewhere,
             _ if *code == SqlState::QUERY_CANCELED => Remedy::Later,
             "57" | "08" => Remedy::Elsewhere,
             // No room, or a lock that did not come in time.
@@ -136,7 +141,8 @@ impl Link {
         let limits = format!(
             "SET statement_timeout = {millis}; SET idle_in_transaction_session_timeout = {idle}",
             millis = wait.as_millis(),
-            idle = (LONG + GRACE).as_millis(),
+            // A replica that was cut off in the middle of a transaction must not hold up the others for long.
+            idle = (wait + GRACE).as_millis(),
         );
         let set_limits = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
             let limits = limits.clone();
@@ -193,7 +199,7 @@ impl Link {
             for _ in 0..TRIES {
                 match inner.transact(pace, &arguments, work).await {
                     Err(Failure::Sql(error)) if error.remedy() == Remedy::Again => failed = Some(error),
-                    Err(Failure::NotBegun(error)) if failed.is_none() => failed = Some(error),
+                    Err(Failure::NotDone(error)) if failed.is_none() => failed = Some(error),
                     outcome => return outcome.map_err(Failure::into_store_error),
                 }
             }
@@ -211,8 +217,8 @@ impl Link {
 enum Failure {
     /// The database could not be reached, or not in time.
     Unreachable(String),
-    /// The connection led nowhere before anything was done on it.
-    NotBegun(SqlError),
+    /// The connection led nowhere, and certainly nothing was committed on it.
+    NotDone(SqlError),
     Sql(SqlError),
 }
 
@@ -220,7 +226,7 @@ impl Failure {
     fn into_store_error(self) -> StoreError {
         match self {
             Self::Unreachable(why) => StoreError::Unavailable(why),
-            Self::NotBegun(error) | Self::Sql(error) => error.into_store_error(),
+            Self::NotDone(error) | Self::Sql(error) => error.into_store_error(),
         }
     }
 }
@@ -288,7 +294,7 @@ impl Inner {
         let (mut touched, mut committing) = (Touched::new(), false);
         let outcome = self
             .limited(pace, client, async |client| {
-                let transaction = client.transaction().await.map_err(|error| Failure::NotBegun(error.into()))?;
+                let transaction = client.transaction().await?;
                 if pace == Pace::Long {
                     let limit = format!("SET LOCAL statement_timeout = {}", LONG.as_millis());
                     transaction.batch_execute(&limit).await?;
@@ -308,8 +314,12 @@ impl Inner {
             for topic in touched {
                 self.freshness.touch(topic);
             }
+            return outcome;
         }
-        outcome
+        outcome.map_err(|failure| match failure {
+            Failure::Sql(error) if error.remedy() == Remedy::Elsewhere => Failure::NotDone(error),
+            failure => failure,
+        })
     }
 
     /// Runs work on a connection within its time. A connection that fails as such does not go back to the pool, and neither do
@@ -320,15 +330,14 @@ impl Inner {
         mut client: Object,
         work: impl AsyncFnOnce(&mut Object) -> std::result::Result<T, Failure>,
     ) -> std::result::Result<T, Failure> {
-        let limit = match pace {
-            Pace::Quick => self.wait + GRACE,
-            Pace::Long => LONG + GRACE,
+        let outcome = tokio::select! {
+            outcome = work(&mut client) => Some(outcome),
+            () = self.too_long(pace) => None,
         };
-        let outcome = tokio::time::timeout(limit, work(&mut client)).await;
         let dead = match &outcome {
-            Ok(Err(Failure::Sql(error) | Failure::NotBegun(error))) => error.remedy() == Remedy::Elsewhere,
-            Ok(_) => false,
-            Err(_) => true,
+            Some(Err(Failure::Sql(error) | Failure::NotDone(error))) => error.remedy() == Remedy::Elsewhere,
+            Some(_) => false,
+            None => true,
         };
         if dead {
             debug!("a connection to the database is given up");
@@ -336,17 +345,31 @@ impl Inner {
             drop(self.pool.retain(|_, _| false));
         }
         match outcome {
-            Ok(outcome) => {
+            Some(outcome) => {
                 if !dead {
                     self.gate.passed();
                 }
                 outcome
             }
-            Err(_) => {
+            None => {
                 self.gate.failed();
                 warn!("the database did not answer in time");
                 Err(Failure::Unreachable("the database did not answer in time".to_owned()))
             }
+        }
+    }
+    /// Comes back when work of this pace has taken too long. Work on many rows may take its time, but not while the listener, too,
+    /// cannot reach the database.
+    async fn too_long(&self, pace: Pace) {
+        let quick = self.wait + GRACE;
+        if pace == Pace::Quick {
+            return sleep(quick).await;
+        }
+        let (mut waited, mut out_of_touch) = (Duration::ZERO, Duration::ZERO);
+        while waited < LONG + GRACE && out_of_touch < quick {
+            sleep(LOOK_EVERY).await;
+            waited += LOOK_EVERY;
+            out_of_touch = if self.freshness.in_doubt() { out_of_touch + LOOK_EVERY } else { Duration::ZERO };
         }
     }
 }
