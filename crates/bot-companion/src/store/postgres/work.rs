@@ -54,7 +54,13 @@ impl fmt::Display for SqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_db_error() {
             Some(error) => write!(f, "{} ({})", error.message(), error.code().code()),
-            None => self.0.fmt(f),
+            None => {
+                self.0.fmt(f)?;
+                match std::error::Error::source(&self.0) {
+                    Some(why) => write!(f, ": {why}"),
+                    None => Ok(()),
+                }
+            }
         }
     }
 }
