@@ -22,8 +22,6 @@ const PROBE_EVERY: Duration = Duration::from_millis(300);
 const PROMPT: Duration = Duration::from_millis(600);
 /// How long an answer may take before the line counts as broken.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long connecting may take, over all hosts.
-const CONNECT: Duration = Duration::from_secs(5);
 /// How long to wait before the next try, and how much longer at most, so that replicas do not come all at once.
 const PAUSE: Duration = Duration::from_millis(150);
 const SPREAD: u64 = 150;
@@ -38,10 +36,7 @@ pub(super) struct Listener {
 
 impl Listener {
     pub(super) fn new(address: Address, freshness: Arc<Freshness>, origin: Origin, stop: CancellationToken) -> Self {
-        let mut address = address;
-        let name = address.config.get_application_name().unwrap_or("bot-companion").to_owned();
-        address.config.application_name(format!("{name} listener"));
-        Self { address, freshness, origin, stop }
+        Self { address: address.named("listener"), freshness, origin, stop }
     }
 
     /// Begins to listen; fails if it cannot.
@@ -72,29 +67,24 @@ impl Listener {
 
     /// Connects, listens, and ends the doubt: what was missed until now is read anew, what comes from now on is heard.
     async fn connect(&self) -> Result<Line, String> {
-        let connecting = async {
-            let (client, mut connection) = self.address.config.connect(self.address.tls.clone()).await?;
-            let (freshness, origin) = (Arc::clone(&self.freshness), self.origin);
-            let reader = tokio::spawn(async move {
-                loop {
-                    match poll_fn(|context| connection.poll_message(context)).await {
-                        Some(Ok(AsyncMessage::Notification(heard))) => {
-                            notice::heed(heard.payload(), origin, &freshness);
-                        }
-                        Some(Ok(_)) => {}
-                        Some(Err(error)) => return SqlError::from(error).to_string(),
-                        None => return "the connection was closed".to_owned(),
-                    }
+        let (client, mut connection) = self.address.connect().await.map_err(|error| error.to_string())?;
+        let (freshness, origin) = (Arc::clone(&self.freshness), self.origin);
+        let reader = tokio::spawn(async move {
+            loop {
+                match poll_fn(|context| connection.poll_message(context)).await {
+                    Some(Ok(AsyncMessage::Notification(heard))) => notice::heed(heard.payload(), origin, &freshness),
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return SqlError::from(error).to_string(),
+                    None => return "the connection was closed".to_owned(),
                 }
-            });
-            let line = Line { client, reader };
-            line.client.batch_execute(&format!("LISTEN {}", notice::CHANNEL)).await?;
-            Ok(line)
-        };
-        let line = match timeout(CONNECT, connecting).await {
-            Ok(connected) => connected.map_err(|error: tokio_postgres::Error| SqlError::from(error).to_string())?,
-            Err(_) => return Err("the database did not answer in time".to_owned()),
-        };
+            }
+        });
+        let line = Line { client, reader };
+        let listening = format!("LISTEN {}", notice::CHANNEL);
+        match timeout(PATIENCE, line.client.batch_execute(&listening)).await {
+            Ok(listening) => listening.map_err(|error| SqlError::from(error).to_string())?,
+            Err(_) => return Err("the database does not answer".to_owned()),
+        }
         self.freshness.missed_something();
         Ok(line)
     }

@@ -16,7 +16,6 @@ mod tls;
 mod work;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
@@ -31,14 +30,11 @@ use crate::random::Random;
 use self::address::Address;
 use self::listener::Listener;
 use self::notice::Origin;
-use self::work::{Link, Pace, SqlError};
+use self::work::{Link, Pace};
 use super::{
     Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Ended, Fed, Freshness, Result, Sample,
     SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList,
 };
-
-/// How long the first connection may take, over all hosts.
-const FIRST: Duration = Duration::from_secs(10);
 
 /// The store in a database server.
 pub(super) struct Postgres {
@@ -71,11 +67,10 @@ impl Drop for Postgres {
 }
 
 async fn migrate(address: &Address) -> Result<()> {
-    let connecting = tokio::time::timeout(FIRST, address.config.connect(address.tls.clone())).await;
-    let (mut client, connection) =
-        connecting.map_err(|_| StoreError::Unavailable("the database did not answer in time".to_owned()))?.map_err(
-            |error| StoreError::Unavailable(format!("no connection to the database: {}", SqlError::from(error))),
-        )?;
+    let (mut client, connection) = address
+        .connect()
+        .await
+        .map_err(|error| StoreError::Unavailable(format!("no connection to the database: {error}")))?;
     let connection = tokio::spawn(connection);
     let migrated = migrations::run(&mut client).await;
     connection.abort();

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType, Timeouts,
-    Transaction,
+    Connect, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
+    Timeouts, Transaction,
 };
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_postgres::error::SqlState;
 use tracing::{debug, warn};
 
-use super::address::Address;
+use super::address::{Address, ConnectError};
 use super::gate::Gate;
 use super::notice::{self, Origin};
 use crate::store::{Freshness, Result, StoreError, Topic};
@@ -143,7 +144,8 @@ impl Link {
         origin: Origin,
     ) -> Result<Self> {
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_config(address.config.clone(), address.tls.clone(), recycling);
+        // The manager's own settings are for a way to connect that is not taken.
+        let manager = Manager::from_connect(tokio_postgres::Config::new(), ByAddress(address.clone()), recycling);
         let limits = format!(
             "SET statement_timeout = {millis}; SET idle_in_transaction_session_timeout = {idle}",
             millis = wait.as_millis(),
@@ -156,7 +158,7 @@ impl Link {
         });
         let pool = Pool::builder(manager)
             .max_size(connections)
-            .timeouts(Timeouts { wait: Some(wait), create: Some(wait + GRACE), recycle: Some(wait) })
+            .timeouts(Timeouts { wait: Some(wait), create: Some(address.patience().max(wait)), recycle: Some(wait) })
             .runtime(Runtime::Tokio1)
             .post_create(set_limits)
             .build()
@@ -218,6 +220,31 @@ impl Link {
         self.0.pool.close();
     }
 }
+
+/// Gives the pool its connections.
+struct ByAddress(Address);
+
+impl Connect for ByAddress {
+    fn connect(&self, _: &tokio_postgres::Config) -> BoxFuture<'_, Connected> {
+        Box::pin(async {
+            match self.0.connect().await {
+                Ok((client, connection)) => {
+                    let reading = async {
+                        if let Err(error) = connection.await {
+                            debug!(error = %SqlError::from(error), "a connection to the database ended");
+                        }
+                    };
+                    Ok((client, tokio::spawn(reading)))
+                }
+                Err(ConnectError::Refused(SqlError(error))) => Err(error),
+                // Silence has no error that the pool would take; its own limit is about to end this.
+                Err(ConnectError::Silent) => std::future::pending().await,
+            }
+        })
+    }
+}
+
+type Connected = std::result::Result<(tokio_postgres::Client, JoinHandle<()>), tokio_postgres::Error>;
 
 /// Why a piece of work came to nothing.
 enum Failure {
