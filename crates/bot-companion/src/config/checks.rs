@@ -66,9 +66,13 @@ fn key_ids(config: &Config, settings: &mut Settings) {
 
 /// A key of its own would be of no use to the other replicas.
 fn shared_keys(config: &Config, settings: &mut Settings) {
-    if config.secrets.is_empty() && config.store.url.expose_secret().starts_with("postgres:") {
-        let advice = "set a key that all replicas share";
-        settings.conflict("secrets.keys", format!("secrets.keys is empty, and store.url names PostgreSQL: {advice}"));
+    if settings.sound(&["store.url", "secrets.keys"])
+        && config.secrets.is_empty()
+        && config.store.url.expose_secret().starts_with("postgres:")
+    {
+        let advice =
+            "set secrets.keys to a key that all replicas share, \"main:\" and what `openssl rand -base64 32` prints";
+        settings.conflict("store.url", format!("store.url names PostgreSQL: {advice}"));
     }
 }
 

@@ -57,9 +57,15 @@ pub(super) const FILES: &[(&str, Problems)] = &[
         ],
     ),
     (
+        "store.url = \"mysql://user:hush@host/x\"",
+        &[
+            "companion.toml:1: store.url: write \"sqlite:\" and the path of the database, such as \"sqlite:bot-companion.db\", or \"postgres://USER:PASSWORD@HOST/DATABASE\"",
+        ],
+    ),
+    (
         "store.url = \"postgres://user:hush@host/x\"",
         &[
-            "companion.toml:1: store.url: write \"sqlite:\" and the path of the database, such as \"sqlite:bot-companion.db\"",
+            "companion.toml:1: store.url names PostgreSQL: set secrets.keys to a key that all replicas share, \"main:\" and what `openssl rand -base64 32` prints",
         ],
     ),
     ("tls.cert = \"a.pem\"", &["companion.toml:1: tls.cert is set without tls.key: set both, or neither"]),
