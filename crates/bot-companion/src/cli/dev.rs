@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::{demo, logging, print, runtime, serve};
 use crate::app::App;
 use crate::clock::Clock;
-use crate::config::{Config, Layer};
+use crate::config::{Config, Layer, keyfile};
 use crate::domain::token::random_text;
 use crate::http::Web;
 use crate::idp::sandbox::{Sandbox, SandboxOptions, people};
@@ -21,7 +21,7 @@ use crate::version::Version;
 
 const CLIENT_ID: &str = "sandbox";
 
-pub(super) fn run(listen: SocketAddr, data: &Path) -> anyhow::Result<()> {
+pub(super) fn run(listen: SocketAddr, data: &Path, store: Option<&SecretString>) -> anyhow::Result<()> {
     ensure_loopback(listen)?;
     std::fs::create_dir_all(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
     runtime()?.block_on(async {
@@ -30,6 +30,11 @@ pub(super) fn run(listen: SocketAddr, data: &Path) -> anyhow::Result<()> {
         let socket = sandbox_socket(listen)?;
         let sandbox_address = socket.local_addr()?;
         let mut config = configuration(listen, data, sandbox_address, &secret, std::env::vars_os())?;
+        if let Some(url) = store {
+            // Where it is no file there is no key beside it.
+            config.secrets = vec![keyfile::load_or_create(&data.join("bot-companion.db"))?];
+            config.store.url = url.clone();
+        }
         logging::start(&config.log)?;
 
         let listeners = serve::open(&mut config)?;
@@ -113,8 +118,9 @@ fn configuration(
     );
     let environment: Vec<_> = environment.into_iter().collect();
     ensure!(
-        environment.iter().all(|(name, _)| name != "COMPANION_STORE_URL"),
-        "`dev` fills its store with demo data, so it takes none that is set elsewhere: unset COMPANION_STORE_URL, and give --data"
+        !environment.iter().any(|(name, _)| name == "COMPANION_STORE_URL" || name == "COMPANION_STORE_URL_FILE"),
+        "`dev` fills its store with demo data, so it takes none that is set elsewhere: unset COMPANION_STORE_URL and \
+         COMPANION_STORE_URL_FILE, and give --data or --store"
     );
     let config = Config::load_over(&[Layer::new("dev", text)], None, environment)?;
     ensure_loopback(config.http.listen)?;
@@ -170,9 +176,13 @@ mod tests {
     fn the_environment_neither_opens_the_door_nor_lends_its_store() {
         assert_eq!(loaded(&[("COMPANION_LOG_FILTER", "debug")]).unwrap().log.filter, "debug");
         assert!(loaded(&[("COMPANION_HTTP_LISTEN", "127.0.0.1:2")]).is_ok());
-        for (name, value) in [("COMPANION_HTTP_LISTEN", "0.0.0.0:1"), ("COMPANION_STORE_URL", "sqlite:production.db")] {
+        for (name, value) in [
+            ("COMPANION_HTTP_LISTEN", "0.0.0.0:1"),
+            ("COMPANION_STORE_URL", "sqlite:production.db"),
+            ("COMPANION_STORE_URL_FILE", "/run/secrets/url"),
+        ] {
             let refused = loaded(&[(name, value)]).unwrap_err().to_string();
-            assert!(refused.contains(&format!("unset {name}")), "{refused}");
+            assert!(refused.contains("unset ") && refused.contains(name), "{refused}");
         }
     }
 }

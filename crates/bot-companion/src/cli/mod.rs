@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use secrecy::SecretString;
 
 use crate::config::Config;
 use crate::version::Version;
@@ -47,6 +48,9 @@ enum Command {
         /// Keep the data in this folder.
         #[arg(long, value_name = "FOLDER", default_value = ".bot-companion-dev")]
         data: PathBuf,
+        /// Keep the demo data in this PostgreSQL database instead; one that holds nothing else.
+        #[arg(long, value_name = "URL")]
+        store: Option<SecretString>,
     },
     /// Check the configuration and say what is wrong with it.
     Check {
@@ -88,7 +92,7 @@ impl ConfigFile {
 pub fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve { config, listen } => serve::run(&config, listen),
-        Command::Dev { listen, data } => dev::run(listen, &data),
+        Command::Dev { listen, data, store } => dev::run(listen, &data, store.as_ref()),
         Command::Check { config } => check::run(&config),
         Command::Config => print(crate::config::DEFAULTS),
         Command::Openapi => print(&crate::http::document()),
