@@ -1,6 +1,7 @@
 //! The service without its sockets: everything a handler can reach, built by one function for production and tests alike.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -17,7 +18,7 @@ use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
 use crate::uploads::Uploads;
 use crate::vault::{Vault, VaultError};
 use crate::version::Version;
-use crate::views::{Sources, Views};
+use crate::views::{Sources, StandIns, Views};
 
 /// How often the use of sessions is written down, and how often expired ones are swept.
 const FLUSH_EVERY: Duration = Duration::from_secs(5);
@@ -33,6 +34,8 @@ pub struct App {
     pub random: Random,
     /// What lasts.
     pub store: Arc<dyn Store>,
+    /// What of the answers in memory still holds.
+    pub freshness: Arc<Freshness>,
     /// Answers kept ready.
     pub views: Arc<Views>,
     /// People coming and going.
@@ -45,6 +48,7 @@ pub struct App {
     pub uploads: Arc<Uploads>,
     /// Work that outlives requests.
     pub background: Background,
+    stopping: AtomicBool,
 }
 
 /// Why the service cannot start.
@@ -73,11 +77,12 @@ impl App {
         let store = store::open(options, Arc::clone(&freshness)).await?;
         let sources = Sources {
             store: Arc::clone(&store),
-            freshness,
+            freshness: Arc::clone(&freshness),
             provider: Arc::new(provider(&config, &clock)?),
             vault: Arc::new(vault(&config)?),
             clock: clock.clone(),
             background: Background::here(),
+            stand_ins: StandIns::default(),
         };
         let views = Arc::new(Views::new(&sources, &config));
         let accounts = Arc::new(Accounts::new(&sources, Arc::clone(&views), &config));
@@ -88,11 +93,23 @@ impl App {
             clock,
             random,
             store,
+            freshness,
             views,
             accounts,
             background: sources.background,
+            stopping: AtomicBool::new(false),
             config,
         }))
+    }
+
+    /// Says that a stop was asked for: from now on nobody should send anything here that can go elsewhere.
+    pub fn stops(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a stop was asked for.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
     }
 
     /// Keeps house until the returned task is aborted: notes uses of sessions and sweeps expired ones.
