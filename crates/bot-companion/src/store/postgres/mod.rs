@@ -4,6 +4,7 @@
 mod accounts;
 mod address;
 mod columns;
+pub(super) mod copy;
 mod gate;
 mod keys;
 mod listener;
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
+use tokio::task::JoinHandle;
+use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
@@ -71,15 +74,24 @@ impl Drop for Postgres {
 }
 
 async fn migrate(address: &Address) -> Result<()> {
+    let (mut client, connection) = connect(address).await?;
+    let migrated = match copy::refuse_unfinished(&client).await {
+        Ok(()) => migrations::run(&mut client).await,
+        refused => refused,
+    };
+    connection.abort();
+    migrated
+}
+
+/// A connection outside of the pool.
+async fn connect(address: &Address) -> Result<(Client, JoinHandle<()>)> {
     let connecting = tokio::time::timeout(FIRST, address.config.connect(address.tls.clone())).await;
-    let (mut client, connection) =
+    let (client, connection) =
         connecting.map_err(|_| StoreError::Unavailable("the database did not answer in time".to_owned()))?.map_err(
             |error| StoreError::Unavailable(format!("no connection to the database: {}", SqlError::from(error))),
         )?;
-    let connection = tokio::spawn(connection);
-    let migrated = migrations::run(&mut client).await;
-    connection.abort();
-    migrated
+    // How it ends is told to whoever uses the client.
+    Ok((client, tokio::spawn(async { drop(connection.await) })))
 }
 
 /// Writes a row or a few of them.
