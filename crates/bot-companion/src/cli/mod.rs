@@ -8,6 +8,7 @@ mod feedback;
 mod key;
 mod logging;
 mod serve;
+mod store;
 mod team;
 mod users;
 
@@ -73,6 +74,9 @@ enum Command {
     /// Block users, or let them in again.
     #[command(subcommand)]
     Users(users::Users),
+    /// Move the data to another store.
+    #[command(subcommand)]
+    Store(store::StoreCommand),
 }
 
 #[derive(Debug, clap::Args)]
@@ -100,6 +104,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Team(team) => team::run(team),
         Command::Feedback(feedback) => feedback::run(feedback),
         Command::Users(users) => users::run(&users),
+        Command::Store(store) => store::run(store),
     }
 }
 

@@ -16,7 +16,8 @@ use super::value::Advice;
 pub(super) const SECRETS: [&str; 3] = ["idp.client_secret", "secrets.keys", "store.url"];
 
 /// Variables with our prefix that are for others: the build, the software kits and the command line.
-const FOREIGN: [&str; 3] = ["COMPANION_URL", "COMPANION_BOT_KEY", "COMPANION_CONFIG"];
+const FOREIGN: [&str; 5] =
+    ["COMPANION_URL", "COMPANION_BOT_KEY", "COMPANION_CONFIG", "COMPANION_COPY_FROM", "COMPANION_COPY_TO"];
 const FOREIGN_PREFIX: &str = "COMPANION_BUILD_";
 
 /// Every setting by its name, with what each layer gave, the defaults first.

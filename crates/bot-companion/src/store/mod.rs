@@ -2,6 +2,7 @@
 //! [`open`] and nowhere else.
 
 mod columns;
+pub mod copy;
 pub mod freshness;
 mod postgres;
 mod sqlite;

@@ -6,6 +6,7 @@ mod address;
 mod changes;
 mod clean_up;
 mod columns;
+pub(super) mod copy;
 mod copying;
 mod coverage;
 mod feed;
@@ -31,6 +32,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
+use tokio::task::JoinHandle;
+use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
@@ -79,14 +82,23 @@ impl Drop for Postgres {
 }
 
 async fn migrate(address: &Address) -> Result<()> {
-    let (mut client, connection) = address
+    let (mut client, connection) = connect(address).await?;
+    let migrated = match copy::refuse_unfinished(&client).await {
+        Ok(()) => migrations::run(&mut client).await,
+        refused => refused,
+    };
+    connection.abort();
+    migrated
+}
+
+/// A connection outside of the pool.
+async fn connect(address: &Address) -> Result<(Client, JoinHandle<()>)> {
+    let (client, connection) = address
         .connect()
         .await
         .map_err(|error| StoreError::Unavailable(format!("no connection to the database: {error}")))?;
-    let connection = tokio::spawn(connection);
-    let migrated = migrations::run(&mut client).await;
-    connection.abort();
-    migrated
+    // How it ends is told to whoever uses the client.
+    Ok((client, tokio::spawn(async { drop(connection.await) })))
 }
 
 /// Writes; a row or a few of them, unless a pace says otherwise.

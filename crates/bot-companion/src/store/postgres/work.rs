@@ -105,7 +105,7 @@ impl SqlError {
         self.0.code() == Some(&SqlState::UNIQUE_VIOLATION)
     }
 
-    fn into_store_error(self) -> StoreError {
+    pub(super) fn into_store_error(self) -> StoreError {
         match self.remedy() {
             Remedy::Never => StoreError::Failed(self.to_string()),
             _ => StoreError::Unavailable(self.to_string()),

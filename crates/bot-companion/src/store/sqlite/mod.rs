@@ -5,6 +5,7 @@ mod accounts;
 mod changes;
 mod clean_up;
 mod columns;
+pub(super) mod copy;
 mod coverage;
 mod feed;
 mod feedback;
@@ -69,6 +70,7 @@ impl Sqlite {
         create_file(path)
             .map_err(|error| StoreError::Failed(format!("the file `{}` cannot be created: {error}", path.display())))?;
         let mut connection = connect(path)?;
+        copy::refuse_unfinished(&connection)?;
         // Nothing of a file that turns out not to be ours is changed before this.
         migrations::run(&mut connection)?;
         configure_writer(&connection)?;

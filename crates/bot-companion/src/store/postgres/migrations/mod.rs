@@ -3,6 +3,7 @@
 use tokio_postgres::Client;
 
 use super::work::SqlError;
+use crate::store::copy;
 use crate::store::{Result, StoreError};
 
 /// Step `n` brings the schema from version `n` to `n + 1`.
@@ -42,4 +43,20 @@ async fn migrate(client: &mut Client) -> std::result::Result<Result<()>, tokio_p
     let reached = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
     transaction.execute("INSERT INTO schema_version (version) VALUES ($1)", &[&reached]).await?;
     transaction.commit().await.map(Ok)
+}
+
+/// The schema's version; 0 where there is none.
+pub(super) async fn version(client: &Client) -> Result<i64> {
+    let failed = |error| SqlError::from(error).into_store_error();
+    let known = "SELECT to_regclass('schema_version') IS NOT NULL";
+    if !client.query_one(known, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)? {
+        return Ok(0);
+    }
+    let version = client.query_opt("SELECT version FROM schema_version", &[]).await.map_err(failed)?;
+    version.map_or(Ok(0), |row| row.try_get(0)).map_err(failed)
+}
+
+/// Makes sure that the schema is this release's, without changing anything.
+pub(super) async fn expect_current(client: &Client) -> Result<()> {
+    copy::expect_version(version(client).await?, STEPS.len())
 }

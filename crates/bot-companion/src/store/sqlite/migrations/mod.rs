@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
+use crate::store::copy;
 use crate::store::{Result, StoreError};
 
 use super::columns::integer;
@@ -14,8 +15,7 @@ const STEPS: &[&str] =
 pub(super) fn run(connection: &mut Connection) -> Result<()> {
     // Immediate, so that of two processes that start at once one waits for the other.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let version = usize::try_from(version).unwrap_or(usize::MAX);
+    let version = usize::try_from(version(&transaction)?).unwrap_or(usize::MAX);
     let Some(pending) = STEPS.get(version..) else {
         return Err(StoreError::Failed(format!(
             "the database has schema version {version}, but this release knows only up to {}: it was written by a newer \
@@ -31,6 +31,16 @@ pub(super) fn run(connection: &mut Connection) -> Result<()> {
     }
     transaction.pragma_update(None, "user_version", integer(STEPS.len() as u64))?;
     Ok(transaction.commit()?)
+}
+
+/// The schema's version; 0 where there is none.
+pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Makes sure that the schema is this release's, without changing anything.
+pub(super) fn expect_current(connection: &Connection) -> Result<()> {
+    copy::expect_version(version(connection)?, STEPS.len())
 }
 
 fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {

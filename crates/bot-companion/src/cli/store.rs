@@ -1,0 +1,151 @@
+//! `bot-companion store copy`: the data moves to another store, in a maintenance window.
+
+use std::convert::Infallible;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
+use secrecy::SecretString;
+
+use super::{print, runtime};
+use crate::store;
+use crate::store::copy::{Copy, Progress, Report, Stage, copy};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum StoreCommand {
+    /// Copy everything from one store to another, and compare the two.
+    ///
+    /// Stop the service first, and start it on the destination afterwards. The destination must be empty: a new database, or a
+    /// file that does not exist. The source stays as it is. If the copy breaks off, run the same command again, and it goes on
+    /// where it stopped; no service starts on a destination that is half full.
+    ///
+    /// A URL is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`. One with a password is better given in
+    /// `COMPANION_COPY_FROM` or `COMPANION_COPY_TO`: everybody on the machine can see a command's arguments.
+    Copy {
+        /// The store that has the data.
+        #[arg(long, value_name = "URL", env = "COMPANION_COPY_FROM", hide_env_values = true, value_parser = secret)]
+        from: SecretString,
+        /// The store that takes it.
+        #[arg(long, value_name = "URL", env = "COMPANION_COPY_TO", hide_env_values = true, value_parser = secret)]
+        to: SecretString,
+        /// Give up a copy that was not finished: empty the destination and begin anew.
+        #[arg(long)]
+        start_over: bool,
+    },
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the parser of arguments asks for it; what is wrong with a URL is said later, without it"
+)]
+fn secret(url: &str) -> Result<SecretString, Infallible> {
+    Ok(url.into())
+}
+
+pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
+    let StoreCommand::Copy { from, to, start_over } = command;
+    let what = Copy { from, to, start_over };
+    let (bar, mut begun) = (progress(), false);
+    let copied = runtime()?.block_on(async {
+        let copying = copy(&what, |progress| {
+            begun = true;
+            show(&bar, progress);
+        });
+        tokio::select! {
+            copied = copying => copied.map_err(anyhow::Error::from),
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted.context("cannot tell when to stop")?;
+                bail!("the copy was interrupted")
+            }
+        }
+    });
+    bar.finish_and_clear();
+    match copied {
+        Ok(report) => print(&text(&what, &report)),
+        Err(error) if begun && !is_refusal(&error) => {
+            bail!("{error:#}\nWhat was copied stays: run the same command again, and it goes on where it stopped.")
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether running the same command again would be refused again.
+fn is_refusal(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(store::copy::CopyError::Refused(_)))
+}
+
+/// Shown only where standard error is a terminal.
+fn progress() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{msg:30} {bar:40} {human_pos} of {human_len} rows, {eta} left") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    let doing = match progress.stage {
+        Stage::Copying => "copying",
+        Stage::Comparing => "comparing",
+    };
+    let message = format!("{doing} {}", progress.table);
+    if progress.rows < bar.position() {
+        // Comparing begins at the beginning.
+        bar.reset();
+    }
+    if bar.message() != message {
+        bar.set_message(message);
+    }
+    bar.set_length(progress.of);
+    bar.set_position(progress.rows);
+}
+
+fn text(what: &Copy, report: &Report) -> String {
+    let total: u64 = report.tables.iter().map(|(_, rows, _)| rows).sum();
+    let mut lines = vec![format!("{:<20} {:>12}  checksum", "table", "rows")];
+    for (table, rows, checksum) in &report.tables {
+        let short: String = checksum.chars().take(16).collect();
+        lines.push(format!("{table:<20} {rows:>12}  {short}"));
+    }
+    lines.push(format!("{:<20} {total:>12}\n", "all"));
+    lines.push(format!("Both stores were read again and are equal: {}", report.checksum));
+    if report.resumed > 0 {
+        lines.push(format!("{} of the rows were there from a run that was broken off.", report.resumed));
+    }
+    if report.mended > 0 {
+        lines.push(format!(
+            "{} row(s) had the character U+0000, which {} cannot store; U+FFFD stands in its place.",
+            report.mended,
+            store::kind(&what.to)
+        ));
+    }
+    let (from, to) = (store::kind(&what.from), store::kind(&what.to));
+    lines.push(format!("Copied from {from} to {to}. Now set store.url to what --to says, and start the service.\n"));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_says_what_was_copied_and_what_comes_next() {
+        let what = Copy { from: "sqlite:a".into(), to: "postgres://me:hush@b/c".into(), start_over: false };
+        let report = Report {
+            tables: vec![("users", 2, "0123456789abcdef0123".to_owned()), ("guilds", 1_000_000, "ff".repeat(32))],
+            checksum: "5e".repeat(32),
+            resumed: 7,
+            mended: 1,
+        };
+        let said = text(&what, &report);
+        assert!(said.contains("users                           2  0123456789abcdef\n"), "{said}");
+        assert!(said.contains("all                       1000002\n"), "{said}");
+        assert!(said.contains(&format!("are equal: {}\n", "5e".repeat(32))), "{said}");
+        assert!(said.contains("7 of the rows") && said.contains("1 row(s)"), "{said}");
+        assert!(
+            said.ends_with("from SQLite to PostgreSQL. Now set store.url to what --to says, and start the service.\n")
+        );
+        let quiet = text(&what, &Report { resumed: 0, mended: 0, ..report });
+        assert!(!quiet.contains("broken off") && !quiet.contains("U+0000") && !quiet.contains("hush"), "{quiet}");
+    }
+}

@@ -1,0 +1,74 @@
+//! The SQL that both stores understand, but for the way that they write a parameter and name a row's place in the sequence.
+
+use super::tables::{Column, STAGED, TABLES, Table};
+use super::value::Kind;
+
+/// At most so many rows are read at once.
+const ROWS: usize = 4_000;
+
+/// The table in a destination that says how far a copy has come; it is there until the copy is finished.
+pub(in crate::store) const PLACE: &str = "store_copy";
+
+/// Which rows of a table are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Which {
+    /// All.
+    All,
+    /// Those that are worth copying.
+    Worthwhile,
+}
+
+/// Where the stores' ways to say the same differ.
+pub(in crate::store) struct Dialect {
+    /// What stands before the number of a parameter.
+    pub(in crate::store) parameter: char,
+    /// What the row's place in the sequence is called, if not as the column.
+    pub(in crate::store) sequence: Option<&'static str>,
+}
+
+impl Dialect {
+    /// The columns by name, with commas between.
+    pub(in crate::store) fn columns(&self, columns: &[Column]) -> String {
+        let named = columns.iter().map(|column| match (column.kind, self.sequence) {
+            (Kind::Sequence, Some(name)) => name.to_owned(),
+            _ => format!("\"{}\"", column.name),
+        });
+        named.collect::<Vec<_>>().join(", ")
+    }
+
+    /// So many parameters, with commas between.
+    pub(in crate::store) fn parameters(&self, count: usize) -> String {
+        let numbered = (1..=count).map(|number| format!("{}{number}", self.parameter));
+        numbered.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Reads the next rows in the order of the key; after a key, if there is one, which is the parameter.
+    pub(in crate::store) fn select(&self, table: &Table, which: Which, after: bool) -> String {
+        let key = self.columns(table.columns.get(..table.key).unwrap_or_default());
+        let beyond = after.then(|| format!("({key}) > ({})", self.parameters(table.key)));
+        let conditions: Vec<_> = only(table, which).map(ToOwned::to_owned).into_iter().chain(beyond).collect();
+        let conditions =
+            if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
+        let columns = self.columns(table.columns);
+        format!("SELECT {columns} FROM {}{conditions} ORDER BY {key} LIMIT {ROWS}", table.name)
+    }
+}
+
+/// Counts the rows.
+pub(in crate::store) fn count(table: &Table, which: Which) -> String {
+    let condition = only(table, which).map_or_else(String::new, |only| format!(" WHERE {only}"));
+    format!("SELECT count(*) FROM {}{condition}", table.name)
+}
+
+/// For each table the question whether it has rows that a store which was never used does not have.
+pub(in crate::store) fn used() -> impl Iterator<Item = (&'static str, String)> {
+    let copied = TABLES.iter().map(|table| (table.name, table.unused));
+    copied.chain(STAGED.map(|staged| (staged, None))).map(|(name, unused)| {
+        let condition = unused.map_or_else(String::new, |unused| format!(" WHERE NOT ({unused})"));
+        (name, format!("SELECT EXISTS (SELECT 1 FROM {name}{condition})"))
+    })
+}
+
+fn only(table: &Table, which: Which) -> Option<&'static str> {
+    table.only.filter(|_| which == Which::Worthwhile)
+}

@@ -1,0 +1,207 @@
+//! What is copied: the tables with their columns, in an order in which whatever a row refers to comes before it. Both stores have
+//! them under the same names.
+
+use super::value::Kind;
+
+/// A column.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::store) struct Column {
+    pub(in crate::store) name: &'static str,
+    pub(in crate::store) kind: Kind,
+}
+
+/// A table.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::store) struct Table {
+    pub(in crate::store) name: &'static str,
+    /// The columns; those of the key come first, in its order.
+    pub(in crate::store) columns: &'static [Column],
+    /// How many columns the key has.
+    pub(in crate::store) key: usize,
+    /// Which rows are worth copying, if not all; a condition in SQL that both stores understand.
+    pub(in crate::store) only: Option<&'static str>,
+    /// Which rows a store has that was never used; a condition in SQL.
+    pub(in crate::store) unused: Option<&'static str>,
+    /// Whether it has few rows and changes whenever the service is at work: it tells whether the source has changed.
+    pub(in crate::store) telling: bool,
+}
+
+/// Tables that are not copied: what was being staged is sent anew by the bot. They must be empty where a copy goes.
+pub(in crate::store) const STAGED: [&str; 3] = ["staged_snapshots", "staged_kept", "staged_subscriptions"];
+
+/// Columns that are not copied: nobody refreshes a grant while the service is stopped.
+#[cfg(test)]
+pub(super) const PASSING: [(&str, &str); 1] = [("users", "refresh_until")];
+
+/// Rows of other snapshots can be seen by nobody, and wait to be removed. As a comparison with a truth, so that no planner
+/// walks over the snapshots in its own order for it.
+const OF_A_SHARD: &str = "(snapshot IN (SELECT snapshot FROM feed_shards)) IS TRUE";
+
+const fn integer(name: &'static str) -> Column {
+    Column { name, kind: Kind::Integer }
+}
+
+const fn real(name: &'static str) -> Column {
+    Column { name, kind: Kind::Real }
+}
+
+const fn text(name: &'static str) -> Column {
+    Column { name, kind: Kind::Text }
+}
+
+const fn bytes(name: &'static str) -> Column {
+    Column { name, kind: Kind::Bytes }
+}
+
+const fn boolean(name: &'static str) -> Column {
+    Column { name, kind: Kind::Boolean }
+}
+
+const fn sequence(name: &'static str) -> Column {
+    Column { name, kind: Kind::Sequence }
+}
+
+const fn table(name: &'static str, key: usize, columns: &'static [Column]) -> Table {
+    Table { name, columns, key, only: None, unused: None, telling: false }
+}
+
+const fn telling(table: Table) -> Table {
+    Table { telling: true, ..table }
+}
+
+const fn of_shards(table: Table) -> Table {
+    Table { only: Some(OF_A_SHARD), ..table }
+}
+
+/// All that is copied.
+pub(in crate::store) const TABLES: &[Table] = &[
+    table(
+        "users",
+        1,
+        &[
+            integer("id"),
+            text("username"),
+            text("name"),
+            text("avatar"),
+            bytes("grant_sealed"),
+            integer("grant_version"),
+            text("list"),
+            integer("list_fetched"),
+            integer("list_version"),
+            integer("signing_in"),
+        ],
+    ),
+    table(
+        "sessions",
+        1,
+        &[
+            bytes("token_hash"),
+            text("id"),
+            integer("user_id"),
+            integer("created"),
+            integer("last_seen"),
+            text("agent"),
+            sequence("ordinal"),
+        ],
+    ),
+    table("code_claims", 1, &[bytes("hash"), boolean("settled"), text("user"), integer("until")]),
+    telling(table("blocked_users", 1, &[integer("user_id"), text("reason"), integer("since")])),
+    Table {
+        unused: Some("shard_count = 0 AND guilds = 0"),
+        ..telling(table(
+            "feed_shards",
+            2,
+            &[
+                integer("shard_count"),
+                integer("shard_id"),
+                integer("snapshot"),
+                integer("committed"),
+                text("instance"),
+                integer("snapshot_at"),
+                integer("guilds"),
+            ],
+        ))
+    },
+    telling(of_shards(table(
+        "feed_sweeps",
+        1,
+        &[integer("snapshot"), boolean("whole"), integer("after"), boolean("again")],
+    ))),
+    of_shards(table(
+        "guilds",
+        2,
+        &[
+            integer("snapshot"),
+            integer("id"),
+            text("name"),
+            text("icon"),
+            integer("owner"),
+            integer("members"),
+            boolean("setup"),
+            boolean("linked"),
+            text("grants"),
+        ],
+    )),
+    of_shards(table("guild_staff", 3, &[integer("snapshot"), integer("guild"), integer("user"), text("roles")])),
+    telling(table(
+        "feed_instances",
+        1,
+        &[text("instance"), integer("next"), integer("first_seen"), integer("started_at"), integer("last_used")],
+    )),
+    table("subscriptions", 1, &[integer("userid"), integer("slots"), integer("active_until")]),
+    table("subscription_guilds", 2, &[integer("guild"), integer("userid"), integer("ordinal")]),
+    telling(table(
+        "team",
+        1,
+        &[
+            integer("ordinal"),
+            text("username"),
+            text("name"),
+            text("avatar"),
+            integer("discord_id"),
+            text("role"),
+            text("color"),
+            text("category"),
+            integer("position"),
+            text("permissions"),
+        ],
+    )),
+    table(
+        "feedback",
+        1,
+        &[
+            text("id"),
+            text("feedback"),
+            integer("rating"),
+            integer("timestamp"),
+            integer("submitter_id"),
+            text("submitter_username"),
+            text("submitter_name"),
+            text("submitter_avatar"),
+            integer("slot"),
+        ],
+    ),
+    telling(table(
+        "bot_keys",
+        1,
+        &[text("id"), text("label"), bytes("key_hash"), integer("created"), integer("revoked"), sequence("ordinal")],
+    )),
+    telling(table(
+        "instances",
+        1,
+        &[text("id"), integer("started_at"), integer("memory"), integer("reported"), integer("shard_count")],
+    )),
+    telling(table(
+        "shards",
+        1,
+        &[
+            integer("id"),
+            text("instance"),
+            integer("started_at"),
+            integer("reported"),
+            integer("sent"),
+            integer("acknowledged"),
+            real("latency"),
+        ],
+    )),
+];

@@ -1,0 +1,207 @@
+//! What a row holds, in whichever store; how it is written down for a checksum, and for a place to go on from.
+
+use aws_lc_rs::digest;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Kind {
+    Integer,
+    Real,
+    Text,
+    Bytes,
+    /// A number in the embedded store.
+    Boolean,
+    /// Which of the rows came first: a column of numbers, or in the embedded store the row's own number.
+    Sequence,
+}
+
+/// One value.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::store) enum Value {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+    Boolean(bool),
+}
+
+/// A row, in the order of its table's columns.
+pub(in crate::store) type Row = Vec<Value>;
+
+impl Value {
+    /// About how much memory it takes.
+    pub(in crate::store) fn size(&self) -> usize {
+        let apart = match self {
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        };
+        size_of::<Self>() + apart
+    }
+
+    /// Writes it down so that no two values, and no two sequences of values, look the same.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let mut long = |tag: u8, bytes: &[u8]| {
+            out.push(tag);
+            out.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
+            out.extend_from_slice(bytes);
+        };
+        match self {
+            Self::Null => out.push(0),
+            Self::Integer(number) => {
+                out.push(1);
+                out.extend_from_slice(&number.to_be_bytes());
+            }
+            Self::Real(number) => {
+                out.push(2);
+                // Adding nothing makes the two zeros one: not every store keeps them apart.
+                out.extend_from_slice(&(number + 0.0).to_bits().to_be_bytes());
+            }
+            Self::Text(text) => long(3, text.as_bytes()),
+            Self::Bytes(bytes) => long(4, bytes),
+            Self::Boolean(truth) => out.extend_from_slice(&[5, u8::from(*truth)]),
+        }
+    }
+
+    /// Reads what was written, if it was, and takes it off.
+    fn read(from: &mut &[u8]) -> Option<Self> {
+        let (tag, rest) = from.split_first()?;
+        *from = rest;
+        let mut number = || {
+            let (number, rest) = from.split_first_chunk::<8>()?;
+            *from = rest;
+            Some(*number)
+        };
+        Some(match tag {
+            0 => Self::Null,
+            1 => Self::Integer(i64::from_be_bytes(number()?)),
+            2 => Self::Real(f64::from_bits(u64::from_be_bytes(number()?))),
+            3 | 4 => {
+                let length = usize::try_from(u64::from_be_bytes(number()?)).ok()?;
+                let (bytes, rest) = from.split_at_checked(length)?;
+                *from = rest;
+                if *tag == 4 {
+                    Self::Bytes(bytes.to_vec())
+                } else {
+                    Self::Text(String::from_utf8(bytes.to_vec()).ok()?)
+                }
+            }
+            5 => {
+                let (truth, rest) = from.split_first()?;
+                *from = rest;
+                Self::Boolean(*truth != 0)
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Replaces the one character that PostgreSQL cannot store, and says whether it was there.
+pub(super) fn mend(row: &mut Row) -> bool {
+    let mut mended = false;
+    for value in row {
+        if let Value::Text(text) = value
+            && text.contains('\0')
+        {
+            *text = text.replace('\0', "\u{fffd}");
+            mended = true;
+        }
+    }
+    mended
+}
+
+/// Writes down a row, or the part of it that is its key.
+pub(super) fn written(values: &[Value]) -> Vec<u8> {
+    let mut out = Vec::new();
+    values.iter().for_each(|value| value.write(&mut out));
+    out
+}
+
+/// Reads a row that was written down.
+pub(super) fn read(mut bytes: &[u8]) -> Option<Row> {
+    let mut row = Row::new();
+    while !bytes.is_empty() {
+        row.push(Value::read(&mut bytes)?);
+    }
+    Some(row)
+}
+
+/// A checksum over rows in whatever order: the sum of their SHA-256. The order of text may be another where a character was
+/// replaced, and the rows are the same all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Checksum {
+    pub(super) rows: u64,
+    /// The least significant part first.
+    sum: [u64; 4],
+}
+
+impl Checksum {
+    pub(super) fn add(&mut self, row: &[Value]) {
+        let digest = digest::digest(&digest::SHA256, &written(row));
+        self.rows += 1;
+        let mut carry = false;
+        for (part, bytes) in self.sum.iter_mut().zip(digest.as_ref().rchunks_exact(8)) {
+            let more = bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+            let (sum, over) = part.overflowing_add(more);
+            let (sum, over_again) = sum.overflowing_add(u64::from(carry));
+            (*part, carry) = (sum, over || over_again);
+        }
+    }
+
+    /// In hexadecimal.
+    pub(super) fn text(&self) -> String {
+        self.sum.iter().rev().map(|part| format!("{part:016x}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> Row {
+        vec![
+            Value::Null,
+            Value::Integer(i64::MIN),
+            Value::Real(-1.5),
+            Value::Text("ä\0".to_owned()),
+            Value::Bytes(vec![0, 255]),
+            Value::Boolean(true),
+        ]
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let bytes = written(&row());
+        assert_eq!(read(&bytes), Some(row()));
+        assert_eq!(read(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(read(&[]), Some(vec![]));
+        assert_eq!(read(&[9]), None);
+    }
+
+    #[test]
+    fn rows_that_differ_have_other_checksums_and_their_order_does_not_count() {
+        let sum = |rows: &[Row]| {
+            let mut sum = Checksum::default();
+            rows.iter().for_each(|row| sum.add(row));
+            sum
+        };
+        let text = |text: &str| Value::Text(text.to_owned());
+        let (one, two) = (vec![text("a"), text("bc")], vec![text("ab"), text("c")]);
+        assert_ne!(sum(&[one.clone()]), sum(&[two.clone()]));
+        assert_eq!(sum(&[one.clone(), two.clone()]), sum(&[two, one.clone()]));
+        assert_ne!(sum(&[one.clone()]).text(), sum(&[one.clone(), one]).text());
+        assert_ne!(sum(&[vec![Value::Integer(1)]]), sum(&[vec![Value::Boolean(true)]]));
+        assert_eq!(sum(&[vec![Value::Real(0.0)]]), sum(&[vec![Value::Real(-0.0)]]));
+        let of_nothing = sum(&[vec![]]).text();
+        assert_eq!(of_nothing, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    }
+
+    #[test]
+    fn what_postgresql_cannot_store_is_replaced() {
+        let mut row = row();
+        assert!(mend(&mut row));
+        assert_eq!(row[3], Value::Text("ä\u{fffd}".to_owned()));
+        assert!(!mend(&mut row));
+    }
+}
