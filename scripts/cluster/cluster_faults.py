@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from .faults import Kind, Mode
 from .ground import Failed, eventually, run
-from .load import PUBLIC, Load
+from .load import PUBLIC, Answer, Load
 from .parts import Replica
 from .site import Site, a_site
 
@@ -51,8 +51,9 @@ async def gone(site: Site, replica: Replica) -> bool:
     return (await site.balancer.states())[replica.number].startswith("DOWN")
 
 
-def slowest(answers: list[object]) -> float:
-    return max(answer.took for answer in answers) * 1000  # type: ignore[attr-defined]
+def slowest(answers: list[Answer]) -> float:
+    """In milliseconds."""
+    return max(answer.took for answer in answers) * 1000
 
 
 async def without_the_store(
@@ -139,27 +140,28 @@ async def the_listener_cut_off(site: Site, load: Load, mode: Mode) -> None:
         del load.sessions[token]
         lasted = time.monotonic() - cut
         network.set(Mode.PASS)
-        # It hears again: then a notice is enough, and within the second.
-        await heard_again(site, load, deaf, other)
+        if mode is Mode.CUT:
+            await eventually(lambda: hears(deaf), "the listener is back")
+        await seen_elsewhere(load, deaf, other)
     print(f"a listener {mode.value}: what another replica changed was in the next read, {lasted:.1f} s long; and it came back", flush=True)
 
 
-async def heard_again(site: Site, load: Load, deaf: Replica, other: Replica) -> None:
-    text = deaf.log.read_text(errors="replace")
-    lost, heard = text.count("cannot be heard"), lambda: deaf.log.read_text(errors="replace").count("are heard again")
-    if lost == 0:
+async def hears(replica: Replica) -> bool:
+    text = replica.log.read_text(errors="replace")
+    lost, back = text.rfind("cannot be heard"), text.rfind("are heard again")
+    if lost < 0:
         raise Failed("the replica did not notice that it hears nothing")
+    return back > lost
 
-    async def again() -> bool:
-        return heard() >= lost
 
-    await eventually(again, "the listener is back")
+async def seen_elsewhere(load: Load, here: Replica, other: Replica) -> None:
+    """What one replica acknowledged, the other shows within a second."""
     await load.bot.say(other.url)
     said = time.monotonic()
 
     async def shown() -> bool:
         try:
-            await load.bot.check(deaf.url)
+            await load.bot.check(here.url)
         except Failed:
             return False
         return True

@@ -9,6 +9,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -127,7 +128,7 @@ class Load:
         return body
 
     def start(self) -> None:
-        acts: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {path: lambda path=path: self.look(path) for path in (*PUBLIC, "/guilds")}
+        acts: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {path: partial(self.look, path) for path in (*PUBLIC, "/guilds")}
         acts |= {"sign in": self.sign_in, "sign out": self.sign_out, "heartbeat": self.bot.heartbeat}
         self.pacers = [asyncio.create_task(self.pace(RATES[kind], act)) for kind, act in acts.items()]
         self.pacers.append(asyncio.create_task(self.bot.live()))
@@ -212,7 +213,7 @@ class Bot:
 
     @staticmethod
     def guild(identity: int, number: int) -> Json:
-        known = {"icon": None, "owner": "5", "setup": True, "linked": False, "grants": {}}
+        known: Json = {"icon": None, "owner": "5", "setup": True, "linked": False, "grants": {}}
         return {"id": str(identity), "name": f"n{number}", "members": number, **known}
 
     @staticmethod
