@@ -184,6 +184,11 @@ pub struct Sample {
     pub entries: Vec<(u64, Feedback)>,
 }
 
+/// Sending the snapshot again helps.
+fn not_staged() -> StoreError {
+    StoreError::Unavailable("the snapshot is no longer staged".to_owned())
+}
+
 /// Everything that lasts. Reads see every write that was acknowledged before they began. Before a write is acknowledged, the
 /// store has told the [`Freshness`] it was opened with what the write made stale, even if nobody waits for it any more.
 #[async_trait]
