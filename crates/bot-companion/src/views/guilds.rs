@@ -24,6 +24,7 @@ pub struct Guilds {
     lists: Lists,
     kept: Cache<Snowflake, Arc<Answer>, ByBytes>,
     fresh: Duration,
+    max_stale: Duration,
 }
 
 /// A user's answer.
@@ -44,6 +45,11 @@ impl Answer {
     pub fn age(&self, now: Time) -> Duration {
         now.apart(self.fetched)
     }
+
+    /// Whether a subscription that it shows as active has ended.
+    fn is_over(&self, now: Time) -> bool {
+        self.expires.is_some_and(|expires| now >= expires)
+    }
 }
 
 #[derive(Clone)]
@@ -62,6 +68,7 @@ impl Guilds {
             lists: Lists::new(sources, config),
             kept: Cache::with_weighter(ESTIMATED_ANSWERS, KEPT_BYTES, ByBytes),
             fresh: config.guilds.fresh,
+            max_stale: config.guilds.max_stale,
         }
     }
 
@@ -71,11 +78,18 @@ impl Guilds {
         (kept.age(now) <= self.fresh).then_some(kept)
     }
 
-    /// A user's answer; `forced` asks the provider first.
+    /// A user's answer; `forced` asks the provider first. If the store is away, the last answer stands in for a while.
     pub async fn answer(&self, user: Snowflake, forced: bool) -> Result<Arc<Answer>, ListError> {
         if !forced && let Some(ready) = self.ready(user, self.sources.clock.now()) {
             return Ok(ready);
         }
+        match self.current(user, forced).await {
+            Err(ListError::Store(error)) => Ok(self.sources.in_place_of(error, || self.standing_in(user))?),
+            outcome => outcome,
+        }
+    }
+
+    async fn current(&self, user: Snowflake, forced: bool) -> Result<Arc<Answer>, ListError> {
         self.lists.ensure(user, forced).await?;
         if let Some(kept) = self.holding(user, self.sources.clock.now()) {
             return Ok(kept);
@@ -90,9 +104,16 @@ impl Guilds {
 
     fn holding(&self, user: Snowflake, now: Time) -> Option<Arc<Answer>> {
         let kept = self.kept.get(&user)?;
-        let holds = self.sources.freshness.mark(&kept.dependencies) == kept.mark
-            && kept.expires.is_none_or(|expires| now < expires);
+        let holds = self.sources.freshness.holds(&kept.dependencies, kept.mark) && !kept.is_over(now);
         holds.then_some(kept)
+    }
+
+    fn standing_in(&self, user: Snowflake) -> Option<Arc<Answer>> {
+        let (kept, now) = (self.kept.get(&user)?, self.sources.clock.now());
+        let may = self.sources.freshness.may_stand_in(&kept.dependencies, kept.mark)
+            && !kept.is_over(now)
+            && kept.age(now) <= self.max_stale;
+        may.then_some(kept)
     }
 
     async fn made(&self, user: Snowflake) -> Result<Arc<Answer>, ListError> {
