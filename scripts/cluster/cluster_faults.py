@@ -85,7 +85,8 @@ async def without_the_store(
         flush=True,
     )
     if failed:
-        raise Failed(f"a read failed while the store was away: {failed[0]}")
+        kinds = {kind: sum(answer.kind == kind for answer in failed) for kind in (*PUBLIC, "/guilds")}
+        raise Failed(f"reads failed while the store was away: {kinds}, the first: {failed[0]}")
     if max(back) >= BACK_WITHIN:
         raise Failed(f"sign-ins came back {max(back):.2f} s after the store")
     for replica in site.replicas:

@@ -87,7 +87,7 @@ async def rounds(site: Site, load: Load, count: int) -> None:
 def trim(load: Load) -> None:
     """Checking all sessions of all rounds each time would take longer and longer: the newest and some old ones stay."""
     for kept in (load.sessions, load.ended):
-        spare = [token for token in kept if token not in load.people][:-60]
+        spare = [token for token in kept if token not in load.lasting][:-60]
         for token in spare[20:]:
             del kept[token]
 

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 
 from .ground import Failed
-from .provider import GUILDS, MEMBERS
+from .provider import CHANGING, MEMBERS, QUIET, WATCHER
 from .site import Site
 
 Json = dict[str, Any]
@@ -42,6 +42,8 @@ class Load:
     def __init__(self, site: Site, seed: int = 1) -> None:
         self.site, self.rng = site, random.Random(seed)
         self.answers: list[Answer] = []
+        self.watcher = ""
+        # Those who look at their guilds all the time.
         self.people: list[str] = []
         # What was acknowledged: sessions that were made, and sessions that were ended.
         self.sessions: dict[str, float] = {}
@@ -76,6 +78,11 @@ class Load:
 
     # What people do
 
+    @property
+    def lasting(self) -> list[str]:
+        """The sessions that stay."""
+        return [self.watcher, *self.people]
+
     async def sign_in(self, number: int | None = None, url: str | None = None) -> str | None:
         self.signed_in += 1
         number = self.rng.randrange(MEMBERS, 10 * MEMBERS) if number is None else number
@@ -88,7 +95,7 @@ class Load:
         return token
 
     async def sign_out(self) -> None:
-        old = [token for token in list(self.sessions)[:50] if token not in self.people]
+        old = [token for token in list(self.sessions)[:50] if token not in self.lasting]
         if not old:
             return
         # Until it is acknowledged, nobody knows.
@@ -106,11 +113,10 @@ class Load:
 
     async def prepare(self) -> None:
         """People sign in, the bot says everything, and every replica has answered everything once."""
-        for number in range(PEOPLE):
-            token = await self.sign_in(number)
-            if token is None:
-                raise Failed(f"nobody can sign in: {self.answers[-1]}")
-            self.people.append(token)
+        tokens = [await self.sign_in(number) for number in (WATCHER, *range(1, PEOPLE + 1))]
+        self.watcher, *self.people = [token for token in tokens if token is not None]
+        if len(self.people) < PEOPLE:
+            raise Failed(f"nobody can sign in: {self.answers[-1]}")
         await self.bot.introduce()
         await self.warm()
 
@@ -222,11 +228,11 @@ class Bot:
 
     async def introduce(self) -> None:
         await self.heartbeat()
-        guilds = [self.guild(identity, 0) for identity in GUILDS]
+        guilds = [self.guild(identity, 0) for identity in CHANGING + QUIET]
         body, url = self.lines([*guilds, {"end": len(guilds)}]), f"{self.load.site.url}/bot/shards/1/0/guilds"
         answer = await self.load.expect(200, "PUT", url, headers=self.headers, data=body)
         self.sequence = int(answer["data"]["next"])
-        self.world = dict.fromkeys(GUILDS, 0)
+        self.world = dict.fromkeys(CHANGING, 0)
         team = {"username": "crew", "name": "Crew", "avatar": "https://cdn.example/a.png", "discord_id": "201", "role": "Keeper",
                 "color": "#E0A030", "category": "crew", "position": 1, "permissions": []}  # fmt: skip
         submitter = {"id": "90", "username": "rater", "name": "Rater", "avatar": None}
@@ -250,7 +256,7 @@ class Bot:
     async def say(self, url: str | None = None) -> None:
         """One batch, until it is acknowledged."""
         self.number += 1
-        self.pending = {identity: self.number for identity in self.load.rng.sample(GUILDS, 2)}
+        self.pending = {identity: self.number for identity in self.load.rng.sample(CHANGING, 2)}
         lines = self.lines([{"type": "guild", **self.guild(identity, self.number)} for identity in self.pending])
         place, tries = f"{url or self.load.site.url}/bot/events", 0
         while True:
@@ -275,7 +281,7 @@ class Bot:
 
     async def check(self, url: str) -> None:
         """Nothing is being said: what is shown is exactly what was acknowledged."""
-        answer = await self.load.expect(200, "GET", f"{url}/guilds", headers={"Token": self.load.people[0]})
+        answer = await self.load.expect(200, "GET", f"{url}/guilds", headers={"Token": self.load.watcher})
         seen = {int(entry["id"]): int(entry["members"]) for entry in answer["data"]}
         wrong = [f"{identity}: {seen.get(identity)} instead of {number}" for identity, number in self.world.items() if seen.get(identity) != number]
         if wrong:
