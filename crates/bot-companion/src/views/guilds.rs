@@ -34,6 +34,8 @@ pub struct Answer {
     pub body: Bytes,
     /// When the provider's list was fetched.
     fetched: Time,
+    /// Which of the stored lists it is.
+    list_version: u64,
     /// When a subscription that it shows as active ends.
     expires: Option<Time>,
     dependencies: Dependencies,
@@ -90,8 +92,11 @@ impl Guilds {
     }
 
     async fn current(&self, user: Snowflake, forced: bool) -> Result<Arc<Answer>, ListError> {
-        self.lists.ensure(user, forced).await?;
-        if let Some(kept) = self.holding(user, self.sources.clock.now()) {
+        let version = self.lists.ensure(user, forced).await?;
+        // That another replica has stored a list may not have been heard yet: the kept answer must be made of the stored one.
+        if let Some(kept) = self.holding(user, self.sources.clock.now())
+            && version == Some(kept.list_version)
+        {
             return Ok(kept);
         }
         self.made(user).await
@@ -120,7 +125,8 @@ impl Guilds {
         let Sources { store, freshness, clock, .. } = &self.sources;
         let own: Dependencies = [Topic::Id(user)].into_iter().collect();
         let before = freshness.mark(&own);
-        let list = store.account(user).await?.and_then(|account| account.list).ok_or(ListError::SignedOut)?;
+        let account = store.account(user).await?.ok_or(ListError::SignedOut)?;
+        let (list, list_version) = (account.list.ok_or(ListError::SignedOut)?, account.list_version);
 
         let ids: Vec<Snowflake> = list.guilds.iter().map(|guild| guild.id).collect();
         let dependencies: Dependencies = ids.iter().copied().chain([user]).map(Topic::Id).collect();
@@ -129,7 +135,7 @@ impl Guilds {
         let now = clock.now();
         let expires = guild::expiry(&facts, now);
         let body = enveloped(&guild::entries(user, &list.guilds, facts, now));
-        let answer = Arc::new(Answer { body, fetched: list.fetched, expires, dependencies, mark });
+        let answer = Arc::new(Answer { body, fetched: list.fetched, list_version, expires, dependencies, mark });
         // The list was read before the mark was taken: kept only if nothing of the user's has changed since then.
         if freshness.mark(&own) == before {
             self.kept.insert(user, Arc::clone(&answer));

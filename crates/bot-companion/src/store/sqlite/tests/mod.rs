@@ -22,7 +22,7 @@ use crate::domain::{
     Change, Guild, GuildFacts, Heartbeat, ListedGuild, Permission, PermissionSet, Session, SessionId, Snowflake, Time,
     TokenHash, User,
 };
-use crate::store::{CodeHash, Committed, Fed, Freshness, SealedGrant, Store, StoredList, Topic};
+use crate::store::{CodeHash, Committed, Fed, Freshness, Lease, SealedGrant, Store, StoredList, Topic};
 
 const NOW: Time = Time::from_seconds(1_000_000);
 
