@@ -11,6 +11,7 @@ use deadpool_postgres::{
 };
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::error::SqlState;
 use tracing::{debug, warn};
 
@@ -23,6 +24,8 @@ use crate::store::{Freshness, Result, StoreError, Topic};
 const TRIES: usize = 5;
 /// How much longer than the database itself we wait for its answer, before it counts as unreachable.
 const GRACE: Duration = Duration::from_millis(500);
+/// How much later a replica may knock than another.
+const SPREAD: u64 = 50;
 /// How long work may take that moves many rows.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -115,6 +118,7 @@ pub(super) enum Pace {
 pub(super) struct Link(Arc<Inner>);
 
 struct Inner {
+    address: Address,
     pool: Pool,
     gate: Gate,
     wait: Duration,
@@ -150,7 +154,8 @@ impl Link {
             .build()
             .map_err(|error| StoreError::Failed(format!("its pool cannot be made: {error}")))?;
         let gate = Gate::default();
-        Ok(Self(Arc::new(Inner { pool, gate, wait, runtime: Handle::current(), freshness, origin })))
+        let address = address.clone();
+        Ok(Self(Arc::new(Inner { address, pool, gate, wait, runtime: Handle::current(), freshness, origin })))
     }
 
     /// Runs work that reads; every statement of it sees all that was acknowledged before it began.
@@ -161,11 +166,11 @@ impl Link {
     {
         let inner = Arc::clone(&self.0);
         let reading = async move {
-            let mut failed = None;
+            let (limits, mut failed) = (inner.limits(Pace::Quick), None);
             for _ in 0..TRIES {
-                let client = inner.connection().await?;
+                let client = inner.connection(limits).await?;
                 let outcome = inner
-                    .limited(Pace::Quick, client, async |client| work(client, &arguments).await.map_err(Failure::from))
+                    .limited(limits, client, async |client| work(client, &arguments).await.map_err(Failure::from))
                     .await;
                 match outcome {
                     Err(Failure::Sql(error)) if error.remedy() == Remedy::Again => failed = Some(error),
@@ -189,9 +194,9 @@ impl Link {
     {
         let inner = Arc::clone(&self.0);
         let writing = async move {
-            let mut failed = None;
+            let (limits, mut failed) = (inner.limits(pace), None);
             for _ in 0..TRIES {
-                match inner.transact(pace, &arguments, work).await {
+                match inner.transact(pace, limits, &arguments, work).await {
                     Err(Failure::Sql(error)) if error.remedy() == Remedy::Again => failed = Some(error),
                     Err(Failure::NotBegun(error)) if failed.is_none() => failed = Some(error),
                     outcome => return outcome.map_err(Failure::into_store_error),
@@ -205,6 +210,13 @@ impl Link {
     pub(super) fn close(&self) {
         self.0.pool.close();
     }
+}
+
+/// Until when a piece of work must have a connection, and until when it must be done: with all its waiting and all its tries.
+#[derive(Clone, Copy)]
+struct Limits {
+    connected: Instant,
+    done: Instant,
 }
 
 /// Why a piece of work came to nothing.
@@ -257,13 +269,53 @@ impl Inner {
         })
     }
 
-    async fn connection(&self) -> std::result::Result<Object, Failure> {
+    fn limits(&self, pace: Pace) -> Limits {
+        let now = Instant::now();
+        let connected = now + self.wait + GRACE;
+        match pace {
+            Pace::Quick => Limits { connected, done: connected },
+            Pace::Long => Limits { connected, done: now + LONG + GRACE },
+        }
+    }
+
+    /// Keeps all work away until the database answers again.
+    fn unreachable(self: &Arc<Self>, why: String) -> Failure {
+        if self.gate.shut() {
+            let inner = Arc::clone(self);
+            self.runtime.spawn(async move {
+                let spread = Duration::from_millis(inner.origin.spread(SPREAD));
+                let limit = inner.wait + GRACE;
+                let answers = || {
+                    let inner = Arc::clone(&inner);
+                    async move { inner.pool.is_closed() || timeout(limit, inner.answers()).await.unwrap_or(false) }
+                };
+                inner.gate.knock(spread, answers).await;
+            });
+        }
+        Failure::Unreachable(why)
+    }
+
+    /// Whether a server that takes writes can be reached.
+    async fn answers(&self) -> bool {
+        match self.address.config.connect(self.address.tls.clone()).await {
+            Ok((client, connection)) => {
+                // Lets the connection say goodbye.
+                drop(client);
+                drop(connection.await);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    async fn connection(self: &Arc<Self>, limits: Limits) -> std::result::Result<Object, Failure> {
         if !self.gate.lets_in() {
             return Err(Failure::Unreachable("the database could not be reached a moment ago".to_owned()));
         }
-        let error = match self.pool.get().await {
-            Ok(client) => return Ok(client),
-            Err(error) => error,
+        let error = match timeout_at(limits.connected, self.pool.get()).await {
+            Ok(Ok(client)) => return Ok(client),
+            Ok(Err(error)) => error,
+            Err(_) => return Err(self.unreachable("no connection to the database in time".to_owned())),
         };
         let why = match error {
             PoolError::Timeout(TimeoutType::Wait) => {
@@ -279,15 +331,20 @@ impl Inner {
             }
             other => other.to_string(),
         };
-        self.gate.failed();
-        Err(Failure::Unreachable(format!("no connection to the database: {why}")))
+        Err(self.unreachable(format!("no connection to the database: {why}")))
     }
 
-    async fn transact<A, T>(&self, pace: Pace, arguments: &A, work: Write<A, T>) -> std::result::Result<T, Failure> {
-        let client = self.connection().await?;
+    async fn transact<A, T>(
+        self: &Arc<Self>,
+        pace: Pace,
+        limits: Limits,
+        arguments: &A,
+        work: Write<A, T>,
+    ) -> std::result::Result<T, Failure> {
+        let client = self.connection(limits).await?;
         let (mut touched, mut committing) = (Touched::new(), false);
         let outcome = self
-            .limited(pace, client, async |client| {
+            .limited(limits, client, async |client| {
                 let transaction = client.transaction().await.map_err(|error| Failure::NotBegun(error.into()))?;
                 if pace == Pace::Long {
                     let limit = format!("SET LOCAL statement_timeout = {}", LONG.as_millis());
@@ -315,16 +372,12 @@ impl Inner {
     /// Runs work on a connection within its time. A connection that fails as such does not go back to the pool, and neither do
     /// those that lie idle in it: they lead to the same place.
     async fn limited<T>(
-        &self,
-        pace: Pace,
+        self: &Arc<Self>,
+        limits: Limits,
         mut client: Object,
         work: impl AsyncFnOnce(&mut Object) -> std::result::Result<T, Failure>,
     ) -> std::result::Result<T, Failure> {
-        let limit = match pace {
-            Pace::Quick => self.wait + GRACE,
-            Pace::Long => LONG + GRACE,
-        };
-        let outcome = tokio::time::timeout(limit, work(&mut client)).await;
+        let outcome = timeout_at(limits.done, work(&mut client)).await;
         let dead = match &outcome {
             Ok(Err(Failure::Sql(error) | Failure::NotBegun(error))) => error.remedy() == Remedy::Elsewhere,
             Ok(_) => false,
@@ -335,18 +388,9 @@ impl Inner {
             drop(Object::take(client));
             drop(self.pool.retain(|_, _| false));
         }
-        match outcome {
-            Ok(outcome) => {
-                if !dead {
-                    self.gate.passed();
-                }
-                outcome
-            }
-            Err(_) => {
-                self.gate.failed();
-                warn!("the database did not answer in time");
-                Err(Failure::Unreachable("the database did not answer in time".to_owned()))
-            }
-        }
+        outcome.unwrap_or_else(|_| {
+            warn!("the database did not answer in time");
+            Err(self.unreachable("the database did not answer in time".to_owned()))
+        })
     }
 }
