@@ -66,6 +66,10 @@ pub struct Mark {
     missed: u64,
 }
 
+/// When an answer was made, in milliseconds of the clock's ticks.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment(u64);
+
 impl Freshness {
     /// Nothing has changed yet, by this clock.
     pub fn new(clock: Clock) -> Self {
@@ -121,6 +125,17 @@ impl Freshness {
             now.missed == mark.missed || now.missed == mark.missed + 1 && recent
         };
         now.known == mark.known && held
+    }
+
+    /// When an answer is being made, for [`Self::is_recent`].
+    pub fn moment(&self) -> Moment {
+        Moment(self.now())
+    }
+
+    /// Whether an answer that was made then is less than a minute old. Then it may stand in for the store even if it is known to
+    /// have changed since, if it is one that everybody may see: a heartbeat just before an outage must not take the status away.
+    pub fn is_recent(&self, made: Moment) -> bool {
+        u128::from(self.now().saturating_sub(made.0)) <= STAND_IN.as_millis()
     }
 
     /// Whether changes of other processes may be missed at present.

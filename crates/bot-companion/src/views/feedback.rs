@@ -11,7 +11,7 @@ use quick_cache::sync::Cache;
 use super::{OPENING, Sources};
 use crate::domain::feedback::{SHOWN, draw};
 use crate::random::Random;
-use crate::store::freshness::{Dependencies, Mark};
+use crate::store::freshness::{Dependencies, Mark, Moment};
 use crate::store::{Result, Topic};
 
 /// How many bytes of rendered entries are kept.
@@ -30,6 +30,7 @@ pub struct Feedback {
 /// What is kept of one state of the feedback.
 struct Held {
     mark: Mark,
+    made: Moment,
     count: u64,
     entries: Cache<u64, Rendered, ByBytes>,
 }
@@ -79,7 +80,7 @@ impl Feedback {
         if let Some(ready) = self.ready(seed) {
             return Ok(ready);
         }
-        let mark = self.sources.freshness.mark(&self.dependencies);
+        let (mark, made) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.moment());
         let sample = match self.sources.store.sample_feedback(seed).await {
             Ok(sample) => sample,
             Err(error) => return self.sources.in_place_of(error, || self.standing_in(seed)),
@@ -88,7 +89,7 @@ impl Feedback {
             Some(held) if held.mark == mark => held,
             _ => {
                 let entries = Cache::with_weighter(ESTIMATED_ENTRIES, KEPT_BYTES, ByBytes);
-                let held = Arc::new(Held { mark, count: sample.count, entries });
+                let held = Arc::new(Held { mark, made, count: sample.count, entries });
                 self.held.store(Some(Arc::clone(&held)));
                 held
             }
@@ -105,7 +106,8 @@ impl Feedback {
 
     fn standing_in(&self, seed: u64) -> Option<Bytes> {
         let held = self.held.load_full()?;
-        let may = self.sources.freshness.may_stand_in(&self.dependencies, held.mark);
+        let freshness = &self.sources.freshness;
+        let may = freshness.may_stand_in(&self.dependencies, held.mark) || freshness.is_recent(held.made);
         if may { held.drawn_from_memory(seed).map(|entries| body(&entries)) } else { None }
     }
 }

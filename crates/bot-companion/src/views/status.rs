@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::{OPENING, Sources};
 use crate::domain::health::{HealthSummary, ShardRecord, Uptime};
 use crate::domain::{Health, Time};
-use crate::store::freshness::{Dependencies, Mark};
+use crate::store::freshness::{Dependencies, Mark, Moment};
 use crate::store::{Result, Topic};
 use crate::version::Version;
 
@@ -81,6 +81,7 @@ pub struct BotHealth {
 /// The bytes around the two latencies, and what they were made of.
 struct Held {
     mark: Mark,
+    made: Moment,
     health: Health,
     holds_until: Time,
     before_response: Vec<u8>,
@@ -112,16 +113,16 @@ impl Status {
         if let Some(ready) = self.ready(&latencies) {
             return Ok(ready);
         }
-        let mark = self.sources.freshness.mark(&self.dependencies);
+        let (mark, made) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.moment());
         let held = match self.sources.store.health().await {
-            Ok(health) => self.kept(mark, health),
+            Ok(health) => self.kept(mark, made, health),
             Err(error) => self.sources.in_place_of(error, || self.standing_in())?,
         };
         Ok(held.body(latencies()))
     }
 
-    fn kept(&self, mark: Mark, health: Health) -> Arc<Held> {
-        let held = Arc::new(Held::new(mark, health, self.sources.clock.now()));
+    fn kept(&self, mark: Mark, made: Moment, health: Health) -> Arc<Held> {
+        let held = Arc::new(Held::new(mark, made, health, self.sources.clock.now()));
         self.held.store(Some(Arc::clone(&held)));
         held
     }
@@ -129,16 +130,17 @@ impl Status {
     /// A summary that has run out is made anew: a bot that falls silent during an outage must not look alive.
     fn standing_in(&self) -> Option<Arc<Held>> {
         let held = self.held.load_full()?;
-        if !self.sources.freshness.may_stand_in(&self.dependencies, held.mark) {
+        let freshness = &self.sources.freshness;
+        if !freshness.may_stand_in(&self.dependencies, held.mark) && !freshness.is_recent(held.made) {
             return None;
         }
         let holds = self.sources.clock.now() < held.holds_until;
-        Some(if holds { held } else { self.kept(held.mark, held.health.clone()) })
+        Some(if holds { held } else { self.kept(held.mark, held.made, held.health.clone()) })
     }
 }
 
 impl Held {
-    fn new(mark: Mark, health: Health, now: Time) -> Self {
+    fn new(mark: Mark, made: Moment, health: Health, now: Time) -> Self {
         let HealthSummary { memory, shards, uptime } = health.summary(now);
         let data = StatusData {
             version: Version::running(),
@@ -153,6 +155,7 @@ impl Held {
         let (before, after) = whole.split_once(r#"null,"process":0.0"#).unwrap_or(("", ""));
         Self {
             mark,
+            made,
             holds_until: health.summary_holds_until(now),
             health,
             before_response: [OPENING, before].concat().into_bytes(),

@@ -8,7 +8,7 @@ use aws_lc_rs::digest;
 use bytes::Bytes;
 
 use super::{Sources, enveloped};
-use crate::store::freshness::{Dependencies, Mark};
+use crate::store::freshness::{Dependencies, Mark, Moment};
 use crate::store::{Result, Topic};
 
 /// The view.
@@ -26,6 +26,7 @@ pub struct Answer {
     /// Changes with the body, quotes included.
     pub etag: String,
     mark: Mark,
+    made: Moment,
 }
 
 impl Team {
@@ -48,20 +49,21 @@ impl Team {
         if let Some(ready) = self.ready() {
             return Ok(ready);
         }
-        let mark = self.sources.freshness.mark(&self.dependencies);
+        let (mark, made) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.moment());
         let roster = match self.sources.store.team().await {
             Ok(roster) => roster,
             Err(error) => return self.sources.in_place_of(error, || self.standing_in()),
         };
         let body = enveloped(&roster.ordered());
-        let answer = Arc::new(Answer { etag: etag(&body), body, mark });
+        let answer = Arc::new(Answer { etag: etag(&body), body, mark, made });
         self.held.store(Some(Arc::clone(&answer)));
         Ok(answer)
     }
 
     fn standing_in(&self) -> Option<Arc<Answer>> {
         let held = self.held.load_full()?;
-        self.sources.freshness.may_stand_in(&self.dependencies, held.mark).then_some(held)
+        let freshness = &self.sources.freshness;
+        (freshness.may_stand_in(&self.dependencies, held.mark) || freshness.is_recent(held.made)).then_some(held)
     }
 }
 

@@ -6,7 +6,8 @@ use crate::domain::{Snowflake, Time, User};
 use crate::store::{Account, Lease, Orphan, SealedGrant, StoredList, Topic};
 
 use super::columns::{integer, json, listed, unsigned};
-use super::work::{Sql, Touched};
+use super::errors::Sql;
+use super::work::Touched;
 
 pub(super) async fn account(db: &impl GenericClient, user: Snowflake) -> Sql<Option<Account>> {
     let sql = "SELECT grant_sealed, grant_version, list, list_fetched, list_version FROM users WHERE id = $1";

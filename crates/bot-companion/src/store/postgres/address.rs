@@ -11,8 +11,8 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::errors::SqlError;
 use super::tls::{self, Trust};
-use super::work::SqlError;
 
 /// How long one host may take until it is ready for queries.
 const CONNECT: Duration = Duration::from_secs(1);

@@ -5,8 +5,9 @@ use deadpool_postgres::Transaction;
 use crate::domain::{Change, Snowflake};
 
 use super::coverage::Coverage;
+use super::errors::Sql;
 use super::locks::{Lock, lock};
-use super::work::{Sql, Touched};
+use super::work::Touched;
 use super::{feedback, guilds, subscriptions, team};
 
 pub(super) async fn apply(db: &Transaction<'_>, touched: &mut Touched, changes: &[Change]) -> Sql<()> {

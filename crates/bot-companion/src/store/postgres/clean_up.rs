@@ -6,8 +6,8 @@ use crate::domain::Snowflake;
 
 use super::columns::{integer, readable};
 use super::coverage::{self, Coverage};
+use super::errors::Sql;
 use super::locks::{Lock, lock, try_lock};
-use super::work::Sql;
 use super::{guilds, instances};
 
 /// Has all rows of these snapshots removed.

@@ -11,7 +11,7 @@ use crate::domain::feed::InstanceId;
 use crate::domain::{SessionId, Snowflake, Time};
 pub(super) use crate::store::columns::{grants, grants_text, integer, json, keys, keys_text, listed, roles, unsigned};
 
-use super::work::Sql;
+use super::errors::Sql;
 
 type Outcome<T> = Result<T, Box<dyn Error + Sync + Send>>;
 

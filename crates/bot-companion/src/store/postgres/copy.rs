@@ -15,7 +15,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::address::Address;
 use super::columns::unsigned;
-use super::work::{Sql, SqlError};
+use super::errors::{Sql, SqlError};
 use super::{connect, migrations};
 use crate::store::copy::{
     BYTES, Dialect, Kind, PLACE, Place, Row, STAGED, Side, TABLES, Table, UNFINISHED, Value, Which, count, used,

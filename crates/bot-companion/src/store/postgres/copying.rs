@@ -7,7 +7,7 @@ use futures_util::SinkExt;
 use crate::domain::Snowflake;
 
 use super::columns::integer;
-use super::work::Sql;
+use super::errors::Sql;
 
 /// As large as a piece may get before it is sent.
 const PIECE: usize = 64 << 10;

@@ -9,7 +9,7 @@ use crate::domain::Snowflake;
 use crate::domain::feed::{InstanceId, ShardKey};
 
 use super::columns::{Whole, integer};
-use super::work::Sql;
+use super::errors::Sql;
 
 /// The counts of shards under which snapshots were committed: one, but for the time of a resharding, and 0, under which stand
 /// the guilds that no snapshot covers. One step a count: a DISTINCT would walk over every shard.

@@ -8,8 +8,9 @@ use crate::store::Fed;
 
 use super::columns::{Whole, readable, unsigned};
 use super::coverage::Coverage;
+use super::errors::Sql;
 use super::locks::{Lock, lock};
-use super::work::{Sql, Touched};
+use super::work::Touched;
 use super::{changes, instances};
 
 pub(super) async fn feed(

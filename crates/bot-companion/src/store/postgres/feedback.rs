@@ -12,7 +12,8 @@ use crate::random::Random;
 use crate::store::{Sample, Topic};
 
 use super::columns::{Whole, integer, readable, unsigned};
-use super::work::{Sql, Touched};
+use super::errors::Sql;
+use super::work::Touched;
 
 pub(super) async fn sample(db: &impl GenericClient, seed: u64) -> Sql<Sample> {
     let mut count = positive(db).await?;

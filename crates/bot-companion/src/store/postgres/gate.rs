@@ -1,78 +1,85 @@
-//! Keeps work away from a database that cannot be reached, so that nobody waits for it in vain. Now and then one piece of work is
-//! let through; the first that succeeds opens the gate for all.
+//! Keeps work away from a database that cannot be reached, so that nobody waits for it in vain. Meanwhile one task of this process
+//! knocks, whether or not there is work; when the database answers it, the gate opens for all.
 
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-use crate::clock::Clock;
-
-/// How often somebody may try.
+/// How often to knock.
 const PAUSE: Duration = Duration::from_millis(250);
 
+#[derive(Debug, Default)]
 pub(super) struct Gate {
-    /// When the next may try, while it is shut.
-    shut_until: Mutex<Option<Duration>>,
-    /// The network does not care for a clock that a test turns.
-    clock: Clock,
-}
-
-impl Default for Gate {
-    fn default() -> Self {
-        Self::by(Clock::system())
-    }
+    shut: AtomicBool,
 }
 
 impl Gate {
-    fn by(clock: Clock) -> Self {
-        Self { shut_until: Mutex::default(), clock }
-    }
-
-    /// Whether this piece of work may try.
+    /// Whether work may try.
     pub(super) fn lets_in(&self) -> bool {
-        let mut shut_until = self.shut_until.lock();
-        match *shut_until {
-            None => true,
-            Some(until) if self.clock.ticks() < until => false,
-            Some(_) => {
-                // Others wait for what becomes of this one.
-                *shut_until = Some(self.clock.ticks() + PAUSE);
-                true
+        !self.shut.load(Ordering::SeqCst)
+    }
+
+    /// The database could not be reached. Whoever shuts the gate has to knock.
+    pub(super) fn shut(&self) -> bool {
+        !self.shut.swap(true, Ordering::SeqCst)
+    }
+
+    /// Knocks until the database answers, then opens. A knock that hangs does not keep the next from being tried: it may have got
+    /// lost, and the next may not. `spread` keeps replicas from knocking all at once.
+    pub(super) async fn knock<F>(&self, spread: Duration, answers: impl Fn() -> F)
+    where
+        F: Future<Output = bool> + Send + 'static,
+    {
+        let mut tries = JoinSet::new();
+        loop {
+            tries.spawn(answers());
+            let answered = async {
+                loop {
+                    match tries.join_next().await {
+                        Some(Ok(true)) => return,
+                        Some(_) => {}
+                        None => pending().await,
+                    }
+                }
+            };
+            if timeout(PAUSE + spread, answered).await.is_ok() {
+                self.shut.store(false, Ordering::SeqCst);
+                return;
             }
-        }
-    }
-
-    /// The database could not be reached.
-    pub(super) fn failed(&self) {
-        *self.shut_until.lock() = Some(self.clock.ticks() + PAUSE);
-    }
-
-    /// The database has answered.
-    pub(super) fn passed(&self) {
-        let mut shut_until = self.shut_until.lock();
-        if shut_until.is_some() {
-            *shut_until = None;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::domain::Time;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
 
-    #[test]
-    fn one_tries_for_all_until_it_succeeds() {
-        let clock = Clock::manual(Time::from_seconds(1));
-        let gate = Gate::by(clock.clone());
-        assert!(gate.lets_in() && gate.lets_in());
-        gate.failed();
+    use super::*;
+
+    #[tokio::test]
+    async fn one_knocks_for_all_until_it_is_answered() {
+        let gate = Gate::default();
+        assert!(gate.lets_in());
+        assert!(gate.shut() && !gate.shut(), "the second finds it shut");
         assert!(!gate.lets_in());
-        clock.advance(PAUSE);
-        assert!(gate.lets_in() && !gate.lets_in());
-        clock.advance(PAUSE);
-        assert!(gate.lets_in() && !gate.lets_in());
-        gate.passed();
-        assert!(gate.lets_in() && gate.lets_in());
+        let knocks = Arc::new(AtomicUsize::new(0));
+        gate.knock(Duration::ZERO, || {
+            let knocks = Arc::clone(&knocks);
+            async move {
+                match knocks.fetch_add(1, Ordering::SeqCst) {
+                    0 => false,
+                    1 => pending().await,
+                    _ => true,
+                }
+            }
+        })
+        .await;
+        assert_eq!(knocks.load(Ordering::SeqCst), 3);
+        assert!(gate.lets_in());
+        assert!(gate.shut());
     }
 }

@@ -11,7 +11,8 @@ use crate::store::Topic;
 
 use super::columns::{grants, grants_text, integer, json, readable, roles, unsigned};
 use super::coverage::{Coverage, counts, cover};
-use super::work::{Sql, Touched};
+use super::errors::Sql;
+use super::work::Touched;
 use super::{accounts, subscriptions, team};
 
 /// What is known of a user and of those of these guilds that have the bot.

@@ -9,9 +9,10 @@ use crate::domain::{Health, Heartbeat, Time};
 use crate::store::Topic;
 
 use super::columns::{Whole, integer, readable, unsigned};
+use super::errors::Sql;
 use super::instances as numbering;
 use super::locks::{Lock, lock};
-use super::work::{Sql, Touched};
+use super::work::Touched;
 
 pub(super) async fn load(db: &impl GenericClient) -> Sql<Health> {
     let (instances, shards) = futures_util::try_join!(instances(db), shards(db))?;

@@ -8,8 +8,8 @@ use crate::domain::Time;
 use crate::domain::feed::{InstanceId, InstanceState};
 
 use super::columns::{integer, readable, unsigned};
+use super::errors::Sql;
 use super::locks::{Lock, lock};
-use super::work::Sql;
 
 /// How long a numbering that nobody uses is remembered, counted back from the latest use of any.
 const REMEMBERED: Duration = Duration::from_hours(30 * 24);

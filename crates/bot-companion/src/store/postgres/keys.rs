@@ -7,7 +7,8 @@ use crate::domain::{Time, TokenHash};
 use crate::store::{BotKey, Topic};
 
 use super::columns::readable;
-use super::work::{Sql, Touched};
+use super::errors::Sql;
+use super::work::Touched;
 
 pub(super) async fn add(db: &Transaction<'_>, touched: &mut Touched, key: &BotKey, hash: TokenHash) -> Sql<()> {
     let sql = "INSERT INTO bot_keys (id, label, key_hash, created, revoked) VALUES ($1, $2, $3, $4, $5)";

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::address::Address;
+use super::errors::SqlError;
 use super::notice::{self, Origin};
-use super::work::SqlError;
 use crate::store::Freshness;
 
 /// How often the line is tried. With the next it makes sure that a second after the line broke, it is known.

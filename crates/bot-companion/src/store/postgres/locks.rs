@@ -3,7 +3,7 @@
 
 use deadpool_postgres::Transaction;
 
-use super::work::Sql;
+use super::errors::Sql;
 use crate::domain::Snowflake;
 
 /// What a transaction has to itself.

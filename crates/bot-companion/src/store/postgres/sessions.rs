@@ -10,8 +10,9 @@ use crate::domain::{Session, SessionId, Snowflake, Time, TokenHash};
 use crate::store::{BlockedUser, Ended, Topic};
 
 use super::columns::{integer, readable};
+use super::errors::Sql;
 use super::locks::{Lock, lock};
-use super::work::{Sql, Touched};
+use super::work::Touched;
 use super::{accounts, sign_in};
 
 /// How long after its grant a session may be opened before the grant counts as left behind.

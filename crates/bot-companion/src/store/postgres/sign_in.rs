@@ -10,8 +10,9 @@ use crate::store::{Admission, BlockedUser, Claim, CodeHash, SealedGrant, Topic};
 
 use super::accounts;
 use super::columns::{integer, json, readable};
+use super::errors::Sql;
 use super::locks::{Lock, lock};
-use super::work::{Sql, Touched};
+use super::work::Touched;
 
 /// How long a claim outlives its end. A code that comes back even later is refused by the provider.
 const KEPT: Duration = Duration::from_mins(10);

@@ -13,8 +13,9 @@ use crate::store::{Committed, SnapshotId, Topic};
 use super::columns::{Whole, grants_text, integer, json, readable, unsigned};
 use super::copying::Rows;
 use super::coverage::{self, Commits, Coverage};
+use super::errors::Sql;
 use super::locks::{Lock, lock};
-use super::work::{Sql, Touched};
+use super::work::Touched;
 use super::{clean_up, guilds, instances, subscriptions};
 
 const COPY_GUILDS: &str = "COPY guilds (snapshot, id, name, icon, owner, members, setup, linked, grants)

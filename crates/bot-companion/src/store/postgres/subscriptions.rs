@@ -8,7 +8,8 @@ use crate::domain::{Snowflake, Subscription};
 use crate::store::Topic;
 
 use super::columns::{Whole, readable};
-use super::work::{Sql, Touched};
+use super::errors::Sql;
+use super::work::Touched;
 
 /// The subscription of a user and every one that names a guild of these, by the ids of their owners.
 pub(super) async fn of_user_or_naming(

@@ -7,7 +7,8 @@ use crate::domain::{PermissionSet, Roster, Snowflake, TeamMember, User};
 use crate::store::Topic;
 
 use super::columns::{keys, keys_text, readable};
-use super::work::{Sql, Touched};
+use super::errors::Sql;
+use super::work::Touched;
 
 pub(super) async fn roster(db: &impl GenericClient) -> Sql<Roster> {
     let sql = "SELECT username, name, avatar, discord_id, role, color, category, position, permissions

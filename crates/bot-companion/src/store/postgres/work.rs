@@ -1,117 +1,39 @@
 //! One piece of work on the database: a connection of the pool, a transaction if it writes, a limit on all of it, and one answer
 //! to everything that can go wrong. It runs to its end whether or not anybody still waits for it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{
-    Connect, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
-    Timeouts, Transaction,
-};
+use deadpool_postgres::{HookError, Object, Pool, PoolError, TimeoutType, Transaction};
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
-use tokio::time::sleep;
-use tokio_postgres::error::SqlState;
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tracing::{debug, warn};
 
-use super::address::{Address, ConnectError};
+use super::address::Address;
+use super::errors::{Remedy, Sql, SqlError};
 use super::gate::Gate;
 use super::notice::{self, Origin};
+use super::pool;
 use crate::store::{Freshness, Result, StoreError, Topic};
 
 /// How often a transaction that lost against another is tried.
 const TRIES: usize = 5;
 /// How much longer than the database itself we wait for its answer, before it counts as unreachable.
 const GRACE: Duration = Duration::from_millis(500);
+/// How much later a replica may knock than another.
+const SPREAD: u64 = 50;
 /// How long work may take that moves many rows.
 const LONG: Duration = Duration::from_secs(60);
-
 /// How often long work looks whether the database can still be reached.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// What a write has changed. It counts only if the write succeeds.
 pub(super) type Touched = Vec<Topic>;
-/// What a statement gives.
-pub(super) type Sql<T> = std::result::Result<T, SqlError>;
 /// Work that reads.
 pub(super) type Read<A, T> = for<'a> fn(&'a Object, &'a A) -> BoxFuture<'a, Sql<T>>;
 /// Work that changes something, all or nothing. It may run more than once, and only the last time counts.
 pub(super) type Write<A, T> = for<'a> fn(&'a Transaction<'a>, &'a mut Touched, &'a A) -> BoxFuture<'a, Sql<T>>;
-
-/// Why a statement failed.
-#[derive(Debug)]
-pub(super) struct SqlError(tokio_postgres::Error);
-
-impl From<tokio_postgres::Error> for SqlError {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self(error)
-    }
-}
-
-impl fmt::Display for SqlError {
-    /// Names tables and columns, never values: those are in the details, which stay out.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_db_error() {
-            Some(error) => write!(f, "{} ({})", error.message(), error.code().code()),
-            None => {
-                self.0.fmt(f)?;
-                match std::error::Error::source(&self.0) {
-                    Some(why) => write!(f, ": {why}"),
-                    None => Ok(()),
-                }
-            }
-        }
-    }
-}
-
-/// What is to be done about a failed statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Remedy {
-    /// Try again: the transaction lost against another.
-    Again,
-    /// Come back later: the database has too much to do.
-    Later,
-    /// Come back later, on another connection: this one leads nowhere.
-    Elsewhere,
-    /// Nothing: trying again will not mend it.
-    Never,
-}
-
-impl SqlError {
-    fn remedy(&self) -> Remedy {
-        let Some(code) = self.0.code() else {
-            // Not the database's word: the connection broke, or what we read is not what we expected.
-            let broken =
-                self.0.is_closed() || std::error::Error::source(&self.0).is_some_and(|e| e.is::<std::io::Error>());
-            return if broken { Remedy::Elsewhere } else { Remedy::Never };
-        };
-        match code.code().get(..2).unwrap_or_default() {
-            _ if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code) => Remedy::Again,
-            // A primary that became a standby, one that is stopping or starting, a broken line.
-            _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Remedy::Elsewhere,
-            _ if *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Remedy::Elsewhere,
-            _ if *code == SqlState::QUERY_CANCELED => Remedy::Later,
-            "57" | "08" => Remedy::Elsewhere,
-            // No room, or a lock that did not come in time.
-            "53" | "55" | "58" => Remedy::Later,
-            _ => Remedy::Never,
-        }
-    }
-
-    /// Whether a row was there already.
-    pub(super) fn is_duplicate(&self) -> bool {
-        self.0.code() == Some(&SqlState::UNIQUE_VIOLATION)
-    }
-
-    pub(super) fn into_store_error(self) -> StoreError {
-        match self.remedy() {
-            Remedy::Never => StoreError::Failed(self.to_string()),
-            _ => StoreError::Unavailable(self.to_string()),
-        }
-    }
-}
 
 /// How long a piece of work may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +49,7 @@ pub(super) enum Pace {
 pub(super) struct Link(Arc<Inner>);
 
 struct Inner {
+    address: Address,
     pool: Pool,
     gate: Gate,
     wait: Duration,
@@ -143,28 +66,10 @@ impl Link {
         freshness: Arc<Freshness>,
         origin: Origin,
     ) -> Result<Self> {
-        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        // The manager's own settings are for a way to connect that is not taken.
-        let manager = Manager::from_connect(tokio_postgres::Config::new(), ByAddress(address.clone()), recycling);
-        let limits = format!(
-            "SET statement_timeout = {millis}; SET idle_in_transaction_session_timeout = {idle}",
-            millis = wait.as_millis(),
-            // A replica that was cut off in the middle of a transaction must not hold up the others for long.
-            idle = (wait + GRACE).as_millis(),
-        );
-        let set_limits = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
-            let limits = limits.clone();
-            Box::pin(async move { client.batch_execute(&limits).await.map_err(HookError::Backend) })
-        });
-        let pool = Pool::builder(manager)
-            .max_size(connections)
-            .timeouts(Timeouts { wait: Some(wait), create: Some(address.patience().max(wait)), recycle: Some(wait) })
-            .runtime(Runtime::Tokio1)
-            .post_create(set_limits)
-            .build()
-            .map_err(|error| StoreError::Failed(format!("its pool cannot be made: {error}")))?;
+        let pool = pool::build(address, connections, wait, wait + GRACE)?;
         let gate = Gate::default();
-        Ok(Self(Arc::new(Inner { pool, gate, wait, runtime: Handle::current(), freshness, origin })))
+        let address = address.clone();
+        Ok(Self(Arc::new(Inner { address, pool, gate, wait, runtime: Handle::current(), freshness, origin })))
     }
 
     /// Runs work that reads; every statement of it sees all that was acknowledged before it began.
@@ -175,11 +80,11 @@ impl Link {
     {
         let inner = Arc::clone(&self.0);
         let reading = async move {
-            let mut failed = None;
+            let (limits, mut failed) = (inner.limits(Pace::Quick), None);
             for _ in 0..TRIES {
-                let client = inner.connection().await?;
+                let client = inner.connection(limits).await?;
                 let outcome = inner
-                    .limited(Pace::Quick, client, async |client| work(client, &arguments).await.map_err(Failure::from))
+                    .limited(limits, client, async |client| work(client, &arguments).await.map_err(Failure::from))
                     .await;
                 match outcome {
                     Err(Failure::Sql(error)) if error.remedy() == Remedy::Again => failed = Some(error),
@@ -203,9 +108,9 @@ impl Link {
     {
         let inner = Arc::clone(&self.0);
         let writing = async move {
-            let mut failed = None;
+            let (limits, mut failed) = (inner.limits(pace), None);
             for _ in 0..TRIES {
-                match inner.transact(pace, &arguments, work).await {
+                match inner.transact(limits, &arguments, work).await {
                     Err(Failure::Sql(error)) if error.remedy() == Remedy::Again => failed = Some(error),
                     Err(Failure::NotDone(error)) if failed.is_none() => failed = Some(error),
                     outcome => return outcome.map_err(Failure::into_store_error),
@@ -221,30 +126,13 @@ impl Link {
     }
 }
 
-/// Gives the pool its connections.
-struct ByAddress(Address);
-
-impl Connect for ByAddress {
-    fn connect(&self, _: &tokio_postgres::Config) -> BoxFuture<'_, Connected> {
-        Box::pin(async {
-            match self.0.connect().await {
-                Ok((client, connection)) => {
-                    let reading = async {
-                        if let Err(error) = connection.await {
-                            debug!(error = %SqlError::from(error), "a connection to the database ended");
-                        }
-                    };
-                    Ok((client, tokio::spawn(reading)))
-                }
-                Err(ConnectError::Refused(SqlError(error))) => Err(error),
-                // Silence has no error that the pool would take; its own limit is about to end this.
-                Err(ConnectError::Silent) => std::future::pending().await,
-            }
-        })
-    }
+/// Until when a piece of work must have a connection, and until when it must be done: with all its waiting and all its tries.
+#[derive(Clone, Copy)]
+struct Limits {
+    pace: Pace,
+    connected: Instant,
+    done: Instant,
 }
-
-type Connected = std::result::Result<(tokio_postgres::Client, JoinHandle<()>), tokio_postgres::Error>;
 
 /// Why a piece of work came to nothing.
 enum Failure {
@@ -296,13 +184,53 @@ impl Inner {
         })
     }
 
-    async fn connection(&self) -> std::result::Result<Object, Failure> {
+    fn limits(&self, pace: Pace) -> Limits {
+        let now = Instant::now();
+        let connected = now + self.wait + GRACE;
+        match pace {
+            Pace::Quick => Limits { pace, connected, done: connected },
+            Pace::Long => Limits { pace, connected, done: now + LONG + GRACE },
+        }
+    }
+
+    /// Keeps all work away until the database answers again.
+    fn unreachable(self: &Arc<Self>, why: String) -> Failure {
+        if self.gate.shut() {
+            let inner = Arc::clone(self);
+            self.runtime.spawn(async move {
+                let spread = Duration::from_millis(inner.origin.spread(SPREAD));
+                let limit = inner.wait + GRACE;
+                let answers = || {
+                    let inner = Arc::clone(&inner);
+                    async move { inner.pool.is_closed() || timeout(limit, inner.answers()).await.unwrap_or(false) }
+                };
+                inner.gate.knock(spread, answers).await;
+            });
+        }
+        Failure::Unreachable(why)
+    }
+
+    /// Whether a server that takes writes can be reached.
+    async fn answers(&self) -> bool {
+        match self.address.connect().await {
+            Ok((client, connection)) => {
+                // Lets the connection say goodbye.
+                drop(client);
+                drop(connection.await);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    async fn connection(self: &Arc<Self>, limits: Limits) -> std::result::Result<Object, Failure> {
         if !self.gate.lets_in() {
             return Err(Failure::Unreachable("the database could not be reached a moment ago".to_owned()));
         }
-        let error = match self.pool.get().await {
-            Ok(client) => return Ok(client),
-            Err(error) => error,
+        let error = match timeout_at(limits.connected, self.pool.get()).await {
+            Ok(Ok(client)) => return Ok(client),
+            Ok(Err(error)) => error,
+            Err(_) => return Err(self.unreachable("no connection to the database in time".to_owned())),
         };
         let why = match error {
             PoolError::Timeout(TimeoutType::Wait) => {
@@ -318,17 +246,21 @@ impl Inner {
             }
             other => other.to_string(),
         };
-        self.gate.failed();
-        Err(Failure::Unreachable(format!("no connection to the database: {why}")))
+        Err(self.unreachable(format!("no connection to the database: {why}")))
     }
 
-    async fn transact<A, T>(&self, pace: Pace, arguments: &A, work: Write<A, T>) -> std::result::Result<T, Failure> {
-        let client = self.connection().await?;
+    async fn transact<A, T>(
+        self: &Arc<Self>,
+        limits: Limits,
+        arguments: &A,
+        work: Write<A, T>,
+    ) -> std::result::Result<T, Failure> {
+        let client = self.connection(limits).await?;
         let (mut touched, mut committing) = (Touched::new(), false);
         let outcome = self
-            .limited(pace, client, async |client| {
+            .limited(limits, client, async |client| {
                 let transaction = client.transaction().await?;
-                if pace == Pace::Long {
+                if limits.pace == Pace::Long {
                     let limit = format!("SET LOCAL statement_timeout = {}", LONG.as_millis());
                     transaction.batch_execute(&limit).await?;
                 }
@@ -358,14 +290,14 @@ impl Inner {
     /// Runs work on a connection within its time. A connection that fails as such does not go back to the pool, and neither do
     /// those that lie idle in it: they lead to the same place.
     async fn limited<T>(
-        &self,
-        pace: Pace,
+        self: &Arc<Self>,
+        limits: Limits,
         mut client: Object,
         work: impl AsyncFnOnce(&mut Object) -> std::result::Result<T, Failure>,
     ) -> std::result::Result<T, Failure> {
         let outcome = tokio::select! {
             outcome = work(&mut client) => Some(outcome),
-            () = self.too_long(pace) => None,
+            () = self.too_long(limits) => None,
         };
         let dead = match &outcome {
             Some(Err(Failure::Sql(error) | Failure::NotDone(error))) => error.remedy() == Remedy::Elsewhere,
@@ -377,32 +309,22 @@ impl Inner {
             drop(Object::take(client));
             drop(self.pool.retain(|_, _| false));
         }
-        match outcome {
-            Some(outcome) => {
-                if !dead {
-                    self.gate.passed();
-                }
-                outcome
-            }
-            None => {
-                self.gate.failed();
-                warn!("the database did not answer in time");
-                Err(Failure::Unreachable("the database did not answer in time".to_owned()))
-            }
-        }
+        outcome.unwrap_or_else(|| {
+            warn!("the database did not answer in time");
+            Err(self.unreachable("the database did not answer in time".to_owned()))
+        })
     }
-    /// Comes back when work of this pace has taken too long. Work on many rows may take its time, but not while the listener, too,
-    /// cannot reach the database.
-    async fn too_long(&self, pace: Pace) {
-        let quick = self.wait + GRACE;
-        if pace == Pace::Quick {
-            return sleep(quick).await;
-        }
-        let (mut waited, mut out_of_touch) = (Duration::ZERO, Duration::ZERO);
-        while waited < LONG + GRACE && out_of_touch < quick {
+
+    /// Comes back when the work has taken too long. Work on many rows may take its time, but not while the listener, too, cannot
+    /// reach the database.
+    async fn too_long(&self, limits: Limits) {
+        let mut out_of_touch = Duration::ZERO;
+        while limits.pace == Pace::Long && out_of_touch < self.wait + GRACE && Instant::now() < limits.done {
             sleep(LOOK_EVERY).await;
-            waited += LOOK_EVERY;
             out_of_touch = if self.freshness.in_doubt() { out_of_touch + LOOK_EVERY } else { Duration::ZERO };
+        }
+        if limits.pace == Pace::Quick {
+            sleep_until(limits.done).await;
         }
     }
 }

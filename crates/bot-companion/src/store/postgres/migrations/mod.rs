@@ -2,7 +2,7 @@
 
 use tokio_postgres::Client;
 
-use super::work::SqlError;
+use super::errors::SqlError;
 use crate::store::copy;
 use crate::store::{Result, StoreError};
 
@@ -34,7 +34,7 @@ async fn migrate(client: &mut Client) -> std::result::Result<Result<()>, tokio_p
         ))));
     };
     if pending.is_empty() {
-        return Ok(Ok(()));
+        return transaction.rollback().await.map(Ok);
     }
     for step in pending {
         transaction.batch_execute(step).await?;

@@ -1,0 +1,159 @@
+"""The programs of a site beside the database: replicas of the service, and HAProxy before them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+from pathlib import Path
+
+import aiohttp
+
+from .ground import REPOSITORY, Failed, Ground, end, eventually, last_lines, of_the_shell, output
+
+BINARY = os.environ.get("BOT_COMPANION", "")
+REPLICAS = 3
+
+
+class Replica:
+    """One process of the service. It comes back to the port that it had."""
+
+    def __init__(self, ground: Ground, number: int) -> None:
+        self.number = number
+        self.address, self.port = ground.address(number), 0
+        self.log = ground.folder / f"replica-{number}.log"
+        self.environment: dict[str, str] = {}
+        self.process: asyncio.subprocess.Process | None = None
+        self.reading: asyncio.Task[None] | None = None
+        self.listening = asyncio.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}:{self.port}"
+
+    async def start(self) -> None:
+        self.listening.clear()
+        self.process = await asyncio.create_subprocess_exec(
+            BINARY, "serve", "--config", str(REPOSITORY / "deploy" / "companion.toml"), "--listen", f"{self.address}:{self.port}",
+            env=self.environment, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        self.reading = asyncio.create_task(self.read(self.process))
+        listens, ends = asyncio.create_task(self.listening.wait()), asyncio.create_task(self.process.wait())
+        await asyncio.wait({listens, ends}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (listens, ends):
+            task.cancel()
+        if not self.listening.is_set():
+            raise Failed(f"replica {self.number} has ended instead of listening:\n{last_lines(self.log)}")
+
+    async def read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        with self.log.open("ab") as log:
+            async for line in process.stderr:
+                log.write(line)
+                log.flush()
+                found = re.search(rb"listening on http://[^ ]*:(\d+)/", line)
+                if found is not None:
+                    self.port = int(found[1])
+                    self.listening.set()
+
+    async def ready(self) -> None:
+        """Waits until it says that it is."""
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
+
+            async def says_so() -> bool | None:
+                with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                    async with session.get(f"{self.url}/ready") as response:
+                        return response.status == 200
+                return None
+
+            await eventually(says_so, f"replica {self.number} is ready")
+
+    async def end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        code = await end(self.process, how)
+        if self.reading is not None:
+            await self.reading
+        if how is signal.SIGTERM and code != 0:
+            raise Failed(f"replica {self.number} ended with {code}:\n{last_lines(self.log)}")
+
+
+class Balancer:
+    """HAProxy with the configuration in `deploy`, and beside it a socket that tells what HAProxy thinks."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.folder, self.log = ground.folder, ground.folder / "haproxy.log"
+        self.told = ground.folder / "haproxy.sock"
+        # HAProxy is handed the open socket, so the port is its own from the beginning.
+        self.socket = socket.socket()
+        self.socket.bind((ground.address(100), 0))
+        self.socket.listen(1024)
+        self.url = "http://{}:{}".format(*self.socket.getsockname())
+        self.process: asyncio.subprocess.Process | None = None
+
+    async def start(self, replicas: list[Replica]) -> None:
+        program = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+        if program is None:
+            raise Failed("HAProxy is missing: install Debian's package `haproxy`")
+        beside = self.folder / "haproxy-beside.cfg"
+        beside.write_text(f"global\n    stats socket {self.told} mode 600 level user\n")
+        environment = {**os.environ, "LISTEN": f"fd@{self.socket.fileno()}"}
+        for replica in replicas:
+            environment[f"COMPANION_{replica.number}"] = f"{replica.address}:{replica.port}"
+        files = [str(REPOSITORY / "deploy" / "haproxy.cfg"), str(beside)]
+        await output(program, "-c", "-f", files[0], "-f", files[1], env=environment, pass_fds=[self.socket.fileno()])
+        with self.log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                program, "-db", "-f", files[0], "-f", files[1], env=environment, pass_fds=[self.socket.fileno()],
+                stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        # What comes in is for HAProxy alone.
+        self.socket.close()
+        await self.sees(*replicas)
+
+    async def states(self) -> dict[int, str]:
+        """What HAProxy thinks of each replica."""
+        reader, writer = await asyncio.open_unix_connection(str(self.told))
+        writer.write(b"show stat\n")
+        table = (await reader.read()).decode().splitlines()
+        writer.close()
+        names = table[0].removeprefix("# ").split(",")
+        numbers = {"one": 1, "two": 2, "three": 3}
+        rows = [dict(zip(names, line.split(","), strict=False)) for line in table[1:] if line]
+        return {numbers[row["svname"]]: row["status"] for row in rows if row["pxname"] == "again" and row["svname"] in numbers}
+
+    async def sees(self, *replicas: Replica) -> None:
+        """Waits until HAProxy sends requests to these."""
+
+        async def up() -> bool | None:
+            with contextlib.suppress(OSError):
+                states = await self.states()
+                return all(states[replica.number] == "UP" for replica in replicas)
+            return None
+
+        await eventually(up, "HAProxy sees the replicas")
+
+    async def end(self) -> None:
+        self.socket.close()
+        await end(self.process, signal.SIGTERM)
+
+
+def service_settings(folder: Path, provider: str, store: str) -> dict[str, str]:
+    """What a replica is told beside `deploy/companion.toml`: secrets by files, as there, and what only a test needs."""
+    secrets = {"STORE_URL": store, "IDP_CLIENT_SECRET": "a-secret-of-nobody", "SECRETS_KEYS": f"one:{'A' * 43}="}
+    environment = of_the_shell()
+    for name, value in secrets.items():
+        file = folder / name.lower().replace("_", "-")
+        file.touch(mode=0o600)
+        file.write_text(value)
+        environment[f"COMPANION_{name}_FILE"] = str(file)
+    environment |= {
+        "COMPANION_IDP_BASE_URL": provider,
+        # All clients of the test have one address.
+        "COMPANION_LIMITS_EXEMPT": "127.0.0.0/8",
+        "COMPANION_FEED_REQUESTS_PER_SECOND": "0",
+        "COMPANION_LOG_FILTER": os.environ.get("CLUSTER_LOG", "warn,bot_companion=info"),
+    }
+    return environment

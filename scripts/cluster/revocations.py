@@ -1,0 +1,100 @@
+"""See `scripts/revocations`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+
+from .ground import Failed, run
+from .load import Load
+from .site import Site, a_site
+
+# The contract's.
+REFUSED_WITHIN = 1.0
+AT_ONCE = 4
+
+
+async def until_refused(load: Load, url: str, token: str) -> float:
+    """When the session was refused first, by asking without a pause. It must stay refused."""
+    refused, first, began = 0, 0.0, time.monotonic()
+    while refused < 3:
+        async with load.client.get(f"{url}/guilds", headers={"Token": token}) as response:
+            await response.read()
+        now = time.monotonic()
+        if response.status == 401:
+            first = first or now
+            refused += 1
+        elif response.status != 200 or refused:
+            raise Failed(f"{response.status} for a session that was ended, after {refused} refusals")
+        elif now - began > 30 * REFUSED_WITHIN:
+            raise Failed("a session that was ended is never refused")
+    return first
+
+
+async def revoke(site: Site, load: Load, number: int) -> tuple[float, list[float]]:
+    """How long the replica that ended the session and the others still took it, counted from the acknowledgement."""
+    ending, *others = site.replicas[number % 3 :] + site.replicas[: number % 3]
+    token = await load.sign_in(10_000 + number, ending.url)
+    if token is None:
+        raise Failed(f"nobody can sign in: {load.answers[-1]}")
+    del load.sessions[token]
+    for replica in (ending, *others) * 2:
+        await load.expect(200, "GET", f"{replica.url}/guilds", headers={"Token": token})
+    polls = [asyncio.create_task(until_refused(load, replica.url, token)) for replica in (ending, *others)]
+    try:
+        await load.expect(200, "DELETE", f"{ending.url}/auth", headers={"Token": token})
+        acknowledged = time.monotonic()
+        own, *rest = [max(0.0, refused - acknowledged) for refused in await asyncio.gather(*polls)]
+    finally:
+        for poll in polls:
+            poll.cancel()
+    return own, rest
+
+
+def distribution(times: list[float]) -> str:
+    ordered = sorted(times)
+    shown = {f"p{part}": ordered[min(len(ordered) - 1, len(ordered) * part // 100)] for part in (50, 90, 99)}
+    return ", ".join(f"{name} {value * 1000:.1f} ms" for name, value in {**shown, "max": ordered[-1]}.items())
+
+
+async def measure(site: Site, load: Load, count: int) -> None:
+    own: list[float] = []
+    others: list[float] = []
+    limit = asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int) -> None:
+        async with limit:
+            here, elsewhere = await revoke(site, load, number)
+            own.append(here)
+            others.extend(elsewhere)
+
+    tasks = [asyncio.create_task(one(number)) for number in range(count)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+    print(f"{count} revocations, from the acknowledgement to the first refusal")
+    print(f"  on the replica that was asked: {distribution(own)}")
+    print(f"  on the two others: {distribution(others)}", flush=True)
+    late = sum(each >= REFUSED_WITHIN for each in (*own, *others))
+    if late:
+        raise Failed(f"{late} refusals came after a second or more")
+
+
+async def program(count: int) -> None:
+    async with a_site() as site:
+        load = Load(site)
+        try:
+            await measure(site, load, count)
+        finally:
+            await load.end()
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description="How fast an ended session is refused everywhere.")
+    arguments.add_argument("--count", type=int, default=1000)
+    count = arguments.parse_args().count
+    sys.exit(run(lambda: program(count)))
