@@ -5,6 +5,8 @@ mod columns;
 pub mod freshness;
 mod postgres;
 mod sqlite;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -182,6 +184,11 @@ pub struct Sample {
     pub count: u64,
     /// The drawn ones with their slots (`0..count`), in the order drawn.
     pub entries: Vec<(u64, Feedback)>,
+}
+
+/// Sending the snapshot again helps.
+fn not_staged() -> StoreError {
+    StoreError::Unavailable("the snapshot is no longer staged".to_owned())
 }
 
 /// Everything that lasts. Reads see every write that was acknowledged before they began. Before a write is acknowledged, the

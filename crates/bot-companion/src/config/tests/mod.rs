@@ -51,8 +51,7 @@ fn the_defaults() {
     assert_eq!(config.http.listen.to_string(), "127.0.0.1:8080");
     assert_eq!(config.http.base_path, "");
     assert!(config.tls.is_none() && config.secrets.is_empty() && config.idp.redirect_uri.is_empty());
-    assert_eq!(config.store.url, "sqlite:bot-companion.db");
-    assert_eq!(config.store.url, "sqlite:bot-companion.db");
+    assert_eq!(config.store.url.expose_secret(), "sqlite:bot-companion.db");
     assert_eq!(config.idp.base_url, "https://discord.com/api/v10");
     assert_eq!(config.idp.failure_budget, 1000);
     assert_eq!(config.idp.code_memory, Duration::from_mins(2));

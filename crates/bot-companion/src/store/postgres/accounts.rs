@@ -78,7 +78,6 @@ pub(super) async fn save_list(
 }
 
 /// Takes a guild off the user's list. The version moves on even if there is no list yet, because one may be on its way.
-#[expect(dead_code, reason = "the feed's side is on its way")]
 pub(super) async fn forget_guild(db: &Transaction<'_>, user: Snowflake, guild: Snowflake) -> Sql<()> {
     let statement = db.prepare_cached("SELECT list FROM users WHERE id = $1 FOR UPDATE").await?;
     let Some(row) = db.query_opt(&statement, &[&user]).await? else { return Ok(()) };

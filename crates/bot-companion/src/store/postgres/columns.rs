@@ -7,6 +7,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 use tracing::warn;
 
+use crate::domain::feed::InstanceId;
 use crate::domain::{SessionId, Snowflake, Time};
 pub(super) use crate::store::columns::{grants, grants_text, integer, json, keys, keys_text, listed, roles, unsigned};
 
@@ -44,10 +45,27 @@ column!(Snowflake, i64, INT8, |id: &Snowflake| integer(id.get()), |number: i64| 
     .and_then(Snowflake::new));
 column!(Time, i64, INT8, |time: &Time| integer(time.millis()), |millis: i64| Some(Time::from_millis(unsigned(millis))));
 column!(SessionId, String, TEXT, SessionId::as_str, |text: String| SessionId::parse(&text));
+column!(InstanceId, String, TEXT, InstanceId::as_str, |text: String| InstanceId::parse(&text));
+
+/// A number that is smaller than its column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Whole<T>(pub(super) T);
+
+impl<'a, T: TryFrom<i64>> FromSql<'a> for Whole<T> {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Outcome<Self> {
+        T::try_from(i64::from_sql(ty, raw)?).map(Self).map_err(|_| "out of range".into())
+    }
+
+    accepts!(INT8);
+}
 
 /// The rows of a list, less those that hold something unreadable.
-pub(super) fn readable<T>(what: &str, rows: &[Row], read: impl Fn(&Row) -> Sql<T>) -> Vec<T> {
+pub(super) fn readable<'a, T>(
+    what: &str,
+    rows: impl IntoIterator<Item = &'a Row>,
+    read: impl Fn(&'a Row) -> Sql<T>,
+) -> Vec<T> {
     let read =
         |row| read(row).inspect_err(|error| warn!(what, %error, "left out a stored row that cannot be read")).ok();
-    rows.iter().filter_map(read).collect()
+    rows.into_iter().filter_map(read).collect()
 }

@@ -3,8 +3,17 @@
 
 mod accounts;
 mod address;
+mod changes;
+mod clean_up;
 mod columns;
+mod copying;
+mod coverage;
+mod feed;
+mod feedback;
 mod gate;
+mod guilds;
+mod health;
+mod instances;
 mod keys;
 mod listener;
 mod locks;
@@ -12,6 +21,9 @@ mod migrations;
 mod notice;
 mod sessions;
 mod sign_in;
+mod snapshots;
+mod subscriptions;
+mod team;
 mod tls;
 mod work;
 
@@ -34,7 +46,7 @@ use self::notice::Origin;
 use self::work::{Link, Pace, SqlError};
 use super::{
     Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Ended, Fed, Freshness, Result, Sample,
-    SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList,
+    SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList, not_staged,
 };
 
 /// How long the first connection may take, over all hosts.
@@ -82,10 +94,13 @@ async fn migrate(address: &Address) -> Result<()> {
     migrated
 }
 
-/// Writes a row or a few of them.
+/// Writes; a row or a few of them, unless a pace says otherwise.
 macro_rules! write {
     ($self:ident, $arguments:expr, |$db:ident, $touched:ident, $names:pat_param| $work:expr) => {
-        $self.link.write(Pace::Quick, $arguments, |$db, $touched, $names| Box::pin($work)).await
+        write!($self, Pace::Quick, $arguments, |$db, $touched, $names| $work)
+    };
+    ($self:ident, $pace:expr, $arguments:expr, |$db:ident, $touched:ident, $names:pat_param| $work:expr) => {
+        $self.link.write($pace, $arguments, |$db, $touched, $names| Box::pin($work)).await
     };
 }
 
@@ -182,58 +197,65 @@ impl Store for Postgres {
         read!(self, (), |db, ()| sign_in::blocked(db))
     }
 
-    async fn person(&self, _user: Snowflake, _guilds: Vec<Snowflake>) -> Result<PersonFacts> {
-        not_yet()
+    async fn person(&self, user: Snowflake, guilds: Vec<Snowflake>) -> Result<PersonFacts> {
+        read!(self, (user, guilds), |db, (user, guilds)| guilds::person(db, *user, guilds))
     }
 
-    async fn sample_feedback(&self, _seed: u64) -> Result<Sample> {
-        not_yet()
+    async fn sample_feedback(&self, seed: u64) -> Result<Sample> {
+        read!(self, seed, |db, seed| feedback::sample(db, *seed))
     }
 
     async fn team(&self) -> Result<Roster> {
-        not_yet()
+        read!(self, (), |db, ()| team::roster(db))
     }
 
     async fn health(&self) -> Result<Health> {
-        not_yet()
+        read!(self, (), |db, ()| health::load(db))
     }
 
-    async fn apply(&self, _changes: Vec<Change>) -> Result<()> {
-        not_yet()
+    async fn apply(&self, changes: Vec<Change>) -> Result<()> {
+        let pace = pace_of(changes.len());
+        write!(self, pace, changes, |db, touched, changes| changes::apply(db, touched, changes))
     }
 
-    async fn feed(&self, _instance: InstanceId, _first: u64, _events: Vec<Event>, _now: Time) -> Result<Fed> {
-        not_yet()
+    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed> {
+        let pace = pace_of(events.len());
+        write!(self, pace, (instance, first, events, now), |db, touched, (instance, first, events, now)| {
+            feed::feed(db, touched, instance, *first, events, *now)
+        })
     }
 
-    async fn begin_snapshot(
-        &self,
-        _scope: Scope,
-        _instance: InstanceId,
-        _sequence: u64,
-        _now: Time,
-    ) -> Result<SnapshotId> {
-        not_yet()
+    async fn begin_snapshot(&self, scope: Scope, instance: InstanceId, sequence: u64, now: Time) -> Result<SnapshotId> {
+        write!(self, (scope, instance, sequence, now), |db, _touched, (scope, instance, sequence, now)| {
+            snapshots::begin(db, *scope, instance, *sequence, *now)
+        })
     }
 
-    async fn stage(&self, _snapshot: SnapshotId, _lines: Lines) -> Result<()> {
-        not_yet()
+    async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()> {
+        let staged: Result<Option<()>> =
+            write!(self, Pace::Long, (snapshot, lines), |db, _touched, (snapshot, lines)| {
+                snapshots::stage(db, *snapshot, lines)
+            });
+        staged?.ok_or_else(not_staged)
     }
 
-    async fn commit_snapshot(&self, _snapshot: SnapshotId, _now: Time) -> Result<Committed> {
-        not_yet()
+    async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed> {
+        let committed: Result<Option<_>> = write!(self, Pace::Long, (snapshot, now), |db, touched, (snapshot, now)| {
+            snapshots::commit(db, touched, *snapshot, *now)
+        });
+        committed?.ok_or_else(not_staged)
     }
 
-    async fn abandon_snapshot(&self, _snapshot: SnapshotId) -> Result<()> {
-        not_yet()
+    async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()> {
+        write!(self, snapshot, |db, _touched, snapshot| snapshots::abandon(db, *snapshot))
     }
 
-    async fn clean_up(&self, _batch: usize) -> Result<usize> {
-        not_yet()
+    async fn clean_up(&self, batch: usize) -> Result<usize> {
+        write!(self, Pace::Long, batch, |db, _touched, batch| clean_up::clean_up(db, *batch))
     }
 
     async fn feed_state(&self) -> Result<FeedState> {
-        not_yet()
+        read!(self, (), |db, ()| feed::state(db))
     }
 
     async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()> {
@@ -252,8 +274,8 @@ impl Store for Postgres {
         write!(self, (id, now), |db, touched, (id, now)| keys::revoke(db, touched, id, *now))
     }
 
-    async fn beat(&self, _beat: Heartbeat, _now: Time) -> Result<()> {
-        not_yet()
+    async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()> {
+        write!(self, (beat, now), |db, touched, (beat, now)| health::beat(db, touched, beat, *now))
     }
 
     async fn close(&self) {
@@ -262,6 +284,7 @@ impl Store for Postgres {
     }
 }
 
-fn not_yet<T>() -> Result<T> {
-    Err(StoreError::Failed("not yet".to_owned()))
+/// A large batch takes its time, a statement or two an event.
+fn pace_of(changes: usize) -> Pace {
+    if changes > 100 { Pace::Long } else { Pace::Quick }
 }

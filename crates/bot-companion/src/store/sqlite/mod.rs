@@ -40,7 +40,7 @@ use self::snapshots::Staging;
 use self::writer::Writer;
 use super::{
     Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Ended, Fed, Freshness, Result, Sample,
-    SealedGrant, SnapshotId, Store, StoreError, StoredList,
+    SealedGrant, SnapshotId, Store, StoreError, StoredList, not_staged,
 };
 
 /// How many connections read.
@@ -142,11 +142,6 @@ impl From<rusqlite::Error> for StoreError {
         );
         if later { Self::Unavailable(error.to_string()) } else { Self::Failed(error.to_string()) }
     }
-}
-
-/// Sending the snapshot again helps.
-fn not_staged() -> StoreError {
-    StoreError::Unavailable("the snapshot is no longer staged".to_owned())
 }
 
 #[async_trait]

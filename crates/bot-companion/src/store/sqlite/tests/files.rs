@@ -7,7 +7,11 @@ use crate::domain::Change;
 use crate::store::{Result, StoreError};
 
 async fn open(scratch: &Scratch) -> Result<Sqlite> {
-    Sqlite::open(scratch.database(), Duration::from_secs(1), Arc::default()).await
+    Sqlite::open(scratch.database(), Duration::from_secs(1), freshness()).await
+}
+
+fn freshness() -> Arc<Freshness> {
+    Arc::new(Freshness::new(Clock::system()))
 }
 
 fn foreign(scratch: &Scratch, sql: &str) {
@@ -103,8 +107,8 @@ async fn a_lock_of_another_process_is_waited_for() {
 #[tokio::test]
 async fn only_known_kinds_of_store_are_opened() {
     for url in ["", "sqlite:", "sqlite", "mysql://me:secret@host/x", "/var/lib/x.db"] {
-        let options = crate::store::StoreOptions { url: url.to_owned(), wait: Duration::ZERO };
-        let Err(StoreError::Failed(message)) = crate::store::open(options, Arc::default()).await else {
+        let options = crate::store::StoreOptions { url: url.into(), wait: Duration::ZERO, connections: 2 };
+        let Err(StoreError::Failed(message)) = crate::store::open(options, freshness()).await else {
             panic!("`{url}` was opened")
         };
         assert!(!message.contains("secret"), "{message}");

@@ -1,0 +1,58 @@
+//! What the bot says, one change at a time.
+
+use deadpool_postgres::Transaction;
+
+use crate::domain::{Change, Snowflake};
+
+use super::coverage::Coverage;
+use super::locks::{Lock, lock};
+use super::work::{Sql, Touched};
+use super::{feedback, guilds, subscriptions, team};
+
+pub(super) async fn apply(db: &Transaction<'_>, touched: &mut Touched, changes: &[Change]) -> Sql<()> {
+    lock(db, Lock::Feed).await?;
+    let guilds: Vec<_> = changes.iter().filter_map(guild_of).collect();
+    let mut coverage = Coverage::of(db, &guilds, None).await?;
+    for change in changes {
+        apply_one(db, touched, &mut coverage, change).await?;
+    }
+    coverage.write_counts(db).await
+}
+
+/// Applies a change; what it does to the number of guilds is noted and not yet written.
+pub(super) async fn apply_one(
+    db: &Transaction<'_>,
+    touched: &mut Touched,
+    coverage: &mut Coverage,
+    change: &Change,
+) -> Sql<()> {
+    match change {
+        Change::Guild(guild) => guilds::put(db, touched, coverage, guild).await,
+        Change::GuildGone(guild) => guilds::remove(db, touched, coverage, *guild).await,
+        Change::Member { guild, user, roles } => guilds::put_member(db, touched, coverage, *guild, *user, roles).await,
+        Change::MemberGone { guild, user } => guilds::remove_member(db, touched, coverage, *guild, *user).await,
+        Change::Subscription(subscription) => subscriptions::put(db, touched, subscription).await,
+        Change::SubscriptionGone(user) => subscriptions::remove(db, touched, *user).await,
+        Change::Feedback(entry) => feedback::put(db, touched, entry).await,
+        Change::FeedbackGone(id) => feedback::remove(db, touched, id).await,
+        Change::Team(roster) => team::replace(db, touched, roster).await,
+        Change::User(user) => {
+            team::refresh_user(db, touched, user).await?;
+            feedback::refresh_user(db, touched, user).await
+        }
+    }
+}
+
+/// The guild whose snapshot a change is written into.
+pub(super) fn guild_of(change: &Change) -> Option<Snowflake> {
+    match change {
+        Change::Guild(guild) => Some(guild.id),
+        Change::GuildGone(guild) | Change::Member { guild, .. } | Change::MemberGone { guild, .. } => Some(*guild),
+        Change::Subscription(_)
+        | Change::SubscriptionGone(_)
+        | Change::Feedback(_)
+        | Change::FeedbackGone(_)
+        | Change::Team(_)
+        | Change::User(_) => None,
+    }
+}

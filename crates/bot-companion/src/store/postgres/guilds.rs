@@ -1,0 +1,216 @@
+//! Guilds that have the bot, their staff, and what one person may see of them.
+
+use std::collections::HashMap;
+
+use deadpool_postgres::{GenericClient, Transaction};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use crate::domain::{Guild, GuildFacts, PermissionSet, PersonFacts, Snowflake};
+use crate::store::Topic;
+
+use super::columns::{grants, grants_text, integer, json, readable, roles, unsigned};
+use super::coverage::{Coverage, counts, cover};
+use super::work::{Sql, Touched};
+use super::{accounts, subscriptions, team};
+
+/// What is known of a user and of those of these guilds that have the bot.
+pub(super) async fn person(db: &impl GenericClient, user: Snowflake, guilds: &[Snowflake]) -> Sql<PersonFacts> {
+    // All are on their way before the first is answered.
+    let (mut known, paid, team) = futures_util::try_join!(
+        facts(db, user, guilds),
+        subscriptions::of_user_or_naming(db, user, guilds),
+        team::granted(db, user)
+    )?;
+    let places: HashMap<Snowflake, usize> = known.iter().enumerate().map(|(place, facts)| (facts.id, place)).collect();
+    for subscription in &paid {
+        for place in subscription.guilds.iter().filter_map(|guild| places.get(guild)) {
+            known[*place].subscriptions.push(subscription.clone());
+        }
+    }
+    let subscription = paid.into_iter().find(|subscription| subscription.userid == user);
+    Ok(PersonFacts { team, subscription, guilds: known })
+}
+
+/// The guilds and the user's roles there, by the guilds' ids and each once.
+async fn facts(db: &impl GenericClient, user: Snowflake, guilds: &[Snowflake]) -> Sql<Vec<GuildFacts>> {
+    // One statement: it sees one state, before a snapshot or after it.
+    let sql = concat!(
+        "WITH ",
+        counts!(),
+        " SELECT guilds.id, name, icon, owner, members, setup, linked, grants, roles
+        FROM (SELECT DISTINCT guild FROM unnest($2::bigint[]) AS named (guild)) AS asked CROSS JOIN LATERAL ",
+        cover!(),
+        " AS cover JOIN guilds ON guilds.snapshot = cover.snapshot AND guilds.id = asked.guild
+        LEFT JOIN guild_staff AS staff
+            ON staff.snapshot = cover.snapshot AND staff.guild = asked.guild AND staff.\"user\" = $1
+        ORDER BY guilds.id"
+    );
+    let statement = db.prepare_cached(sql).await?;
+    // One broken guild never breaks the list.
+    Ok(readable("guild", &db.query(&statement, &[&user, &guilds]).await?, read))
+}
+
+fn read(row: &Row) -> Sql<GuildFacts> {
+    let guild = row.try_get(0)?;
+    let held = row.try_get::<_, Option<&str>>(8)?.map(roles).unwrap_or_default();
+    Ok(GuildFacts {
+        id: guild,
+        name: row.try_get(1)?,
+        icon: row.try_get(2)?,
+        owner: row.try_get(3)?,
+        members: unsigned(row.try_get(4)?),
+        setup: row.try_get(5)?,
+        linked: row.try_get(6)?,
+        granted: granted(guild, &held, row.try_get(7)?),
+        subscriptions: Vec::new(),
+    })
+}
+
+/// The keys of the roles that a user holds in a guild. The role with the guild's own id is everyone's.
+fn granted(guild: Snowflake, held: &[Snowflake], grants_text: &str) -> PermissionSet {
+    let grants = grants(grants_text);
+    let keys = held.iter().chain([&guild]).filter_map(|role| grants.get(role));
+    keys.fold(PermissionSet::EMPTY, |all, keys| all.union(*keys))
+}
+
+/// Stores how a guild is now: in the snapshot that covers it, as if it had always been part of it.
+pub(super) async fn put(
+    db: &Transaction<'_>,
+    touched: &mut Touched,
+    coverage: &mut Coverage,
+    guild: &Guild,
+) -> Sql<()> {
+    let cover = coverage.cover(guild.id);
+    // Grants and staff that are not said anew stay. A row that was there has been locked, which shows in its `xmax`.
+    let sql = "INSERT INTO guilds (snapshot, id, name, icon, owner, members, setup, linked, grants)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9, '{}'))
+        ON CONFLICT (snapshot, id) DO UPDATE SET name = $3, icon = $4, owner = $5, members = $6, setup = $7, linked = $8,
+            grants = coalesce($9, guilds.grants)
+        RETURNING xmax = 0";
+    let statement = db.prepare_cached(sql).await?;
+    let Guild { id, name, icon, owner, members, setup, linked, .. } = guild;
+    let (members, grants) = (integer(*members), guild.grants.as_ref().map(grants_text));
+    let row: [&(dyn ToSql + Sync); 9] = [&cover.snapshot, id, name, icon, owner, &members, setup, linked, &grants];
+    let inserted: bool = db.query_one(&statement, &row).await?.try_get(0)?;
+    if inserted {
+        coverage.count(cover, 1);
+    } else if guild.staff.is_some() {
+        delete_staff(db, cover.snapshot, &[guild.id]).await?;
+    }
+    insert_staff(db, cover.snapshot, guild).await?;
+    touched.push(Topic::Id(guild.id));
+    Ok(())
+}
+
+async fn insert_staff(db: &Transaction<'_>, snapshot: i64, guild: &Guild) -> Sql<()> {
+    let members = guild.staff.iter().flatten().map(|(user, roles)| (*user, json(roles)));
+    let (users, roles): (Vec<Snowflake>, Vec<String>) = members.unzip();
+    if users.is_empty() {
+        return Ok(());
+    }
+    let sql = "INSERT INTO guild_staff (snapshot, guild, \"user\", roles)
+        SELECT $1, $2, member.id, member.roles FROM unnest($3::bigint[], $4::text[]) AS member (id, roles)";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&snapshot, &guild.id, &users, &roles]).await?;
+    Ok(())
+}
+
+/// Removes a guild with its grants and staff. Subscriptions that name it keep naming it.
+pub(super) async fn remove(
+    db: &Transaction<'_>,
+    touched: &mut Touched,
+    coverage: &mut Coverage,
+    guild: Snowflake,
+) -> Sql<()> {
+    let cover = coverage.cover(guild);
+    if delete(db, cover.snapshot, &[guild]).await?.guilds > 0 {
+        coverage.count(cover, -1);
+        touched.push(Topic::Id(guild));
+    }
+    Ok(())
+}
+
+/// Notes a member's roles, or that they are no staff.
+pub(super) async fn put_member(
+    db: &Transaction<'_>,
+    touched: &mut Touched,
+    coverage: &Coverage,
+    guild: Snowflake,
+    user: Snowflake,
+    roles: &[Snowflake],
+) -> Sql<()> {
+    let snapshot = coverage.cover(guild).snapshot;
+    let statement = db.prepare_cached("SELECT grants FROM guilds WHERE snapshot = $1 AND id = $2").await?;
+    let stored = db.query_opt(&statement, &[&snapshot, &guild]).await?;
+    let stored = stored.as_ref().map(|row| row.try_get::<_, &str>(0)).transpose()?;
+    let grants = stored.map(grants).unwrap_or_default();
+    // Everyone's role grants without being staff; to store every member for it would change no answer.
+    let grants_more = |role: &Snowflake| *role != guild && grants.get(role).is_some_and(|keys| !keys.is_empty());
+    if !roles.iter().any(grants_more) {
+        return remove_staff(db, touched, snapshot, guild, user).await;
+    }
+    let sql = "INSERT INTO guild_staff (snapshot, guild, \"user\", roles) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (snapshot, guild, \"user\") DO UPDATE SET roles = $4";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&snapshot, &guild, &user, &json(&roles)]).await?;
+    touched.push(Topic::Id(user));
+    Ok(())
+}
+
+/// A member has left: they are no staff, and the guild is no longer on their list.
+pub(super) async fn remove_member(
+    db: &Transaction<'_>,
+    touched: &mut Touched,
+    coverage: &Coverage,
+    guild: Snowflake,
+    user: Snowflake,
+) -> Sql<()> {
+    remove_staff(db, touched, coverage.cover(guild).snapshot, guild, user).await?;
+    accounts::forget_guild(db, user, guild).await?;
+    touched.push(Topic::Id(user));
+    Ok(())
+}
+
+async fn remove_staff(
+    db: &Transaction<'_>,
+    touched: &mut Touched,
+    snapshot: i64,
+    guild: Snowflake,
+    user: Snowflake,
+) -> Sql<()> {
+    let sql = "DELETE FROM guild_staff WHERE snapshot = $1 AND guild = $2 AND \"user\" = $3";
+    let statement = db.prepare_cached(sql).await?;
+    if db.execute(&statement, &[&snapshot, &guild, &user]).await? > 0 {
+        touched.push(Topic::Id(user));
+    }
+    Ok(())
+}
+
+/// How many rows were removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Removed {
+    pub(super) guilds: u64,
+    pub(super) staff: u64,
+}
+
+/// Removes guilds and their staff from a snapshot.
+pub(super) async fn delete(db: &Transaction<'_>, snapshot: i64, guilds: &[Snowflake]) -> Sql<Removed> {
+    let staff = delete_staff(db, snapshot, guilds).await?;
+    let statement = db.prepare_cached("DELETE FROM guilds WHERE snapshot = $1 AND id = ANY ($2)").await?;
+    Ok(Removed { guilds: db.execute(&statement, &[&snapshot, &guilds]).await?, staff })
+}
+
+async fn delete_staff(db: &Transaction<'_>, snapshot: i64, guilds: &[Snowflake]) -> Sql<u64> {
+    let statement = db.prepare_cached("DELETE FROM guild_staff WHERE snapshot = $1 AND guild = ANY ($2)").await?;
+    Ok(db.execute(&statement, &[&snapshot, &guilds]).await?)
+}
+
+/// Moves guilds and their staff from one snapshot to another, and says how many the first had.
+pub(super) async fn relocate(db: &Transaction<'_>, from: i64, to: i64, guilds: &[Snowflake]) -> Sql<u64> {
+    let staff = "UPDATE guild_staff SET snapshot = $2 WHERE snapshot = $1 AND guild = ANY ($3)";
+    let statement = db.prepare_cached(staff).await?;
+    db.execute(&statement, &[&from, &to, &guilds]).await?;
+    let statement = db.prepare_cached("UPDATE guilds SET snapshot = $2 WHERE snapshot = $1 AND id = ANY ($3)").await?;
+    Ok(db.execute(&statement, &[&from, &to, &guilds]).await?)
+}

@@ -1,0 +1,275 @@
+//! Snapshots: staged out of sight in short transactions, made the truth by one row.
+
+use std::collections::BTreeMap;
+
+use deadpool_postgres::Transaction;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use crate::domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey};
+use crate::domain::{Guild, Snowflake, Subscription, Time};
+use crate::store::{Committed, SnapshotId, Topic};
+
+use super::columns::{Whole, grants_text, integer, json, readable, unsigned};
+use super::copying::Rows;
+use super::coverage::{self, Commits, Coverage};
+use super::locks::{Lock, lock};
+use super::work::{Sql, Touched};
+use super::{clean_up, guilds, instances, subscriptions};
+
+const COPY_GUILDS: &str = "COPY guilds (snapshot, id, name, icon, owner, members, setup, linked, grants)
+    FROM STDIN (FORMAT binary)";
+const COPY_STAFF: &str = "COPY guild_staff (snapshot, guild, \"user\", roles) FROM STDIN (FORMAT binary)";
+
+pub(super) async fn begin(
+    db: &Transaction<'_>,
+    scope: Scope,
+    instance: &InstanceId,
+    sequence: u64,
+    now: Time,
+) -> Sql<SnapshotId> {
+    let shard = match scope {
+        Scope::Shard(shard) => Some(shard),
+        Scope::Subscriptions => None,
+    };
+    let sql = "INSERT INTO staged_snapshots (id, shard_count, shard_id, instance, sequence, begun, guilds)
+        VALUES (nextval('versions'), $1, $2, $3, $4, $5, 0) RETURNING id";
+    let statement = db.prepare_cached(sql).await?;
+    let (count, id) = (shard.map(|shard| i64::from(shard.count)), shard.map(|shard| i64::from(shard.id)));
+    let row = db.query_one(&statement, &[&count, &id, instance, &integer(sequence), &now]).await?;
+    Ok(SnapshotId(unsigned(row.try_get(0)?)))
+}
+
+/// Stages some lines; `None` if the snapshot is not being staged.
+pub(super) async fn stage(db: &Transaction<'_>, snapshot: SnapshotId, lines: &Lines) -> Sql<Option<()>> {
+    match lines {
+        Lines::Guilds(lines) => stage_guilds(db, integer(snapshot.0), lines).await,
+        Lines::Subscriptions(lines) => stage_subscriptions(db, integer(snapshot.0), lines).await,
+    }
+}
+
+/// Notes that the snapshot has this many more guilds, and says whether it leaves any as they are; `None` if it is not being
+/// staged. It is held until the end: whoever gives it up or commits it waits for these lines.
+async fn hold(db: &Transaction<'_>, snapshot: i64, more: u64) -> Sql<Option<bool>> {
+    let sql = "UPDATE staged_snapshots SET guilds = guilds + $2, touched = clock_timestamp() WHERE id = $1
+        RETURNING EXISTS (SELECT 1 FROM staged_kept WHERE snapshot = $1)";
+    let statement = db.prepare_cached(sql).await?;
+    let row = db.query_opt(&statement, &[&snapshot, &integer(more)]).await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?)
+}
+
+/// Of the lines of one guild, the last counts.
+async fn stage_guilds(db: &Transaction<'_>, snapshot: i64, lines: &[GuildLine]) -> Sql<Option<()>> {
+    // In the order of the index, which is faster.
+    let mut last: BTreeMap<Snowflake, Option<&Guild>> = BTreeMap::new();
+    for line in lines {
+        match line {
+            GuildLine::Guild(guild) => last.insert(guild.id, Some(guild)),
+            GuildLine::Unavailable(guild) => last.insert(*guild, None),
+        };
+    }
+    let guilds: Vec<&Guild> = last.values().copied().flatten().collect();
+    let unavailable: Vec<Snowflake> =
+        last.iter().filter(|(_, guild)| guild.is_none()).map(|(guild, _)| *guild).collect();
+    let Some(any_kept) = hold(db, snapshot, guilds.len() as u64).await? else { return Ok(None) };
+    let mut known = 0;
+    if !guilds.is_empty() {
+        let ids: Vec<Snowflake> = guilds.iter().map(|guild| guild.id).collect();
+        // Mostly there are none, and then no line needs to look.
+        if any_kept {
+            let sql = "DELETE FROM staged_kept WHERE snapshot = $1 AND guild = ANY ($2)";
+            let statement = db.prepare_cached(sql).await?;
+            db.execute(&statement, &[&snapshot, &ids]).await?;
+        }
+        known += copy(db, snapshot, &guilds, &ids).await?;
+    }
+    if !unavailable.is_empty() {
+        known += guilds::delete(db, snapshot, &unavailable).await?.guilds;
+        let sql = "INSERT INTO staged_kept (snapshot, guild) SELECT $1, unnest($2::bigint[]) ON CONFLICT DO NOTHING";
+        let statement = db.prepare_cached(sql).await?;
+        db.execute(&statement, &[&snapshot, &unavailable]).await?;
+    }
+    if known > 0 {
+        let statement = db.prepare_cached("UPDATE staged_snapshots SET guilds = guilds - $2 WHERE id = $1").await?;
+        db.execute(&statement, &[&snapshot, &integer(known)]).await?;
+    }
+    Ok(Some(()))
+}
+
+/// Copies guilds into a snapshot, and says how many of them it had already.
+async fn copy(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild], ids: &[Snowflake]) -> Sql<u64> {
+    db.batch_execute("SAVEPOINT copying").await?;
+    match copy_new(db, snapshot, guilds).await {
+        // Hardly anybody sends a guild twice; to look for it every time would cost more than this.
+        Err(error) if error.is_duplicate() => {
+            db.batch_execute("ROLLBACK TO SAVEPOINT copying").await?;
+            let known = guilds::delete(db, snapshot, ids).await?;
+            copy_new(db, snapshot, guilds).await?;
+            Ok(known.guilds)
+        }
+        copied => copied.map(|()| 0),
+    }
+}
+
+async fn copy_new(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild]) -> Sql<()> {
+    let (mut rows, mut staff) = (Rows::of(9), Rows::of(4));
+    let (mut any_staff, nothing) = (false, BTreeMap::new());
+    for guild in guilds {
+        // It is whole: what it does not say is not there.
+        let grants = grants_text(guild.grants.as_ref().unwrap_or(&nothing));
+        rows.row().number(snapshot).id(guild.id).text(Some(&guild.name)).text(guild.icon.as_deref()).id(guild.owner);
+        rows.number(integer(guild.members)).flag(guild.setup).flag(guild.linked).text(Some(&grants));
+        for (user, roles) in guild.staff.iter().flatten() {
+            staff.row().number(snapshot).id(guild.id).id(*user).text(Some(&json(roles)));
+            any_staff = true;
+        }
+    }
+    rows.send(db, COPY_GUILDS).await?;
+    if any_staff {
+        staff.send(db, COPY_STAFF).await?;
+    }
+    Ok(())
+}
+
+async fn stage_subscriptions(db: &Transaction<'_>, snapshot: i64, lines: &[Subscription]) -> Sql<Option<()>> {
+    if hold(db, snapshot, 0).await?.is_none() {
+        return Ok(None);
+    }
+    // Of the lines of one user, the last counts.
+    let last: BTreeMap<Snowflake, &Subscription> = lines.iter().map(|line| (line.userid, line)).collect();
+    let users: Vec<Snowflake> = last.keys().copied().collect();
+    let slots: Vec<i64> = last.values().map(|line| line.slots.into()).collect();
+    let ends: Vec<Option<Time>> = last.values().map(|line| line.active_until).collect();
+    let guilds: Vec<String> = last.values().map(|line| json(&line.guilds)).collect();
+    let sql = "INSERT INTO staged_subscriptions (snapshot, userid, slots, active_until, guilds)
+        SELECT $1, line.* FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS line
+        ON CONFLICT (snapshot, userid) DO UPDATE
+            SET slots = excluded.slots, active_until = excluded.active_until, guilds = excluded.guilds";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&snapshot, &users, &slots, &ends, &guilds]).await?;
+    Ok(Some(()))
+}
+
+struct Staged {
+    id: i64,
+    shard: Option<ShardKey>,
+    instance: InstanceId,
+    sequence: u64,
+    begun: Time,
+    guilds: i64,
+}
+
+/// Makes a staged snapshot the truth, or drops it; `None` if it is not being staged.
+pub(super) async fn commit(
+    db: &Transaction<'_>,
+    touched: &mut Touched,
+    snapshot: SnapshotId,
+    now: Time,
+) -> Sql<Option<Committed>> {
+    lock(db, Lock::Feed).await?;
+    let Some(staged) = take(db, snapshot).await? else { return Ok(None) };
+    let (instance, sequence) = (&staged.instance, staged.sequence);
+    let next = instances::next(db, instance).await?;
+    if next > sequence {
+        clean_up::bury(db, &[staged.id]).await?;
+        return Ok(Some(Committed::Outdated { next }));
+    }
+    instances::advance(db, instance, sequence, staged.begun, now).await?;
+    if let Some(shard) = staged.shard {
+        if !replace_shard(db, &staged, shard, now).await? {
+            clean_up::bury(db, &[staged.id]).await?;
+            return Ok(Some(Committed::Outranked { next: sequence }));
+        }
+    } else {
+        subscriptions::replace_from(db, staged.id).await?;
+        clean_up::bury(db, &[staged.id]).await?;
+    }
+    // Which answers it changes is a question as large as the snapshot.
+    touched.push(Topic::Everything);
+    Ok(Some(Committed::Replaced { next: sequence }))
+}
+
+/// Takes a snapshot out of staging.
+async fn take(db: &Transaction<'_>, snapshot: SnapshotId) -> Sql<Option<Staged>> {
+    let id = integer(snapshot.0);
+    let sql = "DELETE FROM staged_snapshots WHERE id = $1
+        RETURNING shard_count, shard_id, instance, sequence, begun, guilds";
+    let statement = db.prepare_cached(sql).await?;
+    let read = |row: Row| {
+        let shard = row.try_get::<_, Option<Whole<u32>>>(0)?.zip(row.try_get::<_, Option<Whole<u32>>>(1)?);
+        Ok(Staged {
+            id,
+            shard: shard.and_then(|(Whole(count), Whole(id))| ShardKey::new(count, id)),
+            instance: row.try_get(2)?,
+            sequence: unsigned(row.try_get(3)?),
+            begun: row.try_get(4)?,
+            guilds: row.try_get(5)?,
+        })
+    };
+    db.query_opt(&statement, &[&id]).await?.map(read).transpose()
+}
+
+/// Makes the staged guilds those of the shard; `false` if it belongs to an instance that started later.
+async fn replace_shard(db: &Transaction<'_>, staged: &Staged, shard: ShardKey, now: Time) -> Sql<bool> {
+    let overlapping = coverage::overlapping(db, shard).await?;
+    let senders: Vec<&str> = overlapping.iter().map(|cover| cover.instance.as_str()).collect();
+    if instances::is_outranked(db, &staged.instance, &senders).await? {
+        return Ok(false);
+    }
+    let kept = keep_unavailable(db, staged.id).await?;
+    let sql = "INSERT INTO feed_shards (shard_count, shard_id, snapshot, committed, instance, snapshot_at, guilds)
+        VALUES ($1, $2, $3, nextval('versions'), $4, $5, $6)
+        ON CONFLICT (shard_count, shard_id) DO UPDATE SET snapshot = excluded.snapshot, committed = excluded.committed,
+            instance = excluded.instance, snapshot_at = excluded.snapshot_at, guilds = excluded.guilds";
+    let statement = db.prepare_cached(sql).await?;
+    let (count, id, guilds) = (i64::from(shard.count), i64::from(shard.id), staged.guilds + kept);
+    let row: [&(dyn ToSql + Sync); 6] = [&count, &id, &staged.id, &staged.instance, &now, &guilds];
+    db.execute(&statement, &row).await?;
+
+    let (same, others): (Vec<_>, Vec<_>) = overlapping.into_iter().partition(|cover| cover.shard.count == shard.count);
+    let mut buried: Vec<i64> = same.iter().map(|cover| cover.snapshot).collect();
+    if !others.is_empty() {
+        let superseded = Commits::of(db, shard.count).await?.superseded(&others);
+        let superseded: Vec<i64> = superseded.into_iter().map(|cover| cover.snapshot).collect();
+        let statement = db.prepare_cached("DELETE FROM feed_shards WHERE snapshot = ANY ($1)").await?;
+        db.execute(&statement, &[&superseded]).await?;
+        let thinned = others.iter().map(|cover| cover.snapshot).filter(|snapshot| !superseded.contains(snapshot));
+        clean_up::thin_out(db, &thinned.collect::<Vec<_>>()).await?;
+        buried.extend(superseded);
+    }
+    clean_up::bury(db, &buried).await?;
+    let uncovered = "SELECT 1 FROM feed_shards WHERE shard_count = 0 AND guilds > 0";
+    let statement = db.prepare_cached(uncovered).await?;
+    if db.query_opt(&statement, &[]).await?.is_some() {
+        clean_up::thin_out(db, &[0]).await?;
+    }
+    Ok(true)
+}
+
+/// Takes the guilds that are unavailable over as they are stored at this moment, and says how many there were. They move:
+/// where they were, nobody will look for them any more.
+async fn keep_unavailable(db: &Transaction<'_>, snapshot: i64) -> Sql<i64> {
+    let statement = db.prepare_cached("DELETE FROM staged_kept WHERE snapshot = $1 RETURNING guild").await?;
+    let rows = db.query(&statement, &[&snapshot]).await?;
+    let unavailable: Vec<Snowflake> = readable("guild", &rows, |row| Ok(row.try_get(0)?));
+    let coverage = Coverage::of(db, &unavailable, None).await?;
+    let mut by_snapshot: BTreeMap<i64, Vec<Snowflake>> = BTreeMap::new();
+    for guild in unavailable {
+        by_snapshot.entry(coverage.cover(guild).snapshot).or_default().push(guild);
+    }
+    let mut kept = 0;
+    for (from, guilds) in by_snapshot {
+        let moved = guilds::relocate(db, from, snapshot, &guilds).await?;
+        coverage::count_down(db, from, moved).await?;
+        kept += integer(moved);
+    }
+    Ok(kept)
+}
+
+pub(super) async fn abandon(db: &Transaction<'_>, snapshot: SnapshotId) -> Sql<()> {
+    lock(db, Lock::Feed).await?;
+    match take(db, snapshot).await? {
+        Some(staged) => clean_up::bury(db, &[staged.id]).await,
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,92 @@
+//! Premium subscriptions.
+
+use deadpool_postgres::{GenericClient, Transaction};
+use tokio_postgres::Row;
+use tracing::warn;
+
+use crate::domain::{Snowflake, Subscription};
+use crate::store::Topic;
+
+use super::columns::{Whole, readable};
+use super::work::{Sql, Touched};
+
+/// The subscription of a user and every one that names a guild of these, by the ids of their owners.
+pub(super) async fn of_user_or_naming(
+    db: &impl GenericClient,
+    user: Snowflake,
+    guilds: &[Snowflake],
+) -> Sql<Vec<Subscription>> {
+    let sql = "WITH wanted (userid) AS (
+            SELECT $1::bigint UNION SELECT userid FROM subscription_guilds WHERE guild = ANY ($2::bigint[]))
+        SELECT userid, slots, active_until,
+            ARRAY (SELECT guild FROM subscription_guilds AS named WHERE named.userid = subscriptions.userid ORDER BY ordinal)
+        FROM wanted JOIN subscriptions USING (userid) ORDER BY userid";
+    let statement = db.prepare_cached(sql).await?;
+    // A broken one counts as none, and does not take the user's guilds with it.
+    Ok(readable("subscription", &db.query(&statement, &[&user, &guilds]).await?, read))
+}
+
+fn read(row: &Row) -> Sql<Subscription> {
+    let Whole(slots) = row.try_get(1)?;
+    let guild = |number: i64| {
+        let guild = u64::try_from(number).ok().and_then(Snowflake::new);
+        if guild.is_none() {
+            warn!("left out a guild of a subscription: not an id");
+        }
+        guild
+    };
+    let guilds = row.try_get::<_, Vec<i64>>(3)?.into_iter().filter_map(guild).collect();
+    Ok(Subscription { userid: row.try_get(0)?, slots, guilds, active_until: row.try_get(2)? })
+}
+
+pub(super) async fn put(db: &Transaction<'_>, touched: &mut Touched, subscription: &Subscription) -> Sql<()> {
+    let user = subscription.userid;
+    forget_guilds(db, touched, user).await?;
+    let sql = "INSERT INTO subscriptions (userid, slots, active_until) VALUES ($1, $2, $3)
+        ON CONFLICT (userid) DO UPDATE SET slots = $2, active_until = $3";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&user, &i64::from(subscription.slots), &subscription.active_until]).await?;
+    // A guild that is named twice counts where it is named first.
+    let sql = "INSERT INTO subscription_guilds (guild, userid, ordinal)
+        SELECT guild, $1, min(ordinal) - 1 FROM unnest($2::bigint[]) WITH ORDINALITY AS named (guild, ordinal) GROUP BY guild";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&user, &subscription.guilds]).await?;
+    touched.extend(subscription.guilds.iter().copied().chain([user]).map(Topic::Id));
+    Ok(())
+}
+
+/// Removes a user's subscription, if they have one.
+pub(super) async fn remove(db: &Transaction<'_>, touched: &mut Touched, user: Snowflake) -> Sql<()> {
+    forget_guilds(db, touched, user).await?;
+    let statement = db.prepare_cached("DELETE FROM subscriptions WHERE userid = $1").await?;
+    if db.execute(&statement, &[&user]).await? > 0 {
+        touched.push(Topic::Id(user));
+    }
+    Ok(())
+}
+
+async fn forget_guilds(db: &Transaction<'_>, touched: &mut Touched, user: Snowflake) -> Sql<()> {
+    let statement = db.prepare_cached("DELETE FROM subscription_guilds WHERE userid = $1 RETURNING guild").await?;
+    let named = db.query(&statement, &[&user]).await?;
+    touched.extend(readable("guild of a subscription", &named, |row| Ok(Topic::Id(row.try_get(0)?))));
+    Ok(())
+}
+
+/// Replaces all subscriptions by those that were staged under this number.
+pub(super) async fn replace_from(db: &Transaction<'_>, snapshot: i64) -> Sql<()> {
+    // Not a TRUNCATE: a read that began before would find nothing.
+    db.execute("DELETE FROM subscription_guilds", &[]).await?;
+    db.execute("DELETE FROM subscriptions", &[]).await?;
+    let sql = "INSERT INTO subscriptions (userid, slots, active_until)
+        SELECT userid, slots, active_until FROM staged_subscriptions WHERE snapshot = $1";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&snapshot]).await?;
+    // A guild that is named twice counts where it is named first.
+    let sql = "INSERT INTO subscription_guilds (guild, userid, ordinal)
+        SELECT named.guild::bigint, userid, min(named.ordinal) - 1 FROM staged_subscriptions AS staged,
+            json_array_elements_text(staged.guilds::json) WITH ORDINALITY AS named (guild, ordinal)
+        WHERE snapshot = $1 GROUP BY 1, 2";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&snapshot]).await?;
+    Ok(())
+}

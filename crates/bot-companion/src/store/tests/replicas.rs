@@ -1,0 +1,1 @@
+//! Several stores on one database.
