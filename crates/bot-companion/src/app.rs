@@ -17,7 +17,7 @@ use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
 use crate::uploads::Uploads;
 use crate::vault::{Vault, VaultError};
 use crate::version::Version;
-use crate::views::{Sources, Views};
+use crate::views::{Sources, StandIns, Views};
 
 /// How often the use of sessions is written down, and how often expired ones are swept.
 const FLUSH_EVERY: Duration = Duration::from_secs(5);
@@ -33,6 +33,8 @@ pub struct App {
     pub random: Random,
     /// What lasts.
     pub store: Arc<dyn Store>,
+    /// What of the answers in memory still holds.
+    pub freshness: Arc<Freshness>,
     /// Answers kept ready.
     pub views: Arc<Views>,
     /// People coming and going.
@@ -73,11 +75,12 @@ impl App {
         let store = store::open(options, Arc::clone(&freshness)).await?;
         let sources = Sources {
             store: Arc::clone(&store),
-            freshness,
+            freshness: Arc::clone(&freshness),
             provider: Arc::new(provider(&config, &clock)?),
             vault: Arc::new(vault(&config)?),
             clock: clock.clone(),
             background: Background::here(),
+            stand_ins: StandIns::default(),
         };
         let views = Arc::new(Views::new(&sources, &config));
         let accounts = Arc::new(Accounts::new(&sources, Arc::clone(&views), &config));
@@ -88,6 +91,7 @@ impl App {
             clock,
             random,
             store,
+            freshness,
             views,
             accounts,
             background: sources.background,

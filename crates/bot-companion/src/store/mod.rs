@@ -61,6 +61,17 @@ impl std::fmt::Debug for SealedGrant {
     }
 }
 
+/// What became of an attempt to be the one who refreshes a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lease {
+    /// It is ours: refresh it.
+    Mine,
+    /// Somebody else is refreshing it.
+    Busy,
+    /// It is another grant by now, or none any more.
+    Replaced,
+}
+
 /// The provider's list of a user's guilds, as it was last fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredList {
@@ -79,7 +90,7 @@ pub struct Account {
     pub grant_version: u64,
     /// The provider's list, if it was ever fetched.
     pub list: Option<StoredList>,
-    /// Goes up with every departure, so that a list which was fetched before one is not stored after it.
+    /// Goes up with every departure and every stored list, so that a list which was fetched before one is not stored after it.
     pub list_version: u64,
 }
 
@@ -232,10 +243,15 @@ pub trait Store: Send + Sync + 'static {
 
     /// What is kept of a user.
     async fn account(&self, user: Snowflake) -> Result<Option<Account>>;
+    /// Claims the refresh of a grant, if it still is the one with this version and nobody holds a claim that ends after `now`:
+    /// a refresh token is good for one use, and another replica may be using it. The claim ends by itself at `until`, and with
+    /// the next grant.
+    async fn lease_grant(&self, user: Snowflake, grant_version: u64, now: Time, until: Time) -> Result<Lease>;
     /// Replaces a grant that was refreshed, if it still is the one with this version. Gives the version of the new one, which
     /// differs: a slow user of the old tokens must not blame the new ones.
     async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>>;
-    /// Stores a fetched list, unless the user has left a guild since `list_version`.
+    /// Stores a fetched list, unless the user has left a guild since `list_version`, or another list was stored since: of two
+    /// fetches that overlapped, the slower one may have begun first. The version moves on with it.
     async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool>;
 
     // Blocked users.

@@ -17,6 +17,8 @@ use crate::store::{Result, Topic};
 /// How many bytes of rendered entries are kept.
 const KEPT_BYTES: u64 = 16 << 20;
 const ESTIMATED_ENTRIES: usize = 16_384;
+/// How often a draw from memory alone is tried before memory is looked through.
+const DRAWS: usize = 32;
 
 /// The view.
 pub struct Feedback {
@@ -61,7 +63,7 @@ impl Feedback {
     pub fn ready(&self, seed: u64) -> Option<Bytes> {
         let held = self.held.load();
         let held = held.as_ref()?;
-        if self.sources.freshness.mark(&self.dependencies) != held.mark {
+        if !self.sources.freshness.holds(&self.dependencies, held.mark) {
             return None;
         }
         let random = Random::seeded(seed);
@@ -72,13 +74,16 @@ impl Feedback {
         (entries.len() == drawn.len() && !twins).then(|| body(&entries))
     }
 
-    /// The draw of this seed, from the store if it must be.
+    /// The draw of this seed, from the store if it must be; if that is away, a draw from what is kept for a while.
     pub async fn answer(&self, seed: u64) -> Result<Bytes> {
         if let Some(ready) = self.ready(seed) {
             return Ok(ready);
         }
         let mark = self.sources.freshness.mark(&self.dependencies);
-        let sample = self.sources.store.sample_feedback(seed).await?;
+        let sample = match self.sources.store.sample_feedback(seed).await {
+            Ok(sample) => sample,
+            Err(error) => return self.sources.in_place_of(error, || self.standing_in(seed)),
+        };
         let held = match self.held.load_full() {
             Some(held) if held.mark == mark => held,
             _ => {
@@ -96,6 +101,49 @@ impl Feedback {
             drawn.push(rendered);
         }
         Ok(body(&drawn))
+    }
+
+    fn standing_in(&self, seed: u64) -> Option<Bytes> {
+        let held = self.held.load_full()?;
+        let may = self.sources.freshness.may_stand_in(&self.dependencies, held.mark);
+        if may { held.drawn_from_memory(seed).map(|entries| body(&entries)) } else { None }
+    }
+}
+
+impl Held {
+    /// The draw of this seed; what of it is not at hand is drawn again, so that any of the entries at hand are equally likely.
+    /// `None` if there are entries, but none at hand.
+    fn drawn_from_memory(&self, seed: u64) -> Option<Vec<Rendered>> {
+        let random = Random::seeded(seed);
+        let wanted = usize::try_from(self.count).unwrap_or(SHOWN).min(SHOWN);
+        let mut found = Vec::with_capacity(wanted);
+        for _ in 0..DRAWS {
+            for slot in draw(self.count, || random.number()) {
+                if found.len() < wanted
+                    && let Some(entry) = self.entries.get(&slot)
+                {
+                    add_unless_known(&mut found, entry);
+                }
+            }
+            if found.len() == wanted {
+                return Some(found);
+            }
+        }
+        // Few of many are at hand: looking through all of those is cheaper than meeting them by chance.
+        let at_hand: Vec<Rendered> = self.entries.iter().map(|(_, entry)| entry).collect();
+        found.clear();
+        for index in draw(at_hand.len() as u64, || random.number()) {
+            let entry = usize::try_from(index).ok().and_then(|index| at_hand.get(index));
+            entry.into_iter().for_each(|entry| add_unless_known(&mut found, entry.clone()));
+        }
+        (!found.is_empty()).then_some(found)
+    }
+}
+
+/// Entries that were read around a change may be one entry under two slots.
+fn add_unless_known(found: &mut Vec<Rendered>, entry: Rendered) {
+    if found.iter().all(|known| known.id != entry.id) {
+        found.push(entry);
     }
 }
 

@@ -25,7 +25,7 @@ impl Keys {
 
     /// Whether the key is at hand, and good.
     pub fn ready(&self, key: &TokenHash) -> bool {
-        self.kept.get(key).is_some_and(|mark| mark == self.sources.freshness.mark(&self.dependencies))
+        self.kept.get(key).is_some_and(|mark| self.sources.freshness.holds(&self.dependencies, mark))
     }
 
     /// Whether the key is good.

@@ -12,12 +12,18 @@ use crate::config::{Config, Guilds};
 use crate::domain::{ListedGuild, Snowflake, Time};
 use crate::flights::{Flights, Landing};
 use crate::idp::{Grant, IdpError, IdpErrorKind};
-use crate::store::{Account, SealedGrant, StoreError, StoredList};
+use crate::store::{Account, Lease, SealedGrant, StoreError, StoredList};
 
 /// For how many users a recent failure or forced refresh is remembered.
 const REMEMBERED: usize = 20_000;
 /// A token that ends within this span is refreshed before it is used.
 const REFRESH_AHEAD: Duration = Duration::from_mins(1);
+/// How much longer than the provider's answer may take the claim to a refresh lasts.
+const LEASE_MARGIN: Duration = Duration::from_secs(2);
+/// How often whoever waits for another replica's refresh looks.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The store's failures are held against a user for no longer than this: it may be back at any time.
+const STORE_RETRY: Duration = Duration::from_secs(1);
 /// How often one fetch starts over because the grant or the list changed under it.
 const ROUNDS: usize = 3;
 
@@ -48,6 +54,8 @@ struct Shared {
     sources: Sources,
     failures: Cache<Snowflake, Failure>,
     retry: Duration,
+    /// How long the claim to a refresh lasts.
+    lease: Duration,
 }
 
 #[derive(Clone)]
@@ -75,6 +83,7 @@ impl Lists {
                 sources: sources.clone(),
                 failures: Cache::new(REMEMBERED),
                 retry: config.guilds.retry,
+                lease: config.idp.sign_in_timeout + LEASE_MARGIN,
             }),
             flights: Flights::new(sources.background.clone()),
             forced: Cache::new(REMEMBERED),
@@ -83,25 +92,26 @@ impl Lists {
         }
     }
 
-    /// Sees to it that the stored list of a user may be shown.
-    pub(super) async fn ensure(&self, user: Snowflake, forced: bool) -> Result<(), ListError> {
+    /// Sees to it that the stored list of a user may be shown. Gives its version, if that is known without another look.
+    pub(super) async fn ensure(&self, user: Snowflake, forced: bool) -> Result<Option<u64>, ListError> {
         let sources = &self.shared.sources;
         let account = sources.store.account(user).await?.ok_or(ListError::SignedOut)?;
-        let fetched = account.list.map(|list| list.fetched);
+        let (fetched, version) = (account.list.map(|list| list.fetched), Some(account.list_version));
         // A list from the future was fetched before the clock was set back, and would count as fresh until it is caught up with.
         let age = fetched.map(|fetched| sources.clock.now().apart(fetched));
         let must_refresh = forced && self.may_force(user);
         match age {
-            Some(age) if age <= self.limits.fresh && !must_refresh => Ok(()),
+            Some(age) if age <= self.limits.fresh && !must_refresh => Ok(version),
             Some(age) if age <= self.limits.behind && !must_refresh => {
                 self.start(user, fetched);
-                Ok(())
+                Ok(version)
             }
             Some(age) if age <= self.limits.max_stale => match self.refreshed(user, fetched, self.limits.wait).await {
                 Err(ListError::SignedOut) => Err(ListError::SignedOut),
-                _ => Ok(()),
+                Err(_) => Ok(version),
+                Ok(()) => Ok(None),
             },
-            _ => self.refreshed(user, fetched, self.first_wait).await,
+            _ => self.refreshed(user, fetched, self.first_wait).await.map(|()| None),
         }
     }
 
@@ -156,6 +166,7 @@ impl Shared {
                 warn!(%user, %error, "the guild list could not be fetched");
                 let hold = match error {
                     ListError::Idp(IdpError { kind: IdpErrorKind::RateLimited(span), .. }) => self.retry.max(span),
+                    ListError::Store(StoreError::Unavailable(_)) => self.retry.min(STORE_RETRY),
                     _ => self.retry,
                 };
                 let now = self.sources.clock.ticks();
@@ -175,7 +186,7 @@ impl Shared {
         for _ in 0..ROUNDS {
             let account = store.account(user).await?.ok_or(ListError::SignedOut)?;
             if account.list.as_ref().map(|list| list.fetched) > than {
-                // An earlier flight has brought it since whoever asked last looked.
+                // An earlier flight, or another replica, has brought it since whoever asked last looked.
                 return Ok(());
             }
             let began = clock.now();
@@ -185,7 +196,7 @@ impl Shared {
                     if store.save_list(user, account.list_version, list).await? {
                         return Ok(());
                     }
-                    // The user left a guild while we asked: what we hold may still name it.
+                    // The user left a guild while we asked: what we hold may still name it. Or another replica was faster.
                 }
                 Fetched::GrantGone(version) => {
                     if store.end_sessions_of_grant(user, version).await? {
@@ -231,8 +242,15 @@ impl Shared {
         }
     }
 
+    /// A refresh token is good for one use, so one replica refreshes; the others wait for what it brings. A refresh that fails
+    /// lets its claim lapse: nobody knows whether the token was used.
     async fn refresh(&self, user: Snowflake, version: u64, grant: &Grant) -> Result<Refreshed, ListError> {
         let Sources { provider, store, vault, .. } = &self.sources;
+        match self.leased(user, version).await? {
+            Lease::Mine => {}
+            Lease::Replaced => return Ok(Refreshed::Replaced),
+            Lease::Busy => return Err(unavailable("another refresh of the grant does not come to an end").into()),
+        }
         let next = match provider.refresh(&grant.refresh_token).await {
             Ok(next) => next,
             Err(IdpError { kind: IdpErrorKind::Rejected, .. }) => return Ok(Refreshed::Gone),
@@ -243,6 +261,20 @@ impl Shared {
             Some(next_version) => Refreshed::Grant(next, next_version),
             None => Refreshed::Replaced,
         })
+    }
+
+    /// Waits while another replica holds the claim, no longer than one can last.
+    async fn leased(&self, user: Snowflake, version: u64) -> Result<Lease, StoreError> {
+        let Sources { store, clock, .. } = &self.sources;
+        let looks = self.lease.as_millis() / LOOK_EVERY.as_millis();
+        for _ in 0..looks {
+            let now = clock.now();
+            match store.lease_grant(user, version, now, now.after(self.lease)).await? {
+                Lease::Busy => tokio::time::sleep(LOOK_EVERY).await,
+                outcome => return Ok(outcome),
+            }
+        }
+        Ok(Lease::Busy)
     }
 
     fn opened(&self, user: Snowflake, sealed: &SealedGrant) -> Result<Grant, ListError> {

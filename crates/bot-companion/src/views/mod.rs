@@ -1,12 +1,13 @@
 //! Answers kept ready in memory, so that a hot read touches neither disk nor provider. Each view has a `ready` that answers from
 //! memory or not at all, and an `answer` that reads the store (and the provider) and keeps what it made. What is kept holds as
-//! long as its mark in [`Freshness`] does.
+//! long as its mark in [`Freshness`] does, and may stand in for a while when the store cannot be asked.
 
 pub mod feedback;
 pub mod guilds;
 pub mod keys;
 mod lists;
 pub mod sessions;
+mod stand_in;
 pub mod status;
 pub mod team;
 
@@ -16,6 +17,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 pub use lists::ListError;
+pub use stand_in::StandIns;
 
 use crate::background::Background;
 use crate::clock::Clock;
@@ -55,6 +57,8 @@ pub struct Sources {
     pub clock: Clock,
     /// For work that goes on behind.
     pub background: Background,
+    /// Tells that memory speaks for the store.
+    pub stand_ins: StandIns,
 }
 
 impl Views {

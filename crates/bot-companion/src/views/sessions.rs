@@ -50,18 +50,26 @@ impl Sessions {
     /// The session of a token, if it is at hand and alive; counts as a use.
     pub fn ready(&self, token: &TokenHash, now: Time) -> Option<Arc<LiveSession>> {
         let live = self.kept.get(token)?;
-        if self.sources.freshness.mark(&live.dependencies) != live.mark {
+        if !self.sources.freshness.holds(&live.dependencies, live.mark) {
             return None;
         }
         self.used(live, now)
     }
 
-    /// The session of a token, if it is alive; counts as a use.
+    /// The session of a token, if it is alive; counts as a use. If the store is away, a session that was alive stays so for a
+    /// while, unless its own time is over.
     pub async fn find(&self, token: TokenHash) -> Result<Option<Arc<LiveSession>>> {
         let now = self.sources.clock.now();
         if let Some(ready) = self.ready(&token, now) {
             return Ok(Some(ready));
         }
+        match self.read(token, now).await {
+            Err(error) => self.sources.in_place_of(error, || self.standing_in(&token, now)).map(Some),
+            found => found,
+        }
+    }
+
+    async fn read(&self, token: TokenHash, now: Time) -> Result<Option<Arc<LiveSession>>> {
         // What a session depends on is known only once it was read: so it is read again under the mark.
         let Some(first) = self.sources.store.session(token).await? else {
             self.kept.remove(&token);
@@ -81,6 +89,12 @@ impl Sessions {
             self.kept.remove(&token);
         }
         Ok(used)
+    }
+
+    fn standing_in(&self, token: &TokenHash, now: Time) -> Option<Arc<LiveSession>> {
+        let live = self.kept.get(token)?;
+        let may = self.sources.freshness.may_stand_in(&live.dependencies, live.mark);
+        if may { self.used(live, now) } else { None }
     }
 
     /// All living sessions of a user, newest first, with the latest known times of use.

@@ -78,9 +78,10 @@ pub struct BotHealth {
     uptime: Uptime,
 }
 
-/// The bytes around the two latencies.
+/// The bytes around the two latencies, and what they were made of.
 struct Held {
     mark: Mark,
+    health: Health,
     holds_until: Time,
     before_response: Vec<u8>,
     after_process: Vec<u8>,
@@ -102,25 +103,42 @@ impl Status {
         let held = self.held.load();
         let held = held.as_ref()?;
         let holds =
-            self.sources.freshness.mark(&self.dependencies) == held.mark && self.sources.clock.now() < held.holds_until;
+            self.sources.freshness.holds(&self.dependencies, held.mark) && self.sources.clock.now() < held.holds_until;
         holds.then(|| held.body(latencies()))
     }
 
-    /// The answer, from the store if it must be.
+    /// The answer, from the store if it must be; if that is away, from the last known health for a while.
     pub async fn answer(&self, latencies: impl Fn() -> (Option<f64>, f64)) -> Result<Bytes> {
         if let Some(ready) = self.ready(&latencies) {
             return Ok(ready);
         }
         let mark = self.sources.freshness.mark(&self.dependencies);
-        let health = self.sources.store.health().await?;
-        let held = Arc::new(Held::new(mark, &health, self.sources.clock.now()));
-        self.held.store(Some(Arc::clone(&held)));
+        let held = match self.sources.store.health().await {
+            Ok(health) => self.kept(mark, health),
+            Err(error) => self.sources.in_place_of(error, || self.standing_in())?,
+        };
         Ok(held.body(latencies()))
+    }
+
+    fn kept(&self, mark: Mark, health: Health) -> Arc<Held> {
+        let held = Arc::new(Held::new(mark, health, self.sources.clock.now()));
+        self.held.store(Some(Arc::clone(&held)));
+        held
+    }
+
+    /// A summary that has run out is made anew: a bot that falls silent during an outage must not look alive.
+    fn standing_in(&self) -> Option<Arc<Held>> {
+        let held = self.held.load_full()?;
+        if !self.sources.freshness.may_stand_in(&self.dependencies, held.mark) {
+            return None;
+        }
+        let holds = self.sources.clock.now() < held.holds_until;
+        Some(if holds { held } else { self.kept(held.mark, held.health.clone()) })
     }
 }
 
 impl Held {
-    fn new(mark: Mark, health: &Health, now: Time) -> Self {
+    fn new(mark: Mark, health: Health, now: Time) -> Self {
         let HealthSummary { memory, shards, uptime } = health.summary(now);
         let data = StatusData {
             version: Version::running(),
@@ -136,6 +154,7 @@ impl Held {
         Self {
             mark,
             holds_until: health.summary_holds_until(now),
+            health,
             before_response: [OPENING, before].concat().into_bytes(),
             after_process: [after, "}"].concat().into_bytes(),
         }

@@ -40,20 +40,28 @@ impl Team {
     /// The answer, if it is at hand.
     pub fn ready(&self) -> Option<Arc<Answer>> {
         let held = self.held.load_full()?;
-        (self.sources.freshness.mark(&self.dependencies) == held.mark).then_some(held)
+        self.sources.freshness.holds(&self.dependencies, held.mark).then_some(held)
     }
 
-    /// The answer, from the store if it must be.
+    /// The answer, from the store if it must be; if that is away, the last one for a while.
     pub async fn answer(&self) -> Result<Arc<Answer>> {
         if let Some(ready) = self.ready() {
             return Ok(ready);
         }
         let mark = self.sources.freshness.mark(&self.dependencies);
-        let roster = self.sources.store.team().await?;
+        let roster = match self.sources.store.team().await {
+            Ok(roster) => roster,
+            Err(error) => return self.sources.in_place_of(error, || self.standing_in()),
+        };
         let body = enveloped(&roster.ordered());
         let answer = Arc::new(Answer { etag: etag(&body), body, mark });
         self.held.store(Some(Arc::clone(&answer)));
         Ok(answer)
+    }
+
+    fn standing_in(&self) -> Option<Arc<Answer>> {
+        let held = self.held.load_full()?;
+        self.sources.freshness.may_stand_in(&self.dependencies, held.mark).then_some(held)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use deadpool_postgres::{GenericClient, Transaction};
 
-use crate::domain::{Snowflake, User};
-use crate::store::{Account, Orphan, SealedGrant, StoredList, Topic};
+use crate::domain::{Snowflake, Time, User};
+use crate::store::{Account, Lease, Orphan, SealedGrant, StoredList, Topic};
 
 use super::columns::{integer, json, listed, unsigned};
 use super::work::{Sql, Touched};
@@ -42,6 +42,25 @@ pub(super) async fn save_grant(db: &Transaction<'_>, user: Snowflake, grant: &Se
     let statement = db.prepare_cached(sql).await?;
     db.execute(&statement, &[&user, &grant.0]).await?;
     Ok(())
+}
+
+/// Claims the refresh of a grant.
+pub(super) async fn lease_grant(
+    db: &Transaction<'_>,
+    user: Snowflake,
+    grant_version: u64,
+    now: Time,
+    until: Time,
+) -> Sql<Lease> {
+    let sql = "UPDATE users SET refresh_until = $4
+        WHERE id = $1 AND grant_version = $2 AND (refresh_until IS NULL OR refresh_until <= $3)";
+    let statement = db.prepare_cached(sql).await?;
+    if db.execute(&statement, &[&user, &integer(grant_version), &now, &until]).await? > 0 {
+        return Ok(Lease::Mine);
+    }
+    let statement = db.prepare_cached("SELECT 1 FROM users WHERE id = $1 AND grant_version = $2").await?;
+    let still = db.query_opt(&statement, &[&user, &integer(grant_version)]).await?;
+    Ok(if still.is_some() { Lease::Busy } else { Lease::Replaced })
 }
 
 /// Replaces a grant that was refreshed. The version moves on: whoever still holds the old one must not blame the new one.

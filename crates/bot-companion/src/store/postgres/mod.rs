@@ -45,7 +45,7 @@ use self::listener::Listener;
 use self::notice::Origin;
 use self::work::{Link, Pace, SqlError};
 use super::{
-    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Ended, Fed, Freshness, Result, Sample,
+    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Ended, Fed, Freshness, Lease, Result, Sample,
     SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList, not_staged,
 };
 
@@ -171,6 +171,12 @@ impl Store for Postgres {
 
     async fn account(&self, user: Snowflake) -> Result<Option<Account>> {
         read!(self, user, |db, user| accounts::account(db, *user))
+    }
+
+    async fn lease_grant(&self, user: Snowflake, grant_version: u64, now: Time, until: Time) -> Result<Lease> {
+        write!(self, (user, grant_version, now, until), |db, _touched, (user, grant_version, now, until)| {
+            accounts::lease_grant(db, *user, *grant_version, *now, *until)
+        })
     }
 
     async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>> {

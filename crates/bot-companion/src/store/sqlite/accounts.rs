@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::domain::{Snowflake, User};
-use crate::store::{Account, Orphan, SealedGrant, StoredList, Topic};
+use crate::domain::{Snowflake, Time, User};
+use crate::store::{Account, Lease, Orphan, SealedGrant, StoredList, Topic};
 
 use super::columns::{integer, json, listed, unsigned};
 use super::writer::Touched;
@@ -50,10 +50,28 @@ pub(super) fn save_profile(connection: &Connection, user: &User) -> rusqlite::Re
 /// Gives the user a new grant, whose session is about to be opened.
 pub(super) fn save_grant(connection: &Connection, user: Snowflake, grant: &SealedGrant) -> rusqlite::Result<()> {
     let version = next_version(connection)?;
-    connection
-        .prepare_cached("UPDATE users SET grant_sealed = ?2, grant_version = ?3, signing_in = 0 WHERE id = ?1")?
-        .execute(params![user, grant.0, integer(version)])
-        .map(drop)
+    let sql =
+        "UPDATE users SET grant_sealed = ?2, grant_version = ?3, signing_in = 0, refresh_until = NULL WHERE id = ?1";
+    connection.prepare_cached(sql)?.execute(params![user, grant.0, integer(version)]).map(drop)
+}
+
+/// Claims the refresh of a grant.
+pub(super) fn lease_grant(
+    connection: &Connection,
+    user: Snowflake,
+    grant_version: u64,
+    now: Time,
+    until: Time,
+) -> rusqlite::Result<Lease> {
+    let sql = "UPDATE users SET refresh_until = ?4
+        WHERE id = ?1 AND grant_version = ?2 AND (refresh_until IS NULL OR refresh_until <= ?3)";
+    let leased = connection.prepare_cached(sql)?.execute(params![user, integer(grant_version), now, until])?;
+    if leased > 0 {
+        return Ok(Lease::Mine);
+    }
+    let sql = "SELECT EXISTS (SELECT 1 FROM users WHERE id = ?1 AND grant_version = ?2)";
+    let still = connection.prepare_cached(sql)?.query_row(params![user, integer(grant_version)], |row| row.get(0))?;
+    Ok(if still { Lease::Busy } else { Lease::Replaced })
 }
 
 /// Replaces a grant that was refreshed. The version moves on: whoever still holds the old one must not blame the new one.
@@ -64,9 +82,10 @@ pub(super) fn replace_grant(
     grant: &SealedGrant,
 ) -> rusqlite::Result<Option<u64>> {
     let version = next_version(connection)?;
-    let replaced = connection
-        .prepare_cached("UPDATE users SET grant_sealed = ?3, grant_version = ?4 WHERE id = ?1 AND grant_version = ?2")?
-        .execute(params![user, integer(grant_version), grant.0, integer(version)])?;
+    let sql = "UPDATE users SET grant_sealed = ?3, grant_version = ?4, refresh_until = NULL
+        WHERE id = ?1 AND grant_version = ?2";
+    let replaced =
+        connection.prepare_cached(sql)?.execute(params![user, integer(grant_version), grant.0, integer(version)])?;
     Ok((replaced > 0).then_some(version))
 }
 
@@ -77,9 +96,15 @@ pub(super) fn save_list(
     list_version: u64,
     list: &StoredList,
 ) -> rusqlite::Result<bool> {
-    let saved = connection
-        .prepare_cached("UPDATE users SET list = ?3, list_fetched = ?4 WHERE id = ?1 AND list_version = ?2")?
-        .execute(params![user, integer(list_version), json(&list.guilds), list.fetched])?;
+    let version = next_version(connection)?;
+    let sql = "UPDATE users SET list = ?3, list_fetched = ?4, list_version = ?5 WHERE id = ?1 AND list_version = ?2";
+    let saved = connection.prepare_cached(sql)?.execute(params![
+        user,
+        integer(list_version),
+        json(&list.guilds),
+        list.fetched,
+        integer(version)
+    ])?;
     if saved > 0 {
         touched.push(Topic::Id(user));
     }

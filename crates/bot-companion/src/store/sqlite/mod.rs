@@ -39,7 +39,7 @@ use self::readers::Readers;
 use self::snapshots::Staging;
 use self::writer::Writer;
 use super::{
-    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Ended, Fed, Freshness, Result, Sample,
+    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Ended, Fed, Freshness, Lease, Result, Sample,
     SealedGrant, SnapshotId, Store, StoreError, StoredList, not_staged,
 };
 
@@ -202,6 +202,10 @@ impl Store for Sqlite {
 
     async fn account(&self, user: Snowflake) -> Result<Option<Account>> {
         self.readers.read(move |connection| accounts::account(connection, user)).await
+    }
+
+    async fn lease_grant(&self, user: Snowflake, grant_version: u64, now: Time, until: Time) -> Result<Lease> {
+        self.writer.write(move |connection, _| accounts::lease_grant(connection, user, grant_version, now, until)).await
     }
 
     async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>> {

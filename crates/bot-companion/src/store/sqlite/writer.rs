@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::store::{Freshness, Result, StoreError, Topic};
 
@@ -173,6 +173,8 @@ impl Thread {
             // Collected before the first answer: whoever comes after it deserves a try of their own.
             let waiting = std::iter::from_fn(|| self.next()).take(GROUP);
             let jobs: Vec<_> = std::iter::once(first).chain(waiting).collect();
+            // Writes that keep coming must not keep it from looking.
+            self.watch();
             for job in jobs {
                 job.answer(&refused);
             }
@@ -218,17 +220,25 @@ impl Thread {
         self.queue.try_recv().ok().map(Queued::take)
     }
 
-    /// Notices what other processes have written. They cannot say what it was, so it may have been anything.
+    /// Notices what other processes have written. They cannot say what it was, so it may have been anything. As long as the
+    /// file cannot be looked at, nothing in memory is known to hold.
     fn watch(&mut self) {
+        let doubted = self.freshness.in_doubt();
         match data_version(&self.connection) {
-            Ok(version) if version == self.seen => {}
             Ok(version) => {
-                self.seen = version;
-                self.freshness.touch_everything();
+                let changed = std::mem::replace(&mut self.seen, version) != version;
+                if doubted {
+                    info!("the store's file can be read again");
+                    self.freshness.missed_something();
+                } else if changed {
+                    self.freshness.touch_everything();
+                }
             }
             Err(error) => {
-                warn!(%error, "cannot tell whether another process has written");
-                self.freshness.touch_everything();
+                if !doubted {
+                    warn!(%error, "cannot tell whether another process has written");
+                }
+                self.freshness.doubt();
             }
         }
     }

@@ -196,6 +196,28 @@ async fn only_the_present_grant_can_be_replaced_or_blamed() {
 }
 
 #[tokio::test]
+async fn one_at_a_time_refreshes_a_grant() {
+    let fixture = Fixture::new().await;
+    let store = &fixture.store;
+    fixture.sign_in(1, 1).await;
+    let (first, _) = versions(&fixture, 1).await;
+    let at = Time::from_seconds;
+    let lease = async |version, now, until| store.lease_grant(id(1), version, at(now), at(until)).await.unwrap();
+    assert_eq!(lease(first, 10, 20).await, Lease::Mine);
+    assert_eq!(lease(first, 19, 29).await, Lease::Busy);
+    assert_eq!(lease(first, 20, 30).await, Lease::Mine, "whoever held it let it lapse");
+    assert_eq!(lease(first + 100, 20, 30).await, Lease::Replaced);
+    let second = store.replace_grant(id(1), first, grant(2)).await.unwrap().unwrap();
+    assert_eq!(lease(first, 21, 31).await, Lease::Replaced);
+    assert_eq!(lease(second, 21, 31).await, Lease::Mine, "the new grant is nobody's");
+    store.save_grant(person(1), grant(3)).await.unwrap();
+    let (third, _) = versions(&fixture, 1).await;
+    assert_eq!(lease(third, 22, 32).await, Lease::Mine, "nor is that of a new sign-in");
+    store.end_sessions(id(1)).await.unwrap();
+    assert_eq!(store.lease_grant(id(2), third, at(1), at(2)).await.unwrap(), Lease::Replaced, "there is no such user");
+}
+
+#[tokio::test]
 async fn a_list_fetched_before_a_departure_is_not_stored_after_it() {
     let fixture = Fixture::new().await;
     let store = &fixture.store;
@@ -213,7 +235,10 @@ async fn a_list_fetched_before_a_departure_is_not_stored_after_it() {
     let (saved, touched) = fixture.touched(&topics, store.save_list(id(1), version, list(&[5, 6]))).await;
     assert!(saved.unwrap());
     assert_eq!(touched, topics);
-    assert!(store.save_list(id(1), version, list(&[5, 6, 7])).await.unwrap(), "saving does not outdate other fetches");
+    assert!(!store.save_list(id(1), version, list(&[5])).await.unwrap(), "the slower of two fetches is thrown away");
+    let (_, version) = versions(&fixture, 1).await;
+    assert!(store.save_list(id(1), version, list(&[5, 6, 7])).await.unwrap());
+    let (_, version) = versions(&fixture, 1).await;
     let (outcome, touched) = fixture.touched(&topics, gone()).await;
     outcome.unwrap();
     assert_eq!(touched, topics);
