@@ -4,6 +4,7 @@ mod history;
 mod parity;
 mod replicas;
 mod server;
+mod speed;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
