@@ -299,7 +299,7 @@ async fn a_store_that_is_down_is_a_503_with_a_time_to_come_back() {
 async fn a_write_that_another_process_keeps_out_is_a_503_and_works_later() {
     let app = TestApp::start().await;
     let user = app.user("owner").await;
-    let other = app.folder.keep_out();
+    let other = app.folder.keep_out().await;
     let answer = user.delete("/auth").send().await.refused(503, "store_unavailable");
     answer.retry_after();
     assert_nothing_internal(&answer);
@@ -312,7 +312,7 @@ async fn a_write_that_another_process_keeps_out_is_a_503_and_works_later() {
 async fn a_bug_is_a_500_that_tells_nothing_internal() {
     let app = TestApp::start().await;
     let user = app.user("owner").await;
-    app.folder.sql("DROP TABLE sessions; DROP TABLE code_claims");
+    app.folder.sql("DROP TABLE sessions; DROP TABLE code_claims").await;
     for answer in [
         app.anon().with_token(made_up(TokenKind::Session)).get("/guilds").await,
         user.get("/sessions").await,

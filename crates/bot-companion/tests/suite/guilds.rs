@@ -307,13 +307,14 @@ async fn a_broken_row_never_breaks_the_list() {
     app.bot_says([Change::Subscription(subscription(MEMBER, &[5], None))]).await;
     // PostgreSQL keeps what is no text out of a column of text.
     let unreadable = if on_postgres() { "owner = 0" } else { "name = CAST(x'ff00fe' AS TEXT)" };
-    app.folder.sql(&format!(
+    let broken = format!(
         "UPDATE guilds SET grants = '{{\"1\": garbage' WHERE id = 1;
          UPDATE guilds SET owner = -4 WHERE id = 2;
          UPDATE guilds SET {unreadable} WHERE id = 3;
          UPDATE guilds SET members = -1 WHERE id = 4;
          UPDATE subscriptions SET slots = -1;"
-    ));
+    );
+    app.folder.sql(&broken).await;
     let member = app.user("member").await;
     let guilds = member.guilds().await;
     assert_eq!(names(&guilds), ["g1", "g4", "g5"], "what cannot be read at all is left out");

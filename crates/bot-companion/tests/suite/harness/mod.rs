@@ -2,6 +2,7 @@
 
 pub mod binary;
 mod bot;
+mod claims;
 mod client;
 mod data;
 mod disk;
@@ -26,6 +27,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 pub use bot::{Bot, gzip, ndjson, snapshot};
+pub use claims::claiming;
 pub use client::{Answer, Client, names, raw, true_keys};
 pub use data::*;
 pub use disk::Disk;

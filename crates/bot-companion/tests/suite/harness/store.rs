@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock, mpsc};
 use std::time::Duration;
 
 use bot_companion::clock::Clock;
 use bot_companion::store::{self, Freshness, StoreOptions};
 use tokio_postgres::{Client, NoTls};
+
+use super::soon;
 
 /// `postgres` runs the suite on PostgreSQL; SQLite otherwise.
 const CHOICE: &str = "BOT_COMPANION_TEST_STORE";
@@ -67,31 +68,29 @@ impl Folder {
 
     /// The settings that lead the service to this folder's store.
     pub fn store_settings(&self) -> String {
-        match server() {
+        match self.url() {
             None => format!("store.url = \"sqlite:{}\"", self.file().display()),
             // Few connections, because many tests share the server.
-            Some(server) => format!(
-                "store = {{ url = \"{}\", connections = 4 }}\nsecrets.keys = [\"{KEY}\"]",
-                at(server, self.database(server))
-            ),
+            Some(url) => {
+                format!("store.url = \"{url}\"\nstore.connections = 4\nsecrets.keys = [\"{KEY}\"]")
+            }
         }
     }
 
     /// Does this to the store behind the service's back.
-    pub fn sql(&self, statements: &str) {
-        match server() {
+    pub async fn sql(&self, statements: &str) {
+        match self.url() {
             None => rusqlite::Connection::open(self.file()).unwrap().execute_batch(statements).unwrap(),
-            Some(server) => ask(&at(server, self.database(server)), statements).unwrap(),
+            Some(url) => run(url, statements.to_owned()).await,
         }
     }
 
     /// All that the store keeps: of SQLite the files, the write-ahead log included; of PostgreSQL every row.
     pub fn at_rest(&self) -> Vec<u8> {
-        let Some(server) = server() else {
+        let Some(url) = self.url() else {
             let files = std::fs::read_dir(&self.path).unwrap().map(|file| file.unwrap().path());
             return files.flat_map(|file| std::fs::read(file).unwrap()).collect();
         };
-        let url = at(server, self.database(server));
         apart(async move {
             let client = connect(&url).await.unwrap();
             // Bytes that are letters show as such.
@@ -192,35 +191,73 @@ fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T
     result.recv_timeout(PATIENCE).expect("the database server takes too long, or the work has panicked")
 }
 
-/// Another process that keeps the service from writing until it is dropped.
-pub struct KeptOut(#[expect(dead_code, reason = "its end is what counts")] Sender<()>);
+/// Somebody else who holds a table until this is dropped.
+pub struct Held(#[expect(dead_code, reason = "its end is what counts")] mpsc::Sender<()>);
 
 impl Folder {
-    /// Keeps writes to the sessions out, and nothing else.
-    pub fn keep_out(&self) -> KeptOut {
+    /// Keeps writes to the sessions out for as long as what this gives is held; reads go on.
+    pub async fn keep_out(&self) -> Held {
+        self.hold("LOCK TABLE sessions IN SHARE MODE").await
+    }
+
+    /// Holds a transaction open: on SQLite one that keeps all writes out, on PostgreSQL one with this lock.
+    pub(super) async fn hold(&self, lock: &'static str) -> Held {
         let (release, released) = mpsc::channel::<()>();
-        let (ready, begun) = mpsc::channel();
+        let (ready, begun) = tokio::sync::oneshot::channel();
         let file = self.file();
-        let url = server().map(|server| at(server, self.database(server)));
+        let url = self.url();
         std::thread::spawn(move || match url {
             None => {
                 let other = rusqlite::Connection::open(file).unwrap();
                 other.execute_batch("BEGIN IMMEDIATE").unwrap();
-                ready.send(()).unwrap();
+                let _ = ready.send(());
                 let _ = released.recv();
             }
             Some(url) => {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
                     let other = connect(&url).await.unwrap();
-                    other.batch_execute("BEGIN; LOCK TABLE sessions IN SHARE MODE").await.unwrap();
-                    ready.send(()).unwrap();
+                    other.batch_execute(&format!("BEGIN; {lock}")).await.unwrap();
+                    let _ = ready.send(());
                     let _ = released.recv();
                     let _ = other.batch_execute("ROLLBACK").await;
                 });
             }
         });
-        begun.recv_timeout(PATIENCE).unwrap();
-        KeptOut(release)
+        soon("the table is held", begun).await.unwrap();
+        Held(release)
     }
+
+    /// Shuts the service out of its database, or lets it in again. Only PostgreSQL can.
+    pub async fn let_in(&self, yes: bool) {
+        let (server, name) = (server().unwrap(), self.database.get().unwrap());
+        run(server.to_owned(), format!("ALTER DATABASE {name} WITH ALLOW_CONNECTIONS {yes}")).await;
+        if !yes {
+            let out = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname";
+            run(server.to_owned(), format!("{out} = '{name}'")).await;
+        }
+    }
+
+    /// How many of the service's connections wait for a lock in a statement that begins like this.
+    pub(super) async fn waiting(&self, statement: &'static str) -> usize {
+        let url = self.url().unwrap();
+        let found = tokio::task::spawn_blocking(move || {
+            apart(async move {
+                let sql = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
+                    AND wait_event_type = 'Lock' AND starts_with(query, $1)";
+                connect(&url).await.unwrap().query(sql, &[&statement]).await.unwrap().len()
+            })
+        });
+        found.await.unwrap()
+    }
+
+    /// The URL of the database, if it is one of PostgreSQL's.
+    fn url(&self) -> Option<String> {
+        server().map(|server| at(server, self.database(server)))
+    }
+}
+
+/// Runs statements apart from the test's runtime, on which the service has to go on meanwhile.
+async fn run(url: String, statements: String) {
+    tokio::task::spawn_blocking(move || ask(&url, &statements)).await.unwrap().unwrap();
 }
