@@ -123,8 +123,8 @@ async fn a_code_that_another_replica_exchanges_is_waited_for_and_then_refused_th
     let held = app.sandbox.hold(Endpoint::Token);
     let here = tokio::spawn(app.anon().post("/auth").header("Idp-Code", "owner").send());
     held.arrived(1).await;
-    let there = claiming(&[&replica], || tokio::spawn(replica.anon().post("/auth").header("Idp-Code", "owner").send()));
-    let there = there.await;
+    let ask = || tokio::spawn(replica.anon().post("/auth").header("Idp-Code", "owner").send());
+    let there = claiming(&[&replica], ask).await;
     held.release();
     let tokens = [token_in(&here.await.unwrap()), token_in(&there.await.unwrap())];
     assert_ne!(tokens[0], tokens[1]);
