@@ -146,7 +146,7 @@ async fn what_the_bot_tells_one_shows_on_all() {
             eventually("the team", async || user.get("/team").await.data()[0]["name"] == name.as_str()).await;
             eventually("the feedback", async || {
                 let shown = user.get("/feedback").await.data();
-                shown.as_array().unwrap().iter().any(|entry| entry["feedback"] == name.as_str())
+                shown.as_array().unwrap().iter().any(|entry| entry["submitter"]["username"] == name.as_str())
             })
             .await;
             eventually("the shards", async || {

@@ -124,7 +124,7 @@ async fn a_code_that_another_replica_exchanges_is_waited_for_and_then_refused_th
     let here = tokio::spawn(app.anon().post("/auth").header("Idp-Code", "owner").send());
     held.arrived(1).await;
     let ask = || tokio::spawn(replica.anon().post("/auth").header("Idp-Code", "owner").send());
-    let there = claiming(&[&replica], ask).await;
+    let there = claiming(&replica, ask).await;
     held.release();
     let tokens = [token_in(&here.await.unwrap()), token_in(&there.await.unwrap())];
     assert_ne!(tokens[0], tokens[1]);
