@@ -19,13 +19,13 @@ run: needs ## start the service with demonstration data and a sandbox in the pro
 build: needs ## build the release binary
 	cargo build --release --locked -p bot-companion
 
-test: ## formatting, lints, documentation, all tests, no secret in their logs, and the SDKs with real bots
+test: ## formatting, lints, documentation, all tests (the suite on SQLite and on PostgreSQL), no secret in their logs, and the SDKs with real bots
 	@scripts/install-needs tests
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --document-private-items
 	rm -rf "$(TARGET_DIR)/suite-logs"
-	cargo test --locked --workspace
+	scripts/with-postgres bash -euc 'cargo test --locked --workspace; BOT_COMPANION_TEST_STORE=postgres cargo test --locked -p bot-companion --test suite'
 	scripts/check-secrets-in-log
 	cargo build --locked -p bot-companion
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-sdk-python

@@ -110,7 +110,7 @@ async fn errors_can_be_read_by_the_page_too() {
     let all = app.app.in_work.acquire_many(places).await.unwrap();
     seen.push(page(&member, Method::GET, "/sessions").await);
     drop(all);
-    rusqlite::Connection::open(app.folder.path().join("test.db")).unwrap().execute_batch("DROP TABLE guilds").unwrap();
+    app.folder.sql("DROP TABLE guilds").await;
     app.sandbox.edit("member", |person| person.guilds = vec![crate::harness::listed(1, 0)]);
     seen.push(
         member.call(Method::GET, "/guilds").header("Origin", ORIGIN).header("Cache-Control", "no-cache").send().await,

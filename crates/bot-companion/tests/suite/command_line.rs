@@ -67,7 +67,7 @@ async fn check_says_that_a_good_configuration_is_fine_and_leaves_nothing_behind(
     let config = config_file(&folder, &provider, "");
     let said = outcome(&["check", "--config", config.to_str().unwrap()]).await;
     assert_eq!(said, (0, "The configuration is fine.\n".to_owned(), String::new()));
-    assert!(!folder.path().join("data.db").exists());
+    assert!(!folder.file().exists());
 }
 
 #[tokio::test]

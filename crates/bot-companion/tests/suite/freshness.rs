@@ -264,8 +264,8 @@ async fn of_several_changes_in_one_step_the_last_word_counts() {
 #[tokio::test]
 async fn what_another_process_writes_shows_with_the_next_look() {
     let warm = Warm::start().await;
-    let database = rusqlite::Connection::open(warm.app.folder.path().join("test.db")).unwrap();
-    database.execute_batch("UPDATE guilds SET name = 'written beside' WHERE id = 1").unwrap();
+    let other = warm.app.replica().await;
+    other.bot_says([Change::Guild(guild(1, "written beside", MEMBER))]).await;
     crate::harness::eventually("the other's word is seen", async || {
         names(&warm.member.guilds().await).contains(&"written beside")
     })

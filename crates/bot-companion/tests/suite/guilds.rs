@@ -8,7 +8,7 @@ use bot_companion::idp::sandbox::people::{HARBOUR, MEMBER, OWNER};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Client, TestApp, grants, guild, listed, names, staff, subscription, team, team_member, true_keys,
+    Client, TestApp, grants, guild, listed, names, on_postgres, staff, subscription, team, team_member, true_keys,
 };
 
 /// Somebody else, who owns what the member does not.
@@ -305,16 +305,16 @@ async fn a_broken_row_never_breaks_the_list() {
     app.sandbox.edit("member", |person| person.guilds = (1..=5).map(|number| listed(number, 0)).collect());
     app.bot_says((1..=5).map(|number| Change::Guild(guild(number, &format!("g{number}"), MEMBER)))).await;
     app.bot_says([Change::Subscription(subscription(MEMBER, &[5], None))]).await;
-    let database = rusqlite::Connection::open(app.folder.path().join("test.db")).unwrap();
-    database
-        .execute_batch(
-            "UPDATE guilds SET grants = '{\"1\": garbage' WHERE id = 1;
-             UPDATE guilds SET owner = -4 WHERE id = 2;
-             UPDATE guilds SET name = CAST(x'ff00fe' AS TEXT) WHERE id = 3;
-             UPDATE guilds SET members = -1 WHERE id = 4;
-             UPDATE subscriptions SET slots = -1;",
-        )
-        .unwrap();
+    // PostgreSQL keeps what is no text out of a column of text.
+    let unreadable = if on_postgres() { "owner = 0" } else { "name = CAST(x'ff00fe' AS TEXT)" };
+    let broken = format!(
+        "UPDATE guilds SET grants = '{{\"1\": garbage' WHERE id = 1;
+         UPDATE guilds SET owner = -4 WHERE id = 2;
+         UPDATE guilds SET {unreadable} WHERE id = 3;
+         UPDATE guilds SET members = -1 WHERE id = 4;
+         UPDATE subscriptions SET slots = -1;"
+    );
+    app.folder.sql(&broken).await;
     let member = app.user("member").await;
     let guilds = member.guilds().await;
     assert_eq!(names(&guilds), ["g1", "g4", "g5"], "what cannot be read at all is left out");

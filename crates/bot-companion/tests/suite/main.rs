@@ -36,6 +36,7 @@ mod provider_grants;
 mod public;
 mod readiness;
 mod replicas;
+mod replicas_agree;
 mod repository;
 mod secure;
 mod sessions;

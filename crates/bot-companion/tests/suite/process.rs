@@ -9,7 +9,7 @@ use bot_companion::idp::Endpoint;
 use bot_companion::idp::sandbox::people::{MEMBER, OWNER};
 
 use crate::harness::binary::{Running, command, config_file, run};
-use crate::harness::{CLIENT_SECRET, Client, Folder, eventually, sandbox};
+use crate::harness::{CLIENT_SECRET, Client, Folder, eventually, sandbox, sqlite_only};
 
 fn serve(config: &Path) -> Command {
     command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()])
@@ -98,6 +98,7 @@ async fn a_second_service_on_the_same_port_is_refused_and_told_what_to_do() {
 
 #[tokio::test]
 async fn the_database_and_its_key_are_for_their_owner_only() {
+    sqlite_only!("its files are the server's, and the key is the operator's");
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let service = Running::start(serve(&config_file(&folder, &provider, ""))).await;
     signed_in(&service.client(), &provider.issue_code("owner")).await;
@@ -107,7 +108,7 @@ async fn the_database_and_its_key_are_for_their_owner_only() {
             assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{name}");
         }
     }
-    assert!(folder.path().join("data.db.key").exists() && folder.path().join("data.db").exists());
+    assert!(folder.path().join("data.db.key").exists() && folder.file().exists());
 }
 
 #[tokio::test]
@@ -158,7 +159,7 @@ async fn the_log_of_a_whole_sign_in_holds_no_secret_and_no_colours() {
     assert!(service.ended().await.success());
     let log = service.logged();
     assert!(log.contains("TRACE") && log.lines().count() > 20, "a log at trace");
-    let key = std::fs::read_to_string(folder.path().join("data.db.key")).unwrap();
+    let key = folder.key();
     let secrets = [code.as_str(), user.token(), CLIENT_SECRET, key.trim(), "sandboxaccess_", "sandboxrefresh_"];
     for (index, secret) in secrets.iter().enumerate() {
         assert!(!log.contains(secret), "secret {index} is logged in {}", service.log.display());

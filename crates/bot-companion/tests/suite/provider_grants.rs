@@ -7,7 +7,7 @@ use bot_companion::idp::Endpoint;
 use bot_companion::idp::sandbox::Fault;
 use bot_companion::idp::sandbox::people::{HARBOUR, OWNER};
 
-use crate::harness::{Client, Folder, TestApp, eventually, guild};
+use crate::harness::{Client, TestApp, eventually, guild};
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -26,12 +26,6 @@ async fn days_pass(app: &TestApp, user: &Client, days: u32) {
     }
 }
 
-/// Everything that lies in the service's folder, the write-ahead log included.
-fn bytes_at_rest(folder: &Folder) -> Vec<u8> {
-    let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
-    files.flat_map(|file| std::fs::read(file).unwrap()).collect()
-}
-
 fn holds(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
@@ -46,9 +40,9 @@ async fn neither_the_providers_tokens_nor_our_own_lie_on_the_disk_in_the_clear()
     app.clock.advance(2 * HOUR);
     user.guilds().await;
     assert_eq!(app.sandbox.calls(Endpoint::Token), 2, "the grant was sealed twice");
-    let running = bytes_at_rest(&app.folder);
+    let running = app.folder.at_rest();
     let folder = app.stopped().await;
-    for bytes in [running, bytes_at_rest(&folder)] {
+    for bytes in [running, folder.at_rest()] {
         assert!(holds(&bytes, &OWNER.to_string()) || holds(&bytes, "marlow.quay"), "this is where the data lies");
         for secret in ["sandboxaccess_", "sandboxrefresh_", "sandboxcode_", &code, user.token(), &user.token()[4..]] {
             assert!(!holds(&bytes, secret), "a secret in the clear, which begins with {}", &secret[..4]);

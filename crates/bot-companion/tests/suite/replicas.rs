@@ -7,7 +7,7 @@ use bot_companion::idp::Endpoint;
 use bot_companion::idp::sandbox::people::{HARBOUR, OWNER};
 use bot_companion::store::Lease;
 
-use crate::harness::{Client, TestApp, eventually, guild, id};
+use crate::harness::{Client, TestApp, claiming, eventually, guild, id};
 
 /// Two replicas, and one user at both.
 async fn two() -> ([TestApp; 2], [Client; 2]) {
@@ -96,17 +96,10 @@ async fn a_code_that_two_replicas_get_at_once_is_exchanged_once() {
     };
     let held = apps[0].sandbox.hold(Endpoint::Token);
     let code = apps[0].sandbox.issue_code("owner");
-    let asking =
-        [0, 1].map(|index: usize| tokio::spawn(apps[index].anon().post("/auth").header("Idp-Code", &code).send()));
+    let ask = |app: &TestApp| tokio::spawn(app.anon().post("/auth").header("Idp-Code", &code).send());
+    let first = ask(&apps[0]);
     held.arrived(1).await;
-    let busy = |app: &TestApp| app.app.in_work.available_permits() < app.app.config.limits.requests;
-    eventually("both are at it", async || apps.iter().all(busy)).await;
-    for app in &apps {
-        for _ in 0..3 {
-            // Writes take turns: once these are through, each replica has tried to claim the code.
-            app.app.store.note_seen(vec![]).await.unwrap();
-        }
-    }
+    let asking = [first, claiming(&apps[1], || ask(&apps[1])).await];
     held.release();
     for (index, answer) in asking.into_iter().enumerate() {
         let answer = answer.await.unwrap();

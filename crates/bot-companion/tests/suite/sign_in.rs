@@ -9,7 +9,7 @@ use reqwest::Url;
 use secrecy::SecretString;
 use serde_json::json;
 
-use crate::harness::{Answer, CLIENT_SECRET, ORIGIN, TestApp, eventually};
+use crate::harness::{Answer, CLIENT_SECRET, ORIGIN, TestApp, claiming, eventually};
 
 const PREVIEW: &str = "http://localhost:3000";
 
@@ -123,13 +123,8 @@ async fn a_code_that_another_replica_exchanges_is_waited_for_and_then_refused_th
     let held = app.sandbox.hold(Endpoint::Token);
     let here = tokio::spawn(app.anon().post("/auth").header("Idp-Code", "owner").send());
     held.arrived(1).await;
-    let there = tokio::spawn(replica.anon().post("/auth").header("Idp-Code", "owner").send());
-    let everything = replica.app.config.limits.requests;
-    eventually("the replica is at it", async || replica.app.in_work.available_permits() < everything).await;
-    for _ in 0..3 {
-        // Writes take turns: once these are through, the replica has seen that the code is claimed.
-        replica.app.store.note_seen(vec![]).await.unwrap();
-    }
+    let ask = || tokio::spawn(replica.anon().post("/auth").header("Idp-Code", "owner").send());
+    let there = claiming(&replica, ask).await;
     held.release();
     let tokens = [token_in(&here.await.unwrap()), token_in(&there.await.unwrap())];
     assert_ne!(tokens[0], tokens[1]);

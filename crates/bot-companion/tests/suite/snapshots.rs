@@ -189,7 +189,7 @@ async fn every_other_error() {
     let place = app.app.in_work.acquire().await.unwrap();
     seen.push(member.get("/sessions").await);
     drop(place);
-    rusqlite::Connection::open(app.folder.path().join("test.db")).unwrap().execute_batch("DROP TABLE team").unwrap();
+    app.folder.sql("DROP TABLE team").await;
     seen.push(app.anon().get("/team").await);
     seen.push(app.anon().get("/team").await);
     let impatient = TestApp::builder().set("[limits]\nrequest_timeout = \"20ms\"").start().await;

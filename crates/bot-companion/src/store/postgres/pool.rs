@@ -19,8 +19,9 @@ pub(super) fn build(address: &Address, connections: usize, wait: Duration, idle:
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     // The manager's own settings are for a way to connect that is not taken.
     let manager = Manager::from_connect(tokio_postgres::Config::new(), ByAddress(address.clone()), recycling);
+    // Compiling a statement is for those that run for seconds; it would make some of ours a hundred times slower.
     let limits = format!(
-        "SET statement_timeout = {millis}; SET idle_in_transaction_session_timeout = {idle}",
+        "SET jit = off; SET statement_timeout = {millis}; SET idle_in_transaction_session_timeout = {idle}",
         millis = wait.as_millis(),
         // A replica that was cut off in the middle of a transaction must not hold up the others for long.
         idle = idle.as_millis(),

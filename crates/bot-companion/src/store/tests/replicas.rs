@@ -47,16 +47,18 @@ impl Replica {
     /// Whether what the work changes at another replica becomes stale here.
     async fn hears(&self, topic: Topic, work: impl Future<Output = ()>) -> bool {
         let dependencies: Dependencies = [topic].into_iter().collect();
-        let holds = || self.freshness.holds(&dependencies, self.freshness.mark(&dependencies));
-        assert!(holds(), "the line is good");
+        let wait = async |until: &dyn Fn() -> bool| {
+            let waiting = async {
+                while !until() {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            };
+            tokio::time::timeout(BOUND, waiting).await.is_ok()
+        };
+        assert!(wait(&|| !self.freshness.in_doubt()).await, "the line is not good");
         let mark = self.freshness.mark(&dependencies);
         work.await;
-        let heard = async {
-            while self.freshness.holds(&dependencies, mark) {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        tokio::time::timeout(BOUND, heard).await.is_ok()
+        wait(&|| !self.freshness.holds(&dependencies, mark)).await
     }
 }
 

@@ -28,7 +28,7 @@ pub fn config_file(folder: &Folder, sandbox: &Sandbox, settings: &str) -> PathBu
     let text = format!(
         r#"
         http.allowed_origins = ["{ORIGIN}"]
-        store.url = "sqlite:{database}"
+        {store}
         idp.base_url = "{base_url}"
         idp.client_id = "suite"
         idp.client_secret = "{CLIENT_SECRET}"
@@ -36,7 +36,7 @@ pub fn config_file(folder: &Folder, sandbox: &Sandbox, settings: &str) -> PathBu
         limits.exempt = ["127.0.0.0/8"]
         {settings}
         "#,
-        database = folder.path().join("data.db").display(),
+        store = folder.store_settings(),
         base_url = sandbox.base_url(),
     );
     std::fs::write(&path, text).unwrap();

@@ -40,6 +40,11 @@ impl Bot {
         Self { instance: instance.to_owned(), ..self.clone() }
     }
 
+    /// The same process, speaking to another replica.
+    pub fn at(&self, app: &TestApp) -> Self {
+        Self { client: app.anon(), ..self.clone() }
+    }
+
     pub fn call(&self, method: Method, path: &str) -> Call {
         let bearer = format!("Bearer {}", self.key.expose_secret());
         self.client.call(method, path).header("Authorization", bearer)

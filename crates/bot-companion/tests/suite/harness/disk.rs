@@ -1,15 +1,22 @@
-//! A disk that fails under the running service, and comes back.
+//! A store that fails under the running service, and comes back: SQLite loses its log, PostgreSQL lets nobody in.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{TestApp, eventually};
+use super::{TestApp, eventually, on_postgres};
 
-/// What lies under a service's database: its write-ahead log, and somebody else who uses it.
+/// What lies under a service's store.
 pub struct Disk<'a> {
     app: &'a TestApp,
+    /// Of SQLite.
+    files: Option<Files>,
+}
+
+/// The write-ahead log, and somebody else who uses the database.
+struct Files {
     log: File,
     beside: Connection,
 }
@@ -21,18 +28,51 @@ pub struct Lost(Vec<u8>);
 impl<'a> Disk<'a> {
     /// To be called before anything is asked for that is to stay in memory.
     pub async fn under(app: &'a TestApp) -> Self {
-        let database = app.folder.path().join("test.db");
-        let beside = Connection::open(&database).unwrap();
-        let log = OpenOptions::new().read(true).write(true).open(database.with_extension("db-wal")).unwrap();
-        // Puts the first page, which every read needs, into the log.
-        beside.execute_batch("PRAGMA application_id = 7").unwrap();
-        let disk = Self { app, log, beside };
+        let disk = Self { app, files: (!on_postgres()).then(|| Files::of(&app.folder.file())) };
         disk.noticed().await;
         disk
     }
 
-    /// The log is lost: from now on neither reads nor writes succeed, and the service has noticed.
+    /// From now on neither reads nor writes succeed, and the service has noticed.
     pub async fn fails(&self) -> Lost {
+        let lost = match &self.files {
+            Some(files) => files.lost(),
+            None => {
+                self.app.folder.let_in(false).await;
+                Vec::new()
+            }
+        };
+        eventually("the service has noticed", async || self.app.app.freshness.in_doubt()).await;
+        Lost(lost)
+    }
+
+    /// All works again with all that was there, and the service has noticed.
+    pub async fn recovers(&self, lost: Lost) {
+        match &self.files {
+            Some(files) => files.restored(&lost.0),
+            None => self.app.folder.let_in(true).await,
+        }
+        self.noticed().await;
+        eventually("the doubt is over", async || !self.app.app.freshness.in_doubt()).await;
+    }
+
+    /// Before each write to SQLite the service looks whether somebody else has written.
+    async fn noticed(&self) {
+        eventually("a write succeeds", async || self.app.app.store.note_seen(vec![]).await.is_ok()).await;
+    }
+}
+
+impl Files {
+    fn of(database: &Path) -> Self {
+        let beside = Connection::open(database).unwrap();
+        let log = OpenOptions::new().read(true).write(true).open(database.with_extension("db-wal")).unwrap();
+        // Puts the first page, which every read needs, into the log.
+        beside.execute_batch("PRAGMA application_id = 7").unwrap();
+        Self { log, beside }
+    }
+
+    /// The log is lost.
+    fn lost(&self) -> Vec<u8> {
         // The service keeps pages in memory until somebody else commits. The log must be lost before that: whoever reads in
         // between would learn that there was a change and nothing more.
         self.beside.execute_batch("BEGIN IMMEDIATE; UPDATE counter SET value = value + 1").unwrap();
@@ -42,22 +82,13 @@ impl<'a> Disk<'a> {
         let mut lost = content(&self.log);
         lost[..before.len()].copy_from_slice(&before);
         self.log.set_len(0).unwrap();
-        eventually("the service has noticed", async || self.app.app.freshness.in_doubt()).await;
-        Lost(lost)
+        lost
     }
 
-    /// The disk works again with all that was on it, and the service has noticed.
-    pub async fn recovers(&self, lost: Lost) {
-        self.log.write_all_at(&lost.0, 0).unwrap();
+    fn restored(&self, lost: &[u8]) {
+        self.log.write_all_at(lost, 0).unwrap();
         // What was read of the log while it was being lost is forgotten.
         self.beside.execute_batch("UPDATE counter SET value = value + 1").unwrap();
-        self.noticed().await;
-        assert!(!self.app.app.freshness.in_doubt());
-    }
-
-    /// Before each write the service looks whether somebody else has written.
-    async fn noticed(&self) {
-        eventually("a write succeeds", async || self.app.app.store.note_seen(vec![]).await.is_ok()).await;
     }
 }
 

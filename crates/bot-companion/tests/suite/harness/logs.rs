@@ -6,11 +6,14 @@ use std::sync::{Mutex, Once};
 
 use tracing_subscriber::EnvFilter;
 
-/// Where a log of the suite goes.
+use super::on_postgres;
+
+/// Where a log of the suite goes. The runs on the two stores keep theirs apart.
 pub fn suite_log(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../suite-logs");
     std::fs::create_dir_all(&folder).unwrap();
-    folder.join(format!("{name}-{}.log", std::process::id()))
+    let store = if on_postgres() { "postgres" } else { "sqlite" };
+    folder.join(format!("{name}-{store}-{}.log", std::process::id()))
 }
 
 pub(super) fn start() {

@@ -2,16 +2,16 @@
 
 pub mod binary;
 mod bot;
+mod claims;
 mod client;
 mod data;
 mod disk;
 mod logs;
+mod store;
 mod wire;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bot_companion::app::App;
@@ -27,10 +27,13 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 pub use bot::{Bot, gzip, ndjson, snapshot};
+pub use claims::claiming;
 pub use client::{Answer, Client, names, raw, true_keys};
 pub use data::*;
 pub use disk::Disk;
 pub use logs::suite_log;
+pub(crate) use store::sqlite_only;
+pub use store::{Folder, on_postgres};
 pub use wire::{Wire, request};
 
 /// Where the manual clock stands at the start of a test.
@@ -164,11 +167,10 @@ impl Builder {
         let sandbox = self.sandbox.unwrap_or_else(|| sandbox(self.clock.clone()));
         let own = format!(
             r#"
+            {store}
             [http]
             listen = "127.0.0.1:0"
             allowed_origins = ["{ORIGIN}", "http://localhost:3000"]
-            [store]
-            url = "sqlite:{database}"
             [idp]
             base_url = "{base_url}"
             client_id = "suite"
@@ -178,7 +180,7 @@ impl Builder {
             requests_per_second = 0
             refused_sign_ins_per_minute = 0
             "#,
-            database = self.folder.path().join("test.db").display(),
+            store = self.folder.store_settings(),
             base_url = sandbox.base_url(),
         );
         let mut layers = vec![Layer::new("suite", own)];
@@ -221,29 +223,6 @@ pub fn sandbox(clock: Clock) -> Arc<Sandbox> {
         clock,
     };
     Sandbox::start(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), options).unwrap()
-}
-
-/// A folder that is removed with the last who uses it.
-pub struct Folder(PathBuf);
-
-impl Folder {
-    pub fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("suite-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    pub fn path(&self) -> &std::path::Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Waits until something holds, by looking again and again; a test that waits in vain fails after half a minute.

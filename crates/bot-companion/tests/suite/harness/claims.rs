@@ -1,0 +1,25 @@
+//! A sign-in at a replica that is to have tried before the test goes on.
+
+use super::{TestApp, eventually, on_postgres};
+
+/// Begins a sign-in at this replica, and waits until it has tried to claim its code.
+pub async fn claiming<T>(replica: &TestApp, begin: impl FnOnce() -> T) -> T {
+    if on_postgres() {
+        // It is stopped before the claims and let through: whoever comes to the table after it, comes last.
+        let (folder, lock) = (&replica.folder, "LOCK TABLE code_claims IN ACCESS EXCLUSIVE MODE");
+        let held = folder.hold(lock).await;
+        let begun = begin();
+        eventually("it is before the claims", async || folder.waiting("SELECT settled").await == 1).await;
+        drop(held);
+        drop(folder.hold(lock).await);
+        return begun;
+    }
+    let begun = begin();
+    let everything = replica.app.config.limits.requests;
+    eventually("the replica is at it", async || replica.app.in_work.available_permits() < everything).await;
+    for _ in 0..3 {
+        // Writes take turns: once these are through, the replica has tried to claim the code.
+        replica.app.store.note_seen(vec![]).await.unwrap();
+    }
+    begun
+}

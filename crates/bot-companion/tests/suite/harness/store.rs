@@ -1,0 +1,263 @@
+//! The store of a test: an SQLite file in its folder, or a database of its own on the PostgreSQL server that the environment names.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock, mpsc};
+use std::time::Duration;
+
+use bot_companion::clock::Clock;
+use bot_companion::store::{self, Freshness, StoreOptions};
+use tokio_postgres::{Client, NoTls};
+
+use super::soon;
+
+/// `postgres` runs the suite on PostgreSQL; SQLite otherwise.
+const CHOICE: &str = "BOT_COMPANION_TEST_STORE";
+/// The URL of a server's maintenance database, with a role that may create others.
+const SERVER: &str = "BOT_COMPANION_TEST_POSTGRES";
+/// How long the server may take for what a test asks of it beside the service.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The key that replicas share; the check of the suite's log looks for it. It stands for `suite-key-material-of-32-bytes!!`.
+const KEY: &str = "suite:c3VpdGUta2V5LW1hdGVyaWFsLW9mLTMyLWJ5dGVzISE=";
+
+/// The URL of the server, if the suite runs on PostgreSQL.
+fn server() -> Option<&'static str> {
+    static URL: LazyLock<Option<String>> = LazyLock::new(|| match std::env::var(CHOICE).as_deref() {
+        Ok("postgres") => Some(std::env::var(SERVER).unwrap_or_else(|_| {
+            panic!("{CHOICE} is `postgres`, but {SERVER} is not set: run it with `scripts/with-postgres`")
+        })),
+        Ok("sqlite") | Err(_) => None,
+        Ok(other) => panic!("{CHOICE} is `{other}`: write `sqlite` or `postgres`"),
+    });
+    URL.as_deref()
+}
+
+/// Whether the suite runs on PostgreSQL.
+pub fn on_postgres() -> bool {
+    server().is_some()
+}
+
+/// Ends a test that is about the SQLite file itself, if the suite runs on another store.
+macro_rules! sqlite_only {
+    ($why:literal) => {
+        if $crate::harness::on_postgres() {
+            println!("not for PostgreSQL: {}", $why);
+            return;
+        }
+    };
+}
+pub(crate) use sqlite_only;
+
+/// A folder that is removed with the last who uses it, and the store with it.
+pub struct Folder {
+    path: PathBuf,
+    /// Made when it is first asked for: many tests need none.
+    database: OnceLock<String>,
+}
+
+impl Folder {
+    pub fn new() -> Self {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("suite"));
+        std::fs::create_dir_all(&path).unwrap();
+        Self { path, database: OnceLock::new() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The settings that lead the service to this folder's store.
+    pub fn store_settings(&self) -> String {
+        match self.url() {
+            None => format!("store.url = \"sqlite:{}\"", self.file().display()),
+            // Few connections, because many tests share the server.
+            Some(url) => {
+                format!("store.url = \"{url}\"\nstore.connections = 4\nsecrets.keys = [\"{KEY}\"]")
+            }
+        }
+    }
+
+    /// Does this to the store behind the service's back.
+    pub async fn sql(&self, statements: &str) {
+        match self.url() {
+            None => rusqlite::Connection::open(self.file()).unwrap().execute_batch(statements).unwrap(),
+            Some(url) => run(url, statements.to_owned()).await,
+        }
+    }
+
+    /// All that the store keeps: of SQLite the files, the write-ahead log included; of PostgreSQL every row.
+    pub fn at_rest(&self) -> Vec<u8> {
+        let Some(url) = self.url() else {
+            let files = std::fs::read_dir(&self.path).unwrap().map(|file| file.unwrap().path());
+            return files.flat_map(|file| std::fs::read(file).unwrap()).collect();
+        };
+        apart(async move {
+            let client = connect(&url).await.unwrap();
+            // Bytes that are letters show as such.
+            client.batch_execute("SET bytea_output = escape").await.unwrap();
+            let tables = client.query("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'", &[]);
+            let mut text = String::new();
+            for table in tables.await.unwrap() {
+                let table: String = table.get(0);
+                let rows = client.query(&format!("SELECT row::text FROM {table} AS row"), &[]).await.unwrap();
+                text.extend(rows.iter().map(|row| row.get::<_, String>(0)));
+            }
+            text.into_bytes()
+        })
+    }
+
+    /// The key that encrypts the provider's tokens, as the service is given it or made it.
+    pub fn key(&self) -> String {
+        match server() {
+            None => std::fs::read_to_string(self.path.join("data.db.key")).unwrap(),
+            Some(_) => KEY.to_owned(),
+        }
+    }
+
+    /// The file of the SQLite store.
+    pub fn file(&self) -> PathBuf {
+        self.path.join("data.db")
+    }
+
+    fn database(&self, server: &str) -> &str {
+        self.database.get_or_init(|| {
+            let name = unique("suite").replace('-', "_");
+            ask(server, &format!("CREATE DATABASE {name} TEMPLATE {}", template(server))).unwrap();
+            name
+        })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+        if let (Some(server), Some(name)) = (server(), self.database.get()) {
+            // What is left behind goes with the server.
+            let _ = ask(server, &format!("DROP DATABASE {name} WITH (FORCE)"));
+        }
+    }
+}
+
+fn unique(name: &str) -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    format!("{name}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The URL of another database of that server.
+fn at(server: &str, database: &str) -> String {
+    let (address, query) = server.split_once('?').unwrap_or((server, ""));
+    let (host, _) = address.rsplit_once('/').unwrap();
+    format!("{host}/{database}?{query}").trim_end_matches('?').to_owned()
+}
+
+/// A database with the newest schema and nothing in it, of which a copy is made faster than a new one. One a process.
+fn template(server: &str) -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| {
+        let name = format!("suite_{}_template", std::process::id());
+        ask(server, &format!("CREATE DATABASE {name}")).unwrap();
+        let options = StoreOptions { url: at(server, &name).into(), wait: PATIENCE, connections: 2 };
+        apart(async move {
+            let store = store::open(options, Arc::new(Freshness::new(Clock::system()))).await.unwrap();
+            store.close().await;
+        });
+        name
+    })
+}
+
+/// Runs statements, each by itself, in this database.
+fn ask(url: &str, statements: &str) -> Result<(), String> {
+    let (url, statements) = (url.to_owned(), statements.to_owned());
+    apart(async move {
+        let client = connect(&url).await?;
+        client.batch_execute(&statements).await.map_err(|error| format!("{error:?}"))
+    })
+}
+
+async fn connect(url: &str) -> Result<Client, String> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(|error| format!("{error:?}"))?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+/// Runs this on a runtime of its own, because the test's may be about to end; fails the test if it takes too long.
+fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let (done, result) = mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        // Nobody waits any more if it took too long.
+        let _ = done.send(runtime.block_on(work));
+    });
+    result.recv_timeout(PATIENCE).expect("the database server takes too long, or the work has panicked")
+}
+
+/// Somebody else who holds a table until this is dropped.
+pub struct Held(#[expect(dead_code, reason = "its end is what counts")] mpsc::Sender<()>);
+
+impl Folder {
+    /// Keeps writes to the sessions out for as long as what this gives is held; reads go on.
+    pub async fn keep_out(&self) -> Held {
+        self.hold("LOCK TABLE sessions IN SHARE MODE").await
+    }
+
+    /// Holds a transaction open: on SQLite one that keeps all writes out, on PostgreSQL one with this lock.
+    pub(super) async fn hold(&self, lock: &'static str) -> Held {
+        let (release, released) = mpsc::channel::<()>();
+        let (ready, begun) = tokio::sync::oneshot::channel();
+        let file = self.file();
+        let url = self.url();
+        std::thread::spawn(move || match url {
+            None => {
+                let other = rusqlite::Connection::open(file).unwrap();
+                other.execute_batch("BEGIN IMMEDIATE").unwrap();
+                let _ = ready.send(());
+                let _ = released.recv();
+            }
+            Some(url) => {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(async {
+                    let other = connect(&url).await.unwrap();
+                    other.batch_execute(&format!("BEGIN; {lock}")).await.unwrap();
+                    let _ = ready.send(());
+                    let _ = released.recv();
+                    let _ = other.batch_execute("ROLLBACK").await;
+                });
+            }
+        });
+        soon("the table is held", begun).await.unwrap();
+        Held(release)
+    }
+
+    /// Shuts the service out of its database, or lets it in again. Only PostgreSQL can.
+    pub async fn let_in(&self, yes: bool) {
+        let (server, name) = (server().unwrap(), self.database.get().unwrap());
+        run(server.to_owned(), format!("ALTER DATABASE {name} WITH ALLOW_CONNECTIONS {yes}")).await;
+        if !yes {
+            let out = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname";
+            run(server.to_owned(), format!("{out} = '{name}'")).await;
+        }
+    }
+
+    /// How many of the service's connections wait for a lock in a statement that begins like this.
+    pub(super) async fn waiting(&self, statement: &'static str) -> usize {
+        let url = self.url().unwrap();
+        let found = tokio::task::spawn_blocking(move || {
+            apart(async move {
+                let sql = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
+                    AND wait_event_type = 'Lock' AND starts_with(query, $1)";
+                connect(&url).await.unwrap().query(sql, &[&statement]).await.unwrap().len()
+            })
+        });
+        found.await.unwrap()
+    }
+
+    /// The URL of the database, if it is one of PostgreSQL's.
+    fn url(&self) -> Option<String> {
+        server().map(|server| at(server, self.database(server)))
+    }
+}
+
+/// Runs statements apart from the test's runtime, on which the service has to go on meanwhile.
+async fn run(url: String, statements: String) {
+    tokio::task::spawn_blocking(move || ask(&url, &statements)).await.unwrap().unwrap();
+}
