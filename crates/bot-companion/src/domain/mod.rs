@@ -12,6 +12,7 @@ pub mod session;
 pub mod snowflake;
 pub mod subscription;
 pub mod team;
+pub mod text;
 pub mod time;
 pub mod token;
 pub mod user;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Grant;
-use crate::domain::{ListedGuild, Snowflake, Time, User, picture};
+use crate::domain::{ListedGuild, Snowflake, Time, User, picture, text};
 
 /// If the provider does not say how long a grant lasts: short, because a grant that is refreshed too early costs one call.
 const UNKNOWN_LIFE: f64 = 3600.0;
@@ -57,10 +57,11 @@ pub(super) fn user(body: &[u8]) -> Result<User, &'static str> {
     if answer.username.is_empty() {
         return Err("a user without a name");
     }
+    let username = text::storable(&answer.username).into_owned();
     let name = answer.global_name.filter(|name| !name.trim().is_empty());
     Ok(User {
-        name: name.unwrap_or_else(|| answer.username.clone()),
-        username: answer.username,
+        name: name.map_or_else(|| username.clone(), |name| text::storable(&name).into_owned()),
+        username,
         id: answer.id,
         avatar: picture::avatar(answer.id, answer.avatar.as_deref()),
     })
@@ -146,6 +147,8 @@ mod tests {
             assert_eq!(user(body.as_bytes()).unwrap().name, name);
         }
         assert_eq!(user(br#"{"id":"80351110224678912","username":"ada_l"}"#).unwrap().name, "ada_l");
+        let odd = user(br#"{"id":"1","username":"a\u0000b","global_name":"\u0000"}"#).unwrap();
+        assert_eq!((odd.username.as_str(), odd.name.as_str()), ("a\u{fffd}b", "\u{fffd}"), "every store can hold it");
         for bad in
             [r#"{"id":80351110224678912,"username":"x"}"#, r#"{"username":"x"}"#, r#"{"id":"1","username":""}"#, "null"]
         {

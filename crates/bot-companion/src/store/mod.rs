@@ -5,6 +5,8 @@ mod columns;
 pub mod freshness;
 mod postgres;
 mod sqlite;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::domain::{Snowflake, Time, picture};
+use crate::domain::{Snowflake, Time, picture, text};
 
 /// Why a line is refused: one short sentence that names the field and says what to send.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -240,7 +240,8 @@ impl<'de> Visitor<'de> for Any {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Json<'de>, E> {
-        Ok(Json::Text(Cow::Owned(value.to_owned())))
+        // Only an escape can spell what a store cannot hold, so a text that is borrowed has none of it.
+        Ok(Json::Text(Cow::Owned(text::storable(value).into_owned())))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json<'de>, A::Error> {

@@ -105,6 +105,34 @@ fn wrong_guilds() {
     assert_eq!(guild_line(b"{\"id\":secret}").unwrap_err().to_string(), "The line is not valid JSON (column 7).");
 }
 
+/// Not every store can hold U+0000, and one bad name must not break a snapshot or a batch.
+#[test]
+fn no_text_has_what_a_store_cannot_hold() {
+    let person = json!({"id": "5", "username": "u\0", "name": "\0", "avatar": null});
+    let member = json!({"discord_id": "5", "username": "\0u", "name": "n\0", "role": "r\0", "color": "#000000",
+        "category": "c\0", "position": 1});
+    let feedback = json!({"id": "i\0", "feedback": "f\0", "rating": 5, "timestamp": 1, "submitter": person});
+    let table = [
+        with(guild(), &json!({"type": "guild", "name": "a\0b"})),
+        with(feedback, &json!({"type": "feedback"})),
+        json!({"type": "feedback_gone", "id": "i\0"}),
+        with(person, &json!({"type": "user"})),
+        json!({"type": "team", "members": [member]}),
+    ];
+    for event in table {
+        let (Event::Change(change), _) = event_line(&bytes(&event)).unwrap() else { panic!("{event}") };
+        let shown = format!("{change:?}");
+        assert!(shown.contains('\u{fffd}') && !shown.contains("\\0"), "{shown}");
+    }
+    let refused = with(guild(), &json!({"icon": "a\0"}));
+    assert!(guild_line(&bytes(&refused)).is_err(), "a picture never had it");
+    let Ok(SnapshotLine::One(GuildLine::Guild(read), _)) = guild_line(&bytes(&with(guild(), &json!({"name": "\0"}))))
+    else {
+        panic!()
+    };
+    assert_eq!(read.name, "\u{fffd}");
+}
+
 #[test]
 fn every_event() {
     let person = json!({"id": "5", "username": "u", "name": null, "avatar": "https://a.example/a.png"});

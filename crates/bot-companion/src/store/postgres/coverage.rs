@@ -22,11 +22,13 @@ macro_rules! counts {
     };
 }
 
-/// The row of `feed_shards` that covers the guild `asked.guild`; needs the counts.
+/// The row of `feed_shards` that covers the guild `asked.guild`; needs the counts. There is at most one row a count; to say so makes
+/// the database look each up by its key, instead of walking over every shard for every guild.
 macro_rules! cover {
     () => {
-        "(SELECT feed_shards.* FROM counts JOIN feed_shards ON shard_count = count
-            AND shard_id = coalesce((asked.guild >> 22) % nullif(count, 0), 0) ORDER BY committed DESC LIMIT 1)"
+        "(SELECT shard.* FROM counts CROSS JOIN LATERAL (SELECT * FROM feed_shards WHERE shard_count = count
+            AND shard_id = coalesce((asked.guild >> 22) % nullif(count, 0), 0) LIMIT 1) AS shard
+            ORDER BY committed DESC LIMIT 1)"
     };
 }
 

@@ -1,0 +1,114 @@
+//! What the tests of all stores share, and the tests that need more than one store.
+
+mod history;
+mod parity;
+mod replicas;
+mod server;
+mod speed;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::domain::feed::{GuildLine, InstanceId, Scope, ShardKey};
+use crate::domain::{
+    Guild, ListedGuild, Permission, PermissionSet, Session, SessionId, Snowflake, Time, TokenHash, User,
+};
+use crate::store::{CodeHash, SealedGrant, StoredList};
+
+pub(in crate::store) const NOW: Time = Time::from_seconds(1_000_000);
+
+/// A directory of its own, gone with the test.
+pub(in crate::store) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(in crate::store) fn new() -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        Self(std::env::temp_dir().join(format!("bot-companion-store-{}-{number}", std::process::id())))
+    }
+
+    pub(in crate::store) fn database(&self) -> PathBuf {
+        self.0.join("deep").join("store.db")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+pub(in crate::store) fn id(number: u64) -> Snowflake {
+    Snowflake::new(number).unwrap()
+}
+
+pub(in crate::store) fn person(number: u64) -> User {
+    User { username: format!("u{number}"), name: format!("U {number}"), id: id(number), avatar: "https://a".to_owned() }
+}
+
+pub(in crate::store) fn grant(number: u8) -> SealedGrant {
+    SealedGrant(vec![number; 8])
+}
+
+pub(in crate::store) fn token(number: u8) -> TokenHash {
+    TokenHash([number; 32])
+}
+
+pub(in crate::store) fn code(number: u8) -> CodeHash {
+    CodeHash([number; 32])
+}
+
+pub(in crate::store) fn session_id(number: u8) -> SessionId {
+    SessionId::parse(&format!("{number:016}")).unwrap()
+}
+
+/// Device `n` signed in `n` seconds after `NOW`.
+pub(in crate::store) fn session(user: u64, device: u8) -> Session {
+    let created = NOW.after(Duration::from_secs(device.into()));
+    Session { id: session_id(device), user: id(user), created, last_seen: created, agent: "test".to_owned() }
+}
+
+pub(in crate::store) fn list(guilds: &[u64]) -> StoredList {
+    let guilds = guilds.iter().map(|guild| ListedGuild { id: id(*guild), permissions: 8 }).collect();
+    StoredList { fetched: NOW, guilds }
+}
+
+pub(in crate::store) fn guild(number: u64) -> Guild {
+    Guild {
+        id: id(number),
+        name: format!("G {number}"),
+        icon: None,
+        owner: id(1),
+        members: 10,
+        setup: true,
+        linked: false,
+        grants: None,
+        staff: None,
+    }
+}
+
+/// A guild whose place among shards is `number`.
+pub(in crate::store) fn placed(number: u64) -> Snowflake {
+    id(number << 22)
+}
+
+pub(in crate::store) fn instance(name: &str) -> InstanceId {
+    InstanceId::parse(name).unwrap()
+}
+
+pub(in crate::store) fn shard(id: u32, count: u32) -> Scope {
+    Scope::Shard(ShardKey::new(count, id).unwrap())
+}
+
+/// A guild of that place and name, in which a user is the one moderator.
+pub(in crate::store) fn line(place: u64, name: &str, moderator: u64) -> GuildLine {
+    let grants = [(id(70), PermissionSet::of(&[Permission::Mod]))];
+    GuildLine::Guild(Guild {
+        id: placed(place),
+        name: name.to_owned(),
+        grants: Some(grants.into()),
+        staff: Some([(id(moderator), vec![id(70)])].into()),
+        ..guild(1)
+    })
+}

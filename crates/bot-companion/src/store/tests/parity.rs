@@ -1,0 +1,343 @@
+//! The same history on every store: each answer, each topic that a step makes stale, and in the end all that can be read.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use super::history::{CODES, DEVICES, INSTANCES, KEYS, PLACES, Step, USERS, Version, fitting, history};
+use super::server::Database;
+use super::*;
+use crate::clock::Clock;
+use crate::domain::feed::Lines;
+use crate::store::freshness::{Dependencies, Mark};
+use crate::store::sqlite::Sqlite;
+use crate::store::{BlockedUser, BotKey, Ended, Freshness, Result, SnapshotId, Store, StoreError, Topic};
+
+/// A store under a history, with what the numbers that it gave stand for: those are its own.
+struct World {
+    store: Arc<dyn Store>,
+    freshness: Arc<Freshness>,
+    kind: Kind,
+    now: Time,
+    versions: HashMap<u64, (u64, u64)>,
+    staged: Vec<(SnapshotId, Scope)>,
+}
+
+enum Kind {
+    File(Scratch),
+    Server,
+}
+
+/// What a step came to: its answer in words, and what it made stale.
+#[derive(Debug, PartialEq)]
+struct Outcome(String, Vec<Topic>);
+
+impl World {
+    async fn in_a_file() -> Self {
+        let (scratch, freshness) = (Scratch::new(), Arc::new(Freshness::new(Clock::system())));
+        let store = Sqlite::open(scratch.database(), Duration::from_mins(1), Arc::clone(&freshness)).await.unwrap();
+        Self::of(Arc::new(store), freshness, Kind::File(scratch))
+    }
+
+    fn of(store: Arc<dyn Store>, freshness: Arc<Freshness>, kind: Kind) -> Self {
+        Self { store, freshness, kind, now: NOW, versions: HashMap::new(), staged: Vec::new() }
+    }
+
+    async fn take(&mut self, step: Step, database: &Database) -> Outcome {
+        let topics = topics();
+        let before: Vec<(Dependencies, Mark)> = topics
+            .iter()
+            .map(|topic| [*topic].into_iter().collect::<Dependencies>())
+            .map(|dependencies| (dependencies.clone(), self.freshness.mark(&dependencies)))
+            .collect();
+        let answer = self.answer(step, database).await;
+        // Also a line to the server that broke meanwhile is no change.
+        let stale = topics.into_iter().zip(before);
+        let stale = stale.filter(|(_, (dependencies, mark))| !self.freshness.may_stand_in(dependencies, *mark));
+        Outcome(answer, stale.map(|(topic, _)| topic).collect())
+    }
+
+    #[expect(clippy::too_many_lines, reason = "one line or a few for each thing that a store can be asked to do")]
+    async fn answer(&mut self, step: Step, database: &Database) -> String {
+        let (store, now) = (Arc::clone(&self.store), self.now);
+        let until = now.after(Duration::from_mins(1));
+        match step {
+            Step::Pass(seconds) => {
+                self.now = now.after(Duration::from_secs(seconds));
+                String::new()
+            }
+            Step::Claim(number) => said(store.claim_code(code(number), now, until).await),
+            Step::Settle(number, user) => said(store.settle_code(code(number), user.map(person), until).await),
+            Step::Release(number) => said(store.release_code(code(number)).await),
+            Step::SaveGrant(user, number) => said(store.save_grant(person(user), grant(number)).await),
+            Step::OpenSession(user, device) => {
+                let new = Session { created: now, last_seen: now, ..session(user, device) };
+                said(store.open_session(person(user), token(device), new).await)
+            }
+            Step::EndSession(user, device) => {
+                said(store.end_session(id(user), session_id(device)).await.map(|it| it.map(sorted)))
+            }
+            Step::EndSessions(user) => said(store.end_sessions(id(user)).await.map(sorted)),
+            Step::EndSessionsOfGrant(user, version) => {
+                let (version, _) = self.version(user, version).await;
+                said(store.end_sessions_of_grant(id(user), version).await)
+            }
+            Step::NoteSeen(devices) => {
+                let seen = (0..)
+                    .zip(devices)
+                    .map(|(later, device)| (session_id(device), now.after(Duration::from_secs(later))));
+                said(store.note_seen(seen.collect()).await)
+            }
+            Step::Sweep(last_seen, created) => {
+                let ago = |seconds| now.before(Duration::from_secs(seconds));
+                said(store.sweep(now, ago(last_seen), ago(created), 1000).await.map(sorted))
+            }
+            Step::NoteVersions(user) => {
+                let versions = self.version(user, Version::Current).await;
+                self.versions.insert(user, versions);
+                String::new()
+            }
+            Step::ReplaceGrant(user, number, version) => {
+                let (version, _) = self.version(user, version).await;
+                let replaced = store.replace_grant(id(user), version, grant(number)).await;
+                said(replaced.map(|new| new.map(|new| new > version)))
+            }
+            Step::SaveList(user, places, version) => {
+                let (grant, version) = self.version(user, version).await;
+                let mut given = list(&places.iter().map(|place| place << 22).collect::<Vec<_>>());
+                given.fetched = now;
+                let saved = store.save_list(id(user), version, given).await;
+                if matches!(saved, Ok(true)) {
+                    // Whether a saved list outdates others that are on their way is for a store to choose.
+                    let (_, list) = self.version(user, Version::Current).await;
+                    self.versions.insert(user, (grant, list));
+                }
+                said(saved)
+            }
+            Step::Block(user) => {
+                let blocked = BlockedUser { user: id(user), reason: format!("since {now:?}"), since: now };
+                said(store.block(blocked).await.map(sorted))
+            }
+            Step::Unblock(user) => said(store.unblock(id(user)).await),
+            Step::Apply(changes) => said(store.apply(changes).await),
+            Step::Feed(by, at, events) => {
+                let first = (self.next(by).await + at).saturating_sub(2).max(1);
+                said(store.feed(instance(INSTANCES[by]), first, events, now).await)
+            }
+            Step::Begin(by, of, at) => {
+                let scope = of.map_or(Scope::Subscriptions, |(count, number)| shard(number, count));
+                let at = (self.next(by).await + at).saturating_sub(1).max(1);
+                let begun = store.begin_snapshot(scope, instance(INSTANCES[by]), at, now).await;
+                self.staged.extend(begun.as_ref().ok().map(|snapshot| (*snapshot, scope)));
+                said(begun.map(drop))
+            }
+            Step::StageGuilds(which, lines) => {
+                let Some((snapshot, scope)) = self.pick(which) else { return String::new() };
+                said(store.stage(snapshot, fitting(scope, lines)).await)
+            }
+            Step::StageSubscriptions(which, lines) => match self.pick(which) {
+                Some((snapshot, Scope::Subscriptions)) => {
+                    said(store.stage(snapshot, Lines::Subscriptions(lines)).await)
+                }
+                _ => String::new(),
+            },
+            Step::Commit(which) => {
+                // It stays in the list: later steps find that it is staged no longer.
+                let Some((snapshot, _)) = self.pick(which) else { return String::new() };
+                said(store.commit_snapshot(snapshot, now).await)
+            }
+            Step::Abandon(which) => {
+                let Some((snapshot, _)) = self.pick(which) else { return String::new() };
+                said(store.abandon_snapshot(snapshot).await)
+            }
+            // How far one call comes is for a store to choose.
+            Step::CleanUp(batch) => said(store.clean_up(batch).await.map(drop)),
+            Step::Restart => {
+                self.restart(database).await;
+                String::new()
+            }
+            Step::AddKey(number) => {
+                let label = format!("made {now:?}");
+                let key = BotKey { id: format!("key{number}"), label, created: now, revoked: None };
+                said(store.add_key(key, token(number)).await)
+            }
+            Step::RevokeKey(number) => said(store.revoke_key(format!("key{number}"), now).await),
+            Step::Beat(beat) => said(store.beat(beat, now).await),
+        }
+    }
+
+    /// The versions of a user's grant and list; 0 for what is not there.
+    async fn version(&self, user: u64, version: Version) -> (u64, u64) {
+        match version {
+            Version::Noted => self.versions.get(&user).copied().unwrap_or_default(),
+            Version::Current => {
+                let account = self.store.account(id(user)).await.unwrap();
+                account.map_or((0, 0), |account| (account.grant_version, account.list_version))
+            }
+        }
+    }
+
+    async fn next(&self, by: usize) -> u64 {
+        let instances = self.store.feed_state().await.unwrap().instances;
+        instances.iter().find(|it| it.instance == INSTANCES[by]).map_or(1, |it| it.next)
+    }
+
+    fn pick(&self, which: prop::sample::Index) -> Option<(SnapshotId, Scope)> {
+        (!self.staged.is_empty()).then(|| *which.get(&self.staged))
+    }
+
+    /// Opens the store anew, as one that knows nothing of what was being staged.
+    async fn restart(&mut self, database: &Database) {
+        self.staged.clear();
+        if let Kind::File(scratch) = &self.kind {
+            self.store.close().await;
+            let wait = Duration::from_mins(1);
+            self.store = Arc::new(Sqlite::open(scratch.database(), wait, Arc::clone(&self.freshness)).await.unwrap());
+        } else {
+            // Of several processes nobody knows who stages what: there, it is time that tells.
+            let aged = "UPDATE staged_snapshots SET touched = touched - interval '11 minutes'";
+            database.outside().await.batch_execute(aged).await.unwrap();
+        }
+    }
+
+    async fn clean(&self) {
+        for _ in 0..1000 {
+            if self.store.clean_up(3).await.unwrap() == 0 {
+                return;
+            }
+        }
+        panic!("cleaning up does not end");
+    }
+
+    /// All that can be read, a line each.
+    async fn observed(&self) -> Vec<String> {
+        let store = &self.store;
+        let mut seen = Vec::new();
+        let mut see = |what: String| seen.push(what);
+        for number in 0..DEVICES {
+            see(format!("session {number}: {}", said(store.session(token(number)).await)));
+        }
+        let places: Vec<Snowflake> = (1..=PLACES + 2).rev().chain([3, 5]).map(placed).collect();
+        for user in 1..=USERS {
+            see(format!("sessions of {user}: {}", said(store.sessions_of(id(user)).await)));
+            let (grant, list) = self.versions.get(&user).copied().unwrap_or_default();
+            let account = store
+                .account(id(user))
+                .await
+                .unwrap()
+                .map(|it| (it.grant, it.grant_version == grant, it.list, it.list_version == list));
+            see(format!("account of {user}: {account:?}"));
+            let person = store.person(id(user), places.clone()).await.unwrap();
+            see(format!("person {user}: {:?} {:?}", person.team, person.subscription));
+            for guild in person.guilds {
+                see(format!("{user} in {guild:?}"));
+            }
+        }
+        for seed in 0..3 {
+            see(format!("feedback: {}", said(store.sample_feedback(seed).await)));
+        }
+        for number in 0..KEYS {
+            see(format!("key {number}: {}", said(store.key(token(number)).await)));
+        }
+        see(format!("keys: {}", said(store.keys().await)));
+        see(format!("blocked: {}", said(store.blocked().await)));
+        see(format!("team: {}", said(store.team().await)));
+        see(format!("health: {}", said(store.health().await)));
+        seen
+    }
+
+    /// What shows only when everything behind is cleaned up, or changes something when it is asked.
+    async fn at_the_end(&self) -> Vec<String> {
+        self.clean().await;
+        let mut seen = self.observed().await;
+        seen.push(format!("feed: {:#?}", self.store.feed_state().await.unwrap()));
+        for number in 0..CODES {
+            let claimed = self.store.claim_code(code(number), self.now, self.now).await;
+            seen.push(format!("code {number}: {}", said(claimed)));
+        }
+        seen
+    }
+}
+
+/// Everything that a step can make stale by its name.
+fn topics() -> Vec<Topic> {
+    let ids = (1..=USERS).map(id).chain((1..=PLACES).map(placed)).map(Topic::Id);
+    let sessions = (1..=USERS).map(id).map(Topic::SessionsOf);
+    ids.chain(sessions).chain([Topic::Team, Topic::Feedback, Topic::Health, Topic::Keys]).collect()
+}
+
+/// An answer in words; of an error only its kind, for stores have words of their own.
+fn said<T: Debug>(answer: Result<T>) -> String {
+    match answer {
+        Ok(answer) => format!("{answer:?}"),
+        Err(StoreError::Unavailable(_)) => "unavailable".to_owned(),
+        Err(StoreError::Failed(_)) => "failed".to_owned(),
+    }
+}
+
+/// In which order sessions end is for a store to choose.
+fn sorted(mut ended: Ended) -> Ended {
+    ended.orphans.sort_by_key(|orphan| orphan.user);
+    ended
+}
+
+/// Empties every table but for what a new database has.
+async fn empty(database: &Database) {
+    let outside = database.outside().await;
+    let sql = "SELECT string_agg(quote_ident(table_name), ', ') FROM information_schema.tables
+        WHERE table_schema = 'public' AND table_name <> 'schema_version'";
+    let tables: String = outside.query_one(sql, &[]).await.unwrap().get(0);
+    let first = "INSERT INTO feed_shards (shard_count, shard_id, snapshot, committed, instance, snapshot_at, guilds)
+        VALUES (0, 0, 0, 0, '', 0, 0)";
+    outside.batch_execute(&format!("TRUNCATE {tables}; {first}")).await.unwrap();
+}
+
+async fn compare(steps: Vec<Step>, database: &Database, server: &mut World) -> std::result::Result<(), TestCaseError> {
+    empty(database).await;
+    *server = World::of(Arc::clone(&server.store), Arc::clone(&server.freshness), Kind::Server);
+    let mut file = World::in_a_file().await;
+    for (number, step) in steps.into_iter().enumerate() {
+        let (expected, given) = (file.take(step.clone(), database).await, server.take(step.clone(), database).await);
+        prop_assert_eq!(expected, given, "step {}: {:?}", number, step);
+    }
+    same(&file.observed().await, &server.observed().await)?;
+    same(&file.at_the_end().await, &server.at_the_end().await)?;
+    let left = ["feed_sweeps", "staged_snapshots", "staged_kept", "staged_subscriptions"];
+    for table in left.into_iter().filter(|_| server.staged.is_empty()) {
+        prop_assert_eq!(database.rows(table).await, 0, "{}", table);
+    }
+    let visible = server.store.feed_state().await.unwrap().guilds;
+    if server.staged.is_empty() {
+        prop_assert_eq!(database.rows("guilds").await, i64::try_from(visible).unwrap());
+    }
+    file.store.close().await;
+    Ok(())
+}
+
+fn same(expected: &[String], given: &[String]) -> std::result::Result<(), TestCaseError> {
+    let differing = expected.iter().zip(given).find(|(expected, given)| expected != given);
+    if let Some((expected, given)) = differing {
+        prop_assert_eq!(expected, given);
+    }
+    prop_assert_eq!(expected.len(), given.len());
+    Ok(())
+}
+
+#[test]
+fn every_history_has_the_same_end_in_every_store() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let Some(database) = runtime.block_on(Database::new()) else { return };
+    let replica = runtime.block_on(database.replica());
+    let server = std::cell::RefCell::new(World::of(replica.store, replica.freshness, Kind::Server));
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) };
+    let outcome = TestRunner::new(config)
+        .run(&history(), |steps| runtime.block_on(compare(steps, &database, &mut server.borrow_mut())));
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
+
+const CASES: u32 = 48;

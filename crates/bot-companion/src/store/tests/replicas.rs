@@ -1,0 +1,250 @@
+//! What only a store that several replicas share can get wrong.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use super::server::{Database, Replica};
+use super::*;
+use crate::clock::Clock;
+use crate::domain::feed::{Event, Lines};
+use crate::domain::{Change, Heartbeat};
+use crate::store::freshness::Dependencies;
+use crate::store::postgres::Postgres;
+use crate::store::{Claim, Committed, Fed, Freshness, StoreError, Topic};
+
+/// Long enough for a machine that has other things to do; a test that waits this long has failed.
+const BOUND: Duration = Duration::from_secs(30);
+
+impl Replica {
+    async fn snapshot(&self, by: &str, scope: Scope, places: &[u64], name: &str) -> Committed {
+        let snapshot = self.store.begin_snapshot(scope, instance(by), 1, NOW).await.unwrap();
+        let lines = places.iter().map(|place| line(*place, name, 2)).collect();
+        self.store.stage(snapshot, Lines::Guilds(lines)).await.unwrap();
+        self.store.commit_snapshot(snapshot, NOW).await.unwrap()
+    }
+
+    async fn feed(&self, first: u64, changes: &[Change]) -> Fed {
+        let events = changes.iter().cloned().map(Event::Change).collect();
+        self.store.feed(instance("a"), first, events, NOW).await.unwrap()
+    }
+
+    /// The names of the guilds of the first twelve places.
+    async fn names(&self) -> Vec<(u64, String)> {
+        let facts = self.store.person(id(2), (1..=12).map(placed).collect()).await.unwrap();
+        facts.guilds.into_iter().map(|guild| (guild.id.get() >> 22, guild.name)).collect()
+    }
+
+    async fn clean(&self) {
+        for _ in 0..1000 {
+            if self.store.clean_up(3).await.unwrap() == 0 {
+                return;
+            }
+        }
+        panic!("cleaning up does not end");
+    }
+
+    /// Whether what the work changes at another replica becomes stale here.
+    async fn hears(&self, topic: Topic, work: impl Future<Output = ()>) -> bool {
+        let dependencies: Dependencies = [topic].into_iter().collect();
+        let wait = async |until: &dyn Fn() -> bool| {
+            let waiting = async {
+                while !until() {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            };
+            tokio::time::timeout(BOUND, waiting).await.is_ok()
+        };
+        assert!(wait(&|| !self.freshness.in_doubt()).await, "the line is not good");
+        let mark = self.freshness.mark(&dependencies);
+        work.await;
+        wait(&|| !self.freshness.holds(&dependencies, mark)).await
+    }
+}
+
+fn named(place: u64, name: &str) -> Change {
+    Change::Guild(Guild { id: placed(place), name: name.to_owned(), ..guild(1) })
+}
+
+#[tokio::test]
+async fn ten_replicas_that_start_at_once_make_one_schema() {
+    let Some(database) = Database::new().await else { return };
+    let open = || async {
+        let freshness = Arc::new(Freshness::new(Clock::system()));
+        Postgres::open(&database.options(), freshness).await
+    };
+    let opened: Vec<_> = join_all((0..10).map(|_| open())).await;
+    for store in opened {
+        assert_eq!(crate::store::Store::keys(&store.unwrap()).await.unwrap(), []);
+    }
+    assert_eq!((database.rows("schema_version").await, database.rows("feed_shards").await), (1, 1));
+    // A newer release was here.
+    database.outside().await.batch_execute("UPDATE schema_version SET version = 1000").await.unwrap();
+    let Err(StoreError::Failed(problem)) = open().await else { panic!("it was opened") };
+    assert!(problem.contains("newer"), "{problem}");
+}
+
+#[tokio::test]
+async fn what_one_replica_changes_becomes_stale_at_the_others() {
+    let Some(database) = Database::new().await else { return };
+    let (one, two) = (database.replica().await, database.replica().await);
+    let apply = async |changes| one.store.apply(changes).await.unwrap();
+    assert!(two.hears(Topic::Id(placed(1)), apply(vec![named(1, "x")])).await);
+    assert_eq!(two.names().await, [(1, "x".to_owned())]);
+    let snapshot = async || drop(one.snapshot("a", shard(0, 1), &[1, 2], "y").await);
+    assert!(two.hears(Topic::Id(placed(9)), snapshot()).await, "a snapshot is about everything");
+    let started_at = Time::from_seconds(1);
+    let beat = Heartbeat { instance: "a".to_owned(), started_at, memory: 1, shard_count: 1, shards: Vec::new() };
+    assert!(two.hears(Topic::Health, async { one.store.beat(beat, NOW).await.unwrap() }).await);
+    let many = (1..3000).map(|place| named(place, "z")).collect();
+    assert!(two.hears(Topic::Id(placed(2999)), apply(many)).await, "more than a notice can name");
+
+    one.store.save_grant(person(1), grant(1)).await.unwrap();
+    one.store.open_session(person(1), token(1), session(1, 1)).await.unwrap();
+    assert_eq!(two.store.session(token(1)).await.unwrap(), Some(session(1, 1)));
+    let end = async || drop(one.store.end_sessions(id(1)).await.unwrap());
+    assert!(two.hears(Topic::SessionsOf(id(1)), end()).await);
+    assert_eq!(two.store.session(token(1)).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn the_numbering_holds_whichever_replica_a_batch_reaches() {
+    let Some(database) = Database::new().await else { return };
+    let (one, two) = (database.replica().await, database.replica().await);
+    let applied = |applied, ignored, next| Fed::Applied { applied, ignored, next };
+    assert_eq!(one.feed(1, &[named(1, "one"), named(2, "one")]).await, applied(2, 0, 3));
+    assert_eq!(two.feed(4, &[named(1, "early")]).await, Fed::Gap { next: 3 });
+    assert_eq!(two.feed(2, &[named(2, "again"), named(3, "two")]).await, applied(1, 1, 4));
+    assert_eq!(one.feed(1, &[named(1, "again")]).await, applied(0, 1, 4));
+    let expected = [(1, "one"), (2, "one"), (3, "two")].map(|(place, name)| (place, name.to_owned()));
+    assert_eq!(one.names().await, expected);
+    assert_eq!(one.store.feed_state().await.unwrap(), two.store.feed_state().await.unwrap());
+}
+
+#[tokio::test]
+async fn a_batch_that_reaches_two_replicas_at_once_applies_once() {
+    let Some(database) = Database::new().await else { return };
+    let (one, two) = (database.replica().await, database.replica().await);
+    for round in 0..20 {
+        let batch: Vec<_> = (1..=5).map(|place| named(place, &round.to_string())).collect();
+        let first = 1 + round * 5;
+        let fed = tokio::join!(one.feed(first, &batch), two.feed(first, &batch));
+        let applied = |fed: &Fed| matches!(fed, Fed::Applied { applied: 5, ignored: 0, .. });
+        let ignored = |fed: &Fed| matches!(fed, Fed::Applied { applied: 0, ignored: 5, .. });
+        assert!(applied(&fed.0) && ignored(&fed.1) || ignored(&fed.0) && applied(&fed.1), "{fed:?}");
+    }
+    assert_eq!(one.store.feed_state().await.unwrap().guilds, 5);
+}
+
+#[tokio::test]
+async fn of_many_that_claim_a_code_one_gets_it() {
+    let Some(database) = Database::new().await else { return };
+    let (one, two) = (database.replica().await, database.replica().await);
+    for number in 0..10 {
+        let until = NOW.after(Duration::from_mins(1));
+        let claim = |replica: &Replica| {
+            let store = Arc::clone(&replica.store);
+            async move { store.claim_code(code(number), NOW, until).await.unwrap() }
+        };
+        let claims = join_all((0..8).map(|turn| claim(if turn % 2 == 0 { &one } else { &two }))).await;
+        assert_eq!(claims.iter().filter(|claim| **claim == Claim::Mine).count(), 1, "{claims:?}");
+        assert_eq!(claims.iter().filter(|claim| **claim == Claim::Running).count(), 7, "{claims:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_replica_stages_and_another_commits_and_cleans_up() {
+    let Some(database) = Database::new().await else { return };
+    let (one, two) = (database.replica().await, database.replica().await);
+    one.snapshot("a", shard(0, 1), &[1, 2, 3], "old").await;
+    let snapshot = one.store.begin_snapshot(shard(0, 1), instance("a"), 1, NOW).await.unwrap();
+    let stage = async |replica: &Replica, lines: &[GuildLine]| {
+        replica.store.stage(snapshot, Lines::Guilds(lines.to_vec())).await
+    };
+    stage(&one, &[line(1, "new", 2), line(2, "new", 2)]).await.unwrap();
+    two.clean().await;
+    stage(&two, &[line(2, "newer", 2), GuildLine::Unavailable(placed(3))]).await.unwrap();
+    assert_eq!(two.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::Replaced { next: 1 });
+    let expected = [(1, "new"), (2, "newer"), (3, "old")].map(|(place, name)| (place, name.to_owned()));
+    assert_eq!(one.names().await, expected);
+    assert!(matches!(stage(&one, &[line(1, "late", 2)]).await, Err(StoreError::Unavailable(_))));
+    one.clean().await;
+    assert_eq!((database.rows("guilds").await, database.rows("guild_staff").await), (3, 3));
+    assert_eq!(one.store.feed_state().await.unwrap().guilds, 3);
+}
+
+#[tokio::test]
+async fn what_nobody_stages_any_more_is_given_up_after_a_while() {
+    let Some(database) = Database::new().await else { return };
+    let replica = database.replica().await;
+    let begin = async || replica.store.begin_snapshot(shard(0, 1), instance("a"), 1, NOW).await.unwrap();
+    let stage = async |snapshot| replica.store.stage(snapshot, Lines::Guilds(vec![line(1, "x", 2)])).await;
+    let (left, living) = (begin().await, begin().await);
+    stage(left).await.unwrap();
+    stage(living).await.unwrap();
+    let age = "UPDATE staged_snapshots SET touched = touched - interval '601 seconds'";
+    database.outside().await.batch_execute(age).await.unwrap();
+    stage(living).await.unwrap();
+    replica.clean().await;
+    assert!(matches!(stage(left).await, Err(StoreError::Unavailable(_))));
+    assert_eq!((database.rows("guilds").await, database.rows("feed_sweeps").await), (1, 0));
+    assert_eq!(replica.store.commit_snapshot(living, NOW).await.unwrap(), Committed::Replaced { next: 1 });
+
+    // While one cleans up, another has nothing to do.
+    let held = database.outside().await;
+    replica.snapshot("a", shard(0, 1), &[2], "y").await;
+    held.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(6447877, 0)").await.unwrap();
+    assert_eq!(replica.store.clean_up(10).await.unwrap(), 0);
+    assert_eq!(database.rows("feed_sweeps").await, 1);
+    held.batch_execute("COMMIT").await.unwrap();
+    replica.clean().await;
+    assert_eq!(database.rows("feed_sweeps").await, 0);
+}
+
+#[tokio::test]
+async fn a_reader_beside_commits_and_clean_up_never_sees_a_mix() {
+    let Some(database) = Database::new().await else { return };
+    let (one, two) = (database.replica().await, database.replica().await);
+    let all: Vec<u64> = (1..=12).collect();
+    one.snapshot("a", shard(0, 1), &all, "0").await;
+    let done = std::cell::Cell::new(false);
+    let write = async {
+        for round in 1..=20 {
+            one.snapshot("a", shard(0, 1), &all, &round.to_string()).await;
+            one.store.clean_up(5).await.unwrap();
+        }
+        done.set(true);
+    };
+    let read = async {
+        let mut last = 0;
+        while !done.get() {
+            let names = two.names().await;
+            assert!(names.len() == 12 && names.iter().all(|(_, name)| *name == names[0].1), "{names:?}");
+            let round: u32 = names[0].1.parse().unwrap();
+            assert!(round >= last);
+            last = round;
+        }
+    };
+    tokio::join!(write, read);
+}
+
+#[tokio::test]
+async fn what_is_broken_in_the_database_breaks_nothing_else() {
+    let Some(database) = Database::new().await else { return };
+    let replica = database.replica().await;
+    let feedback = |name: &str| {
+        let submitter = person(1);
+        let entry =
+            crate::domain::feedback::FeedbackEntry { feedback: "x".to_owned(), rating: 5, timestamp: 1, submitter };
+        Change::Feedback(crate::domain::Feedback { id: name.to_owned(), entry })
+    };
+    replica.store.apply(vec![named(5, "a"), named(6, "b"), named(7, "c"), feedback("x"), feedback("y")]).await.unwrap();
+    let broken = "UPDATE guilds SET grants = '{\"70\": [\"MO' WHERE name = 'a';
+        UPDATE guilds SET owner = -4 WHERE name = 'b';
+        UPDATE feedback SET submitter_id = 0 WHERE id = 'x';";
+    database.outside().await.batch_execute(broken).await.unwrap();
+    let shown: Vec<_> = replica.names().await.into_iter().map(|(place, _)| place).collect();
+    assert_eq!(shown, [5, 7]);
+    let sample = replica.store.sample_feedback(1).await.unwrap();
+    assert_eq!((sample.count, sample.entries.len()), (2, 1));
+}
