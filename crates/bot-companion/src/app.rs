@@ -1,6 +1,7 @@
 //! The service without its sockets: everything a handler can reach, built by one function for production and tests alike.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -47,6 +48,7 @@ pub struct App {
     pub uploads: Arc<Uploads>,
     /// Work that outlives requests.
     pub background: Background,
+    stopping: AtomicBool,
 }
 
 /// Why the service cannot start.
@@ -95,8 +97,19 @@ impl App {
             views,
             accounts,
             background: sources.background,
+            stopping: AtomicBool::new(false),
             config,
         }))
+    }
+
+    /// Says that a stop was asked for: from now on nobody should send anything here that can go elsewhere.
+    pub fn stops(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a stop was asked for.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
     }
 
     /// Keeps house until the returned task is aborted: notes uses of sessions and sweeps expired ones.

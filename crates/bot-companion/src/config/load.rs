@@ -155,6 +155,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             header_timeout: s.text("limits.header_timeout", duration("10s", TEN_MS..=5 * MINUTE))?,
             request_timeout: s.text("limits.request_timeout", duration("15s", TEN_MS..=5 * MINUTE))?,
             idle_timeout: s.text("limits.idle_timeout", duration("75s", TEN_MS..=HOUR))?,
+            drain_delay: s.text("limits.drain_delay", duration("5s", Duration::ZERO..=MINUTE))?,
             drain_timeout: s.text("limits.drain_timeout", duration("20s", Duration::ZERO..=10 * MINUTE))?,
         },
         feed: Feed {

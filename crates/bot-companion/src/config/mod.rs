@@ -160,6 +160,8 @@ pub struct Limits {
     pub request_timeout: Duration,
     /// `limits.idle_timeout`: an open connection without a request.
     pub idle_timeout: Duration,
+    /// `limits.drain_delay`: how long requests are still taken after a stop was asked for.
+    pub drain_delay: Duration,
     /// `limits.drain_timeout`: to finish what is in flight when the service stops.
     pub drain_timeout: Duration,
 }

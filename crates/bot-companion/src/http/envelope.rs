@@ -71,9 +71,14 @@ pub(super) struct Success<T>(pub(super) T);
 
 impl<T: Serialize + ToSchema> IntoResponse for Success<T> {
     fn into_response(self) -> Response {
-        let envelope = Envelope { code: 200, message: "OK".to_owned(), data: self.0 };
-        json(serde_json::to_vec(&envelope).unwrap_or_default().into()).into_response()
+        json(success(self.0)).into_response()
     }
+}
+
+/// The body of a success with this data.
+pub(super) fn success<T: Serialize + ToSchema>(data: T) -> Bytes {
+    let envelope = Envelope { code: 200, message: "OK".to_owned(), data };
+    serde_json::to_vec(&envelope).unwrap_or_default().into()
 }
 
 /// A 200 with a body that is JSON already.

@@ -56,6 +56,7 @@ errors! {
     rate_limited: TOO_MANY_REQUESTS, "rate_limited", "Too many requests. Try again after the time in `Retry-After`.";
     overloaded: SERVICE_UNAVAILABLE, "overloaded", "The service is overloaded. Try again after the time in `Retry-After`.";
     store_unavailable: SERVICE_UNAVAILABLE, "store_unavailable", "The service cannot reach its data right now. Try again after the time in `Retry-After`.";
+    draining: SERVICE_UNAVAILABLE, "draining", "This process of the service is stopping. Send requests to another one, or try again after the time in `Retry-After`.";
     timeout: SERVICE_UNAVAILABLE, "timeout", "The request took too long. Try again after the time in `Retry-After`.";
     not_found: NOT_FOUND, "not_found", "Nothing is at this path. See `/openapi.json` for what there is.";
     method_not_allowed: METHOD_NOT_ALLOWED, "method_not_allowed", "This path does not take this method. See the header `Allow` for those it takes.";

@@ -11,6 +11,7 @@ mod feedback;
 mod guilds;
 mod openapi;
 mod pipeline;
+mod readiness;
 mod ready;
 mod sessions;
 mod status;
@@ -47,6 +48,8 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(feed::subscriptions))
         .routes(routes!(feed::events))
         .routes(routes!(feed::state))
+        // For balancers.
+        .routes(routes!(readiness::show))
         // For whoever writes a client.
         .routes(routes!(openapi::show))
 }

@@ -69,7 +69,7 @@ pub(super) enum Refusals {
     /// `internal`
     #[response(status = 500)]
     Internal(Refusal),
-    /// `overloaded`, `store_unavailable`, `timeout`; where the identity provider is asked, `idp_rate_limited` too
+    /// `overloaded`, `store_unavailable`, `timeout`; where the identity provider is asked, `idp_rate_limited` too; of `/ready`, `draining`
     #[response(status = 503, headers(("Retry-After" = u64)))]
     Unavailable(Refusal),
 }

@@ -17,7 +17,7 @@ use super::arrival::{Arrival, Peer, REQUEST_ID};
 use super::cors::Audience;
 use super::envelope::{Nothing, Success};
 use super::error::ApiError;
-use super::ready;
+use super::{readiness, ready};
 use crate::app::App;
 use crate::outside::Outside;
 
@@ -61,8 +61,8 @@ impl Web {
     {
         let app = &self.app;
         let path = inner_path(&app.config.http.base_path, request.uri().path());
-        // The bot's side is limited by its keys.
-        let counted = path.is_none_or(|path| Audience::of(path) != Audience::Nobody);
+        // The bot's side is limited by its keys; balancers ask often.
+        let counted = path.is_none_or(|path| Audience::of(path) != Audience::Nobody && path != readiness::PATH);
         let arrival = Arrival::of(app, request.headers(), peer, counted);
         let Some(path) = path else {
             return Err(arrival);

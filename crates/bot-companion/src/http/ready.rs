@@ -8,10 +8,10 @@ use hyper::body::Body;
 
 use super::arrival::Arrival;
 use super::envelope::json;
-use super::{extract, guilds, pipeline, status, team};
+use super::{extract, guilds, pipeline, readiness, status, team};
 use crate::app::App;
 
-/// The answer to a `GET` or `HEAD` of `/`, `/team`, `/feedback` or `/guilds`, if it is at hand.
+/// The answer to a `GET` or `HEAD` of `/`, `/team`, `/feedback`, `/guilds` or `/ready`, if it is at hand.
 pub(super) fn answer<B: Body>(
     app: &App,
     request: &Request<B>,
@@ -35,6 +35,7 @@ pub(super) fn answer<B: Body>(
             let answer = app.views.guilds.ready(session.user, arrival.time)?;
             Some(guilds::respond(&answer, answer.age(arrival.time)))
         }
+        readiness::PATH => readiness::at_once(app),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::future::Either;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, Version, header};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
@@ -109,19 +109,34 @@ impl Front {
         entry: &Arc<Entry>,
     ) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send> + use<> {
         let (front, entry) = (Arc::clone(self), Arc::clone(entry));
-        service_fn(move |request| match front.web.at_once(&request, peer) {
-            Ok((response, ticks)) => {
-                entry.answered_at(ticks);
-                Either::Left(ready(Ok(response)))
-            }
-            Err(arrival) => {
-                let (web, busy) = (front.web.clone(), entry.busy());
-                Either::Right(Box::pin(async move {
-                    let _busy = busy;
-                    Ok(web.routed(request, arrival).await)
-                }))
+        service_fn(move |request| {
+            // HTTP/2 has no such header; its connections are told when the drain begins.
+            let http1 = request.version() < Version::HTTP_2;
+            match front.web.at_once(&request, peer) {
+                Ok((mut response, ticks)) => {
+                    entry.answered_at(ticks);
+                    last_if_stopping(&mut response, http1 && front.web.app().is_stopping());
+                    Either::Left(ready(Ok(response)))
+                }
+                Err(arrival) => {
+                    let (web, busy) = (front.web.clone(), entry.busy());
+                    Either::Right(Box::pin(async move {
+                        let _busy = busy;
+                        let app = Arc::clone(web.app());
+                        let mut response = web.routed(request, arrival).await;
+                        last_if_stopping(&mut response, http1 && app.is_stopping());
+                        Ok(response)
+                    }))
+                }
             }
         })
+    }
+}
+
+/// A client that keeps its connection would keep coming here: it is told to open its next one elsewhere.
+fn last_if_stopping(response: &mut Response<Body>, stopping: bool) {
+    if stopping {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
 }
 

@@ -30,8 +30,9 @@ const SETTLING: Duration = Duration::from_millis(100);
 /// How long accepting pauses when the system has no more file descriptors.
 const BREATHER: Duration = Duration::from_millis(50);
 
-/// Serves until `shutdown` comes, then drains: nothing new is accepted, what is in flight is finished within the limit, the app
-/// is closed. Each listener gets a thread of its own.
+/// Serves until `shutdown` comes. Then, for as long as the setting says, it only tells balancers to send nothing more; then it
+/// drains: nothing new is accepted, what is in flight is finished within the limit, the app is closed. Each listener gets a thread
+/// of its own.
 pub async fn run(
     listeners: Vec<TcpListener>,
     tls: Option<tokio_rustls::TlsAcceptor>,
@@ -39,7 +40,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) {
     let app = Arc::clone(web.app());
-    let limit = app.config.limits.drain_timeout;
+    let (delay, limit) = (app.config.limits.drain_delay, app.config.limits.drain_timeout);
     let registry = Registry::new(&app.config.limits, app.clock.clone());
     let front = Arc::new(Front::new(web, tls, registry));
     let house = app.keep_house();
@@ -48,6 +49,11 @@ pub async fn run(
     let workers: Vec<_> =
         listeners.into_iter().map(|listener| worker(listener, Arc::clone(&front), stop.clone(), limit)).collect();
     shutdown.await;
+    app.stops();
+    if !delay.is_zero() {
+        info!("stopping: requests are still taken for {delay:?}, and /ready says that no more should come");
+        tokio::time::sleep(delay).await;
+    }
     info!("draining: finishing what is in flight");
     stop.cancel();
     // What a client has sent by now may not have been read yet; closing its connection would break a request sent in time.

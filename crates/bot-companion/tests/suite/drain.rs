@@ -99,6 +99,35 @@ async fn what_takes_longer_than_the_limit_is_cut() {
     app.stopped().await;
 }
 
+#[tokio::test]
+async fn a_stop_is_told_before_the_sockets_close() {
+    let mut app = TestApp::builder().set("limits.drain_delay = \"1m\"").start().await;
+    let mut kept = Wire::open(app.address).await;
+    let ready = kept.get("/ready").await;
+    assert_eq!((ready.status, ready.has("connection")), (200, false));
+    app.stop();
+    let anyone = app.anon();
+    eventually("balancers are told", async || anyone.get("/ready").await.status == 503).await;
+    anyone.get("/ready").await.refused(503, "draining").retry_after();
+    let mut new = Wire::open(app.address).await;
+    for wire in [&mut kept, &mut new] {
+        let answer = wire.get("/team").await;
+        assert_eq!((answer.status, answer.header("connection")), (200, "close"), "it is served, and moves on");
+    }
+    assert_eq!(kept.rest().await + &new.rest().await, "");
+    assert_eq!(app.sign_in(&app.sandbox.issue_code("owner")).await.status, 200, "whatever still comes");
+}
+
+#[tokio::test]
+async fn after_the_delay_it_drains() {
+    let mut app = TestApp::builder().set("limits.drain_delay = \"50ms\"").start().await;
+    let mut idle = Wire::open(app.address).await;
+    assert_eq!(idle.get("/").await.status, 200);
+    app.stop();
+    assert_eq!(idle.rest().await, "");
+    app.stopped().await;
+}
+
 /// What one client saw: sessions that it was given.
 async fn hammer(address: SocketAddr, codes: Vec<String>, keep_alive: bool) -> usize {
     let mut given = 0;

@@ -4,6 +4,7 @@ pub mod binary;
 mod bot;
 mod client;
 mod data;
+mod disk;
 mod logs;
 mod wire;
 
@@ -28,6 +29,7 @@ use tokio::task::JoinHandle;
 pub use bot::{Bot, gzip, ndjson, snapshot};
 pub use client::{Answer, Client, names, raw, true_keys};
 pub use data::*;
+pub use disk::Disk;
 pub use logs::suite_log;
 pub use wire::{Wire, request};
 

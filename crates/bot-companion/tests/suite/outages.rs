@@ -1,0 +1,151 @@
+//! The store is away: what is in memory stands in for a minute, then the service says so, and all comes back by itself.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bot_companion::domain::health::Heartbeat;
+use bot_companion::domain::token::{self, TokenKind};
+use bot_companion::domain::{Change, Permission};
+use bot_companion::idp::Endpoint;
+use bot_companion::idp::sandbox::people::{HARBOUR, OWNER};
+use bot_companion::random::secret_bytes;
+use secrecy::ExposeSecret;
+
+use crate::harness::{Answer, Client, Disk, START, TestApp, feedback, guild, team, team_member};
+
+const ENTRIES: usize = 12;
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// Gives the service something to tell, all of which is asked for, also by a user.
+async fn warmed(app: &TestApp) -> Client {
+    let entries = (0..ENTRIES).map(|number| Change::Feedback(feedback(&format!("entry-{number}"), 5)));
+    let roster = team(vec![team_member(1, "Ann", "a", 1, &[Permission::Founder])]);
+    let harbour = Change::Guild(guild(HARBOUR.id, HARBOUR.name, OWNER));
+    app.bot_says(entries.chain([roster, harbour])).await;
+    let beat = Heartbeat { instance: "a".into(), started_at: START, memory: 5_000_000, shard_count: 1, shards: vec![] };
+    app.app.store.beat(beat, START).await.unwrap();
+    let owner = app.user("owner").await;
+    for answer in everything(app, &owner).await {
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    owner
+}
+
+/// All that is kept in memory: status, team, feedback, and the user's guilds as they are and asked for anew.
+async fn everything(app: &TestApp, user: &Client) -> [Answer; 5] {
+    let anyone = app.anon();
+    [
+        anyone.get("/").await,
+        anyone.get("/team").await,
+        anyone.get("/feedback").await,
+        user.get("/guilds").await,
+        user.call(reqwest::Method::GET, "/guilds").header("Cache-Control", "no-cache").send().await,
+    ]
+}
+
+#[tokio::test]
+async fn memory_stands_in_for_a_minute_and_no_longer() {
+    let app = TestApp::start().await;
+    let disk = Disk::under(&app).await;
+    let owner = warmed(&app).await;
+    app.clock.advance(Duration::from_secs(40));
+    let before = everything(&app, &owner).await;
+    assert_eq!(before[0].data()["health"]["bot"]["uptime"]["readable"], "40 seconds");
+    let calls = app.sandbox.calls(Endpoint::Guilds);
+
+    let lost = disk.fails().await;
+    for waited in [Duration::ZERO, MINUTE] {
+        app.clock.advance(waited);
+        let [status, team, feedback, guilds, forced] = everything(&app, &owner).await;
+        assert_eq!(status.status, 200, "{}", status.text());
+        assert_eq!(team.text(), before[1].text());
+        assert_eq!(feedback.data().as_array().unwrap().len(), 5);
+        assert_eq!((guilds.status, forced.status), (200, 200), "{} {}", guilds.text(), forced.text());
+        assert_eq!((guilds.data(), forced.data()), (before[3].data(), before[4].data()));
+    }
+    let silent = app.anon().get("/").await.data();
+    assert_eq!(silent["health"]["bot"]["uptime"]["readable"], "offline", "the bot has been silent for 100 seconds");
+
+    app.clock.advance(Duration::from_millis(1));
+    for answer in everything(&app, &owner).await {
+        answer.refused(503, "store_unavailable").retry_after();
+    }
+    assert_eq!(app.sandbox.calls(Endpoint::Guilds), calls, "the provider was left alone");
+
+    disk.recovers(lost).await;
+    for answer in everything(&app, &owner).await {
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+    app.bot_says([Change::Guild(guild(HARBOUR.id, "renamed", OWNER))]).await;
+    assert_eq!(owner.guilds().await[0]["name"], "renamed", "and an acknowledged change is in the very next read");
+}
+
+#[tokio::test]
+async fn what_needs_the_store_says_when_to_come_back() {
+    let app = TestApp::start().await;
+    let disk = Disk::under(&app).await;
+    let owner = warmed(&app).await;
+    let stranger = app.anon().with_token(token::generate(TokenKind::Session, secret_bytes).expose_secret());
+    let lost = disk.fails().await;
+    for answer in [owner.get("/sessions").await, stranger.get("/guilds").await] {
+        answer.refused(503, "store_unavailable").retry_after();
+    }
+    disk.recovers(lost).await;
+    assert_eq!(owner.get("/sessions").await.status, 200);
+    stranger.get("/guilds").await.refused(401, "token_invalid");
+    app.user("member").await;
+}
+
+#[tokio::test]
+async fn what_was_never_asked_for_cannot_stand_in() {
+    let app = TestApp::start().await;
+    let disk = Disk::under(&app).await;
+    let lost = disk.fails().await;
+    for path in ["/", "/team", "/feedback"] {
+        app.anon().get(path).await.refused(503, "store_unavailable").retry_after();
+    }
+    assert_eq!(app.anon().get("/ready").await.status, 200, "no replica would be left");
+    disk.recovers(lost).await;
+    for path in ["/", "/team", "/feedback"] {
+        assert_eq!(app.anon().get(path).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_second_outage_has_a_minute_of_its_own() {
+    let app = TestApp::start().await;
+    let disk = Disk::under(&app).await;
+    let owner = warmed(&app).await;
+    for _ in 0..2 {
+        let lost = disk.fails().await;
+        app.clock.advance(MINUTE);
+        for answer in everything(&app, &owner).await {
+            assert_eq!(answer.status, 200, "{}", answer.text());
+        }
+        disk.recovers(lost).await;
+        for answer in everything(&app, &owner).await {
+            assert_eq!(answer.status, 200, "{}", answer.text());
+        }
+    }
+}
+
+#[tokio::test]
+async fn feedback_from_memory_shows_each_of_the_entries_that_are_there() {
+    let app = TestApp::start().await;
+    let disk = Disk::under(&app).await;
+    warmed(&app).await;
+    let ids = |answer: &Answer| -> BTreeSet<String> {
+        let entries = answer.data().as_array().unwrap().clone();
+        entries.iter().map(|entry| entry["feedback"].as_str().unwrap().to_owned()).collect()
+    };
+    let known = ids(&app.anon().get("/feedback").await);
+    let lost = disk.fails().await;
+    let mut shown = BTreeSet::new();
+    for _ in 0..20 {
+        let five = ids(&app.anon().get("/feedback").await);
+        assert_eq!(five.len(), 5, "no entry twice");
+        shown.extend(five);
+    }
+    assert!(shown.is_superset(&known), "{known:?} of {shown:?}");
+    disk.recovers(lost).await;
+}
