@@ -40,6 +40,9 @@ class Connection:
         if self.network.modes[self.kind] is Mode.CUT:
             return
         await self.network.passable(self.kind)
+        if self.reader.at_eof():
+            # Whoever gave up while the line was silent was never heard.
+            return
         reader, self.upstream = await asyncio.open_connection(*self.network.target)
         self.upstream.write(struct.pack("!I", length) + hello)
         both = [asyncio.create_task(self.pump(self.reader, self.upstream)), asyncio.create_task(self.pump(reader, self.writer))]

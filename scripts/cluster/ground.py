@@ -38,6 +38,9 @@ class Ground:
         return f"{self.network}.{number}"
 
     def remove(self) -> None:
+        if os.environ.get("CLUSTER_KEEP"):
+            print(f"logs and data are in {self.folder}", flush=True)
+            return
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

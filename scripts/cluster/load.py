@@ -21,7 +21,7 @@ from .site import Site
 Json = dict[str, Any]
 PUBLIC = ("/", "/team", "/feedback")
 # Requests a second of each kind; a request is sent when its time has come, whatever became of those before.
-RATES = {"/": 30.0, "/team": 30.0, "/feedback": 30.0, "/guilds": 40.0, "sign in": 5.0, "sign out": 2.0, "heartbeat": 2.0}
+RATES = {"/": 20.0, "/team": 20.0, "/feedback": 20.0, "/guilds": 25.0, "sign in": 5.0, "sign out": 2.0, "heartbeat": 2.0}
 # The bot sends one batch after the other, with a pause.
 FEED_PAUSE = 0.05
 PEOPLE = 6

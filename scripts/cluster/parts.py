@@ -151,6 +151,8 @@ def service_settings(folder: Path, provider: str, store: str) -> dict[str, str]:
         environment[f"COMPANION_{name}_FILE"] = str(file)
     environment |= {
         "COMPANION_IDP_BASE_URL": provider,
+        # The machine of the test is small, and opening connections is work.
+        "COMPANION_STORE_CONNECTIONS": "8",
         # All clients of the test have one address.
         "COMPANION_LIMITS_EXEMPT": "127.0.0.0/8",
         "COMPANION_FEED_REQUESTS_PER_SECOND": "0",

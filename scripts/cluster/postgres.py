@@ -74,6 +74,9 @@ class Server:
             "port": str(PORT),
             "unix_socket_directories": str(self.folder),
             "cluster_name": self.name,
+            # Processes are killed here, never the machine, and what the system was handed survives that. With it, the figures would
+            # tell how busy the disk is with other things.
+            "fsync": "off",
         }
         if follows is not None:
             settings["primary_conninfo"] = f"host={follows.folder} user={USER} application_name={self.name}"

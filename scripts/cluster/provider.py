@@ -12,8 +12,8 @@ QUIET = [number << 22 for number in range(201, 221)]
 
 
 def person(number: int) -> int:
-    """The id of a person."""
-    return 1_000_000 + number
+    """The id of a person, spread as the provider's are."""
+    return (1_000_000 + number) << 22
 
 
 class Provider:

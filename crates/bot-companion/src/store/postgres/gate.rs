@@ -2,7 +2,7 @@
 //! knocks, whether or not there is work; when the database answers it, the gate opens for all.
 
 use std::future::pending;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -13,18 +13,25 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    shut: AtomicBool,
+    /// How often it was shut and opened: odd while it is shut.
+    turns: AtomicU64,
 }
+
+/// Lets work in. It tells between which turns of the gate the work began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pass(u64);
 
 impl Gate {
     /// Whether work may try.
-    pub(super) fn lets_in(&self) -> bool {
-        !self.shut.load(Ordering::SeqCst)
+    pub(super) fn lets_in(&self) -> Option<Pass> {
+        let turns = self.turns.load(Ordering::SeqCst);
+        turns.is_multiple_of(2).then_some(Pass(turns))
     }
 
-    /// The database could not be reached. Whoever shuts the gate has to knock.
-    pub(super) fn shut(&self) -> bool {
-        !self.shut.swap(true, Ordering::SeqCst)
+    /// The database could not be reached. Whoever shuts the gate has to knock. Work that began before the gate was last opened
+    /// does not shut it: it may have hung since before the database came back.
+    pub(super) fn shut(&self, pass: Pass) -> bool {
+        self.turns.compare_exchange(pass.0, pass.0 + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// Knocks until the database answers, then opens. A knock that hangs does not keep the next from being tried: it may have got
@@ -46,7 +53,7 @@ impl Gate {
                 }
             };
             if timeout(PAUSE + spread, answered).await.is_ok() {
-                self.shut.store(false, Ordering::SeqCst);
+                self.turns.fetch_add(1, Ordering::SeqCst);
                 return;
             }
         }
@@ -63,9 +70,9 @@ mod tests {
     #[tokio::test]
     async fn one_knocks_for_all_until_it_is_answered() {
         let gate = Gate::default();
-        assert!(gate.lets_in());
-        assert!(gate.shut() && !gate.shut(), "the second finds it shut");
-        assert!(!gate.lets_in());
+        let early = gate.lets_in().unwrap();
+        assert!(gate.shut(early) && !gate.shut(early), "the second finds it shut");
+        assert_eq!(gate.lets_in(), None);
         let knocks = Arc::new(AtomicUsize::new(0));
         gate.knock(Duration::ZERO, || {
             let knocks = Arc::clone(&knocks);
@@ -79,7 +86,7 @@ mod tests {
         })
         .await;
         assert_eq!(knocks.load(Ordering::SeqCst), 3);
-        assert!(gate.lets_in());
-        assert!(gate.shut());
+        assert!(!gate.shut(early), "this is from before");
+        assert!(gate.shut(gate.lets_in().unwrap()));
     }
 }

@@ -8,11 +8,11 @@ use deadpool_postgres::{HookError, Object, Pool, PoolError, TimeoutType, Transac
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use super::address::Address;
 use super::errors::{Remedy, Sql, SqlError};
-use super::gate::Gate;
+use super::gate::{Gate, Pass};
 use super::notice::{self, Origin};
 use super::pool;
 use crate::store::{Freshness, Result, StoreError, Topic};
@@ -194,8 +194,9 @@ impl Inner {
     }
 
     /// Keeps all work away until the database answers again.
-    fn unreachable(self: &Arc<Self>, why: String) -> Failure {
-        if self.gate.shut() {
+    fn unreachable(self: &Arc<Self>, pass: Pass, why: String) -> Failure {
+        if self.gate.shut(pass) {
+            warn!(why, "the database cannot be reached; nothing is asked of it until it answers");
             let inner = Arc::clone(self);
             self.runtime.spawn(async move {
                 let spread = Duration::from_millis(inner.origin.spread(SPREAD));
@@ -205,6 +206,7 @@ impl Inner {
                     async move { inner.pool.is_closed() || timeout(limit, inner.answers()).await.unwrap_or(false) }
                 };
                 inner.gate.knock(spread, answers).await;
+                info!("the database answers again");
             });
         }
         Failure::Unreachable(why)
@@ -223,14 +225,14 @@ impl Inner {
         }
     }
 
-    async fn connection(self: &Arc<Self>, limits: Limits) -> std::result::Result<Object, Failure> {
-        if !self.gate.lets_in() {
+    async fn connection(self: &Arc<Self>, limits: Limits) -> std::result::Result<(Pass, Object), Failure> {
+        let Some(pass) = self.gate.lets_in() else {
             return Err(Failure::Unreachable("the database could not be reached a moment ago".to_owned()));
-        }
+        };
         let error = match timeout_at(limits.connected, self.pool.get()).await {
-            Ok(Ok(client)) => return Ok(client),
+            Ok(Ok(client)) => return Ok((pass, client)),
             Ok(Err(error)) => error,
-            Err(_) => return Err(self.unreachable("no connection to the database in time".to_owned())),
+            Err(_) => return Err(self.unreachable(pass, "no connection to the database in time".to_owned())),
         };
         let why = match error {
             PoolError::Timeout(TimeoutType::Wait) => {
@@ -246,7 +248,7 @@ impl Inner {
             }
             other => other.to_string(),
         };
-        Err(self.unreachable(format!("no connection to the database: {why}")))
+        Err(self.unreachable(pass, format!("no connection to the database: {why}")))
     }
 
     async fn transact<A, T>(
@@ -292,7 +294,7 @@ impl Inner {
     async fn limited<T>(
         self: &Arc<Self>,
         limits: Limits,
-        mut client: Object,
+        (pass, mut client): (Pass, Object),
         work: impl AsyncFnOnce(&mut Object) -> std::result::Result<T, Failure>,
     ) -> std::result::Result<T, Failure> {
         let outcome = tokio::select! {
@@ -309,10 +311,7 @@ impl Inner {
             drop(Object::take(client));
             drop(self.pool.retain(|_, _| false));
         }
-        outcome.unwrap_or_else(|| {
-            warn!("the database did not answer in time");
-            Err(self.unreachable("the database did not answer in time".to_owned()))
-        })
+        outcome.unwrap_or_else(|| Err(self.unreachable(pass, "the database did not answer in time".to_owned())))
     }
 
     /// Comes back when the work has taken too long. Work on many rows may take its time, but not while the listener, too, cannot
