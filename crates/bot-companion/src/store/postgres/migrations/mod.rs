@@ -10,7 +10,7 @@ use crate::store::{Result, StoreError};
 const STEPS: &[&str] = &[include_str!("0001_start.sql")];
 
 /// Held while the schema changes: of ten replicas that start at once, one does it and nine wait.
-const LOCK: &str = "SELECT pg_advisory_xact_lock(0x626f7463)";
+const LOCK: &str = "SELECT pg_advisory_xact_lock(1651471459)";
 const VERSION: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
 
 /// Brings the database to the newest schema, all or nothing.
