@@ -24,7 +24,7 @@ use crate::store::{Result, StoreError};
 
 const DIALECT: Dialect = Dialect { parameter: '$', sequence: None };
 /// Held by the one that copies into a database. Its last connection may take a moment to be gone.
-const ALONE: &str = "SET lock_timeout = '5s'; SELECT pg_advisory_lock(0x626f7464); SET lock_timeout = 0";
+const ALONE: &str = "SET lock_timeout = '5s'; SELECT pg_advisory_lock(1651471460); SET lock_timeout = 0";
 /// A batch that a crash of the server takes is copied again; the last transaction waits for the disk and the standbys.
 const SETTINGS: &str =
     "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET synchronous_commit = off";
@@ -63,6 +63,12 @@ pub(in crate::store) async fn destination(url: &SecretString) -> Result<Box<dyn 
     }
     migrations::expect_current(&server.client).await?;
     Ok(Box::new(server))
+}
+
+/// A connection for a test.
+#[cfg(test)]
+pub(in crate::store) async fn connected(url: &SecretString) -> Result<(Client, JoinHandle<()>)> {
+    connect(&Address::parse(url).map_err(StoreError::Failed)?).await
 }
 
 /// An unfinished copy is not a store.

@@ -1,0 +1,111 @@
+//! Something for every table, written and read without the code that is tested.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params};
+
+/// More than two batches.
+pub(super) const GUILDS: i64 = 10_500;
+
+/// Fills a new file.
+pub(super) fn fill(db: &Connection) {
+    db.execute_batch("BEGIN").unwrap();
+    people(db);
+    feed(db);
+    db.execute_batch(
+        "INSERT INTO team VALUES (0, 'a.b', 'Ann \u{1f389}', '', 9223372036854775807, 'Head', '#fff', 'x', -5, '[\"MOD\"]');
+        INSERT INTO team VALUES (1, 'c', '', '', 2, '', '', '', 0, '[]');
+        INSERT INTO bot_keys (rowid, id, label, key_hash, created, revoked) VALUES
+            (9, 'aa', 'first by name, last made', x'01', 5, NULL), (2, 'bb', 'سميرة', x'02', 5, 6);
+        INSERT INTO instances VALUES ('one', 1, 2, 3, 4), ('Zwei', 5, 6, 7, 8), ('ärger', 0, 0, 0, 0);
+        INSERT INTO shards VALUES (0, 'one', 1, 2, 3, 4, 0.1), (1, 'one', 1, 2, 3, 4, 1e300), (2, 'one', 1, 2, 3, 4, -0.0);
+        UPDATE counter SET value = 123456789;
+        COMMIT",
+    )
+    .unwrap();
+}
+
+fn people(db: &Connection) {
+    let large = "🦀ä".repeat(100_000);
+    let user =
+        "INSERT INTO users (id, username, name, avatar, grant_sealed, grant_version, list, list_fetched, list_version,
+        signing_in) VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?7, 3, ?8)";
+    db.execute(user, params![1, "ann", "Ann\n\"Lee\"\\", vec![0_u8; 300_000], 7, large, 99, Value::Null]).unwrap();
+    db.execute(user, params![i64::MAX, "", "\u{fffd}\t", Value::Null, 0, Value::Null, Value::Null, 0]).unwrap();
+    for number in 0_u8..50 {
+        // In the order of their hashes they are the other way round.
+        let sql =
+            "INSERT INTO sessions (token_hash, id, user_id, created, last_seen, agent) VALUES (?1, ?2, 1, 5, 6, 'x')";
+        db.execute(sql, params![[255 - number; 32], format!("session{number}")]).unwrap();
+    }
+    db.execute_batch(
+        "INSERT INTO code_claims VALUES (x'00ff', 0, NULL, 5), (x'00', 1, '{\"id\":\"1\"}', 6), (x'', 1, NULL, 7);
+        INSERT INTO blocked_users VALUES (5, 'because', 6), (6, '', 7)",
+    )
+    .unwrap();
+}
+
+fn feed(db: &Connection) {
+    // Snapshot 5 and 7 are those of two shards; 9 is on its way out, and 11 on its way in.
+    db.execute_batch(
+        "UPDATE feed_shards SET guilds = 2 WHERE shard_count = 0;
+        INSERT INTO feed_shards VALUES (2, 0, 7, 10, 'one', 5, 3), (2, 1, 5, 8, 'Zwei', 6, 10500);
+        INSERT INTO feed_sweeps VALUES (9, 1, 0, 0), (5, 0, 77, 1), (0, 0, 0, 0);
+        INSERT INTO staged_snapshots VALUES (11, 2, 0, 'one', 4, 5, 1);
+        INSERT INTO staged_kept VALUES (11, 1);
+        INSERT INTO staged_subscriptions VALUES (11, 1, 2, 3, '[]');
+        INSERT INTO feed_instances VALUES ('one', 4, 5, NULL, 6), ('Zwei', 1, 2, 3, 4);
+        INSERT INTO subscriptions VALUES (1, 2, NULL), (-5, 3, 9), (7, 0, 1);
+        INSERT INTO subscription_guilds VALUES (4, 1, 1), (4, 7, 0), (3, 1, 0)",
+    )
+    .unwrap();
+    let mut guild = db.prepare("INSERT INTO guilds VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, '{}')").unwrap();
+    let mut staff = db.prepare("INSERT INTO guild_staff VALUES (?1, ?2, ?3, '[\"5\"]')").unwrap();
+    let snapshots = [(0, 2), (5, GUILDS), (7, 3), (9, 40), (11, 1)];
+    for (snapshot, id) in snapshots.into_iter().flat_map(|(snapshot, count)| (0..count).map(move |id| (snapshot, id))) {
+        let icon = (id % 3 == 0).then(|| format!("icon{id}"));
+        guild.execute(params![snapshot, id << 22, "Hafen ⚓", icon, id, -id, id % 2, (id + 1) % 2]).unwrap();
+        staff.execute(params![snapshot, id << 22, id]).unwrap();
+    }
+    let mut feedback = db.prepare("INSERT INTO feedback VALUES (?1, ?2, 5, 1, 2, 'u', 'n', 'a', ?3)").unwrap();
+    // Together more than is read at once.
+    for number in 0_i64..30 {
+        let slot = (number % 2 == 0).then_some(number / 2);
+        feedback.execute(params![format!("{number}\u{10ffff}"), "ü".repeat(200_000), slot]).unwrap();
+    }
+}
+
+/// All that can be seen, in the order of the keys.
+pub(super) fn contents(db: &Connection) -> Vec<String> {
+    let mut found = Vec::new();
+    for (from, order) in [
+        ("counter", "1"),
+        ("users", "1"),
+        ("sessions", "1"),
+        ("code_claims", "1"),
+        ("blocked_users", "1"),
+        ("feed_shards", "1, 2"),
+        ("feed_sweeps WHERE snapshot NOT IN (9)", "1"),
+        ("guilds WHERE snapshot NOT IN (9, 11)", "1, 2"),
+        ("guild_staff WHERE snapshot NOT IN (9, 11)", "1, 2, 3"),
+        ("feed_instances", "1"),
+        ("subscriptions", "1"),
+        ("subscription_guilds", "1, 2"),
+        ("team", "1"),
+        ("feedback", "1"),
+        ("bot_keys", "1"),
+        ("instances", "1"),
+        ("shards", "1"),
+        ("(SELECT id FROM sessions ORDER BY rowid)", "1"),
+        ("(SELECT rowid, id FROM sessions)", "1"),
+        ("(SELECT rowid, id FROM bot_keys)", "1"),
+    ] {
+        let mut statement = db.prepare(&format!("SELECT * FROM {from} ORDER BY {order}")).unwrap();
+        let columns = statement.column_count();
+        let mut rows = statement.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            let values: Vec<Value> = (0..columns).map(|column| row.get_unwrap(column)).collect();
+            found.push(format!("{from}: {values:?}"));
+        }
+    }
+    found
+}
