@@ -81,6 +81,7 @@ mod tests {
             ("/", Audience::Everyone),
             ("/team", Audience::Everyone),
             ("/feedback", Audience::Everyone),
+            ("/ready", Audience::Everyone),
             ("/openapi.json", Audience::Everyone),
             ("/nowhere", Audience::Everyone),
             ("/sessions/a/b", Audience::Everyone),

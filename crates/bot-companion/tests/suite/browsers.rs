@@ -12,7 +12,7 @@ const LISTED: [(&str, Method); 6] = [
     ("/sessions", Method::DELETE),
     ("/sessions/abc", Method::DELETE),
 ];
-const PUBLIC: [&str; 4] = ["/", "/team", "/feedback", "/openapi.json"];
+const PUBLIC: [&str; 5] = ["/", "/team", "/feedback", "/ready", "/openapi.json"];
 
 async fn from(client: &Client, method: Method, path: &str, origin: Option<&str>) -> Answer {
     let call = client.call(method, path);
