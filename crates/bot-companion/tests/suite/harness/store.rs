@@ -104,6 +104,7 @@ impl Folder {
             }
             text.into_bytes()
         })
+        .unwrap()
     }
 
     /// The key that encrypts the provider's tokens, as the service is given it or made it.
@@ -132,7 +133,7 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);
         if let (Some(server), Some(name)) = (server(), self.database.get()) {
-            // What is left behind goes with the server.
+            // The test may be failing already, and what is left behind goes with the server.
             let _ = ask(server, &format!("DROP DATABASE {name} WITH (FORCE)"));
         }
     }
@@ -160,7 +161,8 @@ fn template(server: &str) -> &'static str {
         apart(async move {
             let store = store::open(options, Arc::new(Freshness::new(Clock::system()))).await.unwrap();
             store.close().await;
-        });
+        })
+        .unwrap();
         name
     })
 }
@@ -171,7 +173,7 @@ fn ask(url: &str, statements: &str) -> Result<(), String> {
     apart(async move {
         let client = connect(&url).await?;
         client.batch_execute(&statements).await.map_err(|error| format!("{error:?}"))
-    })
+    })?
 }
 
 async fn connect(url: &str) -> Result<Client, String> {
@@ -180,15 +182,15 @@ async fn connect(url: &str) -> Result<Client, String> {
     Ok(client)
 }
 
-/// Runs this on a runtime of its own, because the test's may be about to end; fails the test if it takes too long.
-fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+/// Runs this on a runtime of its own, because the test's may be about to end. Nobody waits for ever.
+fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, String> {
     let (done, result) = mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         // Nobody waits any more if it took too long.
         let _ = done.send(runtime.block_on(work));
     });
-    result.recv_timeout(PATIENCE).expect("the database server takes too long, or the work has panicked")
+    result.recv_timeout(PATIENCE).map_err(|error| format!("it takes too long, or has panicked: {error}"))
 }
 
 /// Somebody else who holds a table until this is dropped.
@@ -248,7 +250,7 @@ impl Folder {
                 connect(&url).await.unwrap().query(sql, &[&statement]).await.unwrap().len()
             })
         });
-        found.await.unwrap()
+        found.await.unwrap().unwrap()
     }
 
     /// The URL of the database, if it is one of PostgreSQL's.
