@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::domain::feed::{Event, GuildLine, Lines, Scope, ShardKey};
 use crate::domain::{Change, Guild, GuildFacts, Heartbeat, Permission, PermissionSet, Time};
 use crate::store::tests::*;
-use crate::store::{Committed, Fed, Freshness, Store, Topic};
+use crate::store::{Committed, Fed, Freshness, Lease, Store, Topic};
 
 struct Fixture {
     store: Arc<Sqlite>,
