@@ -266,7 +266,9 @@ fn log(refusal: &ApiError, arrival: &Arrival, method: &Method, path: &str) {
     let (id, status, code) = (arrival.id(), refusal.status.as_u16(), refusal.code);
     // A method too is whatever the client wrote, as long as the parser's bound allows.
     let (method, path) = (Outside(method.as_str()), Outside(path));
-    if refusal.status.is_server_error() {
+    // A balancer is told on purpose, and again and again, that the process is stopping.
+    let failed = refusal.status.is_server_error() && refusal.code != ApiError::draining().code;
+    if failed {
         error!(id, %method, %path, status, code, cause, "request failed");
     } else {
         debug!(id, %method, %path, status, code, cause, "request refused");

@@ -135,8 +135,9 @@ impl Held {
         let at_hand: Vec<Rendered> = self.entries.iter().map(|(_, entry)| entry).collect();
         found.clear();
         for index in draw(at_hand.len() as u64, || random.number()) {
-            let entry = usize::try_from(index).ok().and_then(|index| at_hand.get(index));
-            entry.into_iter().for_each(|entry| add_unless_known(&mut found, entry.clone()));
+            if let Some(entry) = usize::try_from(index).ok().and_then(|index| at_hand.get(index)) {
+                add_unless_known(&mut found, entry.clone());
+            }
         }
         (!found.is_empty()).then_some(found)
     }
@@ -162,4 +163,55 @@ fn body(entries: &[Rendered]) -> Bytes {
     }
     body.extend_from_slice(b"]}");
     body.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::domain::Time;
+    use crate::store::Freshness;
+
+    /// Of this many entries those in these slots are at hand.
+    fn held(count: u64, slots: impl IntoIterator<Item = u64>) -> Held {
+        let entries = Cache::with_weighter(ESTIMATED_ENTRIES, KEPT_BYTES, ByBytes);
+        for slot in slots {
+            entries.insert(slot, Rendered { id: slot.to_string().into(), json: Bytes::new() });
+        }
+        let freshness = Freshness::new(Clock::manual(Time::from_seconds(1)));
+        Held { mark: freshness.mark(&Dependencies::default()), count, entries }
+    }
+
+    #[test]
+    fn a_draw_from_memory_is_as_long_as_it_can_be_and_has_nothing_twice() {
+        let table =
+            [(0, 0, Some(0)), (3, 0, None), (3, 2, Some(2)), (3, 3, Some(3)), (100, 4, Some(4)), (1 << 40, 9, Some(5))];
+        for (count, at_hand, expected) in table {
+            for seed in 0..20 {
+                let drawn = held(count, 0..at_hand).drawn_from_memory(seed);
+                let ids = drawn.as_ref().map(|drawn| drawn.iter().map(|entry| &entry.id).collect::<Vec<_>>());
+                assert_eq!(ids.as_ref().map(Vec::len), expected, "{at_hand} of {count}");
+                let different = ids.as_ref().map(|ids| ids.iter().collect::<std::collections::BTreeSet<_>>().len());
+                assert_eq!(different, expected, "{ids:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_entry_at_hand_is_as_likely_to_be_drawn_as_any_other() {
+        // Met by chance, and looked through.
+        for count in [30, 1 << 40] {
+            let held = held(count, 10..20);
+            let mut shown: BTreeMap<Arc<str>, u32> = BTreeMap::new();
+            for seed in 0..4_000 {
+                for entry in held.drawn_from_memory(seed).unwrap() {
+                    *shown.entry(entry.id).or_default() += 1;
+                }
+            }
+            assert_eq!(shown.len(), 10);
+            assert!(shown.values().all(|times| (1_850..2_150).contains(times)), "{shown:?}");
+        }
+    }
 }
