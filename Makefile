@@ -8,10 +8,10 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
 export INSTA_UPDATE ?= no
 
-.PHONY: help run build test fuzz-api slow-clients kill-feed bench openapi needs clean
+.PHONY: help run build test test-cluster fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi needs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 run: needs ## start the service with demonstration data and a sandbox in the provider's place
 	cargo run -p bot-companion -- dev
@@ -31,6 +31,9 @@ test: ## formatting, lints, documentation, all tests (the suite on SQLite and on
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-sdk-python
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-sdk-js
 
+test-cluster: needs ## three replicas behind HAProxy on PostgreSQL: faults, a rolling restart, revocations, a failover
+	scripts/test-cluster
+
 fuzz-api: needs ## send 20,000 generated requests to a running service and check the answers against its OpenAPI document
 	scripts/fuzz-api
 
@@ -39,6 +42,15 @@ slow-clients: needs ## hold 10,000 slow connections open and see that a normal c
 
 kill-feed: needs ## kill the service 200 times during a feed and see that nothing is lost or half-applied
 	scripts/kill-feed
+
+rolling-restart: needs ## restart three replicas 10 times under load and see that no request fails
+	scripts/rolling-restart
+
+failover: needs ## kill the PostgreSQL primary 20 times under load and see that nothing acknowledged is lost
+	scripts/failover
+
+revocations: needs ## end 1,000 sessions at one replica and measure how long the others still take them
+	scripts/revocations
 
 bench: needs ## measure
 	bench/run

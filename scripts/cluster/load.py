@@ -48,7 +48,8 @@ class Load:
         # What was acknowledged: sessions that were made, and sessions that were ended.
         self.sessions: dict[str, float] = {}
         self.ended: dict[str, float] = {}
-        self.signed_in = 0
+        self.signed_in = self.made = self.ended_ever = 0
+        self.lost: list[Answer] = []
         self.bot = Bot(self)
         self.under_way: set[asyncio.Task[None]] = set()
         self.pacers: list[asyncio.Task[None]] = []
@@ -92,6 +93,7 @@ class Load:
             return None
         token = str(body["data"]["token"])
         self.sessions[token] = time.monotonic()
+        self.made += 1
         return token
 
     async def sign_out(self) -> None:
@@ -104,6 +106,9 @@ class Load:
         status, _ = await self.call("sign out", "DELETE", f"{self.site.url}/auth", headers={"Token": token})
         if status == 200:
             self.ended[token] = time.monotonic()
+            self.ended_ever += 1
+        elif status == 401:
+            self.lost.append(self.answers[-1])
 
     async def look(self, path: str) -> None:
         headers = {"Token": self.rng.choice(self.people)} if path == "/guilds" else {}
@@ -159,9 +164,12 @@ class Load:
         for failure in failures:
             if isinstance(failure, Exception):
                 raise failure
+        self.broken()
 
     def broken(self) -> None:
         """Raises what went wrong in the load itself."""
+        if self.lost:
+            raise Failed(f"an acknowledged session was not there to be ended: {self.lost[0]}")
         for pacer in self.pacers:
             if pacer.done():
                 pacer.result()

@@ -23,9 +23,7 @@ async def program() -> None:
             await cluster_faults.all_of_them(site, load)
             # The restarts take the replicas from the network that can fail to the database itself, where the failover happens.
             site.connect_directly()
-            load.start()
             await rolling_restart.rounds(site, load, 1)
-            await load.stop()
             await revocations.measure(site, load, REVOCATIONS)
             await site.database.follow()
             await failover.rounds(site, load, 1)
