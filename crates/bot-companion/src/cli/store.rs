@@ -1,6 +1,7 @@
 //! `bot-companion store copy`: the data moves to another store, in a maintenance window.
 
 use std::convert::Infallible;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
@@ -61,7 +62,7 @@ pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
     });
     bar.finish_and_clear();
     match copied {
-        Ok(report) => print(&text(&what, &report)),
+        Ok(report) => print(&text(&what, &report, key_beside(&what.from).as_deref())),
         Err(error) if begun && !is_refusal(&error) => {
             bail!("{error:#}\nWhat was copied stays: run the same command again, and it goes on where it stopped.")
         }
@@ -100,7 +101,14 @@ fn show(bar: &ProgressBar, progress: Progress) {
     bar.set_position(progress.rows);
 }
 
-fn text(what: &Copy, report: &Report) -> String {
+/// The key that a service without `secrets.keys` has made beside its file.
+fn key_beside(url: &SecretString) -> Option<PathBuf> {
+    let mut path = store::local_file(url)?.into_os_string();
+    path.push(".key");
+    Some(PathBuf::from(path)).filter(|path| path.exists())
+}
+
+fn text(what: &Copy, report: &Report, key: Option<&Path>) -> String {
     let total: u64 = report.tables.iter().map(|(_, rows, _)| rows).sum();
     let mut lines = vec![format!("{:<20} {:>12}  checksum", "table", "rows")];
     for (table, rows, checksum) in &report.tables {
@@ -117,6 +125,13 @@ fn text(what: &Copy, report: &Report) -> String {
             "{} row(s) had the character U+0000, which {} cannot store; U+FFFD stands in its place.",
             report.mended,
             store::kind(&what.to)
+        ));
+    }
+    if let Some(key) = key {
+        lines.push(format!(
+            "The provider's tokens are encrypted with the key in {0}, unless secrets.keys is set: the service needs it from now \
+             on as COMPANION_SECRETS_KEYS_FILE={0}.",
+            key.display()
         ));
     }
     let (from, to) = (store::kind(&what.from), store::kind(&what.to));
@@ -137,15 +152,22 @@ mod tests {
             resumed: 7,
             mended: 1,
         };
-        let said = text(&what, &report);
+        let said = text(&what, &report, Some(Path::new("a.key")));
         assert!(said.contains("users                           2  0123456789abcdef\n"), "{said}");
         assert!(said.contains("all                       1000002\n"), "{said}");
         assert!(said.contains(&format!("are equal: {}\n", "5e".repeat(32))), "{said}");
         assert!(said.contains("7 of the rows") && said.contains("1 row(s)"), "{said}");
+        assert!(said.contains("COMPANION_SECRETS_KEYS_FILE=a.key."), "{said}");
         assert!(
             said.ends_with("from SQLite to PostgreSQL. Now set store.url to what --to says, and start the service.\n")
         );
-        let quiet = text(&what, &Report { resumed: 0, mended: 0, ..report });
-        assert!(!quiet.contains("broken off") && !quiet.contains("U+0000") && !quiet.contains("hush"), "{quiet}");
+        let quiet = text(&what, &Report { resumed: 0, mended: 0, ..report }, None);
+        assert!(
+            !quiet.contains("broken off")
+                && !quiet.contains("U+0000")
+                && !quiet.contains("KEYS")
+                && !quiet.contains("hush"),
+            "{quiet}"
+        );
     }
 }

@@ -107,7 +107,7 @@ async fn the_printed_document_is_the_served_one() {
 
 #[tokio::test]
 async fn the_help_of_every_command_reads_well() {
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 12] = [
         &[],
         &["serve"],
         &["dev"],
@@ -118,6 +118,8 @@ async fn the_help_of_every_command_reads_well() {
         &["users", "block"],
         &["users", "unblock"],
         &["users", "blocked"],
+        &["store"],
+        &["store", "copy"],
     ];
     for words in commands {
         let (code, help, _) = outcome(&[words, &["--help"]].concat()).await;

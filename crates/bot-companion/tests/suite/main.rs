@@ -42,5 +42,6 @@ mod secure;
 mod sessions;
 mod sign_in;
 mod snapshots;
+mod store_copy;
 mod tls;
 mod two_ways;

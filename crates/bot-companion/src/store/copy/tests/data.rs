@@ -6,11 +6,11 @@ use rusqlite::{Connection, params};
 /// More than two batches.
 pub(super) const GUILDS: i64 = 10_500;
 
-/// Fills a new file.
-pub(super) fn fill(db: &Connection) {
+/// Fills a new file, with so many guilds in the largest snapshot.
+pub(super) fn fill(db: &Connection, guilds: i64) {
     db.execute_batch("BEGIN").unwrap();
     people(db);
-    feed(db);
+    feed(db, guilds);
     db.execute_batch(
         "INSERT INTO team VALUES (0, 'a.b', 'Ann \u{1f389}', '', 9223372036854775807, 'Head', '#fff', 'x', -5, '[\"MOD\"]');
         INSERT INTO team VALUES (1, 'c', '', '', 2, '', '', '', 0, '[]');
@@ -44,7 +44,7 @@ fn people(db: &Connection) {
     .unwrap();
 }
 
-fn feed(db: &Connection) {
+fn feed(db: &Connection, guilds: i64) {
     // Snapshot 5 and 7 are those of two shards; 9 is on its way out, and 11 on its way in.
     db.execute_batch(
         "UPDATE feed_shards SET guilds = 2 WHERE shard_count = 0;
@@ -60,7 +60,7 @@ fn feed(db: &Connection) {
     .unwrap();
     let mut guild = db.prepare("INSERT INTO guilds VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, '{}')").unwrap();
     let mut staff = db.prepare("INSERT INTO guild_staff VALUES (?1, ?2, ?3, '[\"5\"]')").unwrap();
-    let snapshots = [(0, 2), (5, GUILDS), (7, 3), (9, 40), (11, 1)];
+    let snapshots = [(0, 2), (5, guilds), (7, 3), (9, 40), (11, 1)];
     for (snapshot, id) in snapshots.into_iter().flat_map(|(snapshot, count)| (0..count).map(move |id| (snapshot, id))) {
         let icon = (id % 3 == 0).then(|| format!("icon{id}"));
         guild.execute(params![snapshot, id << 22, "Hafen ⚓", icon, id, -id, id % 2, (id + 1) % 2]).unwrap();
@@ -68,7 +68,7 @@ fn feed(db: &Connection) {
     }
     let mut feedback = db.prepare("INSERT INTO feedback VALUES (?1, ?2, 5, 1, 2, 'u', 'n', 'a', ?3)").unwrap();
     // Together more than is read at once.
-    for number in 0_i64..30 {
+    for number in 0_i64..14 {
         let slot = (number % 2 == 0).then_some(number / 2);
         feedback.execute(params![format!("{number}\u{10ffff}"), "ü".repeat(200_000), slot]).unwrap();
     }

@@ -45,6 +45,11 @@ fn ways() -> Vec<(On, On)> {
     ways
 }
 
+/// Where a copy can go.
+fn destinations() -> Vec<On> {
+    if server().is_some() { vec![On::File, On::Server] } else { vec![On::File] }
+}
+
 /// The server's maintenance database.
 fn server() -> Option<String> {
     let url = std::env::var("BOT_COMPANION_TEST_POSTGRES").ok().filter(|url| !url.is_empty());
@@ -102,11 +107,20 @@ impl Home {
         url.into()
     }
 
-    /// A store with something in every table.
+    /// A store with something in every table, for several batches.
     fn full(&mut self, on: On) -> SecretString {
+        self.filled(on, data::GUILDS)
+    }
+
+    /// A file with something in every table.
+    fn small(&mut self) -> SecretString {
+        self.filled(On::File, 3)
+    }
+
+    fn filled(&mut self, on: On, guilds: i64) -> SecretString {
         let file = self.store(On::File, "full.db");
         run(async { open(&file).await.unwrap().close().await });
-        data::fill(&Connection::open(self.file("full.db")).unwrap());
+        data::fill(&Connection::open(self.file("full.db")).unwrap(), guilds);
         if on == On::File {
             return file;
         }

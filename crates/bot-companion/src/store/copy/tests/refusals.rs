@@ -10,9 +10,9 @@ fn refusal(outcome: std::result::Result<Report, CopyError>) -> String {
 
 #[test]
 fn a_destination_with_data_of_its_own_is_left_alone() {
-    for (from, to) in ways() {
+    for to in destinations() {
         let mut home = Home::new();
-        let (source, destination) = (home.full(from), home.store(to, "other.db"));
+        let (source, destination) = (home.small(), home.store(to, "other.db"));
         run(async {
             let store = open(&destination).await.unwrap();
             let blocked = crate::store::BlockedUser {
@@ -38,9 +38,9 @@ fn a_destination_with_data_of_its_own_is_left_alone() {
 
 #[test]
 fn a_destination_that_a_service_has_only_started_on_is_empty() {
-    for (from, to) in ways() {
+    for to in destinations() {
         let mut home = Home::new();
-        let (source, destination) = (home.full(from), home.store(to, "other.db"));
+        let (source, destination) = (home.small(), home.store(to, "other.db"));
         run(async { open(&destination).await.unwrap().close().await });
         run(copied(&source, &destination)).unwrap();
     }
@@ -48,9 +48,9 @@ fn a_destination_that_a_service_has_only_started_on_is_empty() {
 
 #[test]
 fn a_finished_copy_is_not_copied_over() {
-    for (from, to) in ways() {
+    for to in destinations() {
         let mut home = Home::new();
-        let (source, destination) = (home.full(from), home.store(to, "copy.db"));
+        let (source, destination) = (home.small(), home.store(to, "copy.db"));
         run(copied(&source, &destination)).unwrap();
         assert!(refusal(run(copied(&source, &destination))).contains("already has data"));
     }
@@ -58,7 +58,7 @@ fn a_finished_copy_is_not_copied_over() {
 
 #[test]
 fn a_source_that_changed_after_a_break_is_copied_anew_or_not_at_all() {
-    for to in ways().into_iter().filter(|(from, _)| *from == On::File).map(|(_, to)| to) {
+    for to in destinations() {
         let mut home = Home::new();
         let (source, destination) = (home.full(On::File), home.store(to, "copy.db"));
         broken_off(&source, &destination);
@@ -74,7 +74,7 @@ fn a_source_that_changed_after_a_break_is_copied_anew_or_not_at_all() {
 
 #[test]
 fn a_change_that_is_easily_missed_is_found_when_the_sides_are_compared() {
-    for to in ways().into_iter().filter(|(from, _)| *from == On::File).map(|(_, to)| to) {
+    for to in destinations() {
         let mut home = Home::new();
         let (source, destination) = (home.full(On::File), home.store(to, "copy.db"));
         broken_off(&source, &destination);
@@ -137,9 +137,9 @@ fn what_is_not_a_source_is_not_made_one() {
 
 #[test]
 fn an_unfinished_copy_is_no_source() {
-    for (from, to) in ways() {
+    for to in destinations() {
         let mut home = Home::new();
-        let (source, middle, end) = (home.full(from), home.store(to, "copy.db"), home.store(On::File, "end.db"));
+        let (source, middle, end) = (home.full(On::File), home.store(to, "copy.db"), home.store(On::File, "end.db"));
         broken_off(&source, &middle);
         assert!(refusal(run(copied(&middle, &end))).contains("was not finished"));
         assert!(!home.file("end.db").exists());
@@ -149,7 +149,7 @@ fn an_unfinished_copy_is_no_source() {
 #[test]
 fn a_store_is_not_copied_onto_itself() {
     let mut home = Home::new();
-    let source = home.full(On::File);
+    let source = home.small();
     std::os::unix::fs::symlink(home.file("full.db"), home.file("link.db")).unwrap();
     for destination in [source.clone(), home.store(On::File, "link.db")] {
         let said = refusal(run(copied(&source, &destination)));
@@ -157,7 +157,7 @@ fn a_store_is_not_copied_onto_itself() {
     }
     if server().is_some() {
         let mut home = Home::new();
-        let source = home.full(On::Server);
+        let source = home.filled(On::Server, 3);
         let said = refusal(run(copied(&source, &source)));
         assert!(said.contains("name the same store"), "{said}");
         run(async { open(&source).await.unwrap().close().await });
@@ -166,9 +166,9 @@ fn a_store_is_not_copied_onto_itself() {
 
 #[test]
 fn a_schema_of_another_release_is_refused_on_either_side() {
-    for (from, to) in ways() {
+    for to in destinations() {
         let mut home = Home::new();
-        let (source, destination) = (home.full(from), home.store(to, "copy.db"));
+        let (source, destination) = (home.small(), home.store(to, "copy.db"));
         run(async { open(&destination).await.unwrap().close().await });
         let set = |home: &Home, url: &SecretString, on, name, version: i64| match on {
             On::File => {
@@ -182,7 +182,7 @@ fn a_schema_of_another_release_is_refused_on_either_side() {
         set(&home, &destination, to, "copy.db", 99);
         let said = refusal(run(copied(&source, &destination)));
         assert!(said.starts_with("the destination failed: it has the schema of another release (version 99"), "{said}");
-        set(&home, &source, from, "full.db", 98);
+        set(&home, &source, On::File, "full.db", 98);
         let said = refusal(run(copied(&source, &destination)));
         assert!(said.starts_with("the source failed: it has the schema of another release (version 98"), "{said}");
     }
