@@ -19,7 +19,7 @@ run: needs ## start the service with demonstration data and a sandbox in the pro
 build: needs ## build the release binary
 	cargo build --release --locked -p bot-companion
 
-test: ## formatting, lints, documentation, all tests (the suite on SQLite and on PostgreSQL), no secret in their logs, and the SDKs with real bots
+test: ## formatting, lints, documentation, all tests (the suite on SQLite and on PostgreSQL), no secret in their logs, the SDKs with real bots, and replicas with faults
 	@scripts/install-needs tests
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -30,6 +30,7 @@ test: ## formatting, lints, documentation, all tests (the suite on SQLite and on
 	cargo build --locked -p bot-companion
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-sdk-python
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-sdk-js
+	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-cluster
 
 test-cluster: needs ## three replicas behind HAProxy on PostgreSQL: faults, a rolling restart, revocations, a failover
 	scripts/test-cluster
