@@ -22,16 +22,11 @@ impl From<tokio_postgres::Error> for SqlError {
 impl fmt::Display for SqlError {
     /// Names tables and columns, never values: those are in the details, which stay out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_db_error() {
-            Some(error) => write!(f, "{} ({})", error.message(), error.code().code()),
-            None => {
-                self.0.fmt(f)?;
-                match std::error::Error::source(&self.0) {
-                    Some(why) => write!(f, ": {why}"),
-                    None => Ok(()),
-                }
-            }
+        if let Some(error) = self.0.as_db_error() {
+            return write!(f, "{} ({})", error.message(), error.code().code());
         }
+        self.0.fmt(f)?;
+        std::error::Error::source(&self.0).map_or(Ok(()), |why| write!(f, ": {why}"))
     }
 }
 
@@ -52,8 +47,8 @@ impl SqlError {
     pub(super) fn remedy(&self) -> Remedy {
         let Some(code) = self.0.code() else {
             // Not the database's word: the connection broke, or what we read is not what we expected.
-            let broken =
-                self.0.is_closed() || std::error::Error::source(&self.0).is_some_and(|e| e.is::<std::io::Error>());
+            let source = std::error::Error::source(&self.0);
+            let broken = self.0.is_closed() || source.is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
             return if broken { Remedy::Elsewhere } else { Remedy::Never };
         };
         match code.code().get(..2).unwrap_or_default() {

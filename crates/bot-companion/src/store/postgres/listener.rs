@@ -97,23 +97,16 @@ impl Listener {
                 sleep(PROBE_EVERY).await;
                 let answer = client.simple_query("");
                 tokio::pin!(answer);
-                let answered = match timeout(PROMPT, &mut answer).await {
-                    Ok(answered) => answered,
-                    Err(_) => {
-                        self.freshness.doubt();
-                        match timeout(PATIENCE, &mut answer).await {
-                            // Notices come in order, on the same line: they were late, but none is missing.
-                            Ok(Ok(_)) => {
-                                self.freshness.missed_nothing();
-                                continue;
-                            }
-                            Ok(Err(error)) => Err(error),
-                            Err(_) => return "the database does not answer".to_owned(),
-                        }
-                    }
-                };
-                if let Err(error) = answered {
-                    return SqlError::from(error).to_string();
+                let mut answered = timeout(PROMPT, &mut answer).await;
+                if answered.is_err() {
+                    self.freshness.doubt();
+                    answered = timeout(PATIENCE, &mut answer).await;
+                }
+                match answered {
+                    // Notices come in order, on the same line: they may have been late, but none is missing.
+                    Ok(Ok(_)) => self.freshness.missed_nothing(),
+                    Ok(Err(error)) => return SqlError::from(error).to_string(),
+                    Err(_) => return "the database does not answer".to_owned(),
                 }
             }
         };

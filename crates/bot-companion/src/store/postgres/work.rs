@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How much later a replica may knock than another.
 const SPREAD: u64 = 50;
 /// How long work may take that moves many rows.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 /// How often long work looks whether the database can still be reached.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
