@@ -24,7 +24,7 @@ const TRIES: usize = 5;
 /// How much longer than the database itself we wait for its answer, before it counts as unreachable.
 const GRACE: Duration = Duration::from_millis(500);
 /// How long work may take that moves many rows.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// What a write has changed. It counts only if the write succeeds.
 pub(super) type Touched = Vec<Topic>;
@@ -72,8 +72,8 @@ impl SqlError {
     fn remedy(&self) -> Remedy {
         let Some(code) = self.0.code() else {
             // Not the database's word: the connection broke, or what we read is not what we expected.
-            let broken =
-                self.0.is_closed() || std::error::Error::source(&self.0).is_some_and(|e| e.is::<std::io::Error>());
+            let cause = std::error::Error::source(&self.0);
+            let broken = self.0.is_closed() || cause.is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
             return if broken { Remedy::Elsewhere } else { Remedy::Never };
         };
         match code.code().get(..2).unwrap_or_default() {
@@ -336,18 +336,14 @@ impl Inner {
             drop(Object::take(client));
             drop(self.pool.retain(|_, _| false));
         }
-        match outcome {
-            Ok(outcome) => {
-                if !dead {
-                    self.gate.passed();
-                }
-                outcome
-            }
-            Err(_) => {
-                self.gate.failed();
-                warn!("the database did not answer in time");
-                Err(Failure::Unreachable("the database did not answer in time".to_owned()))
-            }
+        let Ok(outcome) = outcome else {
+            self.gate.failed();
+            warn!("the database did not answer in time");
+            return Err(Failure::Unreachable("the database did not answer in time".to_owned()));
+        };
+        if !dead {
+            self.gate.passed();
         }
+        outcome
     }
 }
