@@ -35,12 +35,11 @@ impl<'a> Disk<'a> {
 
     /// From now on neither reads nor writes succeed, and the service has noticed.
     pub async fn fails(&self) -> Lost {
-        let lost = match &self.files {
-            Some(files) => files.lost(),
-            None => {
-                self.app.folder.let_in(false).await;
-                Vec::new()
-            }
+        let lost = if let Some(files) = &self.files {
+            files.lost()
+        } else {
+            self.app.folder.let_in(false).await;
+            Vec::new()
         };
         eventually("the service has noticed", async || self.app.app.freshness.in_doubt()).await;
         Lost(lost)

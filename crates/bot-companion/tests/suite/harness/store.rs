@@ -16,7 +16,7 @@ const CHOICE: &str = "BOT_COMPANION_TEST_STORE";
 /// The URL of a server's maintenance database, with a role that may create others.
 const SERVER: &str = "BOT_COMPANION_TEST_POSTGRES";
 /// How long the server may take for what a test asks of it beside the service.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// The key that replicas share; the check of the suite's log looks for it. It stands for `suite-key-material-of-32-bytes!!`.
 const KEY: &str = "suite:c3VpdGUta2V5LW1hdGVyaWFsLW9mLTMyLWJ5dGVzISE=";
 
