@@ -181,7 +181,7 @@ mod tests {
             entries.insert(slot, Rendered { id: slot.to_string().into(), json: Bytes::new() });
         }
         let freshness = Freshness::new(Clock::manual(Time::from_seconds(1)));
-        Held { mark: freshness.mark(&Dependencies::default()), count, entries }
+        Held { mark: freshness.mark(&Dependencies::default()), made: freshness.moment(), count, entries }
     }
 
     #[test]
