@@ -20,7 +20,6 @@ macro_rules! column {
     ($type:ty, $inner:ty, $accepts:ident, $as:expr, $from:expr) => {
         impl ToSql for $type {
             fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Outcome<IsNull> {
-                #[expect(clippy::redundant_closure_call, reason = "the macro's way to name a conversion")]
                 ($as)(self).to_sql(ty, out)
             }
 
@@ -31,7 +30,6 @@ macro_rules! column {
         impl<'a> FromSql<'a> for $type {
             fn from_sql(ty: &Type, raw: &'a [u8]) -> Outcome<Self> {
                 let inner = <$inner>::from_sql(ty, raw)?;
-                #[expect(clippy::redundant_closure_call, reason = "the macro's way to name a conversion")]
                 ($from)(inner).ok_or_else(|| concat!("not a ", stringify!($type)).into())
             }
 

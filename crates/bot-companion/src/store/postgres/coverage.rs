@@ -99,14 +99,14 @@ impl Coverage {
 
 /// A committed snapshot that covers some guild of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Committed {
+pub(super) struct Sent {
     pub(super) shard: ShardKey,
     pub(super) snapshot: i64,
     pub(super) instance: String,
     committed: i64,
 }
 
-impl Committed {
+impl Sent {
     fn read(row: &Row) -> Sql<Self> {
         let Whole(count) = row.try_get(0)?;
         let Whole(id) = row.try_get(1)?;
@@ -120,7 +120,7 @@ impl Committed {
 }
 
 /// Every snapshot that covers some guild of this shard, which may be one of the same shard.
-pub(super) async fn overlapping(db: &impl GenericClient, shard: ShardKey) -> Sql<Vec<Committed>> {
+pub(super) async fn overlapping(db: &impl GenericClient, shard: ShardKey) -> Sql<Vec<Sent>> {
     // Apart, because without a resharding the first finds one row and the second none, and neither walks over the shards.
     let sql = "SELECT shard_count, shard_id, snapshot, instance, committed FROM feed_shards
         WHERE shard_count = $1 AND shard_id = $2
@@ -129,7 +129,7 @@ pub(super) async fn overlapping(db: &impl GenericClient, shard: ShardKey) -> Sql
             AND shard_id % gcd(shard_count, $1) = $2 % gcd(shard_count, $1)";
     let statement = db.prepare_cached(sql).await?;
     let rows = db.query(&statement, &[&i64::from(shard.count), &i64::from(shard.id)]).await?;
-    rows.iter().map(Committed::read).collect()
+    rows.iter().map(Sent::read).collect()
 }
 
 /// When the shards of one count were committed: what tells whether anything of a snapshot of another count still counts.
@@ -150,7 +150,7 @@ impl Commits {
     }
 
     /// Of these snapshots of other counts, those that the shards of this count were all committed after: nothing of them counts.
-    pub(super) fn superseded<'a>(&self, others: &'a [Committed]) -> Vec<&'a Committed> {
+    pub(super) fn superseded<'a>(&self, others: &'a [Sent]) -> Vec<&'a Sent> {
         // How many shards have a remainder, and when the first of them was committed; by the divisor that two counts share.
         let mut classes: HashMap<(u32, u32), (u32, i64)> = HashMap::new();
         let mut seen = Vec::new();
@@ -190,8 +190,8 @@ pub(super) async fn count_down(db: &Transaction<'_>, snapshot: i64, removed: u64
 mod tests {
     use super::*;
 
-    fn committed(count: u32, id: u32, committed: i64) -> Committed {
-        Committed { shard: ShardKey { count, id }, snapshot: committed, instance: String::new(), committed }
+    fn committed(count: u32, id: u32, committed: i64) -> Sent {
+        Sent { shard: ShardKey { count, id }, snapshot: committed, instance: String::new(), committed }
     }
 
     #[test]

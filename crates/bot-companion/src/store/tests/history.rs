@@ -74,6 +74,11 @@ fn place() -> impl Strategy<Value = u64> {
     1..=PLACES
 }
 
+/// One of the few that are on lists, so that somebody leaves what is on theirs.
+fn listed_place() -> impl Strategy<Value = u64> {
+    1..=3_u64
+}
+
 fn device() -> impl Strategy<Value = u8> {
     0..DEVICES
 }
@@ -161,7 +166,8 @@ fn change() -> impl Strategy<Value = Change> {
         2 => place().prop_map(|place| Change::GuildGone(placed(place))),
         3 => (place(), user(), roles())
             .prop_map(|(place, user, roles)| Change::Member { guild: placed(place), user: id(user), roles }),
-        2 => (place(), user()).prop_map(|(place, user)| Change::MemberGone { guild: placed(place), user: id(user) }),
+        3 => (prop_oneof![place(), listed_place()], user())
+            .prop_map(|(place, user)| Change::MemberGone { guild: placed(place), user: id(user) }),
         3 => subscription().prop_map(Change::Subscription),
         1 => user().prop_map(|user| Change::SubscriptionGone(id(user))),
         3 => feedback().prop_map(Change::Feedback),
@@ -223,7 +229,7 @@ fn of_people() -> impl Strategy<Value = Step> {
         2 => (0..5000_u64, 0..9000_u64).prop_map(|(last_seen, created)| Step::Sweep(last_seen, created)),
         2 => user().prop_map(Step::NoteVersions),
         2 => (user(), device(), version()).prop_map(|(user, grant, version)| Step::ReplaceGrant(user, grant, version)),
-        3 => (user(), prop::collection::vec(place(), 0..5), version())
+        4 => (user(), prop::collection::vec(listed_place(), 1..4), version())
             .prop_map(|(user, places, version)| Step::SaveList(user, places, version)),
         1 => user().prop_map(Step::Block),
         2 => user().prop_map(Step::Unblock),

@@ -223,18 +223,14 @@ impl World {
         let places: Vec<Snowflake> = (1..=PLACES + 2).rev().chain([3, 5]).map(placed).collect();
         for user in 1..=USERS {
             see(format!("sessions of {user}: {}", said(store.sessions_of(id(user)).await)));
-            let (grant, list) = self.versions.get(&user).copied().unwrap_or_default();
-            let account = store
-                .account(id(user))
-                .await
-                .unwrap()
-                .map(|it| (it.grant, it.grant_version == grant, it.list, it.list_version == list));
-            see(format!("account of {user}: {account:?}"));
             let person = store.person(id(user), places.clone()).await.unwrap();
             see(format!("person {user}: {:?} {:?}", person.team, person.subscription));
             for guild in person.guilds {
                 see(format!("{user} in {guild:?}"));
             }
+        }
+        for account in self.accounts().await {
+            see(account);
         }
         for seed in 0..3 {
             see(format!("feedback: {}", said(store.sample_feedback(seed).await)));
@@ -247,6 +243,18 @@ impl World {
         see(format!("team: {}", said(store.team().await)));
         see(format!("health: {}", said(store.health().await)));
         seen
+    }
+
+    /// What is kept of the users; of the versions, whether they are those that were noted.
+    async fn accounts(&self) -> Vec<String> {
+        let mut accounts = Vec::new();
+        for user in 1..=USERS {
+            let (grant, list) = self.versions.get(&user).copied().unwrap_or_default();
+            let account = self.store.account(id(user)).await.unwrap();
+            let account = account.map(|it| (it.grant, it.grant_version == grant, it.list, it.list_version == list));
+            accounts.push(format!("account of {user}: {account:?}"));
+        }
+        accounts
     }
 
     /// What shows only when everything behind is cleaned up, or changes something when it is asked.
@@ -302,6 +310,8 @@ async fn compare(steps: Vec<Step>, database: &Database, server: &mut World) -> s
     for (number, step) in steps.into_iter().enumerate() {
         let (expected, given) = (file.take(step.clone(), database).await, server.take(step.clone(), database).await);
         prop_assert_eq!(expected, given, "step {}: {:?}", number, step);
+        // They come and go, and the end of the history may not show what was wrong with them.
+        prop_assert_eq!(file.accounts().await, server.accounts().await, "step {}: {:?}", number, step);
     }
     same(&file.observed().await, &server.observed().await)?;
     same(&file.at_the_end().await, &server.at_the_end().await)?;

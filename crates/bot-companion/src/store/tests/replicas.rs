@@ -91,7 +91,8 @@ async fn what_one_replica_changes_becomes_stale_at_the_others() {
     let apply = async |changes| one.store.apply(changes).await.unwrap();
     assert!(two.hears(Topic::Id(placed(1)), apply(vec![named(1, "x")])).await);
     assert_eq!(two.names().await, [(1, "x".to_owned())]);
-    let snapshot = async || drop(one.snapshot("a", shard(0, 1), &[1, 2], "y").await);
+    let snapshot =
+        async || assert_eq!(one.snapshot("a", shard(0, 1), &[1, 2], "y").await, Committed::Replaced { next: 1 });
     assert!(two.hears(Topic::Id(placed(9)), snapshot()).await, "a snapshot is about everything");
     let started_at = Time::from_seconds(1);
     let beat = Heartbeat { instance: "a".to_owned(), started_at, memory: 1, shard_count: 1, shards: Vec::new() };
