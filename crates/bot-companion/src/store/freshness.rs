@@ -264,6 +264,18 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_is_recent_for_a_minute() {
+        let clock = Clock::manual(Time::from_seconds(1));
+        let freshness = Freshness::new(clock.clone());
+        let made = freshness.moment();
+        freshness.touch(Topic::Health);
+        clock.advance(STAND_IN);
+        assert!(freshness.is_recent(made));
+        clock.advance(Duration::from_millis(1));
+        assert!(!freshness.is_recent(made));
+    }
+
+    #[test]
     fn neighbouring_ids_spread_over_the_table() {
         let slots: std::collections::HashSet<u16> =
             (1..=10_000).map(|number| slot(Topic::Id(Snowflake::new(number << 22).unwrap()))).collect();

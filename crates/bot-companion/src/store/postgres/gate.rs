@@ -10,6 +10,8 @@ use tokio::time::timeout;
 
 /// How often to knock.
 const PAUSE: Duration = Duration::from_millis(250);
+/// How many knocks may wait for an answer: if it comes, it comes to all of them at once.
+const KNOCKS: usize = 4;
 
 #[derive(Debug, Default)]
 pub(super) struct Gate {
@@ -42,7 +44,9 @@ impl Gate {
     {
         let mut tries = JoinSet::new();
         loop {
-            tries.spawn(answers());
+            if tries.len() < KNOCKS {
+                tries.spawn(answers());
+            }
             let answered = async {
                 loop {
                     match tries.join_next().await {
