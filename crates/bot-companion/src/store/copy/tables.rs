@@ -11,7 +11,7 @@ pub(in crate::store) struct Column {
 }
 
 /// A table.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Table {
     pub(in crate::store) name: &'static str,
     /// The columns; those of the key come first, in its order.

@@ -172,7 +172,7 @@ fn a_schema_of_another_release_is_refused_on_either_side() {
         run(async { open(&destination).await.unwrap().close().await });
         let set = |home: &Home, url: &SecretString, on, name, version: i64| match on {
             On::File => {
-                Connection::open(home.file(name)).unwrap().pragma_update(None, "user_version", version).unwrap()
+                Connection::open(home.file(name)).unwrap().pragma_update(None, "user_version", version).unwrap();
             }
             On::Server => {
                 use secrecy::ExposeSecret as _;
