@@ -6,7 +6,7 @@ use bot_companion::idp::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Client, TestApp, eventually, feedback, id, listed, names, team, team_member};
+use crate::harness::{Bot, Client, TestApp, eventually, feedback, id, listed, names, on_postgres, team, team_member};
 
 const GUILD: u64 = 5 << 22;
 
@@ -37,6 +37,19 @@ async fn refused(users: &[Client; 3]) {
 
 fn line(name: &str) -> Value {
     json!({"id": GUILD.to_string(), "name": name, "owner": MEMBER.to_string(), "members": 5})
+}
+
+/// Sends a snapshot of the one shard with the one guild.
+async fn sends_guilds(bot: &Bot, sequence: u64, name: &str) {
+    eventually("the snapshot is taken", async || {
+        let answer = bot.guilds((1, 0), sequence, &[line(name)]).await;
+        // SQLite is made for one service: what one is staging, another that starts takes for left behind, and the bot sends it
+        // again.
+        let again = answer.status == 503 && !on_postgres();
+        assert!(again || answer.status == 200, "{}", answer.text());
+        !again
+    })
+    .await;
 }
 
 fn renamed(name: &str) -> Value {
@@ -126,7 +139,7 @@ async fn what_the_bot_tells_one_shows_on_all() {
     let bot = apps[0].bot("a").await;
     apps[0].sandbox.edit("member", |person| person.guilds = vec![listed(GUILD, 0)]);
     assert_eq!(bot.beats(1_799_999_000, 1).await.status, 200);
-    assert_eq!(bot.guilds((1, 0), 1, &[line("before")]).await.status, 200);
+    sends_guilds(&bot, 1, "before").await;
     let users = everywhere(&apps, &apps[0].user("member").await).await;
     for (round, app) in apps.iter().enumerate() {
         // All of it is in the memory of all of them.
@@ -166,7 +179,7 @@ async fn a_snapshot_sent_to_one_shows_on_all() {
     let users = everywhere(&apps, &apps[0].user("member").await).await;
     for (sequence, app) in (1..).zip(&apps) {
         let name = format!("snapshot {sequence}");
-        assert_eq!(bot.at(app).guilds((1, 0), sequence, &[line(&name)]).await.status, 200);
+        sends_guilds(&bot.at(app), sequence, &name).await;
         for user in &users {
             eventually("the guild", async || names(&user.guilds().await) == [&name]).await;
         }
@@ -181,7 +194,7 @@ async fn the_feeds_numbering_holds_whichever_replica_a_batch_reaches() {
     let events = |numbers: std::ops::Range<u64>| -> Vec<Value> {
         numbers.map(|number| renamed(&format!("event {number}"))).collect()
     };
-    assert_eq!(bots[0].guilds((1, 0), 1, &[line("before")]).await.status, 200);
+    sends_guilds(&bots[0], 1, "before").await;
     // From one to the next, two events each.
     for (first, bot) in (1..).step_by(2).zip(bots.iter().cycle()).take(9) {
         let answer = bot.events(first, &events(first..first + 2)).await;
@@ -194,7 +207,7 @@ async fn the_feeds_numbering_holds_whichever_replica_a_batch_reaches() {
     for bot in &bots {
         bot.events(21, &events(21..22)).await.refused(409, "resync_required");
     }
-    assert_eq!(bots[2].guilds((1, 0), 30, &[line("anew")]).await.status, 200);
+    sends_guilds(&bots[2], 30, "anew").await;
     assert_eq!(bots[0].events(30, &events(30..31)).await.data(), json!({"applied": 1, "ignored": 0, "next": 31}));
     // What all of them get at the same time is applied once.
     let batch = events(31..35);
