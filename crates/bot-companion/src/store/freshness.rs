@@ -18,7 +18,7 @@ use crate::domain::Snowflake;
 
 const SLOTS: usize = 1 << 16;
 /// How long an answer may stand in for one that the store cannot give.
-const STAND_IN: Duration = Duration::from_secs(60);
+const STAND_IN: Duration = Duration::from_mins(1);
 /// Stands for no doubt.
 const NEVER: u64 = u64::MAX;
 
@@ -238,7 +238,7 @@ mod tests {
         assert!(!freshness.holds(&team, mark) && freshness.may_stand_in(&team, mark));
         freshness.touch(Topic::Keys);
         assert!(!freshness.may_stand_in(&other, others), "our own write is known to have changed it");
-        clock.advance(Duration::from_secs(60));
+        clock.advance(STAND_IN);
         freshness.doubt();
         assert!(freshness.may_stand_in(&team, mark));
         clock.advance(Duration::from_millis(1));

@@ -111,20 +111,18 @@ impl Listener {
                 sleep(PROBE_EVERY).await;
                 let answer = line.client.simple_query("");
                 tokio::pin!(answer);
-                let answered = match timeout(PROMPT, &mut answer).await {
-                    Ok(answered) => answered,
-                    Err(_) => {
-                        self.freshness.doubt();
-                        match timeout(PATIENCE, &mut answer).await {
-                            // Notices come in order, on the same line: they were late, but none is missing.
-                            Ok(Ok(_)) => {
-                                self.freshness.missed_nothing();
-                                continue;
-                            }
-                            Ok(Err(error)) => Err(error),
-                            Err(_) => return "the database does not answer".to_owned(),
-                        }
+                let answered = if let Ok(answered) = timeout(PROMPT, &mut answer).await {
+                    answered
+                } else {
+                    self.freshness.doubt();
+                    let Ok(answered) = timeout(PATIENCE, &mut answer).await else {
+                        return "the database does not answer".to_owned();
+                    };
+                    if answered.is_ok() {
+                        // Notices come in order, on the same line: they were late, but none is missing.
+                        self.freshness.missed_nothing();
                     }
+                    answered
                 };
                 if let Err(error) = answered {
                     return SqlError::from(error).to_string();

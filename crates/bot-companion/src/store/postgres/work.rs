@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How much later a replica may knock than another.
 const SPREAD: u64 = 50;
 /// How long work may take that moves many rows.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// What a write has changed. It counts only if the write succeeds.
 pub(super) type Touched = Vec<Topic>;
@@ -75,8 +75,8 @@ impl SqlError {
     fn remedy(&self) -> Remedy {
         let Some(code) = self.0.code() else {
             // Not the database's word: the connection broke, or what we read is not what we expected.
-            let broken =
-                self.0.is_closed() || std::error::Error::source(&self.0).is_some_and(|e| e.is::<std::io::Error>());
+            let cause = std::error::Error::source(&self.0);
+            let broken = self.0.is_closed() || cause.is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
             return if broken { Remedy::Elsewhere } else { Remedy::Never };
         };
         match code.code().get(..2).unwrap_or_default() {
