@@ -70,8 +70,8 @@ fn shared_keys(config: &Config, settings: &mut Settings) {
         && config.secrets.is_empty()
         && config.store.url.expose_secret().starts_with("postgres:")
     {
-        let advice =
-            "set secrets.keys to a key that all replicas share, \"main:\" and what `openssl rand -base64 32` prints";
+        let advice = "set secrets.keys to a key that all replicas share: what the .key file of a SQLite database that was moved holds, or \
+             \"main:\" and what `openssl rand -base64 32` prints";
         settings.conflict("store.url", format!("store.url names PostgreSQL: {advice}"));
     }
 }

@@ -141,7 +141,9 @@ const STORE_RETRY: Duration = Duration::from_secs(2);
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match &error {
-            StoreError::Unavailable(_) => Self::store_unavailable().after(STORE_RETRY).because(&error),
+            StoreError::Unavailable(_) | StoreError::Busy(_) => {
+                Self::store_unavailable().after(STORE_RETRY).because(&error)
+            }
             StoreError::Failed(_) => Self::internal().because(&error),
         }
     }

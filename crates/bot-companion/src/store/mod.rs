@@ -26,9 +26,12 @@ pub use freshness::{Freshness, Topic};
 /// Why the store could not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be reached, is too busy, or is closing: trying again later may help.
+    /// It cannot be reached, or is closing: trying again later may help.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+    /// It is there and has too much to do: trying again later may help.
+    #[error("the store is busy: {0}")]
+    Busy(String),
     /// It answered with an error that trying again will not mend.
     #[error("the store failed: {0}")]
     Failed(String),

@@ -11,8 +11,8 @@ use super::lists::{ListError, Lists};
 use super::{Sources, enveloped};
 use crate::config::Config;
 use crate::domain::{Snowflake, Time, guild};
-use crate::store::Topic;
 use crate::store::freshness::{Dependencies, Mark};
+use crate::store::{StoreError, Topic};
 
 /// How many bytes of answers are kept.
 const KEPT_BYTES: u64 = 64 << 20;
@@ -86,7 +86,9 @@ impl Guilds {
             return Ok(ready);
         }
         match self.current(user, forced).await {
-            Err(ListError::Store(error)) => Ok(self.sources.in_place_of(error, || self.standing_in(user))?),
+            Err(ListError::Store(error @ StoreError::Unavailable(_))) => {
+                Ok(self.sources.in_place_of(error, || self.standing_in(user))?)
+            }
             outcome => outcome,
         }
     }

@@ -24,6 +24,9 @@ const LEASE_MARGIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The store's failures are held against a user for no longer than this: it may be back at any time.
 const STORE_RETRY: Duration = Duration::from_secs(1);
+/// How often, and with what pause, a refreshed grant is stored anew while the store is away: a minute and more in all.
+const STORE_TRIES: usize = 240;
+const STORE_PAUSE: Duration = Duration::from_millis(250);
 /// How often one fetch starts over because the grant or the list changed under it.
 const ROUNDS: usize = 3;
 
@@ -166,7 +169,7 @@ impl Shared {
                 warn!(%user, %error, "the guild list could not be fetched");
                 let hold = match error {
                     ListError::Idp(IdpError { kind: IdpErrorKind::RateLimited(span), .. }) => self.retry.max(span),
-                    ListError::Store(StoreError::Unavailable(_)) => self.retry.min(STORE_RETRY),
+                    ListError::Store(StoreError::Unavailable(_) | StoreError::Busy(_)) => self.retry.min(STORE_RETRY),
                     _ => self.retry,
                 };
                 let now = self.sources.clock.ticks();
@@ -245,7 +248,7 @@ impl Shared {
     /// A refresh token is good for one use, so one replica refreshes; the others wait for what it brings. A refresh that fails
     /// lets its claim lapse: nobody knows whether the token was used.
     async fn refresh(&self, user: Snowflake, version: u64, grant: &Grant) -> Result<Refreshed, ListError> {
-        let Sources { provider, store, vault, .. } = &self.sources;
+        let Sources { provider, vault, .. } = &self.sources;
         match self.leased(user, version).await? {
             Lease::Mine => {}
             Lease::Replaced => return Ok(Refreshed::Replaced),
@@ -257,10 +260,28 @@ impl Shared {
             Err(error) => return Err(error.into()),
         };
         let sealed = vault.seal(user, &next).map_err(|error| unavailable(&error.to_string()))?;
-        Ok(match store.replace_grant(user, version, sealed).await? {
+        Ok(match self.stored(user, version, sealed).await? {
             Some(next_version) => Refreshed::Grant(next, next_version),
             None => Refreshed::Replaced,
         })
+    }
+
+    /// Stores a refreshed grant, also if the store is away for a while: the one in the store is used up, and without the new one
+    /// the user's sessions would end.
+    async fn stored(&self, user: Snowflake, version: u64, grant: SealedGrant) -> Result<Option<u64>, StoreError> {
+        let Sources { store, background, .. } = &self.sources;
+        let mut tries = 1;
+        loop {
+            match store.replace_grant(user, version, grant.clone()).await {
+                Err(StoreError::Unavailable(_) | StoreError::Busy(_))
+                    if tries < STORE_TRIES && !background.is_closing() =>
+                {
+                    tries += 1;
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     /// Waits while another replica holds the claim, no longer than one can last.

@@ -11,12 +11,14 @@ use quick_cache::sync::Cache;
 use super::Sources;
 use crate::domain::{Session, SessionId, SessionLimits, Snowflake, Time, TokenHash};
 use crate::store::freshness::{Dependencies, Mark};
-use crate::store::{Result, Topic};
+use crate::store::{Result, StoreError, Topic};
 
 /// How many sessions are kept in memory.
 const KEPT: usize = 50_000;
 /// How many notes of use may wait for the next flush; a flush that cannot keep up loses notes, never sessions.
 const WAITING_NOTES: usize = 100_000;
+/// How many notes are written in one step: it must not hold up others.
+const FLUSHED_AT_ONCE: usize = 2_000;
 /// The use of a session is written at most once in this span.
 const NOTE_EVERY: Duration = Duration::from_mins(1);
 
@@ -64,7 +66,10 @@ impl Sessions {
             return Ok(Some(ready));
         }
         match self.read(token, now).await {
-            Err(error) => self.sources.in_place_of(error, || self.standing_in(&token, now)).map(Some),
+            // A store that is only busy knows of revocations that memory does not.
+            Err(error @ StoreError::Unavailable(_)) => {
+                self.sources.in_place_of(error, || self.standing_in(&token, now)).map(Some)
+            }
             found => found,
         }
     }
@@ -114,11 +119,19 @@ impl Sessions {
 
     /// Writes down when sessions were last used.
     pub async fn flush(&self) -> Result<()> {
-        let notes = std::mem::take(&mut *self.notes.lock());
-        if notes.is_empty() {
-            return Ok(());
+        let mut notes: Vec<_> = std::mem::take(&mut *self.notes.lock()).into_iter().collect();
+        while !notes.is_empty() {
+            let some = notes.split_off(notes.len().saturating_sub(FLUSHED_AT_ONCE));
+            if let Err(error) = self.sources.store.note_seen(some.clone()).await {
+                let mut waiting = self.notes.lock();
+                for (session, seen) in notes.into_iter().chain(some) {
+                    // What was noted since then is later.
+                    waiting.entry(session).or_insert(seen);
+                }
+                return Err(error);
+            }
         }
-        self.sources.store.note_seen(notes.into_iter().collect()).await
+        Ok(())
     }
 
     fn live(&self, session: Session, token: &TokenHash, dependencies: Dependencies, mark: Mark) -> LiveSession {

@@ -30,7 +30,7 @@ impl Sources {
     /// What is kept, in place of an answer that the store cannot give right now; else the store's error. A store that answers
     /// with an error is not away: that error is told.
     pub(super) fn in_place_of<T>(&self, error: StoreError, kept: impl FnOnce() -> Option<T>) -> Result<T> {
-        if !matches!(error, StoreError::Unavailable(_)) {
+        if !matches!(error, StoreError::Unavailable(_) | StoreError::Busy(_)) {
             return Err(error);
         }
         let Some(kept) = kept() else { return Err(error) };

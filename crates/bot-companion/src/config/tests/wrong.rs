@@ -65,7 +65,7 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     (
         "store.url = \"postgres://user:hush@host/x\"",
         &[
-            "companion.toml:1: store.url names PostgreSQL: set secrets.keys to a key that all replicas share, \"main:\" and what `openssl rand -base64 32` prints",
+            "companion.toml:1: store.url names PostgreSQL: set secrets.keys to a key that all replicas share: what the .key file of a SQLite database that was moved holds, or \"main:\" and what `openssl rand -base64 32` prints",
         ],
     ),
     ("tls.cert = \"a.pem\"", &["companion.toml:1: tls.cert is set without tls.key: set both, or neither"]),

@@ -145,6 +145,7 @@ pub enum CopyError {
 fn said(error: &StoreError) -> String {
     match error {
         StoreError::Unavailable(why) => format!("is unavailable: {why}"),
+        StoreError::Busy(why) => format!("is busy: {why}"),
         StoreError::Failed(why) => format!("failed: {why}"),
     }
 }

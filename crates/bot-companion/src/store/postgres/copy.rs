@@ -16,6 +16,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use super::address::Address;
 use super::columns::unsigned;
 use super::errors::{Sql, SqlError};
+use super::notice;
 use super::{connect, migrations};
 use crate::store::copy::{
     BYTES, Dialect, Kind, PLACE, Place, Row, STAGED, Side, TABLES, Table, UNFINISHED, Value, Which, count, used,
@@ -185,6 +186,8 @@ impl Server {
             }
         }
         transaction.batch_execute(&format!("DROP TABLE {PLACE}")).await?;
+        // A replica that was started too early has seen an empty store.
+        transaction.batch_execute(&format!("NOTIFY {}, '{}'", notice::CHANNEL, notice::EVERYTHING)).await?;
         Ok(transaction.commit().await?)
     }
 }

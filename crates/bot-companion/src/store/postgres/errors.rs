@@ -72,7 +72,8 @@ impl SqlError {
     pub(super) fn into_store_error(self) -> StoreError {
         match self.remedy() {
             Remedy::Never => StoreError::Failed(self.to_string()),
-            _ => StoreError::Unavailable(self.to_string()),
+            Remedy::Again | Remedy::Later => StoreError::Busy(self.to_string()),
+            Remedy::Elsewhere => StoreError::Unavailable(self.to_string()),
         }
     }
 }

@@ -232,13 +232,11 @@ impl Store for Postgres {
     }
 
     async fn apply(&self, changes: Vec<Change>) -> Result<()> {
-        let pace = pace_of(changes.len());
-        write!(self, pace, changes, |db, touched, changes| changes::apply(db, touched, changes))
+        write!(self, Pace::Feed, changes, |db, touched, changes| changes::apply(db, touched, changes))
     }
 
     async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed> {
-        let pace = pace_of(events.len());
-        write!(self, pace, (instance, first, events, now), |db, touched, (instance, first, events, now)| {
+        write!(self, Pace::Feed, (instance, first, events, now), |db, touched, (instance, first, events, now)| {
             feed::feed(db, touched, instance, *first, events, *now)
         })
     }
@@ -258,18 +256,18 @@ impl Store for Postgres {
     }
 
     async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed> {
-        let committed: Result<Option<_>> = write!(self, Pace::Long, (snapshot, now), |db, touched, (snapshot, now)| {
+        let committed: Result<Option<_>> = write!(self, Pace::Feed, (snapshot, now), |db, touched, (snapshot, now)| {
             snapshots::commit(db, touched, *snapshot, *now)
         });
         committed?.ok_or_else(not_staged)
     }
 
     async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()> {
-        write!(self, snapshot, |db, _touched, snapshot| snapshots::abandon(db, *snapshot))
+        write!(self, Pace::Feed, snapshot, |db, _touched, snapshot| snapshots::abandon(db, *snapshot))
     }
 
     async fn clean_up(&self, batch: usize) -> Result<usize> {
-        write!(self, Pace::Long, batch, |db, _touched, batch| clean_up::clean_up(db, *batch))
+        write!(self, Pace::Feed, batch, |db, _touched, batch| clean_up::clean_up(db, *batch))
     }
 
     async fn feed_state(&self) -> Result<FeedState> {
@@ -300,9 +298,4 @@ impl Store for Postgres {
         self.stop.cancel();
         self.link.close();
     }
-}
-
-/// A large batch takes its time, a statement or two an event.
-fn pace_of(changes: usize) -> Pace {
-    if changes > 100 { Pace::Long } else { Pace::Quick }
 }

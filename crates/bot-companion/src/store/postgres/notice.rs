@@ -14,9 +14,9 @@ pub(super) const CHANNEL: &str = "bot_companion_1";
 
 /// The database takes payloads shorter than 8,000 bytes; a place is four letters.
 const PLACES: usize = 1_900;
-const EVERYTHING: &str = "*";
+pub(super) const EVERYTHING: &str = "*";
 
-/// Which replica a notice comes from. It has no need to hear its own.
+/// Tells replicas apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Origin(u64);
 
@@ -32,16 +32,15 @@ impl Origin {
 }
 
 /// The notice of a commit; none if it changed nothing that anybody keeps.
-pub(super) fn of(origin: Origin, touched: &[Topic]) -> Option<String> {
+pub(super) fn of(touched: &[Topic]) -> Option<String> {
     if touched.is_empty() {
         return None;
     }
-    let mut notice = format!("{:016x}", origin.0);
     let places: BTreeSet<u16> = touched.iter().map(|topic| slot(*topic)).collect();
     if touched.contains(&Topic::Everything) || places.len() > PLACES {
-        notice.push_str(EVERYTHING);
-        return Some(notice);
+        return Some(EVERYTHING.to_owned());
     }
+    let mut notice = String::with_capacity(places.len() * 4);
     for place in places {
         // Writing to a string cannot fail.
         let _ = write!(notice, "{place:04x}");
@@ -49,17 +48,14 @@ pub(super) fn of(origin: Origin, touched: &[Topic]) -> Option<String> {
     Some(notice)
 }
 
-/// Takes a notice to heart. One that cannot be read may mean anything.
-pub(super) fn heed(notice: &str, own: Origin, freshness: &Freshness) {
-    let (origin, places) = notice.split_at_checked(16).unwrap_or((notice, EVERYTHING));
-    if u64::from_str_radix(origin, 16) == Ok(own.0) {
-        return;
-    }
+/// Takes a notice to heart. One that cannot be read may mean anything. Our own count, too: a commit may happen long after we gave
+/// up waiting for it, and what was read since then is stale.
+pub(super) fn heed(notice: &str, freshness: &Freshness) {
     let place = |letters: &[u8]| u16::from_str_radix(std::str::from_utf8(letters).ok()?, 16).ok();
-    let places: Option<Vec<u16>> = places.as_bytes().chunks(4).map(place).collect();
+    let places: Option<Vec<u16>> = notice.as_bytes().chunks(4).map(place).collect();
     match places {
-        Some(places) => places.into_iter().for_each(|place| freshness.touch_slot(place)),
-        None => freshness.touch_everything(),
+        Some(places) if !places.is_empty() => places.into_iter().for_each(|place| freshness.touch_slot(place)),
+        _ => freshness.touch_everything(),
     }
 }
 
@@ -79,30 +75,29 @@ mod tests {
         let freshness = Freshness::new(Clock::system());
         let dependencies: Dependencies = [topic].into_iter().collect();
         let mark = freshness.mark(&dependencies);
-        heed(notice, Origin(2), &freshness);
+        heed(notice, &freshness);
         !freshness.holds(&dependencies, mark)
     }
 
     #[test]
     fn a_notice_reaches_what_it_names_and_nothing_else() {
-        let notice = of(Origin(1), &[id(7), Topic::Team, id(7)]).unwrap();
+        let notice = of(&[id(7), Topic::Team, id(7)]).unwrap();
         assert!(reaches(&notice, id(7)) && reaches(&notice, Topic::Team));
         assert!(!reaches(&notice, id(8)));
-        assert!(!reaches(&of(Origin(2), &[id(7)]).unwrap(), id(7)), "our own");
-        assert_eq!(of(Origin(1), &[]), None);
+        assert_eq!(of(&[]), None);
     }
 
     #[test]
     fn what_is_too_much_or_unreadable_is_everything() {
         let many: Vec<Topic> = (1..5_000).map(id).collect();
-        let notice = of(Origin(1), &many).unwrap();
+        let notice = of(&many).unwrap();
         assert!(notice.len() < 8_000);
         assert!(reaches(&notice, Topic::Keys));
         let most: Vec<Topic> = (1..1_900).map(id).collect();
-        assert!(of(Origin(1), &most).unwrap().len() < 8_000);
-        for notice in ["", "x", "0000000000000001zzzz", "0000000000000001\u{e4}\u{e4}\u{e4}"] {
+        assert!(of(&most).unwrap().len() < 8_000);
+        for notice in ["", "x", "zzzz", "\u{e4}\u{e4}\u{e4}"] {
             assert!(reaches(notice, Topic::Keys), "{notice}");
         }
-        assert!(reaches(&of(Origin(1), &[Topic::Everything]).unwrap(), Topic::Keys));
+        assert!(reaches(&of(&[Topic::Everything]).unwrap(), Topic::Keys));
     }
 }

@@ -1,6 +1,5 @@
 //! Sessions, and what ends with a user's last one.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use deadpool_postgres::{GenericClient, Transaction};
@@ -48,11 +47,12 @@ pub(super) async fn end_one(
     session: &SessionId,
 ) -> Sql<Option<Ended>> {
     lock(db, Lock::User(user)).await?;
+    // Also if it is gone already: whoever ended it may not have had an answer, and so nobody here heard of it yet.
+    touch(touched, user);
     let statement = db.prepare_cached("DELETE FROM sessions WHERE id = $1 AND user_id = $2").await?;
     if db.execute(&statement, &[session, &user]).await? == 0 {
         return Ok(None);
     }
-    touch(touched, user);
     let orphans = accounts::drop_if_idle(db, user).await?.into_iter().collect();
     Ok(Some(Ended { sessions: 1, orphans }))
 }
@@ -123,24 +123,23 @@ pub(super) async fn sweep(
     batch: usize,
 ) -> Sql<Ended> {
     sign_in::forget_claims(db, now, batch).await?;
+    // Whose sessions they are comes first: a user's lock is taken before any of their rows, as everybody does it.
+    let sql = "(SELECT user_id FROM sessions WHERE last_seen < $1 LIMIT $3)
+        UNION (SELECT user_id FROM sessions WHERE created < $2 LIMIT $3) ORDER BY user_id LIMIT $3";
+    let statement = db.prepare_cached(sql).await?;
+    let limit = integer(batch as u64);
+    let rows = db.query(&statement, &[&last_seen_before, &created_before, &limit]).await?;
     let mut ended = Ended::default();
-    let mut users = BTreeSet::new();
-    for (column, before) in [("last_seen", last_seen_before), ("created", created_before)] {
-        // What another replica is ending just now is left to it.
-        let sql = format!(
-            "DELETE FROM sessions WHERE token_hash IN
-                (SELECT token_hash FROM sessions WHERE {column} < $1 LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING user_id"
-        );
-        let statement = db.prepare_cached(&sql).await?;
-        let limit = integer((batch - ended.sessions) as u64);
-        let overdue = readable("session", &db.query(&statement, &[&before, &limit]).await?, user_of);
-        ended.sessions += overdue.len();
-        users.extend(overdue);
-    }
-    for user in users {
+    for user in readable("session", &rows, user_of) {
         lock(db, Lock::User(user)).await?;
-        touch(touched, user);
-        ended.orphans.extend(accounts::drop_if_idle(db, user).await?);
+        let sql = "DELETE FROM sessions WHERE user_id = $1 AND (last_seen < $2 OR created < $3)";
+        let statement = db.prepare_cached(sql).await?;
+        let deleted = db.execute(&statement, &[&user, &last_seen_before, &created_before]).await?;
+        if deleted > 0 {
+            ended.sessions += usize::try_from(deleted).unwrap_or(usize::MAX);
+            touch(touched, user);
+            ended.orphans.extend(accounts::drop_if_idle(db, user).await?);
+        }
     }
     for user in left_behind(db, now, batch).await? {
         ended.orphans.extend(accounts::drop_if_idle(db, user).await?);

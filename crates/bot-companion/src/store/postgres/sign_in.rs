@@ -54,8 +54,9 @@ pub(super) async fn release(db: &Transaction<'_>, code: CodeHash) -> Sql<()> {
 
 /// Forgets claims that ended long ago.
 pub(super) async fn forget_claims(db: &Transaction<'_>, now: Time, batch: usize) -> Sql<()> {
-    let sql = "DELETE FROM code_claims WHERE hash IN
-        (SELECT hash FROM code_claims WHERE until < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)";
+    // An array is made once; a plain subquery may be run again for every row, and then its limit holds for nothing.
+    let sql = "DELETE FROM code_claims WHERE hash = ANY (ARRAY
+        (SELECT hash FROM code_claims WHERE until < $1 LIMIT $2 FOR UPDATE SKIP LOCKED))";
     let statement = db.prepare_cached(sql).await?;
     db.execute(&statement, &[&now.before(KEPT), &integer(batch as u64)]).await?;
     Ok(())

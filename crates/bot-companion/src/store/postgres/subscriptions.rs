@@ -73,21 +73,34 @@ async fn forget_guilds(db: &Transaction<'_>, touched: &mut Touched, user: Snowfl
     Ok(())
 }
 
-/// Replaces all subscriptions by those that were staged under this number.
+/// Replaces all subscriptions by those that were staged under this number. Only what differs is written: mostly next to nothing.
 pub(super) async fn replace_from(db: &Transaction<'_>, snapshot: i64) -> Sql<()> {
-    // Not a TRUNCATE: a read that began before would find nothing.
-    db.execute("DELETE FROM subscription_guilds", &[]).await?;
-    db.execute("DELETE FROM subscriptions", &[]).await?;
-    let sql = "INSERT INTO subscriptions (userid, slots, active_until)
-        SELECT userid, slots, active_until FROM staged_subscriptions WHERE snapshot = $1";
-    let statement = db.prepare_cached(sql).await?;
-    db.execute(&statement, &[&snapshot]).await?;
-    // A guild that is named twice counts where it is named first.
-    let sql = "INSERT INTO subscription_guilds (guild, userid, ordinal)
-        SELECT named.guild::bigint, userid, min(named.ordinal) - 1 FROM staged_subscriptions AS staged,
-            json_array_elements_text(staged.guilds::json) WITH ORDINALITY AS named (guild, ordinal)
-        WHERE snapshot = $1 GROUP BY 1, 2";
-    let statement = db.prepare_cached(sql).await?;
-    db.execute(&statement, &[&snapshot]).await?;
+    for sql in [
+        "DELETE FROM subscriptions AS old WHERE NOT EXISTS
+            (SELECT 1 FROM staged_subscriptions AS new WHERE new.snapshot = $1 AND new.userid = old.userid)",
+        "INSERT INTO subscriptions AS old (userid, slots, active_until)
+            SELECT userid, slots, active_until FROM staged_subscriptions WHERE snapshot = $1
+            ON CONFLICT (userid) DO UPDATE SET slots = excluded.slots, active_until = excluded.active_until
+            WHERE (old.slots, old.active_until) IS DISTINCT FROM (excluded.slots, excluded.active_until)",
+        // A guild that is named twice counts where it is named first.
+        "CREATE TEMPORARY TABLE named ON COMMIT DROP AS
+            SELECT named.guild::bigint AS guild, userid, min(named.ordinal) - 1 AS ordinal
+            FROM staged_subscriptions AS staged,
+                json_array_elements_text(staged.guilds::json) WITH ORDINALITY AS named (guild, ordinal)
+            WHERE snapshot = $1 GROUP BY 1, 2",
+    ] {
+        // The temporary table has another meaning each time, so nothing of this is prepared for later.
+        let sql = sql.replace("$1", &snapshot.to_string());
+        db.batch_execute(&sql).await?;
+    }
+    db.batch_execute(
+        "ANALYZE named;
+        DELETE FROM subscription_guilds AS old WHERE NOT EXISTS
+            (SELECT 1 FROM named WHERE named.guild = old.guild AND named.userid = old.userid);
+        INSERT INTO subscription_guilds AS old (guild, userid, ordinal) SELECT guild, userid, ordinal FROM named
+            ON CONFLICT (guild, userid) DO UPDATE SET ordinal = excluded.ordinal WHERE old.ordinal <> excluded.ordinal;
+        DROP TABLE named",
+    )
+    .await?;
     Ok(())
 }

@@ -2,12 +2,14 @@
 //! to everything that can go wrong. It runs to its end whether or not anybody still waits for it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{HookError, Object, Pool, PoolError, TimeoutType, Transaction};
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
 use super::address::Address;
@@ -25,8 +27,12 @@ const GRACE: Duration = Duration::from_millis(500);
 const SPREAD: u64 = 50;
 /// How long work may take that moves many rows.
 const LONG: Duration = Duration::from_mins(1);
-/// How often long work looks whether the database can still be reached.
+/// How often work looks whether the database can still be reached.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long the listener may be out of touch before work tries for itself, and how long that may take. With the time in which the
+/// listener notices, all of it stays below three seconds.
+const DOUBTFUL: Duration = Duration::from_millis(250);
+const PROBE: Duration = Duration::from_secs(1);
 
 /// What a write has changed. It counts only if the write succeeds.
 pub(super) type Touched = Vec<Topic>;
@@ -42,6 +48,9 @@ pub(super) enum Pace {
     Quick,
     /// Many rows.
     Long,
+    /// Many rows, under a lock that all replicas share: in this process one such piece of work after the other, so that those who
+    /// wait for the lock do not hold all connections.
+    Feed,
 }
 
 /// The way to the database.
@@ -51,6 +60,9 @@ pub(super) struct Link(Arc<Inner>);
 struct Inner {
     address: Address,
     pool: Pool,
+    /// Half of the connections: writes that hang, because a standby does not confirm them, leave the rest to the reads.
+    writers: Semaphore,
+    feed: Semaphore,
     gate: Gate,
     wait: Duration,
     runtime: Handle,
@@ -67,9 +79,17 @@ impl Link {
         origin: Origin,
     ) -> Result<Self> {
         let pool = pool::build(address, connections, wait, wait + GRACE)?;
-        let gate = Gate::default();
-        let address = address.clone();
-        Ok(Self(Arc::new(Inner { address, pool, gate, wait, runtime: Handle::current(), freshness, origin })))
+        Ok(Self(Arc::new(Inner {
+            address: address.clone(),
+            pool,
+            writers: Semaphore::new((connections / 2).max(1)),
+            feed: Semaphore::new(1),
+            gate: Gate::default(),
+            wait,
+            runtime: Handle::current(),
+            freshness,
+            origin,
+        })))
     }
 
     /// Runs work that reads; every statement of it sees all that was acknowledged before it began.
@@ -80,11 +100,12 @@ impl Link {
     {
         let inner = Arc::clone(&self.0);
         let reading = async move {
-            let (limits, mut failed) = (inner.limits(Pace::Quick), None);
+            let mut failed = None;
             for _ in 0..TRIES {
-                let client = inner.connection(limits).await?;
+                let client = inner.connection().await?;
+                let never = AtomicBool::new(false);
                 let outcome = inner
-                    .limited(limits, client, async |client| work(client, &arguments).await.map_err(Failure::from))
+                    .limited(client, &never, async |client| work(client, &arguments).await.map_err(Failure::from))
                     .await;
                 match outcome {
                     Err(Failure::Sql(error)) if error.remedy() == Remedy::Again => failed = Some(error),
@@ -97,7 +118,7 @@ impl Link {
             }
             Err(gave_up(failed))
         };
-        self.0.to_its_end(reading).await
+        self.0.to_its_end(Pace::Quick, reading).await
     }
 
     /// Runs work that writes, and answers when it is durable and the freshness knows, here and on the other replicas' way.
@@ -108,9 +129,14 @@ impl Link {
     {
         let inner = Arc::clone(&self.0);
         let writing = async move {
-            let (limits, mut failed) = (inner.limits(pace), None);
+            let _turn = match pace {
+                Pace::Feed => Some(turn(&inner.feed, LONG).await?),
+                Pace::Quick | Pace::Long => None,
+            };
+            let _place = turn(&inner.writers, inner.wait).await?;
+            let mut failed = None;
             for _ in 0..TRIES {
-                match inner.transact(limits, &arguments, work).await {
+                match inner.transact(pace, &arguments, work).await {
                     Err(Failure::Sql(error)) if error.remedy() == Remedy::Again => failed = Some(error),
                     Err(Failure::NotDone(error)) if failed.is_none() => failed = Some(error),
                     outcome => return outcome.map_err(Failure::into_store_error),
@@ -118,7 +144,7 @@ impl Link {
             }
             Err(gave_up(failed))
         };
-        self.0.to_its_end(writing).await
+        self.0.to_its_end(pace, writing).await
     }
 
     pub(super) fn close(&self) {
@@ -126,18 +152,20 @@ impl Link {
     }
 }
 
-/// Until when a piece of work must have a connection, and until when it must be done: with all its waiting and all its tries.
-#[derive(Clone, Copy)]
-struct Limits {
-    pace: Pace,
-    connected: Instant,
-    done: Instant,
+/// Waits for its turn.
+async fn turn(turns: &Semaphore, limit: Duration) -> Result<SemaphorePermit<'_>> {
+    let turn = timeout(limit, turns.acquire()).await;
+    turn.ok()
+        .and_then(std::result::Result::ok)
+        .ok_or_else(|| StoreError::Busy("too many writes are waiting".to_owned()))
 }
 
 /// Why a piece of work came to nothing.
 enum Failure {
-    /// The database could not be reached, or not in time.
+    /// The database could not be reached.
     Unreachable(String),
+    /// It has too much to do.
+    Busy(String),
     /// The connection led nowhere, and certainly nothing was committed on it.
     NotDone(SqlError),
     Sql(SqlError),
@@ -147,6 +175,7 @@ impl Failure {
     fn into_store_error(self) -> StoreError {
         match self {
             Self::Unreachable(why) => StoreError::Unavailable(why),
+            Self::Busy(why) => StoreError::Busy(why),
             Self::NotDone(error) | Self::Sql(error) => error.into_store_error(),
         }
     }
@@ -172,24 +201,29 @@ impl From<Failure> for StoreError {
 
 fn gave_up(failed: Option<SqlError>) -> StoreError {
     let why = failed.map_or_else(|| "it kept failing".to_owned(), |error| error.to_string());
-    StoreError::Unavailable(why)
+    StoreError::Busy(why)
 }
 
 impl Inner {
-    /// Runs on the store's own runtime: a caller who leaves, or whose thread ends, breaks nothing off.
-    async fn to_its_end<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
-        self.runtime.spawn(work).await.unwrap_or_else(|error| {
-            let what = if error.is_panic() { "it panicked" } else { "it is closing" };
-            Err(StoreError::Unavailable(what.to_owned()))
-        })
-    }
-
-    fn limits(&self, pace: Pace) -> Limits {
-        let now = Instant::now();
-        let connected = now + self.wait + GRACE;
-        match pace {
-            Pace::Quick => Limits { pace, connected, done: connected },
-            Pace::Long => Limits { pace, connected, done: now + LONG + GRACE },
+    /// Runs on the store's own runtime: a caller who leaves, or whose time is over, breaks nothing off. Nobody knows then what
+    /// becomes of it, but the freshness hears of it when it is done.
+    async fn to_its_end<T: Send + 'static>(
+        &self,
+        pace: Pace,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let limit = if pace == Pace::Quick { self.wait } else { LONG };
+        match timeout(limit + GRACE, self.runtime.spawn(work)).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(error)) => {
+                let what = if error.is_panic() { "it panicked" } else { "it is closing" };
+                Err(StoreError::Unavailable(what.to_owned()))
+            }
+            Err(_) => {
+                let why = "the database did not answer in time".to_owned();
+                let shut = self.gate.lets_in().is_none();
+                Err(if shut { StoreError::Unavailable(why) } else { StoreError::Busy(why) })
+            }
         }
     }
 
@@ -225,18 +259,20 @@ impl Inner {
         }
     }
 
-    async fn connection(self: &Arc<Self>, limits: Limits) -> std::result::Result<(Pass, Object), Failure> {
+    async fn connection(self: &Arc<Self>) -> std::result::Result<(Pass, Object), Failure> {
         let Some(pass) = self.gate.lets_in() else {
             return Err(Failure::Unreachable("the database could not be reached a moment ago".to_owned()));
         };
-        let error = match timeout_at(limits.connected, self.pool.get()).await {
-            Ok(Ok(client)) => return Ok((pass, client)),
-            Ok(Err(error)) => error,
-            Err(_) => return Err(self.unreachable(pass, "no connection to the database in time".to_owned())),
+        let error = match self.pool.get().await {
+            Ok(client) => return Ok((pass, client)),
+            Err(error) => error,
         };
         let why = match error {
             PoolError::Timeout(TimeoutType::Wait) => {
-                return Err(Failure::Unreachable("all connections to the database are busy".to_owned()));
+                let why = "all connections to the database are busy".to_owned();
+                // It may have turned out meanwhile that they wait for nothing.
+                let shut = self.gate.lets_in() != Some(pass);
+                return Err(if shut { Failure::Unreachable(why) } else { Failure::Busy(why) });
             }
             PoolError::Closed => return Err(Failure::Unreachable("it is closing".to_owned())),
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
@@ -253,30 +289,30 @@ impl Inner {
 
     async fn transact<A, T>(
         self: &Arc<Self>,
-        limits: Limits,
+        pace: Pace,
         arguments: &A,
         work: Write<A, T>,
     ) -> std::result::Result<T, Failure> {
-        let client = self.connection(limits).await?;
-        let (mut touched, mut committing) = (Touched::new(), false);
+        let client = self.connection().await?;
+        let (mut touched, committing) = (Touched::new(), AtomicBool::new(false));
         let outcome = self
-            .limited(limits, client, async |client| {
+            .limited(client, &committing, async |client| {
                 let transaction = client.transaction().await?;
-                if limits.pace == Pace::Long {
+                if pace != Pace::Quick {
                     let limit = format!("SET LOCAL statement_timeout = {}", LONG.as_millis());
                     transaction.batch_execute(&limit).await?;
                 }
                 let value = work(&transaction, &mut touched, arguments).await?;
-                if let Some(notice) = notice::of(self.origin, &touched) {
+                if let Some(notice) = notice::of(&touched) {
                     let statement = transaction.prepare_cached("SELECT pg_notify($1, $2)").await?;
                     transaction.execute(&statement, &[&notice::CHANNEL, &notice]).await?;
                 }
-                committing = true;
+                committing.store(true, Ordering::Relaxed);
                 transaction.commit().await?;
                 Ok(value)
             })
             .await;
-        if committing {
+        if committing.load(Ordering::Relaxed) {
             // A commit that failed may have happened all the same.
             for topic in touched {
                 self.freshness.touch(topic);
@@ -289,41 +325,51 @@ impl Inner {
         })
     }
 
-    /// Runs work on a connection within its time. A connection that fails as such does not go back to the pool, and neither do
-    /// those that lie idle in it: they lead to the same place.
+    /// Runs work on a connection until the database is out of reach; and, unless it is `committing`, no longer than work may take.
+    /// A commit may hang for as long as a standby does not confirm it: to leave it alone would cost a connection of the server
+    /// for each that is tried after it. A connection that fails as such does not go back to the pool.
     async fn limited<T>(
         self: &Arc<Self>,
-        limits: Limits,
         (pass, mut client): (Pass, Object),
+        committing: &AtomicBool,
         work: impl AsyncFnOnce(&mut Object) -> std::result::Result<T, Failure>,
     ) -> std::result::Result<T, Failure> {
+        let too_long = async {
+            sleep(LONG).await;
+            while committing.load(Ordering::Relaxed) {
+                sleep(LOOK_EVERY).await;
+            }
+        };
         let outcome = tokio::select! {
-            outcome = work(&mut client) => Some(outcome),
-            () = self.too_long(limits) => None,
+            outcome = work(&mut client) => outcome,
+            () = self.out_of_reach() => Err(self.unreachable(pass, "the database does not answer".to_owned())),
+            () = too_long => Err(Failure::Busy("it took too long".to_owned())),
         };
-        let dead = match &outcome {
-            Some(Err(Failure::Sql(error) | Failure::NotDone(error))) => error.remedy() == Remedy::Elsewhere,
-            Some(_) => false,
-            None => true,
-        };
-        if dead {
-            debug!("a connection to the database is given up");
-            drop(Object::take(client));
-            drop(self.pool.retain(|_, _| false));
+        match &outcome {
+            Err(Failure::Sql(error) | Failure::NotDone(error)) if error.remedy() != Remedy::Elsewhere => {}
+            Ok(_) => {}
+            Err(failure) => {
+                debug!("a connection to the database is given up");
+                drop(Object::take(client));
+                if !matches!(failure, Failure::Busy(_)) {
+                    // Those that lie idle lead to the same place.
+                    drop(self.pool.retain(|_, _| false));
+                }
+            }
         }
-        outcome.unwrap_or_else(|| Err(self.unreachable(pass, "the database did not answer in time".to_owned())))
+        outcome
     }
 
-    /// Comes back when the work has taken too long. Work on many rows may take its time, but not while the listener, too, cannot
-    /// reach the database.
-    async fn too_long(&self, limits: Limits) {
-        let mut out_of_touch = Duration::ZERO;
-        while limits.pace == Pace::Long && out_of_touch < self.wait + GRACE && Instant::now() < limits.done {
+    /// Comes back when the database is out of reach: for a while the listener has not heard from it, and it takes no new
+    /// connection either.
+    async fn out_of_reach(&self) {
+        let mut doubt = Duration::ZERO;
+        loop {
             sleep(LOOK_EVERY).await;
-            out_of_touch = if self.freshness.in_doubt() { out_of_touch + LOOK_EVERY } else { Duration::ZERO };
-        }
-        if limits.pace == Pace::Quick {
-            sleep_until(limits.done).await;
+            doubt = if self.freshness.in_doubt() { doubt + LOOK_EVERY } else { Duration::ZERO };
+            if doubt >= DOUBTFUL && !timeout(PROBE, self.answers()).await.unwrap_or(false) {
+                return;
+            }
         }
     }
 }

@@ -131,18 +131,14 @@ fn configure_writer(connection: &Connection) -> Result<()> {
 impl From<rusqlite::Error> for StoreError {
     /// The text of the error names tables and columns, never values.
     fn from(error: rusqlite::Error) -> Self {
-        let later = matches!(
-            error.sqlite_error_code(),
-            Some(
-                ErrorCode::DatabaseBusy
-                    | ErrorCode::DatabaseLocked
-                    | ErrorCode::DiskFull
-                    | ErrorCode::SystemIoFailure
-                    | ErrorCode::CannotOpen
-                    | ErrorCode::OutOfMemory
-            )
-        );
-        if later { Self::Unavailable(error.to_string()) } else { Self::Failed(error.to_string()) }
+        let text = error.to_string();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy(text),
+            Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::OutOfMemory) => {
+                Self::Unavailable(text)
+            }
+            _ => Self::Failed(text),
+        }
     }
 }
 

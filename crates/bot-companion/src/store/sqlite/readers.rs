@@ -34,7 +34,7 @@ impl Readers {
     {
         let place = tokio::time::timeout(self.wait, Arc::clone(&self.places).acquire_owned())
             .await
-            .map_err(|_| StoreError::Unavailable("too many reads are waiting".to_owned()))?
+            .map_err(|_| StoreError::Busy("too many reads are waiting".to_owned()))?
             .map_err(|_| closed())?;
         let idle = Arc::clone(&self.idle);
         let outcome = tokio::task::spawn_blocking(move || {

@@ -45,13 +45,14 @@ pub(super) fn end_one(
     user: Snowflake,
     session: &SessionId,
 ) -> rusqlite::Result<Option<Ended>> {
+    // Also if it is gone already: whoever ended it may not have had an answer.
+    touch(touched, user);
     let deleted = connection
         .prepare_cached("DELETE FROM sessions WHERE id = ?1 AND user_id = ?2")?
         .execute(params![session, user])?;
     if deleted == 0 {
         return Ok(None);
     }
-    touch(touched, user);
     let orphans = accounts::drop_if_idle(connection, user)?.into_iter().collect();
     Ok(Some(Ended { sessions: deleted, orphans }))
 }

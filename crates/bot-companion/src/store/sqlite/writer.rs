@@ -59,7 +59,7 @@ impl Writer {
     {
         let place = tokio::time::timeout(self.wait, Arc::clone(&self.places).acquire_owned())
             .await
-            .map_err(|_| StoreError::Unavailable("too many writes are waiting".to_owned()))?
+            .map_err(|_| StoreError::Busy("too many writes are waiting".to_owned()))?
             .map_err(|_| closing())?;
         let (reply, answer) = oneshot::channel();
         let job = Box::new(Task { work: Some(work), outcome: None, reply });

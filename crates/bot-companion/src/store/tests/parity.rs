@@ -282,6 +282,7 @@ fn said<T: Debug>(answer: Result<T>) -> String {
     match answer {
         Ok(answer) => format!("{answer:?}"),
         Err(StoreError::Unavailable(_)) => "unavailable".to_owned(),
+        Err(StoreError::Busy(_)) => "busy".to_owned(),
         Err(StoreError::Failed(_)) => "failed".to_owned(),
     }
 }

@@ -146,10 +146,11 @@ CREATE TABLE subscriptions (
     active_until BIGINT
 );
 
--- A subscription may name guilds that do not have the bot.
+-- A subscription may name guilds that do not have the bot. Comes and goes with its row of `subscriptions`, without a constraint:
+-- to check it for each of a million rows takes longer than to write them.
 CREATE TABLE subscription_guilds (
     guild   BIGINT NOT NULL,
-    userid  BIGINT NOT NULL REFERENCES subscriptions (userid) ON DELETE CASCADE,
+    userid  BIGINT NOT NULL,
     ordinal BIGINT NOT NULL,
     PRIMARY KEY (guild, userid)
 );

@@ -22,6 +22,8 @@ pub(super) async fn run(client: &mut Client) -> Result<()> {
 async fn migrate(client: &mut Client) -> std::result::Result<Result<()>, tokio_postgres::Error> {
     let transaction = client.transaction().await?;
     transaction.batch_execute(LOCK).await?;
+    // It need not tell at every start that the table is there.
+    transaction.batch_execute("SET LOCAL client_min_messages = warning").await?;
     transaction.batch_execute(VERSION).await?;
     let known = transaction.query_opt("SELECT version FROM schema_version", &[]).await?;
     let version = known.map_or(Ok(0), |row| row.try_get::<_, i64>(0))?;

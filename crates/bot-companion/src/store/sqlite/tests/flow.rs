@@ -127,7 +127,7 @@ async fn a_full_queue_refuses_and_keeps_its_word_to_those_in_it() {
         // The runtime lets a task take only so much at once.
         tokio::task::yield_now().await;
     }
-    assert!(matches!(write(9999).await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(write(9999).await, Err(StoreError::Busy(_))));
     hold.release();
     fixture.store.close().await;
     assert_eq!(usize::try_from(fixture.outside_count("blocked_users")).unwrap(), QUEUE);
@@ -168,13 +168,13 @@ async fn what_another_process_writes_is_noticed_and_own_writes_are_not_mistaken_
 }
 
 #[tokio::test]
-async fn a_lock_that_another_process_keeps_makes_the_store_unavailable_and_no_worse() {
+async fn a_lock_that_another_process_keeps_makes_the_store_busy_and_no_worse() {
     let fixture = Fixture::new().await;
     fixture.store.writer.write(|connection, _| connection.busy_timeout(Duration::ZERO)).await.unwrap();
     let outside = fixture.outside();
     outside.execute_batch("BEGIN IMMEDIATE").unwrap();
     let refused = fixture.store.apply(vec![Change::Guild(guild(5))]).await;
-    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::Busy(_))), "{refused:?}");
     fixture.store.team().await.unwrap();
     outside.execute_batch("COMMIT").unwrap();
     fixture.store.apply(vec![Change::Guild(guild(5))]).await.unwrap();
@@ -206,7 +206,7 @@ async fn a_read_without_a_free_connection_is_refused() {
             (sender, read)
         })
         .unzip();
-    assert!(matches!(fixture.store.team().await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(fixture.store.team().await, Err(StoreError::Busy(_))));
     drop(finish);
     for read in join_all(started).await {
         read.unwrap();
