@@ -12,6 +12,7 @@ from .faults import Kind, Mode
 from .ground import Failed, eventually, run
 from .load import PUBLIC, Answer, Load
 from .parts import Replica
+from .postgres import Server
 from .site import Site, a_site
 
 # The contract's.
@@ -155,6 +156,64 @@ async def hears(replica: Replica) -> bool:
     return back > lost
 
 
+async def commits_that_hang(site: Site, load: Load) -> None:
+    """A synchronous standby is missing: everything can be read, and nothing is acknowledged, though all of it happens in the end."""
+    here, primary = site.replicas[0], site.database.primary
+    await load.warm()
+    token = await load.sign_in(6_500, here.url)
+    if token is None:
+        raise Failed(f"nobody can sign in: {load.answers[-1]}")
+    for replica in site.replicas:
+        await load.expect(200, "GET", f"{replica.url}/guilds", headers={"Token": token})
+    # From now on nobody knows whether it still works.
+    del load.sessions[token]
+
+    async def confirmed_by(standby: str) -> None:
+        await primary.ask(f"ALTER SYSTEM SET synchronous_standby_names = '{standby}'")
+        await primary.ask("SELECT pg_reload_conf()")
+
+    async def ended() -> bool:
+        return all([(await load.call("ended", "GET", f"{replica.url}/guilds", headers={"Token": token}))[0] == 401 for replica in site.replicas])
+
+    first = len(load.answers)
+    load.start()
+    await confirmed_by("nobody")
+    await eventually(lambda: hangs(primary), "a commit hangs")
+    # Told to come back, on this replica; it happens all the same, when the standby is back.
+    await load.expect(503, "DELETE", f"{here.url}/auth", headers={"Token": token})
+    began, refused = time.monotonic(), list[float]()
+    while time.monotonic() - began < 2 * OUTAGE:
+        await asyncio.gather(*(refused_in_time(load, replica, refused) for replica in site.replicas))
+    connections = int(await primary.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'bot-companion%'"))
+    await confirmed_by("")
+    returned = time.monotonic()
+    back = await asyncio.gather(*(first_sign_in(load, replica, returned) for replica in site.replicas))
+    await eventually(ended, "a session is refused whose end was not acknowledged, but happened")
+    seen = time.monotonic() - returned
+    load.broken()
+    await load.stop()
+    reads = load.since(first, (*PUBLIC, "/guilds"))
+    failed = [answer for answer in reads if answer.status != 200]
+    print(
+        f"a standby missing: {len(reads)} reads, {len(failed)} failed, slowest {slowest(reads):.0f} ms; {len(refused)} sign-ins refused, "
+        f"slowest {max(refused):.2f} s; {connections} connections; back after {max(back):.2f} s, the end of a session seen after {seen:.2f} s",
+        flush=True,
+    )
+    if failed:
+        raise Failed(f"reads failed while a standby was missing: {failed[0]}")
+    if max(*back, seen) >= BACK_WITHIN:
+        raise Failed("it took too long after the standby's return")
+    # A pool and a listener each, and those who knock.
+    if connections > 3 * (8 + 1 + 4):
+        raise Failed(f"there are {connections} connections to the database")
+    for replica in site.replicas:
+        await load.bot.check(replica.url)
+
+
+async def hangs(primary: Server) -> bool:
+    return await primary.ask("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "t"
+
+
 async def seen_elsewhere(load: Load, here: Replica, other: Replica) -> None:
     """What one replica acknowledged, the other shows within a second."""
     await load.bot.say(other.url)
@@ -186,6 +245,7 @@ async def all_of_them(site: Site, load: Load) -> None:
     await without_the_store(site, load, "its network cut", lambda: all_set(Mode.CUT), lambda: all_set(Mode.PASS))
     await the_listener_cut_off(site, load, Mode.CUT)
     await the_listener_cut_off(site, load, Mode.SILENT)
+    await commits_that_hang(site, load)
 
 
 async def program() -> None:

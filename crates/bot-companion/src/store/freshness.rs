@@ -162,6 +162,12 @@ impl Freshness {
         self.doubt.store(NEVER, Ordering::SeqCst);
     }
 
+    /// How often a topic was touched by its name.
+    #[cfg(test)]
+    pub(super) fn changes_of(&self, topic: Topic) -> u64 {
+        self.slots[usize::from(slot(topic))].load(Ordering::SeqCst)
+    }
+
     fn now(&self) -> u64 {
         u64::try_from(self.clock.ticks().as_millis()).unwrap_or(NEVER - 1)
     }

@@ -1,5 +1,6 @@
 //! Sessions, and what ends with a user's last one.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use deadpool_postgres::{GenericClient, Transaction};
@@ -101,10 +102,13 @@ fn touch(touched: &mut Touched, user: Snowflake) {
 }
 
 pub(super) async fn note_seen(db: &Transaction<'_>, seen: &[(SessionId, Time)]) -> Sql<()> {
-    // In one order on all replicas, so that two of them do not wait for each other.
-    let mut seen: Vec<_> = seen.iter().map(|(session, time)| (session.as_str(), *time)).collect();
-    seen.sort_unstable();
-    let (sessions, times): (Vec<&str>, Vec<Time>) = seen.into_iter().unzip();
+    // In one order on all replicas, so that two of them do not wait for each other; of one session, the latest use.
+    let mut latest: BTreeMap<&str, Time> = BTreeMap::new();
+    for (session, time) in seen {
+        let known = latest.entry(session.as_str()).or_default();
+        *known = (*known).max(*time);
+    }
+    let (sessions, times): (Vec<&str>, Vec<Time>) = latest.into_iter().unzip();
     let sql = "WITH seen AS (SELECT * FROM unnest($1::text[], $2::bigint[]) AS seen (id, time)),
             held AS (SELECT sessions.id, time FROM sessions JOIN seen USING (id) WHERE last_seen < time
                 ORDER BY sessions.id FOR UPDATE OF sessions)

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use tokio_postgres::Client;
 
 use super::history::{CODES, DEVICES, INSTANCES, KEYS, PLACES, Step, USERS, Version, fitting, history};
 use super::server::Database;
 use super::*;
 use crate::clock::Clock;
 use crate::domain::feed::Lines;
-use crate::store::freshness::{Dependencies, Mark};
+use crate::store::freshness::{Dependencies, Mark, slot};
 use crate::store::sqlite::Sqlite;
 use crate::store::{BlockedUser, BotKey, Ended, Freshness, Result, SnapshotId, Store, StoreError, Topic};
 
@@ -308,7 +309,9 @@ async fn compare(steps: Vec<Step>, database: &Database, server: &mut World) -> s
     empty(database).await;
     *server = World::of(Arc::clone(&server.store), Arc::clone(&server.freshness), Kind::Server);
     let mut file = World::in_a_file().await;
+    let outside = database.outside().await;
     for (number, step) in steps.into_iter().enumerate() {
+        all_heard(&outside, &server.freshness).await;
         let (expected, given) = (file.take(step.clone(), database).await, server.take(step.clone(), database).await);
         prop_assert_eq!(expected, given, "step {}: {:?}", number, step);
         // They come and go, and the end of the history may not show what was wrong with them.
@@ -326,6 +329,17 @@ async fn compare(steps: Vec<Step>, database: &Database, server: &mut World) -> s
     }
     file.store.close().await;
     Ok(())
+}
+
+/// Waits until the store has heard every notice up to now, its own included: what it hears late would count for the next step.
+async fn all_heard(outside: &Client, freshness: &Freshness) {
+    let nobody = Topic::Id(id(u64::from(u32::MAX)));
+    let before = freshness.changes_of(nobody);
+    let notice = format!("NOTIFY bot_companion_1, '{:04x}'", slot(nobody));
+    outside.batch_execute(&notice).await.unwrap();
+    while freshness.changes_of(nobody) == before {
+        tokio::task::yield_now().await;
+    }
 }
 
 fn same(expected: &[String], given: &[String]) -> std::result::Result<(), TestCaseError> {
