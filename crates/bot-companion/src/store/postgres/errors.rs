@@ -64,6 +64,11 @@ impl SqlError {
         }
     }
 
+    /// Whether the database has no room: for another connection, say. It is there all the same.
+    pub(super) fn is_for_want_of_room(&self) -> bool {
+        self.0.code().is_some_and(|code| code.code().starts_with("53"))
+    }
+
     /// Whether a row was there already.
     pub(super) fn is_duplicate(&self) -> bool {
         self.0.code() == Some(&SqlState::UNIQUE_VIOLATION)

@@ -277,7 +277,7 @@ impl Inner {
             PoolError::Closed => return Err(Failure::Unreachable("it is closing".to_owned())),
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
                 let error = SqlError(error);
-                if error.remedy() == Remedy::Later {
+                if error.is_for_want_of_room() {
                     return Err(Failure::Sql(error));
                 }
                 error.to_string()
