@@ -68,11 +68,11 @@ impl Listener {
     /// Connects, listens, and ends the doubt: what was missed until now is read anew, what comes from now on is heard.
     async fn connect(&self) -> Result<Line, String> {
         let (client, mut connection) = self.address.connect().await.map_err(|error| error.to_string())?;
-        let freshness = Arc::clone(&self.freshness);
+        let (freshness, origin) = (Arc::clone(&self.freshness), self.origin.clone());
         let reader = tokio::spawn(async move {
             loop {
                 match poll_fn(|context| connection.poll_message(context)).await {
-                    Some(Ok(AsyncMessage::Notification(heard))) => notice::heed(heard.payload(), &freshness),
+                    Some(Ok(AsyncMessage::Notification(heard))) => notice::heed(heard.payload(), &origin, &freshness),
                     Some(Ok(_)) => {}
                     Some(Err(error)) => return SqlError::from(error).to_string(),
                     None => return "the connection was closed".to_owned(),

@@ -70,7 +70,7 @@ impl Postgres {
         let address = Address::parse(&options.url).map_err(StoreError::Failed)?;
         migrate(&address).await?;
         let (origin, stop) = (Origin::new(&Random::from_system()), CancellationToken::new());
-        let listener = Listener::new(address.clone(), Arc::clone(&freshness), origin, stop.clone());
+        let listener = Listener::new(address.clone(), Arc::clone(&freshness), origin.clone(), stop.clone());
         listener.start().await.map_err(StoreError::Unavailable)?;
         let link = Link::new(&address, options.connections, options.wait, freshness, origin)?;
         Ok(Self { link, stop })

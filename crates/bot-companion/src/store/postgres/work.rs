@@ -303,7 +303,7 @@ impl Inner {
                     transaction.batch_execute(&limit).await?;
                 }
                 let value = work(&transaction, &mut touched, arguments).await?;
-                if let Some(notice) = notice::of(&touched) {
+                if let Some(notice) = notice::of(&self.origin, &touched) {
                     let statement = transaction.prepare_cached("SELECT pg_notify($1, $2)").await?;
                     transaction.execute(&statement, &[&notice::CHANNEL, &notice]).await?;
                 }
@@ -313,7 +313,10 @@ impl Inner {
             })
             .await;
         if committing.load(Ordering::Relaxed) {
-            // A commit that failed may have happened all the same.
+            if outcome.is_err() {
+                // It may have happened all the same, or be about to.
+                self.origin.lost_track();
+            }
             for topic in touched {
                 self.freshness.touch(topic);
             }

@@ -335,7 +335,7 @@ async fn compare(steps: Vec<Step>, database: &Database, server: &mut World) -> s
 async fn all_heard(outside: &Client, freshness: &Freshness) {
     let nobody = Topic::Id(id(u64::from(u32::MAX)));
     let before = freshness.changes_of(nobody);
-    let notice = format!("NOTIFY bot_companion_1, '{:04x}'", slot(nobody));
+    let notice = format!("NOTIFY bot_companion_1, '{:020x}'", slot(nobody));
     outside.batch_execute(&notice).await.unwrap();
     while freshness.changes_of(nobody) == before {
         tokio::task::yield_now().await;
