@@ -38,3 +38,19 @@ pub enum Change {
     /// A user's profile is now this; refreshes submitters and roster.
     User(User),
 }
+
+impl Change {
+    /// The guild that it is about, if it is about one.
+    pub fn guild(&self) -> Option<Snowflake> {
+        match self {
+            Self::Guild(guild) => Some(guild.id),
+            Self::GuildGone(guild) | Self::Member { guild, .. } | Self::MemberGone { guild, .. } => Some(*guild),
+            Self::Subscription(_)
+            | Self::SubscriptionGone(_)
+            | Self::Feedback(_)
+            | Self::FeedbackGone(_)
+            | Self::Team(_)
+            | Self::User(_) => None,
+        }
+    }
+}

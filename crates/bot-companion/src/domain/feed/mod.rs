@@ -73,6 +73,11 @@ impl ShardKey {
     }
 }
 
+/// Shards of two counts have guilds in common if their ids are the same modulo this divisor of the counts.
+pub fn common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a.max(1) } else { common_divisor(b, a % b) }
+}
+
 /// A line of a guild snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuildLine {

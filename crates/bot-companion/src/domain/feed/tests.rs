@@ -270,3 +270,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn shards_overlap_where_some_guild_is_in_both() {
+    for (a, b) in [(1, 1), (1, 4), (2, 4), (4, 6), (3, 4), (5, 5), (6, 9)] {
+        for (i, j) in (0..a).flat_map(|i| (0..b).map(move |j| (i, j))) {
+            let common = common_divisor(a, b);
+            let shared = (0..a * b).any(|number| number % a == i && number % b == j);
+            assert_eq!(i % common == j % common, shared, "{i} of {a}, {j} of {b}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use deadpool_postgres::Transaction;
 
-use crate::domain::{Change, Snowflake};
+use crate::domain::Change;
 
 use super::coverage::Coverage;
 use super::errors::Sql;
@@ -12,7 +12,7 @@ use super::{feedback, guilds, subscriptions, team};
 
 pub(super) async fn apply(db: &Transaction<'_>, touched: &mut Touched, changes: &[Change]) -> Sql<()> {
     lock(db, Lock::Feed).await?;
-    let guilds: Vec<_> = changes.iter().filter_map(guild_of).collect();
+    let guilds: Vec<_> = changes.iter().filter_map(Change::guild).collect();
     let mut coverage = Coverage::of(db, &guilds, None).await?;
     for change in changes {
         apply_one(db, touched, &mut coverage, change).await?;
@@ -41,19 +41,5 @@ pub(super) async fn apply_one(
             team::refresh_user(db, touched, user).await?;
             feedback::refresh_user(db, touched, user).await
         }
-    }
-}
-
-/// The guild whose snapshot a change is written into.
-pub(super) fn guild_of(change: &Change) -> Option<Snowflake> {
-    match change {
-        Change::Guild(guild) => Some(guild.id),
-        Change::GuildGone(guild) | Change::Member { guild, .. } | Change::MemberGone { guild, .. } => Some(*guild),
-        Change::Subscription(_)
-        | Change::SubscriptionGone(_)
-        | Change::Feedback(_)
-        | Change::FeedbackGone(_)
-        | Change::Team(_)
-        | Change::User(_) => None,
     }
 }

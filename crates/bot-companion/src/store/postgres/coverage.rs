@@ -6,7 +6,7 @@ use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
 
 use crate::domain::Snowflake;
-use crate::domain::feed::{InstanceId, ShardKey};
+use crate::domain::feed::{InstanceId, ShardKey, common_divisor};
 
 use super::columns::{Whole, integer};
 use super::errors::Sql;
@@ -172,11 +172,6 @@ impl Commits {
         }
         superseded
     }
-}
-
-/// Two shards overlap if their ids are the same modulo this divisor of their counts.
-fn common_divisor(a: u32, b: u32) -> u32 {
-    if b == 0 { a.max(1) } else { common_divisor(b, a % b) }
 }
 
 /// Notes that a snapshot has this many guilds fewer.

@@ -2,8 +2,8 @@
 
 use deadpool_postgres::{GenericClient, Transaction};
 
-use crate::domain::Time;
 use crate::domain::feed::{Event, FeedState, InstanceId, ShardKey, ShardState};
+use crate::domain::{Change, Time};
 use crate::store::Fed;
 
 use super::columns::{Whole, readable, unsigned};
@@ -37,12 +37,12 @@ pub(super) async fn feed(
         Event::Change(change) => Some(change),
         Event::Ignored(_) => None,
     });
-    let guilds: Vec<_> = new.clone().filter_map(changes::guild_of).collect();
+    let guilds: Vec<_> = new.clone().filter_map(Change::guild).collect();
     let mut coverage = Coverage::of(db, &guilds, Some(instance)).await?;
     let mut applied = 0;
     for change in new {
         // Whether the change is the instance's to say: a shard belongs to the latest-started one that has sent its snapshot.
-        if changes::guild_of(change).is_none_or(|guild| !coverage.cover(guild).outranks) {
+        if change.guild().is_none_or(|guild| !coverage.cover(guild).outranks) {
             changes::apply_one(db, touched, &mut coverage, change).await?;
             applied += 1;
         }

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::Snowflake;
-use crate::domain::feed::ShardKey;
+use crate::domain::feed::{ShardKey, common_divisor};
 
 /// The counts of shards under which snapshots were committed: one, but for the time of a resharding.
 pub(super) struct Coverage {
@@ -87,26 +87,5 @@ impl Cover {
             .prepare_cached(sql)?
             .query_row(params![count, common, self.shard_id % common, self.committed], |row| row.get(0))?;
         Ok(later == count / common)
-    }
-}
-
-/// Two shards overlap if their ids are the same modulo this divisor of their counts.
-fn common_divisor(a: u32, b: u32) -> u32 {
-    if b == 0 { a.max(1) } else { common_divisor(b, a % b) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shards_overlap_where_some_guild_is_in_both() {
-        for (a, b) in [(1, 1), (1, 4), (2, 4), (4, 6), (3, 4), (5, 5), (6, 9)] {
-            for (i, j) in (0..a).flat_map(|i| (0..b).map(move |j| (i, j))) {
-                let common = common_divisor(a, b);
-                let shared = (0..a * b).any(|number| number % a == i && number % b == j);
-                assert_eq!(i % common == j % common, shared, "{i} of {a}, {j} of {b}");
-            }
-        }
     }
 }

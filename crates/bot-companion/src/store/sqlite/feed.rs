@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use crate::domain::feed::{Event, FeedState, InstanceId, ShardKey, ShardState};
-use crate::domain::{Change, Snowflake, Time};
+use crate::domain::{Change, Time};
 use crate::store::Fed;
 
 use super::columns::{readable, unsigned};
@@ -50,21 +50,8 @@ fn may_say(
     instance: &InstanceId,
     change: &Change,
 ) -> rusqlite::Result<bool> {
-    let Some(guild) = guild_of(change) else { return Ok(true) };
+    let Some(guild) = change.guild() else { return Ok(true) };
     Ok(!instances::is_outranked(connection, instance, &coverage.of(connection, guild)?)?)
-}
-
-fn guild_of(change: &Change) -> Option<Snowflake> {
-    match change {
-        Change::Guild(guild) => Some(guild.id),
-        Change::GuildGone(guild) | Change::Member { guild, .. } | Change::MemberGone { guild, .. } => Some(*guild),
-        Change::Subscription(_)
-        | Change::SubscriptionGone(_)
-        | Change::Feedback(_)
-        | Change::FeedbackGone(_)
-        | Change::Team(_)
-        | Change::User(_) => None,
-    }
 }
 
 /// What the feed holds. While a resharding is being cleaned up behind, guilds that moved count under both their shards.
