@@ -20,7 +20,7 @@ use crate::vault::{Vault, VaultError};
 use crate::version::Version;
 use crate::views::{Sources, StandIns, Views};
 
-/// How often the use of sessions is written down, and how often expired ones are swept.
+/// How often the use of sessions is written down and grants are revoked, and how often expired sessions are swept.
 const FLUSH_EVERY: Duration = Duration::from_secs(5);
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
@@ -41,7 +41,7 @@ pub struct App {
     /// People coming and going.
     pub accounts: Arc<Accounts>,
     /// How often a client may ask.
-    pub rates: RateLimits,
+    pub rates: Arc<RateLimits>,
     /// How many requests may be in work at once.
     pub in_work: Semaphore,
     /// What the bot is sending.
@@ -85,9 +85,10 @@ impl App {
             stand_ins: StandIns::default(),
         };
         let views = Arc::new(Views::new(&sources, &config));
-        let accounts = Arc::new(Accounts::new(&sources, Arc::clone(&views), &config));
+        let rates = Arc::new(RateLimits::new(&config.limits, &config.feed, clock.clone()));
+        let accounts = Arc::new(Accounts::new(&sources, Arc::clone(&views), Arc::clone(&rates), &config));
         Ok(Arc::new(Self {
-            rates: RateLimits::new(&config.limits, &config.feed, clock.clone()),
+            rates,
             in_work: Semaphore::new(config.limits.requests),
             uploads: Arc::new(Uploads::new(Arc::clone(&store), sources.background.clone())),
             clock,
@@ -112,7 +113,7 @@ impl App {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Keeps house until the returned task is aborted: notes uses of sessions and sweeps expired ones.
+    /// Keeps house until the returned task is aborted: notes uses of sessions, sweeps expired ones, revokes grants.
     pub fn keep_house(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
         let app = Arc::clone(self);
         tokio::spawn(async move {
@@ -120,7 +121,10 @@ impl App {
             let mut sweep = tokio::time::interval(SWEEP_EVERY);
             loop {
                 tokio::select! {
-                    _ = flush.tick() => app.flush().await,
+                    _ = flush.tick() => {
+                        app.accounts.start_revoking();
+                        app.flush().await;
+                    }
                     _ = sweep.tick() => {
                         // What an upload left behind in a crash, too.
                         app.uploads.clean_up();

@@ -11,8 +11,8 @@
 //! - [`domain`]: pure rules.
 //!
 //! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`background`] (work that outlives its
-//! request), [`flights`] (one flight a key), [`rates`] (limits of client addresses), [`outside`] (text from outside in a log),
-//! [`version`].
+//! request), [`flights`] (one flight a key), [`rates`] (limits of client addresses), [`in_flight`] (a concurrency limit),
+//! [`throttle`] (floods of log lines), [`outside`] (text from outside in a log), [`version`].
 
 pub mod accounts;
 pub mod app;
@@ -24,11 +24,13 @@ pub mod domain;
 pub mod flights;
 pub mod http;
 pub mod idp;
+pub mod in_flight;
 pub mod outside;
 pub mod random;
 pub mod rates;
 pub mod server;
 pub mod store;
+pub mod throttle;
 pub mod uploads;
 pub mod vault;
 pub mod version;

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::config::{Feed, Limits, Network};
-use crate::domain::TokenHash;
+use crate::domain::{Snowflake, TokenHash};
 
 const SETS: usize = 8192;
 const PLACES: usize = 8;
@@ -18,6 +18,7 @@ const PLACES: usize = 8;
 pub struct RateLimits {
     requests: Option<Limit>,
     refused_sign_ins: Option<Limit>,
+    exchanges_per_user: Option<Limit>,
     feed: Option<Limit>,
     exempt: Vec<Network>,
     clock: Clock,
@@ -34,6 +35,7 @@ impl RateLimits {
                 minute,
                 limits.refused_sign_ins_per_minute,
             ),
+            exchanges_per_user: Limit::new(limits.sign_ins_per_user, Duration::from_mins(10), limits.sign_ins_per_user),
             feed: Limit::new(
                 feed.requests_per_second,
                 Duration::from_secs(1),
@@ -52,18 +54,33 @@ impl RateLimits {
     /// Counts a request with a bot's key; if it is one too many, when the next one may come.
     pub fn feed(&self, key: &TokenHash) -> Result<(), Duration> {
         let Some(limit) = &self.feed else { return Ok(()) };
-        limit.take(limit.hasher.hash_one(key), self.clock.ticks())
+        limit.take(limit.subject(key), self.clock.ticks())
     }
 
-    /// Whether another sign-in may be tried; if not, when.
-    pub fn may_sign_in(&self, client: IpAddr) -> Result<(), Duration> {
-        self.limit(self.refused_sign_ins.as_ref(), client, Limit::look)
+    /// Counts a sign-in as refused before it is tried; if it is one too many, when the next one may come. What is not refused
+    /// after all is given back with [`RateLimits::refund_sign_in`].
+    pub fn reserve_sign_in(&self, client: IpAddr) -> Result<(), Duration> {
+        self.limit(self.refused_sign_ins.as_ref(), client, Limit::take)
     }
 
-    /// Counts a sign-in that was refused.
-    pub fn sign_in_refused(&self, client: IpAddr) {
-        // Whether one more is allowed is asked before the next, not after this: many may have been let in side by side.
-        let _ = self.limit(self.refused_sign_ins.as_ref(), client, Limit::owe);
+    /// Gives back a reservation: the sign-in was not refused.
+    pub fn refund_sign_in(&self, client: IpAddr) {
+        let refunded = self.limit(self.refused_sign_ins.as_ref(), client, |limit, subject, _| {
+            limit.refund(subject);
+            Ok(())
+        });
+        debug_assert!(refunded.is_ok(), "a refund cannot be refused");
+    }
+
+    /// Counts a code that was exchanged for this user; if it is one too many, when the next one may come.
+    pub fn exchange_of(&self, user: Snowflake) -> Result<(), Duration> {
+        let Some(limit) = &self.exchanges_per_user else { return Ok(()) };
+        limit.take(limit.subject(&user), self.clock.ticks())
+    }
+
+    /// Whom an address counts as, unless it is free of limits: an IPv4 address, or an IPv6 network.
+    pub fn counted_as(&self, client: IpAddr) -> Option<u64> {
+        (!self.exempt.iter().any(|network| network.contains(client))).then(|| subject(client))
     }
 
     fn limit(
@@ -72,11 +89,9 @@ impl RateLimits {
         client: IpAddr,
         count: impl FnOnce(&Limit, u64, Duration) -> Result<(), Duration>,
     ) -> Result<(), Duration> {
-        match limit {
-            Some(limit) if !self.exempt.iter().any(|network| network.contains(client)) => {
-                count(limit, limit.hasher.hash_one(subject(client)), self.clock.ticks())
-            }
-            _ => Ok(()),
+        match limit.zip(self.counted_as(client)) {
+            Some((limit, subject)) => count(limit, limit.subject(&subject), self.clock.ticks()),
+            None => Ok(()),
         }
     }
 }
@@ -90,7 +105,7 @@ fn subject(client: IpAddr) -> u64 {
 }
 
 /// One limit for many subjects, by the generic cell rate algorithm: for each, only the time at which its debt is paid.
-struct Limit {
+pub(crate) struct Limit {
     interval: u64,
     tolerance: u64,
     hasher: RandomState,
@@ -104,18 +119,32 @@ struct Place {
     paid_at: u64,
 }
 
+impl std::fmt::Debug for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Limit").field("interval", &self.interval).finish_non_exhaustive()
+    }
+}
+
 impl Limit {
+    /// `count` per span over time, `burst` at once; a count of 0 is no limit.
     fn new(count: u32, span: Duration, burst: u32) -> Option<Self> {
-        if count == 0 {
-            return None;
-        }
-        let interval = nanos(span) / u64::from(count);
-        Some(Self {
-            interval,
-            tolerance: interval * u64::from(burst.max(1)),
-            hasher: RandomState::new(),
-            sets: (0..SETS).map(|_| Mutex::default()).collect(),
-        })
+        (count > 0).then(|| Self::per_span(count, span).with_burst(burst))
+    }
+
+    /// `count` per span over time, and as many at once.
+    pub(crate) fn per_span(count: u32, span: Duration) -> Self {
+        let interval = nanos(span) / u64::from(count.max(1));
+        let sets = (0..SETS).map(|_| Mutex::default()).collect();
+        Self { interval, tolerance: 0, hasher: RandomState::new(), sets }.with_burst(count)
+    }
+
+    fn with_burst(self, burst: u32) -> Self {
+        Self { tolerance: self.interval * u64::from(burst.max(1)), ..self }
+    }
+
+    /// The name of a subject in this table.
+    pub(crate) fn subject(&self, of: &impl std::hash::Hash) -> u64 {
+        self.hasher.hash_one(of)
     }
 
     /// Counts one if it is allowed.
@@ -124,8 +153,16 @@ impl Limit {
     }
 
     /// Counts one that has happened already, allowed or not: what was too much has to be paid off first.
-    fn owe(&self, subject: u64, now: Duration) -> Result<(), Duration> {
+    pub(crate) fn owe(&self, subject: u64, now: Duration) -> Result<(), Duration> {
         self.count(subject, now, true)
+    }
+
+    /// Takes back one that was counted.
+    fn refund(&self, subject: u64) {
+        let mut places = self.set(subject).lock();
+        if let Some(place) = places.iter_mut().find(|place| place.subject == subject) {
+            place.paid_at = place.paid_at.saturating_sub(self.interval);
+        }
     }
 
     fn count(&self, subject: u64, now: Duration, happened: bool) -> Result<(), Duration> {
@@ -144,7 +181,8 @@ impl Limit {
         allowed
     }
 
-    fn look(&self, subject: u64, now: Duration) -> Result<(), Duration> {
+    /// Whether one more would be allowed; if not, when.
+    pub(crate) fn look(&self, subject: u64, now: Duration) -> Result<(), Duration> {
         let now = nanos(now);
         let places = self.set(subject).lock();
         let paid_at = places.iter().find(|place| place.subject == subject).map_or(0, |place| place.paid_at);
@@ -212,6 +250,27 @@ mod tests {
         }
         assert_eq!(limit.look(1, at(1)), Err(at(8)));
         assert_eq!(limit.look(1, at(9)), Ok(()));
+    }
+
+    #[test]
+    fn what_is_given_back_was_never_counted() {
+        let limit = limit(1, 2);
+        let at = Duration::from_secs;
+        for _ in 0..2 {
+            limit.take(1, at(0)).unwrap();
+        }
+        assert_eq!(limit.take(1, at(0)), Err(at(1)));
+        limit.refund(1);
+        assert_eq!((limit.take(1, at(0)), limit.take(1, at(0))), (Ok(()), Err(at(1))));
+        // Giving back what nobody took, or what time has paid for, saves nothing up.
+        for _ in 0..5 {
+            limit.refund(1);
+            limit.refund(2);
+        }
+        for subject in [1, 2] {
+            assert_eq!((limit.take(subject, at(9)), limit.take(subject, at(9))), (Ok(()), Ok(())));
+            assert_eq!(limit.take(subject, at(9)), Err(at(1)));
+        }
     }
 
     #[test]

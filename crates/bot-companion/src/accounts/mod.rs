@@ -1,23 +1,26 @@
 //! People coming and going: sign-in, sign-out, blocking, and what is cleaned up behind them.
 
+mod revoke;
 mod sign_in;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use secrecy::SecretString;
-use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::domain::token::{self, random_text};
 use crate::domain::{Session, SessionId, SessionLimits, Snowflake, TokenKind, User, session};
 use crate::flights::Flights;
+use crate::in_flight::InFlight;
 use crate::random::secret_bytes;
-use crate::store::{Admission, BlockedUser, CodeHash, Orphan, Result};
+use crate::rates::RateLimits;
+use crate::store::{Admission, BlockedUser, CodeHash, Result};
 use crate::views::{Sources, Views};
 pub use sign_in::{Attempt, SignInError};
 
-/// How many sessions one sweep's transaction ends.
+/// How many sessions, claims and the like one step of a sweep takes.
 const SWEEP_BATCH: usize = 500;
 
 /// How far the stored times of use may lag behind the real ones: a sweep must not end a session whose last use is only in memory.
@@ -27,7 +30,12 @@ const NOTES_LAG: Duration = Duration::from_mins(2);
 pub struct Accounts {
     sources: Sources,
     views: Arc<Views>,
+    rates: Arc<RateLimits>,
     exchanges: Flights<CodeHash, std::result::Result<User, SignInError>>,
+    /// How many exchanges may run at the same time.
+    in_flight: InFlight,
+    /// Whether somebody is sending revocations.
+    revoking: AtomicBool,
     limits: SessionLimits,
     /// Exchange and user together.
     exchange_limit: Duration,
@@ -45,10 +53,13 @@ pub struct SignedIn {
 
 impl Accounts {
     /// Over these sources and views.
-    pub fn new(sources: &Sources, views: Arc<Views>, config: &Config) -> Self {
+    pub fn new(sources: &Sources, views: Arc<Views>, rates: Arc<RateLimits>, config: &Config) -> Self {
         Self {
             sources: sources.clone(),
             views,
+            rates,
+            in_flight: InFlight::new(config.limits.exchanges, config.limits.exchanges_per_address),
+            revoking: AtomicBool::new(false),
             exchanges: Flights::new(sources.background.clone()),
             limits: config.sessions,
             exchange_limit: config.idp.sign_in_timeout,
@@ -63,7 +74,12 @@ impl Accounts {
         let id = SessionId::parse(&random_text(SessionId::LENGTH, secret_bytes)).ok_or(SignInError::Crashed)?;
         let session =
             Session { id, user: user.id, created: now, last_seen: now, agent: session::cut_agent(agent).to_owned() };
-        match self.sources.store.open_session(user.clone(), token::hash_of(&token), session).await? {
+        let (store, most) = (&self.sources.store, self.limits.per_user);
+        if store.sessions_of(user.id).await?.len() >= most {
+            // One of them is about to end: the store must know which was used least recently, not as of a minute ago.
+            store.note_seen(self.views.sessions.last_uses(user.id)).await?;
+        }
+        match store.open_session(user.clone(), token::hash_of(&token), session, most).await? {
             Admission::Admitted => Ok(SignedIn { token, user }),
             Admission::Blocked => Err(SignInError::Blocked),
         }
@@ -71,67 +87,32 @@ impl Accounts {
 
     /// Ends one session of a user; `false` if they have no such session.
     pub async fn end_session(&self, user: Snowflake, session: SessionId) -> Result<bool> {
-        let ended = self.sources.store.end_session(user, session).await?;
-        let found = ended.is_some();
-        self.revoke(ended.unwrap_or_default().orphans);
-        Ok(found)
+        self.sources.store.end_session(user, session, self.sources.clock.now()).await
     }
 
     /// Ends all sessions of a user.
     pub async fn end_sessions(&self, user: Snowflake) -> Result<()> {
-        let ended = self.sources.store.end_sessions(user).await?;
-        self.revoke(ended.orphans);
-        Ok(())
+        self.sources.store.end_sessions(user, self.sources.clock.now()).await.map(drop)
     }
 
     /// Blocks a user, which ends their sessions; gives how many.
     pub async fn block(&self, user: Snowflake, reason: String) -> Result<usize> {
         let since = self.sources.clock.now();
-        let ended = self.sources.store.block(BlockedUser { user, reason, since }).await?;
-        self.revoke(ended.orphans);
-        Ok(ended.sessions)
+        self.sources.store.block(BlockedUser { user, reason, since }).await
     }
 
-    /// Ends the sessions that have expired, batch by batch, and gives how many there were.
+    /// Ends the sessions that have expired, and forgets all else that is over, batch by batch until nothing is left to do. Gives
+    /// how many sessions there were.
     pub async fn sweep(&self) -> Result<usize> {
         let mut swept = 0;
         loop {
             let now = self.sources.clock.now();
             let (idle, absolute) = (now.before(self.limits.idle).before(NOTES_LAG), now.before(self.limits.absolute));
-            let ended = self.sources.store.sweep(now, idle, absolute, SWEEP_BATCH).await?;
-            swept += ended.sessions;
-            self.revoke(ended.orphans);
-            if ended.sessions < SWEEP_BATCH {
+            let step = self.sources.store.sweep(now, idle, absolute, SWEEP_BATCH).await?;
+            swept += step.sessions;
+            if !step.more {
                 return Ok(swept);
             }
         }
-    }
-
-    /// Tells the provider, behind, that grants are not needed any more. Only for users without a session: revoking one token
-    /// revokes all of that user's.
-    fn revoke(&self, orphans: Vec<Orphan>) {
-        if orphans.is_empty() {
-            return;
-        }
-        let sources = self.sources.clone();
-        self.sources.background.spawn(async move {
-            for Orphan { user, grant } in orphans {
-                // A sweep brings many, and each takes a call: meanwhile the user may have signed in anew, and would lose the new
-                // grant with the old one.
-                if !matches!(sources.store.account(user).await, Ok(None)) {
-                    continue;
-                }
-                let opened = sources.vault.open(user, &grant);
-                let revoked = match opened {
-                    Ok(grant) => sources.provider.revoke(&grant.refresh_token).await.map_err(|error| error.to_string()),
-                    Err(error) => Err(error.to_string()),
-                };
-                match revoked {
-                    Ok(()) => info!(%user, "grant revoked at the provider"),
-                    // It lapses by itself in a week; nothing of ours depends on it.
-                    Err(error) => warn!(%user, error, "the grant could not be revoked at the provider"),
-                }
-            }
-        });
     }
 }

@@ -1,5 +1,6 @@
 //! Sign-in: one code, one exchange, and a session for each who sent it while it ran.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use tracing::{info, warn};
 use super::{Accounts, SignedIn};
 use crate::domain::User;
 use crate::idp::{Grant, IdpError, IdpErrorKind};
-use crate::store::{Admission, Claim, CodeHash, StoreError};
-use crate::store::{Orphan, SealedGrant};
+use crate::in_flight::Full;
+use crate::store::{Claim, CodeHash, GrantSaved, SealedGrant, StoreError};
 
 /// What the service needs to be allowed to see.
 const SCOPES: [&str; 2] = ["identify", "guilds"];
@@ -19,6 +20,10 @@ const SCOPES: [&str; 2] = ["identify", "guilds"];
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// What an exchange may need beyond the provider's part of it, before its claim counts as abandoned.
 const CLAIM_MARGIN: Duration = Duration::from_secs(5);
+/// When to come back if too many exchanges run at the same time.
+const RELIEF: Duration = Duration::from_secs(1);
+/// How often a sign-in looks whether the revocation of the user's former grant is over: longer than one may take.
+const REVOCATION_LOOKS: usize = 600;
 
 /// What a client sent to sign in.
 #[derive(Debug)]
@@ -31,6 +36,8 @@ pub struct Attempt {
     pub redirect_uri: String,
     /// The client's `User-Agent`.
     pub agent: String,
+    /// The client's address, which the attempt counts for.
+    pub client: IpAddr,
 }
 
 /// Why nobody was signed in.
@@ -45,6 +52,12 @@ pub enum SignInError {
     /// The operator has blocked the user.
     #[error("the user is blocked")]
     Blocked,
+    /// Too many sign-ins of this client address were refused or run right now, or too many of this user's succeeded.
+    #[error("too many sign-ins")]
+    Limited(Duration),
+    /// Too many sign-ins run right now.
+    #[error("too many sign-ins at the same time")]
+    Overloaded(Duration),
     /// The provider failed.
     #[error(transparent)]
     Idp(#[from] IdpError),
@@ -56,17 +69,57 @@ pub enum SignInError {
     Crashed,
 }
 
+impl SignInError {
+    /// Whether the sign-in counts as refused for its client address: a call was made, and the provider or the operator said
+    /// no. A provider that fails is not the client's fault.
+    fn counts_as_refused(&self) -> bool {
+        match self {
+            Self::Rejected | Self::ScopeMissing | Self::Blocked | Self::Limited(_) | Self::Crashed => true,
+            Self::Idp(error) => match error.kind {
+                // A wrong redirect address or form; wrong credentials of ours are refused before the code is looked at.
+                IdpErrorKind::Misconfigured => error.code_spent,
+                IdpErrorKind::Rejected | IdpErrorKind::Unauthorized | IdpErrorKind::RateLimited(_) => true,
+                IdpErrorKind::HeldBack(_) | IdpErrorKind::Unavailable | IdpErrorKind::Timeout => false,
+            },
+            Self::Overloaded(_) | Self::Store(_) => false,
+        }
+    }
+}
+
 impl Accounts {
     /// Turns a code into a session. The exchange runs to its end even if the caller leaves.
     pub async fn sign_in(self: &Arc<Self>, attempt: Attempt) -> Result<SignedIn, SignInError> {
-        let Attempt { code, verifier, redirect_uri, agent } = attempt;
+        let Attempt { code, verifier, redirect_uri, agent, client } = attempt;
         let hash = code_hash(&code, verifier.as_ref(), &redirect_uri);
         let landing = self.exchanges.join(hash, || {
             let this = Arc::clone(self);
-            async move { this.exchange_once(hash, code, verifier, redirect_uri).await }
+            async move { this.exchange_counted(client, hash, code, verifier, redirect_uri).await }
         });
         let user = landing.landed().await.ok_or(SignInError::Crashed)??;
         self.open_session(user, &agent).await
+    }
+
+    /// Exchanges the code within the limits of its client address. What is spent is counted here, where it is spent, and not
+    /// where somebody waits for it: a client that hangs up cancels its request, not the exchange. So each attempt counts as
+    /// refused before it is made, and is given back unless it is.
+    async fn exchange_counted(
+        &self,
+        client: IpAddr,
+        hash: CodeHash,
+        code: SecretString,
+        verifier: Option<SecretString>,
+        redirect_uri: String,
+    ) -> Result<User, SignInError> {
+        let _permit = self.in_flight.enter(self.rates.counted_as(client)).map_err(|full| match full {
+            Full::All => SignInError::Overloaded(RELIEF),
+            Full::Subject => SignInError::Limited(RELIEF),
+        })?;
+        self.rates.reserve_sign_in(client).map_err(SignInError::Limited)?;
+        let outcome = self.exchange_once(hash, code, verifier, redirect_uri).await;
+        if !outcome.as_ref().is_err_and(SignInError::counts_as_refused) {
+            self.rates.refund_sign_in(client);
+        }
+        outcome
     }
 
     /// Exchanges the code if nobody has, on whichever replica.
@@ -132,15 +185,38 @@ impl Accounts {
                 return Err(IdpError { kind: IdpErrorKind::Timeout, code_spent: true, detail }.into());
             }
         };
-        let sealed = self.sealed(&user, &grant)?;
-        match self.sources.store.save_grant(user.clone(), sealed.clone()).await? {
-            Admission::Admitted => Ok(user),
-            Admission::Blocked => {
-                // A blocked user has no session, so nothing else hangs on the grant that was just made.
-                self.revoke(vec![Orphan { user: user.id, grant: sealed }]);
-                Err(SignInError::Blocked)
+        // Revoking the new grant would end the user's other sessions: it is only forgotten.
+        self.rates.exchange_of(user.id).map_err(SignInError::Limited)?;
+        self.save_grant(&user, &grant).await?;
+        Ok(user)
+    }
+
+    /// Stores the grant of a sign-in. A revocation of the user's former grant that is on its way ends all of the user's tokens
+    /// at the provider, so it is waited for, and then the new grant must be seen to work.
+    async fn save_grant(&self, user: &User, grant: &Grant) -> Result<(), SignInError> {
+        let sealed = self.sealed(user, grant)?;
+        let mut verified = false;
+        for _ in 0..REVOCATION_LOOKS {
+            let now = self.sources.clock.now();
+            match self.sources.store.save_grant(user.clone(), sealed.clone(), now, verified).await? {
+                GrantSaved::Saved => return Ok(()),
+                GrantSaved::Blocked => return Err(SignInError::Blocked),
+                GrantSaved::RevocationRunning => {
+                    verified = false;
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+                GrantSaved::RevocationSent => match self.sources.provider.user(&grant.access_token).await {
+                    Ok(_) => verified = true,
+                    Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => {
+                        info!(user = %user.id, "a revocation has ended the grant of this sign-in; the user has to sign in again");
+                        return Err(SignInError::Rejected);
+                    }
+                    Err(error) => return Err(spent(error).into()),
+                },
             }
         }
+        let detail = "the revocation of the user's former grant does not come to an end".to_owned();
+        Err(IdpError { kind: IdpErrorKind::Unavailable, code_spent: true, detail }.into())
     }
 
     fn sealed(&self, user: &User, grant: &Grant) -> Result<SealedGrant, SignInError> {

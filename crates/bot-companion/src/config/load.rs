@@ -134,6 +134,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
         sessions: SessionLimits {
             idle: s.text("sessions.idle", duration("7d", MINUTE..=365 * DAY))?,
             absolute: s.text("sessions.absolute", duration("30d", MINUTE..=365 * DAY))?,
+            per_user: s.number("sessions.per_user", 1..=1_000)?,
         },
         guilds: Guilds {
             fresh: s.text("guilds.fresh", duration("60s", Duration::ZERO..=DAY))?,
@@ -145,6 +146,9 @@ fn build(settings: &mut Settings) -> Option<Config> {
         },
         limits: Limits {
             refused_sign_ins_per_minute: s.number("limits.refused_sign_ins_per_minute", 0..=MILLION)?,
+            sign_ins_per_user: s.number("limits.sign_ins_per_user", 0..=MILLION)?,
+            exchanges: s.number("limits.exchanges", 1..=MILLION)?,
+            exchanges_per_address: s.number("limits.exchanges_per_address", 0..=MILLION)?,
             requests_per_second: s.number("limits.requests_per_second", 0..=MILLION)?,
             burst: s.number("limits.burst", 1..=MILLION)?,
             exempt: s.list("limits.exempt", value::network)?,

@@ -140,6 +140,12 @@ pub struct Guilds {
 pub struct Limits {
     /// `limits.refused_sign_ins_per_minute`, a client address.
     pub refused_sign_ins_per_minute: u32,
+    /// `limits.sign_ins_per_user`: exchanged codes of one user in ten minutes.
+    pub sign_ins_per_user: u32,
+    /// `limits.exchanges`: codes being exchanged at the same time, in all.
+    pub exchanges: usize,
+    /// `limits.exchanges_per_address`: codes being exchanged at the same time for one client address; 0 is no limit.
+    pub exchanges_per_address: usize,
     /// `limits.requests_per_second`, a client address.
     pub requests_per_second: u32,
     /// `limits.burst`: how many requests may come at once.

@@ -55,6 +55,8 @@ pub struct SessionLimits {
     pub idle: Duration,
     /// Ends every session after this long.
     pub absolute: Duration,
+    /// How many one user may have: a new one ends the one least recently used.
+    pub per_user: usize,
 }
 
 impl SessionLimits {

@@ -1,5 +1,6 @@
 //! `POST /auth` signs in, `DELETE /auth` signs out.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -13,7 +14,7 @@ use super::envelope::{Envelope, Nothing, Success};
 use super::error::ApiError;
 use super::extract::{self, Session};
 use super::openapi::{IdpRefusals, Refusals, SignInRefusals, TokenRefusals};
-use crate::accounts::{Attempt, SignInError};
+use crate::accounts::Attempt;
 use crate::app::App;
 use crate::domain::User;
 
@@ -45,13 +46,7 @@ pub(super) async fn sign_in(
     arrival: Arrival,
     headers: HeaderMap,
 ) -> Result<Success<NewSession>, ApiError> {
-    let attempt = attempt(&app, &headers)?;
-    app.rates.may_sign_in(arrival.client).map_err(|wait| ApiError::rate_limited().after(wait))?;
-    let outcome = app.accounts.sign_in(attempt).await;
-    if let Err(SignInError::Rejected | SignInError::ScopeMissing | SignInError::Blocked) = outcome {
-        app.rates.sign_in_refused(arrival.client);
-    }
-    let signed_in = outcome?;
+    let signed_in = app.accounts.sign_in(attempt(&app, &headers, arrival.client)?).await?;
     Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user: signed_in.user }))
 }
 
@@ -66,7 +61,7 @@ pub(super) async fn sign_out(State(app): State<Arc<App>>, session: Session) -> R
     Ok(Success(Nothing {}))
 }
 
-fn attempt(app: &App, headers: &HeaderMap) -> Result<Attempt, ApiError> {
+fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<Attempt, ApiError> {
     let code = extract::secret(headers, &CODE).map_err(|()| ApiError::idp_code_malformed())?;
     let verifier = extract::secret(headers, &VERIFIER).map_err(|()| ApiError::idp_code_verifier_malformed())?;
     let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
@@ -76,5 +71,6 @@ fn attempt(app: &App, headers: &HeaderMap) -> Result<Attempt, ApiError> {
         verifier,
         redirect_uri: app.config.idp.redirect_uri_for(origin).unwrap_or_default().to_owned(),
         agent: agent.unwrap_or_default(),
+        client,
     })
 }

@@ -153,7 +153,7 @@ impl From<IdpError> for ApiError {
     fn from(error: IdpError) -> Self {
         match error.kind {
             IdpErrorKind::Rejected | IdpErrorKind::Unauthorized | IdpErrorKind::Unavailable => Self::idp_unavailable(),
-            IdpErrorKind::RateLimited(wait) => Self::idp_rate_limited().after(wait),
+            IdpErrorKind::RateLimited(wait) | IdpErrorKind::HeldBack(wait) => Self::idp_rate_limited().after(wait),
             IdpErrorKind::Timeout => Self::idp_timeout(),
             IdpErrorKind::Misconfigured => Self::idp_misconfigured(),
         }
@@ -167,6 +167,8 @@ impl From<SignInError> for ApiError {
             SignInError::Rejected => Self::idp_code_rejected(),
             SignInError::ScopeMissing => Self::scope_missing(),
             SignInError::Blocked => Self::user_blocked(),
+            SignInError::Limited(wait) => Self::rate_limited().after(wait),
+            SignInError::Overloaded(wait) => Self::overloaded().after(wait),
             SignInError::Idp(error) => error.into(),
             SignInError::Store(error) => error.into(),
             SignInError::Crashed => Self::internal().because(&error),

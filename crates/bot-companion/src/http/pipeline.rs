@@ -266,8 +266,10 @@ fn log(refusal: &ApiError, arrival: &Arrival, method: &Method, path: &str) {
     let (id, status, code) = (arrival.id(), refusal.status.as_u16(), refusal.code);
     // A method too is whatever the client wrote, as long as the parser's bound allows.
     let (method, path) = (Outside(method.as_str()), Outside(path));
-    // A balancer is told on purpose, and again and again, that the process is stopping.
-    let failed = refusal.status.is_server_error() && refusal.code != ApiError::draining().code;
+    // A balancer is told on purpose, and again and again, that the process is stopping; that the provider refuses us is logged
+    // where it is called, at most once per minute.
+    let told = [ApiError::draining().code, ApiError::idp_misconfigured().code].contains(&refusal.code);
+    let failed = refusal.status.is_server_error() && !told;
     if failed {
         error!(id, %method, %path, status, code, cause, "request failed");
     } else {

@@ -5,11 +5,12 @@ use std::time::Duration;
 use reqwest::{Client, RequestBuilder, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::guard::{Guard, Outcome};
+use super::guard::{Caller, Guard, Outcome};
 use super::verdict::{self, Answer, Failure};
 use super::{Endpoint, Grant, IdpError, IdpErrorKind, wire};
 use crate::clock::Clock;
-use crate::domain::{ListedGuild, User};
+use crate::domain::{ListedGuild, Snowflake, User};
+use crate::throttle::Throttle;
 
 /// The provider asks every client for an address in its `User-Agent`.
 const CLIENT_URL: &str = "https://example.invalid/bot-companion";
@@ -46,6 +47,8 @@ pub struct Provider {
     client: Client,
     options: ProviderOptions,
     guard: Guard,
+    /// Reports that it refuses us.
+    refusals: Throttle,
 }
 
 impl Provider {
@@ -70,7 +73,7 @@ impl Provider {
         let client =
             builder.build().map_err(|error| unusable(format!("the HTTP client cannot start: {}", cause(&error))))?;
         let guard = Guard::new(options.clock.clone(), options.failure_budget);
-        Ok(Self { client, options, guard })
+        Ok(Self { client, options, guard, refusals: Throttle::default() })
     }
 
     /// Turns a code into a grant. `redirect_uri` is the one that the code was asked for with.
@@ -83,40 +86,41 @@ impl Provider {
         let mut form =
             vec![("grant_type", "authorization_code"), ("code", code.expose_secret()), ("redirect_uri", redirect_uri)];
         form.extend(verifier.map(|verifier| ("code_verifier", verifier.expose_secret())));
-        self.grant(&form).await
+        self.grant(Caller::SignIn, &form).await
     }
 
     /// Turns a refresh token into the next grant. It works once, so two refreshes of one user must never run side by side.
-    pub async fn refresh(&self, refresh: &SecretString) -> Result<Grant, IdpError> {
-        self.grant(&[("grant_type", "refresh_token"), ("refresh_token", refresh.expose_secret())]).await
+    pub async fn refresh(&self, user: Snowflake, refresh: &SecretString) -> Result<Grant, IdpError> {
+        let form = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose_secret())];
+        self.grant(Caller::User(user), &form).await
     }
 
     /// Ends every grant of the token's user.
-    pub async fn revoke(&self, token: &SecretString) -> Result<(), IdpError> {
+    pub async fn revoke(&self, user: Snowflake, token: &SecretString) -> Result<(), IdpError> {
         let request = self.post("/oauth2/token/revoke", &[("token", token.expose_secret())]);
-        self.call(Endpoint::Revoke, request, |_| Ok(())).await
+        self.call(Endpoint::Revoke, Caller::User(user), request, |_| Ok(())).await
     }
 
-    /// Whom the access token belongs to.
+    /// Whom the access token of a sign-in belongs to.
     pub async fn user(&self, access: &SecretString) -> Result<User, IdpError> {
-        self.call(Endpoint::User, self.get("/users/@me", access), wire::user).await
+        self.call(Endpoint::User, Caller::SignIn, self.get("/users/@me", access), wire::user).await
     }
 
     /// The guilds of the access token's user. One that cannot be read is left out.
-    pub async fn guilds(&self, access: &SecretString) -> Result<Vec<ListedGuild>, IdpError> {
-        let (guilds, skipped) =
-            self.call(Endpoint::Guilds, self.get("/users/@me/guilds", access), wire::guilds).await?;
+    pub async fn guilds(&self, user: Snowflake, access: &SecretString) -> Result<Vec<ListedGuild>, IdpError> {
+        let request = self.get("/users/@me/guilds", access);
+        let (guilds, skipped) = self.call(Endpoint::Guilds, Caller::User(user), request, wire::guilds).await?;
         if skipped > 0 {
             tracing::warn!(skipped, "the identity provider listed guilds that cannot be read; they are left out");
         }
         Ok(guilds)
     }
 
-    async fn grant(&self, form: &[(&str, &str)]) -> Result<Grant, IdpError> {
+    async fn grant(&self, caller: Caller, form: &[(&str, &str)]) -> Result<Grant, IdpError> {
         let request = self.post("/oauth2/token", form);
         // Dated from before the call: better to think a grant a moment older than it is.
         let now = self.options.clock.now();
-        self.call(Endpoint::Token, request, |body| wire::grant(body, now)).await
+        self.call(Endpoint::Token, caller, request, |body| wire::grant(body, now)).await
     }
 
     fn get(&self, path: &str, access: &SecretString) -> RequestBuilder {
@@ -135,6 +139,7 @@ impl Provider {
     async fn call<T>(
         &self,
         endpoint: Endpoint,
+        caller: Caller,
         request: RequestBuilder,
         read: impl FnOnce(&[u8]) -> Result<T, &'static str>,
     ) -> Result<T, IdpError> {
@@ -142,7 +147,7 @@ impl Provider {
             Endpoint::Guilds => self.options.list_timeout,
             Endpoint::Token | Endpoint::User | Endpoint::Revoke => self.options.sign_in_timeout,
         };
-        let pass = self.guard.enter(endpoint, limit)?;
+        let pass = self.guard.enter(endpoint, caller, limit)?;
         let result = answer(endpoint, request.timeout(limit))
             .await
             .and_then(|answer| verdict::judge(endpoint, answer))
@@ -154,9 +159,13 @@ impl Provider {
             }
             Err((error, outcome)) => {
                 pass.settle(outcome);
-                if error.kind == IdpErrorKind::Misconfigured {
+                // Strangers can cause it again and again.
+                if error.kind == IdpErrorKind::Misconfigured
+                    && let Some(count) = self.refusals.count(self.options.clock.ticks())
+                {
                     tracing::error!(
                         detail = error.detail,
+                        count,
                         "the identity provider refuses this service: check idp.client_id and idp.client_secret, and that every \
                          idp.redirect_uri is registered there, letter by letter"
                     );

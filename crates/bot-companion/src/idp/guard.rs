@@ -1,6 +1,9 @@
 //! The protection around the provider: a breaker for when it fails, holds for when it limits us, and a budget of refused calls,
 //! because a provider that counts too many of them blocks our whole address, and the bot's with it.
 //!
+//! The budget is shared fairly: one user's calls may spend a small share of it, all users' calls together three quarters; the
+//! last quarter is a reserve for signing in, so that accounts which provoke refusals lock nobody else out.
+//!
 //! Pure bookkeeping: it asks nobody but the clock, and every number in it is bounded.
 
 use std::time::Duration;
@@ -9,6 +12,8 @@ use parking_lot::Mutex;
 
 use super::{Endpoint, IdpError, IdpErrorKind};
 use crate::clock::Clock;
+use crate::domain::Snowflake;
+use crate::rates::Limit;
 
 /// Failures in a row after which an endpoint is left alone.
 const FAILURES: u32 = 5;
@@ -18,6 +23,18 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// The budget looks back over 60 buckets of 10 s: the provider's own ten minutes.
 const BUCKETS: usize = 60;
 const BUCKET: Duration = Duration::from_secs(10);
+
+/// One user's calls may spend one part in this many of the budget.
+const SHARES: u32 = 50;
+
+/// For whom a call is made: it decides which part of the budget it may spend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// Somebody who signs in and is not known yet.
+    SignIn,
+    /// A user who has signed in: refreshes, lists, revocations.
+    User(Snowflake),
+}
 
 /// How a call ended, as far as the protection is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +61,8 @@ pub(super) enum Outcome {
 pub(super) struct Guard {
     clock: Clock,
     state: Mutex<State>,
+    /// What each user has spent of the budget; a table of a fixed size.
+    shares: Limit,
 }
 
 #[derive(Debug)]
@@ -79,23 +98,25 @@ impl Guard {
             budget: Budget::new(failure_budget),
             probes: 0,
         };
-        Self { clock, state: Mutex::new(state) }
+        let shares = Limit::per_span((failure_budget / SHARES).max(1), BUCKET * 60);
+        Self { clock, state: Mutex::new(state), shares }
     }
 
     /// A pass for one call that may take up to `limit`; an error if it must not be made now.
-    pub(super) fn enter(&self, endpoint: Endpoint, limit: Duration) -> Result<Pass<'_>, IdpError> {
+    pub(super) fn enter(&self, endpoint: Endpoint, caller: Caller, limit: Duration) -> Result<Pass<'_>, IdpError> {
         let now = self.clock.ticks();
+        if let Caller::User(user) = caller
+            && let Err(wait) = self.shares.look(self.shares.subject(&user), now)
+        {
+            return Err(held_back(wait, endpoint, "this user's share of the budget of refused calls is used up"));
+        }
         let mut state = self.state.lock();
-        if let Some(wait) = state.budget.wait(now) {
-            return Err(refusal(IdpErrorKind::RateLimited(wait), endpoint, "the budget of refused calls is used up"));
+        if let Some(wait) = state.budget.wait(now, caller) {
+            return Err(held_back(wait, endpoint, "the budget of refused calls is used up"));
         }
         let held = state.holds[endpoint as usize];
         if held > now {
-            return Err(refusal(
-                IdpErrorKind::RateLimited(held.saturating_sub(now)),
-                endpoint,
-                "an earlier limit still holds",
-            ));
+            return Err(held_back(held.saturating_sub(now), endpoint, "an earlier limit still holds"));
         }
         let probe = match state.breakers[endpoint as usize].mode {
             Mode::Closed { .. } => None,
@@ -109,11 +130,15 @@ impl Guard {
                 return Err(refusal(IdpErrorKind::Unavailable, endpoint, "it failed too often; the breaker is open"));
             }
         };
-        Ok(Pass { guard: self, endpoint, probe, gives_up: now + limit / 2, settled: false })
+        Ok(Pass { guard: self, endpoint, caller, probe, gives_up: now + limit / 2, settled: false })
     }
 
-    fn settle(&self, endpoint: Endpoint, probe: Option<u64>, outcome: Outcome) {
+    fn settle(&self, endpoint: Endpoint, caller: Caller, probe: Option<u64>, outcome: Outcome) {
         let now = self.clock.ticks();
+        if let (Caller::User(user), Outcome::Denied | Outcome::Blocked | Outcome::Limited { .. }) = (caller, outcome) {
+            // It has happened, allowed or not: whether one more is allowed is asked before the next call.
+            let _ = self.shares.owe(self.shares.subject(&user), now);
+        }
         let mut state = self.state.lock();
         match outcome {
             Outcome::Healthy => {}
@@ -185,6 +210,10 @@ impl Breaker {
     }
 }
 
+fn held_back(wait: Duration, endpoint: Endpoint, why: &str) -> IdpError {
+    refusal(IdpErrorKind::HeldBack(wait), endpoint, why)
+}
+
 fn refusal(kind: IdpErrorKind, endpoint: Endpoint, why: &str) -> IdpError {
     IdpError { kind, code_spent: false, detail: format!("the {} endpoint was not called: {why}", endpoint.name()) }
 }
@@ -196,6 +225,7 @@ fn refusal(kind: IdpErrorKind, endpoint: Endpoint, why: &str) -> IdpError {
 pub(super) struct Pass<'a> {
     guard: &'a Guard,
     endpoint: Endpoint,
+    caller: Caller,
     probe: Option<u64>,
     gives_up: Duration,
     settled: bool,
@@ -204,7 +234,7 @@ pub(super) struct Pass<'a> {
 impl Pass<'_> {
     pub(super) fn settle(mut self, outcome: Outcome) {
         self.settled = true;
-        self.guard.settle(self.endpoint, self.probe, outcome);
+        self.guard.settle(self.endpoint, self.caller, self.probe, outcome);
     }
 }
 
@@ -236,7 +266,7 @@ impl Budget {
         self.turn_to(now);
         let newest = slot(self.newest);
         self.buckets[newest] = self.buckets[newest].saturating_add(1);
-        if self.wait(now).is_some() && !self.exhausted {
+        if !self.exhausted && self.wait(now, Caller::SignIn).is_some() {
             self.exhausted = true;
             tracing::error!(
                 limit = self.limit,
@@ -246,18 +276,25 @@ impl Budget {
         }
     }
 
-    /// How long until calls may be made again; `None` if they may be made now.
-    fn wait(&mut self, now: Duration) -> Option<Duration> {
+    /// How long until this caller's calls may be made again; `None` if they may be made now.
+    fn wait(&mut self, now: Duration, caller: Caller) -> Option<Duration> {
         self.turn_to(now);
+        let limit = match caller {
+            Caller::SignIn => u64::from(self.limit),
+            // The rest is the reserve for signing in.
+            Caller::User(_) => (u64::from(self.limit) * 3 / 4).max(1),
+        };
         let mut spent: u64 = self.buckets.iter().map(|count| u64::from(*count)).sum();
         if spent < u64::from(self.limit) {
             self.exhausted = false;
+        }
+        if spent < limit {
             return None;
         }
         let oldest = (self.newest + 1).saturating_sub(BUCKETS as u64);
         let lets_go = (oldest..=self.newest).find(|number| {
             spent -= u64::from(self.buckets[slot(*number)]);
-            spent < u64::from(self.limit)
+            spent < limit
         })?;
         let ages_out = BUCKET.saturating_mul(u32::try_from(lets_go + BUCKETS as u64).unwrap_or(u32::MAX));
         Some(ages_out.saturating_sub(now))

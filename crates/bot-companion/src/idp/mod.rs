@@ -77,8 +77,10 @@ pub enum IdpErrorKind {
     Rejected,
     /// The access token is not, or no longer, good (a bearer 401).
     Unauthorized,
-    /// It limits us, or we hold back by ourselves: not before this span is over (at most an hour).
+    /// It answered that it limits us: not before this span is over (at most an hour).
     RateLimited(Duration),
+    /// It was not called, because of an earlier limit or the budget of refused calls: not before this span is over.
+    HeldBack(Duration),
     /// It failed, spoke nonsense, or cannot be reached.
     Unavailable,
     /// It did not answer in time.

@@ -84,10 +84,13 @@ pub(super) fn nonsense(endpoint: Endpoint, what: &str) -> Failure {
 /// Whose fault it is that the token endpoint says no, and whether the code may be used up.
 fn refusal(status: StatusCode, word: Option<&str>, json: &Value) -> (IdpErrorKind, bool) {
     let blamed = |field: &str| {
-        // `Invalid "code" in request.`, or a form error: `{"client_id": ["Value … is not snowflake."]}`.
+        // `Invalid "code" in request.`, or a form error: `{"client_id": ["Value … is not snowflake."]}`, or, as newer ones are
+        // written, `{"code": 50035, "errors": {"client_id": …}}`.
         let named = json["error_description"].as_str().is_some_and(|text| text.contains(&format!("\"{field}\"")));
-        named || json[field].is_array()
+        named || json[field].is_array() || json["errors"][field].is_object()
     };
+    let form_error =
+        || json["errors"].is_object() || json.as_object().is_some_and(|it| it.values().any(Value::is_array));
     match word {
         Some("invalid_client" | "unauthorized_client") => (IdpErrorKind::Misconfigured, false),
         // It words a wrong redirect address as either of two errors; both are ours, and both may have used up the code.
@@ -97,6 +100,8 @@ fn refusal(status: StatusCode, word: Option<&str>, json: &Value) -> (IdpErrorKin
         _ if blamed("client_id") || blamed("client_secret") => (IdpErrorKind::Misconfigured, false),
         Some(_) => (IdpErrorKind::Misconfigured, true),
         None if status == StatusCode::UNAUTHORIZED => (IdpErrorKind::Misconfigured, false),
+        // A field that no client has a say in.
+        None if form_error() => (IdpErrorKind::Misconfigured, true),
         None => (IdpErrorKind::Unavailable, true),
     }
 }
@@ -160,6 +165,11 @@ mod tests {
             (Token, 401, r#"{"error":"invalid_client"}"#, (Misconfigured, false, Denied)),
             (Revoke, 401, r#"{"error":"invalid_client"}"#, (Misconfigured, false, Denied)),
             (Token, 401, bearer, (Misconfigured, false, Denied)),
+            (Token, 400, r#"{"code":50035,"errors":{"code":{"_errors":[]}}}"#, (Rejected, true, Healthy)),
+            (Token, 400, r#"{"code":50035,"errors":{"client_id":{"_errors":[]}}}"#, (Misconfigured, false, Healthy)),
+            (Token, 400, r#"{"code":50035,"errors":{"redirect_uri":{"_errors":[]}}}"#, (Misconfigured, true, Healthy)),
+            (Token, 400, r#"{"code":50035,"errors":{"other":{"_errors":[]}}}"#, (Misconfigured, true, Healthy)),
+            (Token, 400, r#"{"other":["Not a well formed URL."]}"#, (Misconfigured, true, Healthy)),
             (Token, 400, "what?", (Unavailable, true, Healthy)),
             (Token, 400, r#"{"error":"s3cret words of theirs"}"#, (Unavailable, true, Healthy)),
             (Token, 404, bearer, (Unavailable, true, Healthy)),

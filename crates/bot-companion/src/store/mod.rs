@@ -19,7 +19,8 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use crate::domain::feedback::Feedback;
 use crate::domain::{
-    Change, Health, Heartbeat, ListedGuild, PersonFacts, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
+    Change, Health, Heartbeat, ListedGuild, PersonFacts, RevocationEnd, RevocationStage, Roster, Session, SessionId,
+    Snowflake, Time, TokenHash, User,
 };
 pub use freshness::{Freshness, Topic};
 
@@ -98,22 +99,50 @@ pub struct Account {
     pub list_version: u64,
 }
 
-/// A grant whose user has no session any more; it is to be revoked at the provider.
+/// A grant whose user has no session any more, taken from the store to be revoked at the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Orphan {
+pub struct Revocation {
     /// Whose it was.
     pub user: Snowflake,
     /// The provider's tokens.
     pub grant: SealedGrant,
+    /// How often it was tried, this time included.
+    pub tries: u32,
+    /// Whoever took it has time until then; it names this try.
+    pub until: Time,
 }
 
-/// What ending sessions brought about.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
+/// What one step of sweeping did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
     /// How many sessions ended.
     pub sessions: usize,
-    /// Grants of users whose last session this was.
-    pub orphans: Vec<Orphan>,
+    /// Whether a batch was full: there may be more to do.
+    pub more: bool,
+}
+
+/// What became of an attempt to store a new grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantSaved {
+    /// Done.
+    Saved,
+    /// The operator has blocked this user. The new grant is to be revoked.
+    Blocked,
+    /// The user's former grant is being revoked right now, which may hit this one too: wait, then try again.
+    RevocationRunning,
+    /// The user's former grant was revoked a moment ago: try again once the new one is seen to work.
+    RevocationSent,
+}
+
+impl GrantSaved {
+    /// What keeps a grant from being stored while the user's former one is being revoked.
+    fn refused(revocation: Option<RevocationStage>, verified: bool) -> Option<Self> {
+        match revocation? {
+            RevocationStage::Running => Some(Self::RevocationRunning),
+            RevocationStage::Sent if !verified => Some(Self::RevocationSent),
+            RevocationStage::Sent | RevocationStage::Waiting => None,
+        }
+    }
 }
 
 /// What became of an attempt to sign a user in.
@@ -220,10 +249,11 @@ pub trait Store: Send + Sync + 'static {
     /// Forgets a claim: the code cannot have been used, and may be tried again.
     async fn release_code(&self, code: CodeHash) -> Result<()>;
     /// Stores a user's profile and replaces their grant. A session is to be opened right after it: until then the grant stays,
-    /// even if the user's last other session ends meanwhile, and a sweep finds it if the session never comes.
-    async fn save_grant(&self, user: User, grant: SealedGrant) -> Result<Admission>;
-    /// Opens a session for a user.
-    async fn open_session(&self, user: User, token: TokenHash, session: Session) -> Result<Admission>;
+    /// even if the user's last other session ends meanwhile, and a sweep finds it if the session never comes. It cancels a
+    /// revocation of the user's that waits; whether one that was sent has spared the new grant must be `verified`.
+    async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: bool) -> Result<GrantSaved>;
+    /// Opens a session for a user. If they have more than `most` then, those least recently used end with it.
+    async fn open_session(&self, user: User, token: TokenHash, session: Session, most: usize) -> Result<Admission>;
 
     // Sessions.
 
@@ -231,17 +261,26 @@ pub trait Store: Send + Sync + 'static {
     async fn session(&self, token: TokenHash) -> Result<Option<Session>>;
     /// All sessions of a user, newest first.
     async fn sessions_of(&self, user: Snowflake) -> Result<Vec<Session>>;
-    /// Ends one session of a user; `None` if they have no such session.
-    async fn end_session(&self, user: Snowflake, session: SessionId) -> Result<Option<Ended>>;
-    /// Ends all sessions of a user.
-    async fn end_sessions(&self, user: Snowflake) -> Result<Ended>;
+    /// Ends one session of a user; `false` if they have no such session. The grant of a user whose last session ends is dropped
+    /// and, after a while, to be revoked at the provider; so it is wherever sessions end.
+    async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool>;
+    /// Ends all sessions of a user; gives how many.
+    async fn end_sessions(&self, user: Snowflake, now: Time) -> Result<usize>;
     /// Ends all sessions of a user and drops their grant, if it still is the one with this version. The provider has
     /// forgotten it already, so there is nothing to revoke.
     async fn end_sessions_of_grant(&self, user: Snowflake, grant_version: u64) -> Result<bool>;
     /// Notes when sessions were last used; the later time wins.
     async fn note_seen(&self, seen: Vec<(SessionId, Time)>) -> Result<()>;
-    /// Ends up to `batch` sessions that were last used or created before these times, and forgets old code claims.
-    async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Ended>;
+    /// Ends up to `batch` sessions that were last used or created before these times, and forgets as many old code claims,
+    /// grants whose session never came, and revocations that were sent.
+    async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Swept>;
+
+    // Grants to revoke at the provider.
+
+    /// Takes a revocation that is due and that nobody is sending; others leave it alone until `until`.
+    async fn take_revocation(&self, now: Time, until: Time) -> Result<Option<Revocation>>;
+    /// Ends a try of the revocation that was taken with this `until`.
+    async fn finish_revocation(&self, user: Snowflake, until: Time, end: RevocationEnd) -> Result<()>;
 
     // The provider's grant and list of a user.
 
@@ -260,8 +299,8 @@ pub trait Store: Send + Sync + 'static {
 
     // Blocked users.
 
-    /// Blocks a user and ends their sessions.
-    async fn block(&self, blocked: BlockedUser) -> Result<Ended>;
+    /// Blocks a user and ends their sessions; gives how many.
+    async fn block(&self, blocked: BlockedUser) -> Result<usize>;
     /// Unblocks a user; `false` if they were not blocked.
     async fn unblock(&self, user: Snowflake) -> Result<bool>;
     /// All blocked users, the latest first.

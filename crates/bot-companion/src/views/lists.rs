@@ -71,8 +71,8 @@ impl Failure {
     /// The error as of now: a limit tells how long we still hold back, so that whoever obeys does not come too early.
     fn error(self, now: Duration) -> ListError {
         match self.error {
-            ListError::Idp(error @ IdpError { kind: IdpErrorKind::RateLimited(_), .. }) => {
-                ListError::Idp(IdpError { kind: IdpErrorKind::RateLimited(self.until.saturating_sub(now)), ..error })
+            ListError::Idp(error @ IdpError { kind: IdpErrorKind::RateLimited(_) | IdpErrorKind::HeldBack(_), .. }) => {
+                ListError::Idp(IdpError { kind: IdpErrorKind::HeldBack(self.until.saturating_sub(now)), ..error })
             }
             error => error,
         }
@@ -168,7 +168,10 @@ impl Shared {
             Err(error @ (ListError::Idp(_) | ListError::Store(_))) => {
                 warn!(%user, %error, "the guild list could not be fetched");
                 let hold = match error {
-                    ListError::Idp(IdpError { kind: IdpErrorKind::RateLimited(span), .. }) => self.retry.max(span),
+                    ListError::Idp(IdpError {
+                        kind: IdpErrorKind::RateLimited(span) | IdpErrorKind::HeldBack(span),
+                        ..
+                    }) => self.retry.max(span),
                     ListError::Store(StoreError::Unavailable(_) | StoreError::Busy(_)) => self.retry.min(STORE_RETRY),
                     _ => self.retry,
                 };
@@ -230,7 +233,7 @@ impl Shared {
             }
             refreshed = true;
         }
-        match provider.guilds(&grant.access_token).await {
+        match provider.guilds(user, &grant.access_token).await {
             Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) if !refreshed => {}
             Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => return Ok(Fetched::GrantGone(version)),
             other => return Ok(Fetched::List(other?)),
@@ -238,7 +241,7 @@ impl Shared {
         match self.refresh(user, version, &grant).await? {
             Refreshed::Gone => Ok(Fetched::GrantGone(version)),
             Refreshed::Replaced => Ok(Fetched::GrantReplaced),
-            Refreshed::Grant(next, next_version) => match provider.guilds(&next.access_token).await {
+            Refreshed::Grant(next, next_version) => match provider.guilds(user, &next.access_token).await {
                 Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => Ok(Fetched::GrantGone(next_version)),
                 other => Ok(Fetched::List(other?)),
             },
@@ -254,7 +257,7 @@ impl Shared {
             Lease::Replaced => return Ok(Refreshed::Replaced),
             Lease::Busy => return Err(unavailable("another refresh of the grant does not come to an end").into()),
         }
-        let next = match provider.refresh(&grant.refresh_token).await {
+        let next = match provider.refresh(user, &grant.refresh_token).await {
             Ok(next) => next,
             Err(IdpError { kind: IdpErrorKind::Rejected, .. }) => return Ok(Refreshed::Gone),
             Err(error) => return Err(error.into()),

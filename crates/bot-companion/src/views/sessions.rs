@@ -117,6 +117,12 @@ impl Sessions {
         Ok(sessions)
     }
 
+    /// When this process saw the sessions of a user used last, as far as they are in memory.
+    pub fn last_uses(&self, user: Snowflake) -> Vec<(SessionId, Time)> {
+        let own = self.kept.iter().map(|(_, live)| live).filter(|live| live.user == user);
+        own.map(|live| (live.id.clone(), Time::from_millis(live.last_seen.load(Ordering::Relaxed)))).collect()
+    }
+
     /// Writes down when sessions were last used.
     pub async fn flush(&self) -> Result<()> {
         let mut notes: Vec<_> = std::mem::take(&mut *self.notes.lock()).into_iter().collect();

@@ -9,11 +9,11 @@ fn guard(budget: u32) -> (Guard, Clock) {
 }
 
 fn end(guard: &Guard, endpoint: Endpoint, outcome: Outcome) {
-    guard.enter(endpoint, LIMIT).unwrap().settle(outcome);
+    guard.enter(endpoint, Caller::SignIn, LIMIT).unwrap().settle(outcome);
 }
 
 fn refused(guard: &Guard, endpoint: Endpoint) -> Option<IdpErrorKind> {
-    guard.enter(endpoint, LIMIT).err().map(|error| {
+    guard.enter(endpoint, Caller::SignIn, LIMIT).err().map(|error| {
         assert!(!error.code_spent, "nothing was sent");
         error.kind
     })
@@ -78,7 +78,7 @@ fn half_open_lets_one_probe_through() {
     let (guard, clock) = guard(1000);
     open(&guard, Endpoint::Token);
     clock.advance(secs(5));
-    let probe = guard.enter(Endpoint::Token, LIMIT).unwrap();
+    let probe = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
     assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable));
     probe.settle(Outcome::Healthy);
     assert_eq!(refused(&guard, Endpoint::Token), None);
@@ -90,8 +90,8 @@ fn a_probe_that_was_dropped_early_makes_room_for_the_next() {
     let (guard, clock) = guard(1000);
     open(&guard, Endpoint::Token);
     clock.advance(secs(5));
-    drop(guard.enter(Endpoint::Token, LIMIT).unwrap());
-    let next = guard.enter(Endpoint::Token, LIMIT).unwrap();
+    drop(guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap());
+    let next = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
     clock.advance(LIMIT);
     drop(next);
     assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable), "it was given up: a failed probe");
@@ -101,10 +101,10 @@ fn a_probe_that_was_dropped_early_makes_room_for_the_next() {
 fn calls_that_were_given_up_count_as_failures() {
     let (guard, clock) = guard(1000);
     for _ in 0..20 {
-        drop(guard.enter(Endpoint::Token, LIMIT).unwrap());
+        drop(guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap());
     }
     assert_eq!(refused(&guard, Endpoint::Token), None);
-    let calls: Vec<_> = (0..FAILURES).map(|_| guard.enter(Endpoint::Token, LIMIT).unwrap()).collect();
+    let calls: Vec<_> = (0..FAILURES).map(|_| guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap()).collect();
     clock.advance(LIMIT);
     drop(calls);
     assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable));
@@ -113,12 +113,12 @@ fn calls_that_were_given_up_count_as_failures() {
 #[test]
 fn late_failures_do_not_prolong_the_pause() {
     let (guard, clock) = guard(1000);
-    let late = guard.enter(Endpoint::Token, LIMIT).unwrap();
+    let late = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
     open(&guard, Endpoint::Token);
     clock.advance(secs(4));
     late.settle(Outcome::Failed);
     clock.advance(secs(1));
-    let late = guard.enter(Endpoint::Token, LIMIT).unwrap();
+    let late = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
     late.settle(Outcome::Healthy);
     assert_eq!(refused(&guard, Endpoint::Token), None);
 }
@@ -126,10 +126,10 @@ fn late_failures_do_not_prolong_the_pause() {
 #[test]
 fn a_late_failure_does_not_speak_for_the_probe() {
     let (guard, clock) = guard(1000);
-    let late = guard.enter(Endpoint::Token, LIMIT).unwrap();
+    let late = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
     open(&guard, Endpoint::Token);
     clock.advance(secs(5));
-    let probe = guard.enter(Endpoint::Token, LIMIT).unwrap();
+    let probe = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
     late.settle(Outcome::Failed);
     clock.advance(secs(60));
     assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable), "one probe at a time");
@@ -152,7 +152,7 @@ fn holds_reach_as_far_as_the_limit_does() {
         end(&guard, hit, Outcome::Limited { span: secs(30), global });
         clock.advance(secs(10));
         for endpoint in [Token, User, Guilds, Revoke] {
-            let expected = held.contains(&endpoint).then_some(IdpErrorKind::RateLimited(secs(20)));
+            let expected = held.contains(&endpoint).then_some(IdpErrorKind::HeldBack(secs(20)));
             assert_eq!(refused(&guard, endpoint), expected, "{hit:?} {global} {endpoint:?}");
         }
         clock.advance(secs(20));
@@ -165,10 +165,10 @@ fn holds_reach_as_far_as_the_limit_does() {
 #[test]
 fn a_shorter_limit_does_not_cut_a_longer_one() {
     let (guard, _) = guard(1000);
-    let second = guard.enter(Endpoint::Token, LIMIT).unwrap();
+    let second = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
     end(&guard, Endpoint::Token, Outcome::Limited { span: secs(30), global: true });
     second.settle(Outcome::Limited { span: secs(1), global: false });
-    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::RateLimited(secs(30))));
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::HeldBack(secs(30))));
 }
 
 #[test]
@@ -180,23 +180,67 @@ fn the_budget_stops_everything_until_enough_has_aged_out() {
     assert_eq!(refused(&guard, Endpoint::Token), None);
     end(&guard, Endpoint::Token, Outcome::Blocked);
     // The first one was at 0 s, in the bucket that leaves at 600 s.
-    assert_eq!(refused(&guard, Endpoint::Revoke), Some(IdpErrorKind::RateLimited(secs(500))));
+    assert_eq!(refused(&guard, Endpoint::Revoke), Some(IdpErrorKind::HeldBack(secs(500))));
     clock.advance(secs(500));
     assert_eq!(refused(&guard, Endpoint::Revoke), None);
     end(&guard, Endpoint::User, Outcome::Denied);
-    assert_eq!(refused(&guard, Endpoint::User), Some(IdpErrorKind::RateLimited(secs(100))));
+    assert_eq!(refused(&guard, Endpoint::User), Some(IdpErrorKind::HeldBack(secs(100))));
 }
 
 #[test]
 fn the_budget_forgets_over_long_silence_and_survives_floods() {
     let (guard, clock) = guard(2);
-    let calls: Vec<_> = (0..1000).map(|_| guard.enter(Endpoint::User, LIMIT).unwrap()).collect();
+    let calls: Vec<_> = (0..1000).map(|_| guard.enter(Endpoint::User, Caller::SignIn, LIMIT).unwrap()).collect();
     for call in calls {
         call.settle(Outcome::Denied);
     }
-    assert_eq!(refused(&guard, Endpoint::User), Some(IdpErrorKind::RateLimited(secs(600))));
+    assert_eq!(refused(&guard, Endpoint::User), Some(IdpErrorKind::HeldBack(secs(600))));
     clock.advance(secs(600 * 24 * 365));
     assert_eq!(refused(&guard, Endpoint::User), None);
     let (none, _) = self::guard(0);
     assert_eq!(refused(&none, Endpoint::User), None);
+}
+
+fn user(number: u64) -> Caller {
+    Caller::User(Snowflake::new(number).unwrap())
+}
+
+/// Calls on a user's behalf that are refused, until none is let through; gives how many were.
+fn spend(guard: &Guard, caller: Caller) -> usize {
+    let calls = std::iter::from_fn(|| guard.enter(Endpoint::Guilds, caller, LIMIT).ok());
+    calls.take(10_000).map(|call| call.settle(Outcome::Denied)).count()
+}
+
+#[test]
+fn a_user_spends_a_share_of_the_budget_and_nobody_elses() {
+    let (guard, clock) = guard(1000);
+    assert_eq!(spend(&guard, user(1)), 20);
+    assert_eq!(spend(&guard, user(2)), 20);
+    let error = guard.enter(Endpoint::Guilds, user(1), LIMIT).unwrap_err();
+    assert_eq!((error.kind, error.code_spent), (IdpErrorKind::HeldBack(secs(30)), false));
+    assert_eq!(refused(&guard, Endpoint::Guilds), None, "all others go on");
+    clock.advance(secs(30));
+    assert_eq!(spend(&guard, user(1)), 1);
+}
+
+#[test]
+fn a_users_answers_that_are_no_refusals_cost_nothing() {
+    let (guard, _) = guard(1000);
+    for outcome in [Outcome::Healthy, Outcome::Failed].into_iter().cycle().take(100) {
+        guard.enter(Endpoint::Guilds, user(1), LIMIT).unwrap().settle(outcome);
+    }
+    assert_eq!(spend(&guard, user(1)), 20);
+}
+
+#[test]
+fn the_last_quarter_of_the_budget_is_for_signing_in() {
+    let (guard, _) = guard(1000);
+    let spent: usize = (1..=100).map(|number| spend(&guard, user(number))).sum();
+    assert_eq!(spent, 750, "all users together");
+    assert!(guard.enter(Endpoint::Guilds, user(101), LIMIT).is_err(), "nor anybody new");
+    for _ in 0..250 {
+        assert_eq!(refused(&guard, Endpoint::Token), None);
+        end(&guard, Endpoint::User, Outcome::Denied);
+    }
+    assert!(matches!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::HeldBack(_))), "that is all");
 }

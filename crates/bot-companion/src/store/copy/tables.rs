@@ -105,6 +105,11 @@ pub(in crate::store) const TABLES: &[Table] = &[
         ],
     ),
     table("code_claims", 1, &[bytes("hash"), boolean("settled"), text("user"), integer("until")]),
+    table(
+        "revocations",
+        1,
+        &[integer("user_id"), bytes("grant_sealed"), integer("due"), integer("tries"), integer("sending_until")],
+    ),
     telling(table("blocked_users", 1, &[integer("user_id"), text("reason"), integer("since")])),
     Table {
         unused: Some("shard_count = 0 AND guilds = 0"),

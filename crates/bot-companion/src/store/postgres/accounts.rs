@@ -2,11 +2,12 @@
 
 use deadpool_postgres::{GenericClient, Transaction};
 
-use crate::domain::{Snowflake, Time, User};
-use crate::store::{Account, Lease, Orphan, SealedGrant, StoredList, Topic};
+use crate::domain::{REVOCATION_WAIT, Snowflake, Time, User};
+use crate::store::{Account, Lease, SealedGrant, StoredList, Topic};
 
 use super::columns::{integer, json, listed, unsigned};
 use super::errors::Sql;
+use super::revocations;
 use super::work::Touched;
 
 pub(super) async fn account(db: &impl GenericClient, user: Snowflake) -> Sql<Option<Account>> {
@@ -112,17 +113,25 @@ pub(super) async fn forget_guild(db: &Transaction<'_>, user: Snowflake, guild: S
 }
 
 /// Drops the user's row if nothing holds it any more: no session, and no grant whose session is about to be opened.
-pub(super) async fn drop_if_idle(db: &Transaction<'_>, user: Snowflake) -> Sql<Option<Orphan>> {
+pub(super) async fn drop_if_idle(db: &Transaction<'_>, user: Snowflake, now: Time) -> Sql<()> {
     let sql = "SELECT signing_in IS NULL AND NOT EXISTS (SELECT 1 FROM sessions WHERE user_id = $1)
         FROM users WHERE id = $1";
     let statement = db.prepare_cached(sql).await?;
     let idle = db.query_opt(&statement, &[&user]).await?.map(|row| row.try_get(0)).transpose()?;
-    if idle == Some(true) { drop_row(db, user).await } else { Ok(None) }
+    if idle == Some(true) { drop_and_revoke(db, user, now).await } else { Ok(()) }
 }
 
-/// Drops the user's row, which no session may name any more.
-pub(super) async fn drop_row(db: &Transaction<'_>, user: Snowflake) -> Sql<Option<Orphan>> {
+/// Drops the user's row, and has the provider told of it after a while.
+pub(super) async fn drop_and_revoke(db: &Transaction<'_>, user: Snowflake, now: Time) -> Sql<()> {
+    match drop_row(db, user).await? {
+        Some(grant) => revocations::add(db, user, &grant, now.after(REVOCATION_WAIT)).await,
+        None => Ok(()),
+    }
+}
+
+/// Drops the user's row, which no session may name any more; gives its grant.
+pub(super) async fn drop_row(db: &Transaction<'_>, user: Snowflake) -> Sql<Option<SealedGrant>> {
     let statement = db.prepare_cached("DELETE FROM users WHERE id = $1 RETURNING grant_sealed").await?;
     let Some(row) = db.query_opt(&statement, &[&user]).await? else { return Ok(None) };
-    Ok(row.try_get::<_, Option<Vec<u8>>>(0)?.map(|grant| Orphan { user, grant: SealedGrant(grant) }))
+    Ok(row.try_get::<_, Option<Vec<u8>>>(0)?.map(SealedGrant))
 }

@@ -22,6 +22,7 @@ mod locks;
 mod migrations;
 mod notice;
 mod pool;
+mod revocations;
 mod sessions;
 mod sign_in;
 mod snapshots;
@@ -40,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use crate::domain::{
-    Change, Health, Heartbeat, PersonFacts, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
+    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
 };
 use crate::random::Random;
 
@@ -49,8 +50,8 @@ use self::listener::Listener;
 use self::notice::Origin;
 use self::work::{Link, Pace};
 use super::{
-    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Ended, Fed, Freshness, Lease, Result, Sample,
-    SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList, not_staged,
+    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Fed, Freshness, GrantSaved, Lease, Result,
+    Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList, Swept, not_staged,
 };
 
 /// The store in a database server.
@@ -136,13 +137,15 @@ impl Store for Postgres {
         write!(self, code, |db, _touched, code| sign_in::release(db, *code))
     }
 
-    async fn save_grant(&self, user: User, grant: SealedGrant) -> Result<Admission> {
-        write!(self, (user, grant), |db, touched, (user, grant)| sign_in::save_grant(db, touched, user, grant))
+    async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: bool) -> Result<GrantSaved> {
+        write!(self, (user, grant, now, verified), |db, touched, (user, grant, now, verified)| {
+            sign_in::save_grant(db, touched, user, grant, *now, *verified)
+        })
     }
 
-    async fn open_session(&self, user: User, token: TokenHash, session: Session) -> Result<Admission> {
-        write!(self, (user, token, session), |db, _touched, (user, token, session)| {
-            sign_in::open_session(db, user, *token, session)
+    async fn open_session(&self, user: User, token: TokenHash, session: Session, most: usize) -> Result<Admission> {
+        write!(self, (user, token, session, most), |db, touched, (user, token, session, most)| {
+            sign_in::open_session(db, touched, user, *token, session, *most)
         })
     }
 
@@ -154,12 +157,14 @@ impl Store for Postgres {
         read!(self, user, |db, user| sessions::sessions_of(db, *user))
     }
 
-    async fn end_session(&self, user: Snowflake, session: SessionId) -> Result<Option<Ended>> {
-        write!(self, (user, session), |db, touched, (user, session)| sessions::end_one(db, touched, *user, session))
+    async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {
+        write!(self, (user, session, now), |db, touched, (user, session, now)| {
+            sessions::end_one(db, touched, *user, session, *now)
+        })
     }
 
-    async fn end_sessions(&self, user: Snowflake) -> Result<Ended> {
-        write!(self, user, |db, touched, user| sessions::end_all(db, touched, *user))
+    async fn end_sessions(&self, user: Snowflake, now: Time) -> Result<usize> {
+        write!(self, (user, now), |db, touched, (user, now)| sessions::end_all(db, touched, *user, *now))
     }
 
     async fn end_sessions_of_grant(&self, user: Snowflake, grant_version: u64) -> Result<bool> {
@@ -172,13 +177,23 @@ impl Store for Postgres {
         write!(self, seen, |db, _touched, seen| sessions::note_seen(db, seen))
     }
 
-    async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Ended> {
+    async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Swept> {
         let arguments = (now, last_seen_before, created_before, batch);
         let work =
             self.link.write(Pace::Long, arguments, |db, touched, (now, last_seen_before, created_before, batch)| {
                 Box::pin(sessions::sweep(db, touched, *now, *last_seen_before, *created_before, *batch))
             });
         work.await
+    }
+
+    async fn take_revocation(&self, now: Time, until: Time) -> Result<Option<Revocation>> {
+        write!(self, (now, until), |db, _touched, (now, until)| revocations::take(db, *now, *until))
+    }
+
+    async fn finish_revocation(&self, user: Snowflake, until: Time, end: RevocationEnd) -> Result<()> {
+        write!(self, (user, until, end), |db, _touched, (user, until, end)| {
+            revocations::finish(db, *user, *until, *end)
+        })
     }
 
     async fn account(&self, user: Snowflake) -> Result<Option<Account>> {
@@ -203,7 +218,7 @@ impl Store for Postgres {
         })
     }
 
-    async fn block(&self, blocked: BlockedUser) -> Result<Ended> {
+    async fn block(&self, blocked: BlockedUser) -> Result<usize> {
         write!(self, blocked, |db, touched, blocked| sessions::block(db, touched, blocked))
     }
 

@@ -7,13 +7,13 @@ use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
 
 use crate::domain::{Session, SessionId, Snowflake, Time, TokenHash};
-use crate::store::{BlockedUser, Ended, Topic};
+use crate::store::{BlockedUser, Swept, Topic};
 
 use super::columns::{integer, readable};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::Touched;
-use super::{accounts, sign_in};
+use super::{accounts, revocations, sign_in};
 
 /// How long after its grant a session may be opened before the grant counts as left behind.
 const SIGNING_IN: Duration = Duration::from_mins(10);
@@ -46,23 +46,43 @@ pub(super) async fn end_one(
     touched: &mut Touched,
     user: Snowflake,
     session: &SessionId,
-) -> Sql<Option<Ended>> {
+    now: Time,
+) -> Sql<bool> {
     lock(db, Lock::User(user)).await?;
     // Also if it is gone already: whoever ended it may not have had an answer, and so nobody here heard of it yet.
     touch(touched, user);
     let statement = db.prepare_cached("DELETE FROM sessions WHERE id = $1 AND user_id = $2").await?;
-    if db.execute(&statement, &[session, &user]).await? == 0 {
-        return Ok(None);
+    let ended = db.execute(&statement, &[session, &user]).await? > 0;
+    if ended {
+        accounts::drop_if_idle(db, user, now).await?;
     }
-    let orphans = accounts::drop_if_idle(db, user).await?.into_iter().collect();
-    Ok(Some(Ended { sessions: 1, orphans }))
+    Ok(ended)
 }
 
-pub(super) async fn end_all(db: &Transaction<'_>, touched: &mut Touched, user: Snowflake) -> Sql<Ended> {
+pub(super) async fn end_all(db: &Transaction<'_>, touched: &mut Touched, user: Snowflake, now: Time) -> Sql<usize> {
     lock(db, Lock::User(user)).await?;
     let sessions = delete_all(db, touched, user).await?;
-    let orphans = accounts::drop_if_idle(db, user).await?.into_iter().collect();
-    Ok(Ended { sessions, orphans })
+    accounts::drop_if_idle(db, user, now).await?;
+    Ok(sessions)
+}
+
+/// Ends the sessions of a user that were used least recently, but for the new one and as many as may stay beside it. Whoever
+/// calls it holds the user's lock.
+pub(super) async fn end_surplus(
+    db: &Transaction<'_>,
+    touched: &mut Touched,
+    user: Snowflake,
+    new: TokenHash,
+    most: usize,
+) -> Sql<()> {
+    let sql = "DELETE FROM sessions WHERE token_hash = ANY (ARRAY (SELECT token_hash FROM sessions
+        WHERE user_id = $1 AND token_hash <> $2 ORDER BY last_seen DESC, created DESC, ordinal DESC OFFSET $3))";
+    let statement = db.prepare_cached(sql).await?;
+    let others = integer(most.saturating_sub(1) as u64);
+    if db.execute(&statement, &[&user, &new.0.as_slice(), &others]).await? > 0 {
+        touch(touched, user);
+    }
+    Ok(())
 }
 
 pub(super) async fn end_all_of_grant(
@@ -83,12 +103,12 @@ pub(super) async fn end_all_of_grant(
 }
 
 /// Blocks a user and ends their sessions, also the one that is about to be opened.
-pub(super) async fn block(db: &Transaction<'_>, touched: &mut Touched, blocked: &BlockedUser) -> Sql<Ended> {
+pub(super) async fn block(db: &Transaction<'_>, touched: &mut Touched, blocked: &BlockedUser) -> Sql<usize> {
     lock(db, Lock::User(blocked.user)).await?;
     sign_in::block(db, blocked).await?;
     let sessions = delete_all(db, touched, blocked.user).await?;
-    let orphans = accounts::drop_row(db, blocked.user).await?.into_iter().collect();
-    Ok(Ended { sessions, orphans })
+    accounts::drop_and_revoke(db, blocked.user, blocked.since).await?;
+    Ok(sessions)
 }
 
 async fn delete_all(db: &Transaction<'_>, touched: &mut Touched, user: Snowflake) -> Sql<usize> {
@@ -125,30 +145,33 @@ pub(super) async fn sweep(
     last_seen_before: Time,
     created_before: Time,
     batch: usize,
-) -> Sql<Ended> {
-    sign_in::forget_claims(db, now, batch).await?;
+) -> Sql<Swept> {
+    let claims = sign_in::forget_claims(db, now, batch).await?;
+    let revocations = revocations::forget(db, now, batch).await?;
     // Whose sessions they are comes first: a user's lock is taken before any of their rows, as everybody does it.
     let sql = "(SELECT user_id FROM sessions WHERE last_seen < $1 LIMIT $3)
         UNION (SELECT user_id FROM sessions WHERE created < $2 LIMIT $3) ORDER BY user_id LIMIT $3";
     let statement = db.prepare_cached(sql).await?;
     let limit = integer(batch as u64);
     let rows = db.query(&statement, &[&last_seen_before, &created_before, &limit]).await?;
-    let mut ended = Ended::default();
+    let mut sessions = 0;
     for user in readable("session", &rows, user_of) {
         lock(db, Lock::User(user)).await?;
         let sql = "DELETE FROM sessions WHERE user_id = $1 AND (last_seen < $2 OR created < $3)";
         let statement = db.prepare_cached(sql).await?;
         let deleted = db.execute(&statement, &[&user, &last_seen_before, &created_before]).await?;
         if deleted > 0 {
-            ended.sessions += usize::try_from(deleted).unwrap_or(usize::MAX);
+            sessions += usize::try_from(deleted).unwrap_or(usize::MAX);
             touch(touched, user);
-            ended.orphans.extend(accounts::drop_if_idle(db, user).await?);
+            accounts::drop_if_idle(db, user, now).await?;
         }
     }
-    for user in left_behind(db, now, batch).await? {
-        ended.orphans.extend(accounts::drop_if_idle(db, user).await?);
+    let left_behind = left_behind(db, now, batch).await?;
+    for user in &left_behind {
+        accounts::drop_if_idle(db, *user, now).await?;
     }
-    Ok(ended)
+    let done = [rows.len(), claims, revocations, left_behind.len()];
+    Ok(Swept { sessions, more: done.into_iter().any(|done| done >= batch.max(1)) })
 }
 
 fn user_of(row: &Row) -> Sql<Snowflake> {

@@ -6,13 +6,13 @@ use deadpool_postgres::{GenericClient, Transaction};
 use tracing::warn;
 
 use crate::domain::{Session, Snowflake, Time, TokenHash, User};
-use crate::store::{Admission, BlockedUser, Claim, CodeHash, SealedGrant, Topic};
+use crate::store::{Admission, BlockedUser, Claim, CodeHash, GrantSaved, SealedGrant, Topic};
 
-use super::accounts;
 use super::columns::{integer, json, readable};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::Touched;
+use super::{accounts, revocations, sessions};
 
 /// How long a claim outlives its end. A code that comes back even later is refused by the provider.
 const KEPT: Duration = Duration::from_mins(10);
@@ -52,14 +52,14 @@ pub(super) async fn release(db: &Transaction<'_>, code: CodeHash) -> Sql<()> {
     Ok(())
 }
 
-/// Forgets claims that ended long ago.
-pub(super) async fn forget_claims(db: &Transaction<'_>, now: Time, batch: usize) -> Sql<()> {
+/// Forgets claims that ended long ago; gives how many.
+pub(super) async fn forget_claims(db: &Transaction<'_>, now: Time, batch: usize) -> Sql<usize> {
     // An array is made once; a plain subquery may be run again for every row, and then its limit holds for nothing.
     let sql = "DELETE FROM code_claims WHERE hash = ANY (ARRAY
         (SELECT hash FROM code_claims WHERE until < $1 LIMIT $2 FOR UPDATE SKIP LOCKED))";
     let statement = db.prepare_cached(sql).await?;
-    db.execute(&statement, &[&now.before(KEPT), &integer(batch as u64)]).await?;
-    Ok(())
+    let forgotten = db.execute(&statement, &[&now.before(KEPT), &integer(batch as u64)]).await?;
+    Ok(usize::try_from(forgotten).unwrap_or(usize::MAX))
 }
 
 pub(super) async fn save_grant(
@@ -67,22 +67,32 @@ pub(super) async fn save_grant(
     touched: &mut Touched,
     user: &User,
     grant: &SealedGrant,
-) -> Sql<Admission> {
+    now: Time,
+    verified: bool,
+) -> Sql<GrantSaved> {
     lock(db, Lock::User(user.id)).await?;
     if is_blocked(db, user.id).await? {
-        return Ok(Admission::Blocked);
+        // A blocked user has no session, so nothing else hangs on the grant that was just made.
+        revocations::add(db, user.id, grant, now).await?;
+        return Ok(GrantSaved::Blocked);
     }
+    if let Some(refused) = GrantSaved::refused(revocations::stage(db, user.id, now).await?, verified) {
+        return Ok(refused);
+    }
+    revocations::cancel(db, user.id).await?;
     accounts::save_profile(db, user).await?;
     accounts::save_grant(db, user.id, grant).await?;
     touched.push(Topic::Id(user.id));
-    Ok(Admission::Admitted)
+    Ok(GrantSaved::Saved)
 }
 
 pub(super) async fn open_session(
     db: &Transaction<'_>,
+    touched: &mut Touched,
     user: &User,
     token: TokenHash,
     session: &Session,
+    most: usize,
 ) -> Sql<Admission> {
     lock(db, Lock::User(user.id)).await?;
     if is_blocked(db, user.id).await? {
@@ -96,6 +106,7 @@ pub(super) async fn open_session(
     let statement = db.prepare_cached(sql).await?;
     let Session { id, created, last_seen, agent, .. } = session;
     db.execute(&statement, &[&token.0.as_slice(), id, &user.id, created, last_seen, agent]).await?;
+    sessions::end_surplus(db, touched, user.id, token, most).await?;
     Ok(Admission::Admitted)
 }
 

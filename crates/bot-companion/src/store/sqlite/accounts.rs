@@ -2,10 +2,11 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::domain::{Snowflake, Time, User};
-use crate::store::{Account, Lease, Orphan, SealedGrant, StoredList, Topic};
+use crate::domain::{REVOCATION_WAIT, Snowflake, Time, User};
+use crate::store::{Account, Lease, SealedGrant, StoredList, Topic};
 
 use super::columns::{integer, json, listed, unsigned};
+use super::revocations;
 use super::writer::Touched;
 
 pub(super) fn account(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<Account>> {
@@ -126,20 +127,28 @@ pub(super) fn forget_guild(connection: &Connection, user: Snowflake, guild: Snow
 }
 
 /// Drops the user's row if nothing holds it any more: no session, and no grant whose session is about to be opened.
-pub(super) fn drop_if_idle(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<Orphan>> {
+pub(super) fn drop_if_idle(connection: &Connection, user: Snowflake, now: Time) -> rusqlite::Result<()> {
     let sql = "SELECT signing_in IS NULL AND NOT EXISTS (SELECT 1 FROM sessions WHERE user_id = ?1)
         FROM users WHERE id = ?1";
     let idle: Option<bool> = connection.prepare_cached(sql)?.query_row([user], |row| row.get(0)).optional()?;
-    if idle == Some(true) { drop_row(connection, user) } else { Ok(None) }
+    if idle == Some(true) { drop_and_revoke(connection, user, now) } else { Ok(()) }
 }
 
-/// Drops the user's row, which no session may name any more.
-pub(super) fn drop_row(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<Orphan>> {
+/// Drops the user's row, and has the provider told of it after a while.
+pub(super) fn drop_and_revoke(connection: &Connection, user: Snowflake, now: Time) -> rusqlite::Result<()> {
+    match drop_row(connection, user)? {
+        Some(grant) => revocations::add(connection, user, &grant, now.after(REVOCATION_WAIT)),
+        None => Ok(()),
+    }
+}
+
+/// Drops the user's row, which no session may name any more; gives its grant.
+pub(super) fn drop_row(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<SealedGrant>> {
     let grant: Option<Option<Vec<u8>>> = connection
         .prepare_cached("DELETE FROM users WHERE id = ?1 RETURNING grant_sealed")?
         .query_row([user], |row| row.get(0))
         .optional()?;
-    Ok(grant.flatten().map(|grant| Orphan { user, grant: SealedGrant(grant) }))
+    Ok(grant.flatten().map(SealedGrant))
 }
 
 /// A number that nothing had before.

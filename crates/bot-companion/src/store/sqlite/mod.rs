@@ -15,6 +15,7 @@ mod instances;
 mod keys;
 mod migrations;
 mod readers;
+mod revocations;
 mod sessions;
 mod sign_in;
 mod snapshots;
@@ -33,15 +34,15 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use crate::domain::{
-    Change, Health, Heartbeat, PersonFacts, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
+    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
 };
 
 use self::readers::Readers;
 use self::snapshots::Staging;
 use self::writer::Writer;
 use super::{
-    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Ended, Fed, Freshness, Lease, Result, Sample,
-    SealedGrant, SnapshotId, Store, StoreError, StoredList, not_staged,
+    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Fed, Freshness, GrantSaved, Lease, Result,
+    Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoredList, Swept, not_staged,
 };
 
 /// How many connections read.
@@ -156,12 +157,16 @@ impl Store for Sqlite {
         self.writer.write(move |connection, _| sign_in::release(connection, code)).await
     }
 
-    async fn save_grant(&self, user: User, grant: SealedGrant) -> Result<Admission> {
-        self.writer.write(move |connection, touched| sign_in::save_grant(connection, touched, &user, &grant)).await
+    async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: bool) -> Result<GrantSaved> {
+        self.writer
+            .write(move |connection, touched| sign_in::save_grant(connection, touched, &user, &grant, now, verified))
+            .await
     }
 
-    async fn open_session(&self, user: User, token: TokenHash, session: Session) -> Result<Admission> {
-        self.writer.write(move |connection, _| sign_in::open_session(connection, &user, token, &session)).await
+    async fn open_session(&self, user: User, token: TokenHash, session: Session, most: usize) -> Result<Admission> {
+        self.writer
+            .write(move |connection, touched| sign_in::open_session(connection, touched, &user, token, &session, most))
+            .await
     }
 
     async fn session(&self, token: TokenHash) -> Result<Option<Session>> {
@@ -172,12 +177,12 @@ impl Store for Sqlite {
         self.readers.read(move |connection| sessions::sessions_of(connection, user)).await
     }
 
-    async fn end_session(&self, user: Snowflake, session: SessionId) -> Result<Option<Ended>> {
-        self.writer.write(move |connection, touched| sessions::end_one(connection, touched, user, &session)).await
+    async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {
+        self.writer.write(move |connection, touched| sessions::end_one(connection, touched, user, &session, now)).await
     }
 
-    async fn end_sessions(&self, user: Snowflake) -> Result<Ended> {
-        self.writer.write(move |connection, touched| sessions::end_all(connection, touched, user)).await
+    async fn end_sessions(&self, user: Snowflake, now: Time) -> Result<usize> {
+        self.writer.write(move |connection, touched| sessions::end_all(connection, touched, user, now)).await
     }
 
     async fn end_sessions_of_grant(&self, user: Snowflake, grant_version: u64) -> Result<bool> {
@@ -190,12 +195,20 @@ impl Store for Sqlite {
         self.writer.write(move |connection, _| sessions::note_seen(connection, &seen)).await
     }
 
-    async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Ended> {
+    async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Swept> {
         self.writer
             .write(move |connection, touched| {
                 sessions::sweep(connection, touched, now, last_seen_before, created_before, batch)
             })
             .await
+    }
+
+    async fn take_revocation(&self, now: Time, until: Time) -> Result<Option<Revocation>> {
+        self.writer.write(move |connection, _| revocations::take(connection, now, until)).await
+    }
+
+    async fn finish_revocation(&self, user: Snowflake, until: Time, end: RevocationEnd) -> Result<()> {
+        self.writer.write(move |connection, _| revocations::finish(connection, user, until, end)).await
     }
 
     async fn account(&self, user: Snowflake) -> Result<Option<Account>> {
@@ -216,7 +229,7 @@ impl Store for Sqlite {
             .await
     }
 
-    async fn block(&self, blocked: BlockedUser) -> Result<Ended> {
+    async fn block(&self, blocked: BlockedUser) -> Result<usize> {
         self.writer.write(move |connection, touched| sessions::block(connection, touched, &blocked)).await
     }
 

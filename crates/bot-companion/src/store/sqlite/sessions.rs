@@ -6,11 +6,11 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::{Session, SessionId, Snowflake, Time, TokenHash};
-use crate::store::{BlockedUser, Ended, Topic};
+use crate::store::{BlockedUser, Swept, Topic};
 
 use super::columns::{integer, readable};
 use super::writer::Touched;
-use super::{accounts, sign_in};
+use super::{accounts, revocations, sign_in};
 
 /// How long after its grant a session may be opened before the grant counts as left behind.
 const SIGNING_IN: Duration = Duration::from_mins(10);
@@ -44,23 +44,45 @@ pub(super) fn end_one(
     touched: &mut Touched,
     user: Snowflake,
     session: &SessionId,
-) -> rusqlite::Result<Option<Ended>> {
+    now: Time,
+) -> rusqlite::Result<bool> {
     // Also if it is gone already: whoever ended it may not have had an answer.
     touch(touched, user);
     let deleted = connection
         .prepare_cached("DELETE FROM sessions WHERE id = ?1 AND user_id = ?2")?
         .execute(params![session, user])?;
-    if deleted == 0 {
-        return Ok(None);
+    if deleted > 0 {
+        accounts::drop_if_idle(connection, user, now)?;
     }
-    let orphans = accounts::drop_if_idle(connection, user)?.into_iter().collect();
-    Ok(Some(Ended { sessions: deleted, orphans }))
+    Ok(deleted > 0)
 }
 
-pub(super) fn end_all(connection: &Connection, touched: &mut Touched, user: Snowflake) -> rusqlite::Result<Ended> {
+pub(super) fn end_all(
+    connection: &Connection,
+    touched: &mut Touched,
+    user: Snowflake,
+    now: Time,
+) -> rusqlite::Result<usize> {
     let sessions = delete_all(connection, touched, user)?;
-    let orphans = accounts::drop_if_idle(connection, user)?.into_iter().collect();
-    Ok(Ended { sessions, orphans })
+    accounts::drop_if_idle(connection, user, now)?;
+    Ok(sessions)
+}
+
+/// Ends the sessions of a user that were used least recently, but for the new one and as many as may stay beside it.
+pub(super) fn end_surplus(
+    connection: &Connection,
+    touched: &mut Touched,
+    user: Snowflake,
+    new: TokenHash,
+    most: usize,
+) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM sessions WHERE token_hash IN (SELECT token_hash FROM sessions
+        WHERE user_id = ?1 AND token_hash <> ?2 ORDER BY last_seen DESC, created DESC, rowid DESC LIMIT -1 OFFSET ?3)";
+    let others = integer(most.saturating_sub(1) as u64);
+    if connection.prepare_cached(sql)?.execute(params![user, new.0, others])? > 0 {
+        touch(touched, user);
+    }
+    Ok(())
 }
 
 pub(super) fn end_all_of_grant(
@@ -80,11 +102,11 @@ pub(super) fn end_all_of_grant(
 }
 
 /// Blocks a user and ends their sessions, also the one that is about to be opened.
-pub(super) fn block(connection: &Connection, touched: &mut Touched, blocked: &BlockedUser) -> rusqlite::Result<Ended> {
+pub(super) fn block(connection: &Connection, touched: &mut Touched, blocked: &BlockedUser) -> rusqlite::Result<usize> {
     sign_in::block(connection, blocked)?;
     let sessions = delete_all(connection, touched, blocked.user)?;
-    let orphans = accounts::drop_row(connection, blocked.user)?.into_iter().collect();
-    Ok(Ended { sessions, orphans })
+    accounts::drop_and_revoke(connection, blocked.user, blocked.since)?;
+    Ok(sessions)
 }
 
 fn delete_all(connection: &Connection, touched: &mut Touched, user: Snowflake) -> rusqlite::Result<usize> {
@@ -109,26 +131,27 @@ pub(super) fn sweep(
     last_seen_before: Time,
     created_before: Time,
     batch: usize,
-) -> rusqlite::Result<Ended> {
-    sign_in::forget_claims(connection, now, batch)?;
-    let mut ended = Ended::default();
+) -> rusqlite::Result<Swept> {
+    let forgotten = sign_in::forget_claims(connection, now, batch)?.max(revocations::forget(connection, now, batch)?);
+    let mut sessions = 0;
     let mut users = BTreeSet::new();
     for (sql, before) in [(OVERDUE_BY_LAST_SEEN, last_seen_before), (OVERDUE_BY_CREATED, created_before)] {
         let mut statement = connection.prepare_cached(sql)?;
-        let limit = integer((batch - ended.sessions) as u64);
+        let limit = integer((batch - sessions) as u64);
         let overdue: Vec<Snowflake> =
             readable("session", statement.query_map(params![before, limit], |row| row.get(0))?)?;
-        ended.sessions += overdue.len();
+        sessions += overdue.len();
         users.extend(overdue);
     }
     for user in users {
         touch(touched, user);
-        ended.orphans.extend(accounts::drop_if_idle(connection, user)?);
+        accounts::drop_if_idle(connection, user, now)?;
     }
-    for user in left_behind(connection, now, batch)? {
-        ended.orphans.extend(accounts::drop_if_idle(connection, user)?);
+    let left_behind = left_behind(connection, now, batch)?;
+    for user in &left_behind {
+        accounts::drop_if_idle(connection, *user, now)?;
     }
-    Ok(ended)
+    Ok(Swept { sessions, more: [sessions, forgotten, left_behind.len()].into_iter().any(|done| done >= batch.max(1)) })
 }
 
 /// Users whose sign-in stopped between the grant and the session. They are not signing in any more.

@@ -6,11 +6,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 use tracing::warn;
 
 use crate::domain::{Session, Snowflake, Time, TokenHash, User};
-use crate::store::{Admission, BlockedUser, Claim, CodeHash, SealedGrant, Topic};
+use crate::store::{Admission, BlockedUser, Claim, CodeHash, GrantSaved, SealedGrant, Topic};
 
-use super::accounts;
 use super::columns::{integer, json, readable};
 use super::writer::Touched;
+use super::{accounts, revocations, sessions};
 
 /// How long a claim outlives its end. A code that comes back even later is refused by the provider.
 const KEPT: Duration = Duration::from_mins(10);
@@ -49,10 +49,10 @@ pub(super) fn release(connection: &Connection, code: CodeHash) -> rusqlite::Resu
     connection.prepare_cached("DELETE FROM code_claims WHERE hash = ?1 AND settled = 0")?.execute([code.0]).map(drop)
 }
 
-/// Forgets claims that ended long ago.
-pub(super) fn forget_claims(connection: &Connection, now: Time, batch: usize) -> rusqlite::Result<()> {
+/// Forgets claims that ended long ago; gives how many.
+pub(super) fn forget_claims(connection: &Connection, now: Time, batch: usize) -> rusqlite::Result<usize> {
     let sql = "DELETE FROM code_claims WHERE hash IN (SELECT hash FROM code_claims WHERE until < ?1 LIMIT ?2)";
-    connection.prepare_cached(sql)?.execute(params![now.before(KEPT), integer(batch as u64)]).map(drop)
+    connection.prepare_cached(sql)?.execute(params![now.before(KEPT), integer(batch as u64)])
 }
 
 pub(super) fn save_grant(
@@ -60,21 +60,31 @@ pub(super) fn save_grant(
     touched: &mut Touched,
     user: &User,
     grant: &SealedGrant,
-) -> rusqlite::Result<Admission> {
+    now: Time,
+    verified: bool,
+) -> rusqlite::Result<GrantSaved> {
     if is_blocked(connection, user.id)? {
-        return Ok(Admission::Blocked);
+        // A blocked user has no session, so nothing else hangs on the grant that was just made.
+        revocations::add(connection, user.id, grant, now)?;
+        return Ok(GrantSaved::Blocked);
     }
+    if let Some(refused) = GrantSaved::refused(revocations::stage(connection, user.id, now)?, verified) {
+        return Ok(refused);
+    }
+    revocations::cancel(connection, user.id)?;
     accounts::save_profile(connection, user)?;
     accounts::save_grant(connection, user.id, grant)?;
     touched.push(Topic::Id(user.id));
-    Ok(Admission::Admitted)
+    Ok(GrantSaved::Saved)
 }
 
 pub(super) fn open_session(
     connection: &Connection,
+    touched: &mut Touched,
     user: &User,
     token: TokenHash,
     session: &Session,
+    most: usize,
 ) -> rusqlite::Result<Admission> {
     if is_blocked(connection, user.id)? {
         return Ok(Admission::Blocked);
@@ -91,6 +101,7 @@ pub(super) fn open_session(
         session.last_seen,
         session.agent
     ])?;
+    sessions::end_surplus(connection, touched, user.id, token, most)?;
     Ok(Admission::Admitted)
 }
 

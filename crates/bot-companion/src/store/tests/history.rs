@@ -13,6 +13,8 @@ use crate::domain::{Change, Roster, Subscription, TeamMember};
 /// Few of everything, so that steps meet.
 pub(super) const USERS: u64 = 4;
 pub(super) const DEVICES: u8 = 8;
+/// How many sessions a user may have.
+pub(super) const SESSIONS: usize = 2;
 pub(super) const CODES: u8 = 3;
 pub(super) const KEYS: u8 = 3;
 /// Enough for every remainder of the counts of shards that are tried.
@@ -35,7 +37,11 @@ pub(super) enum Step {
     Claim(u8),
     Settle(u8, Option<u64>),
     Release(u8),
-    SaveGrant(u64, u8),
+    /// And whether the grant was seen to work.
+    SaveGrant(u64, u8, bool),
+    TakeRevocation,
+    /// One of those that were taken: confirmed, or failed at this try.
+    FinishRevocation(Index, u32),
     OpenSession(u64, u8),
     EndSession(u64, u8),
     EndSessions(u64),
@@ -220,7 +226,10 @@ fn of_people() -> impl Strategy<Value = Step> {
         2 => code().prop_map(Step::Claim),
         1 => (code(), prop::option::of(user())).prop_map(|(code, user)| Step::Settle(code, user)),
         1 => code().prop_map(Step::Release),
-        4 => (user(), device()).prop_map(|(user, device)| Step::SaveGrant(user, device)),
+        4 => (user(), device(), any::<bool>())
+            .prop_map(|(user, device, verified)| Step::SaveGrant(user, device, verified)),
+        2 => Just(Step::TakeRevocation),
+        2 => (any::<Index>(), 0..7_u32).prop_map(|(which, end)| Step::FinishRevocation(which, end)),
         6 => (user(), device()).prop_map(|(user, device)| Step::OpenSession(user, device)),
         2 => (user(), device()).prop_map(|(user, device)| Step::EndSession(user, device)),
         1 => user().prop_map(Step::EndSessions),

@@ -8,14 +8,15 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tokio_postgres::Client;
 
-use super::history::{CODES, DEVICES, INSTANCES, KEYS, PLACES, Step, USERS, Version, fitting, history};
+use super::history::{CODES, DEVICES, INSTANCES, KEYS, PLACES, SESSIONS, Step, USERS, Version, fitting, history};
 use super::server::Database;
 use super::*;
 use crate::clock::Clock;
+use crate::domain::RevocationEnd;
 use crate::domain::feed::Lines;
 use crate::store::freshness::{Dependencies, Mark, slot};
 use crate::store::sqlite::Sqlite;
-use crate::store::{BlockedUser, BotKey, Ended, Freshness, Result, SnapshotId, Store, StoreError, Topic};
+use crate::store::{BlockedUser, BotKey, Freshness, Result, Revocation, SnapshotId, Store, StoreError, Topic};
 
 /// A store under a history, with what the numbers that it gave stand for: those are its own.
 struct World {
@@ -25,6 +26,7 @@ struct World {
     now: Time,
     versions: HashMap<u64, (u64, u64)>,
     staged: Vec<(SnapshotId, Scope)>,
+    revocations: Vec<Revocation>,
 }
 
 enum Kind {
@@ -44,7 +46,7 @@ impl World {
     }
 
     fn of(store: Arc<dyn Store>, freshness: Arc<Freshness>, kind: Kind) -> Self {
-        Self { store, freshness, kind, now: NOW, versions: HashMap::new(), staged: Vec::new() }
+        Self { store, freshness, kind, now: NOW, versions: HashMap::new(), staged: Vec::new(), revocations: Vec::new() }
     }
 
     async fn take(&mut self, step: Step, database: &Database) -> Outcome {
@@ -73,15 +75,33 @@ impl World {
             Step::Claim(number) => said(store.claim_code(code(number), now, until).await),
             Step::Settle(number, user) => said(store.settle_code(code(number), user.map(person), until).await),
             Step::Release(number) => said(store.release_code(code(number)).await),
-            Step::SaveGrant(user, number) => said(store.save_grant(person(user), grant(number)).await),
+            Step::SaveGrant(user, number, verified) => {
+                said(store.save_grant(person(user), grant(number), now, verified).await)
+            }
             Step::OpenSession(user, device) => {
                 let new = Session { created: now, last_seen: now, ..session(user, device) };
-                said(store.open_session(person(user), token(device), new).await)
+                said(store.open_session(person(user), token(device), new, SESSIONS).await)
             }
-            Step::EndSession(user, device) => {
-                said(store.end_session(id(user), session_id(device)).await.map(|it| it.map(sorted)))
+            Step::EndSession(user, device) => said(store.end_session(id(user), session_id(device), now).await),
+            Step::EndSessions(user) => said(store.end_sessions(id(user), now).await),
+            Step::TakeRevocation => {
+                let taken = store.take_revocation(now, now.after(Duration::from_secs(20))).await;
+                self.revocations.extend(taken.clone().unwrap());
+                said(taken)
             }
-            Step::EndSessions(user) => said(store.end_sessions(id(user)).await.map(sorted)),
+            Step::FinishRevocation(which, end) => {
+                // It stays in the list: later steps find that it is over.
+                let Some(Revocation { user, until, .. }) =
+                    (!self.revocations.is_empty()).then(|| which.get(&self.revocations).clone())
+                else {
+                    return String::new();
+                };
+                let end = match end {
+                    0 => RevocationEnd::confirmed(now),
+                    tries => RevocationEnd::failed(now, tries, None),
+                };
+                said(store.finish_revocation(user, until, end).await)
+            }
             Step::EndSessionsOfGrant(user, version) => {
                 let (version, _) = self.version(user, version).await;
                 said(store.end_sessions_of_grant(id(user), version).await)
@@ -94,7 +114,7 @@ impl World {
             }
             Step::Sweep(last_seen, created) => {
                 let ago = |seconds| now.before(Duration::from_secs(seconds));
-                said(store.sweep(now, ago(last_seen), ago(created), 1000).await.map(sorted))
+                said(store.sweep(now, ago(last_seen), ago(created), 1000).await)
             }
             Step::NoteVersions(user) => {
                 let versions = self.version(user, Version::Current).await;
@@ -120,7 +140,7 @@ impl World {
             }
             Step::Block(user) => {
                 let blocked = BlockedUser { user: id(user), reason: format!("since {now:?}"), since: now };
-                said(store.block(blocked).await.map(sorted))
+                said(store.block(blocked).await)
             }
             Step::Unblock(user) => said(store.unblock(id(user)).await),
             Step::Apply(changes) => said(store.apply(changes).await),
@@ -286,12 +306,6 @@ fn said<T: Debug>(answer: Result<T>) -> String {
         Err(StoreError::Busy(_)) => "busy".to_owned(),
         Err(StoreError::Failed(_)) => "failed".to_owned(),
     }
-}
-
-/// In which order sessions end is for a store to choose.
-fn sorted(mut ended: Ended) -> Ended {
-    ended.orphans.sort_by_key(|orphan| orphan.user);
-    ended
 }
 
 /// Empties every table but for what a new database has.

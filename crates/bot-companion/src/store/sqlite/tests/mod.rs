@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::domain::feed::{Event, GuildLine, Lines, Scope, ShardKey};
 use crate::domain::{Change, Guild, GuildFacts, Heartbeat, Permission, PermissionSet, Time};
 use crate::store::tests::*;
-use crate::store::{Committed, Fed, Freshness, Lease, Store, Topic};
+use crate::store::{Admission, Committed, Fed, Freshness, GrantSaved, Lease, Store, Topic};
 
 struct Fixture {
     store: Arc<Sqlite>,
@@ -64,8 +64,26 @@ impl Fixture {
 
     /// Signs a user in from a device, with a grant of its own.
     async fn sign_in(&self, user: u64, device: u8) {
-        self.store.save_grant(person(user), grant(device)).await.unwrap();
-        self.store.open_session(person(user), token(device), session(user, device)).await.unwrap();
+        assert_eq!(self.save_grant(user, device).await, GrantSaved::Saved);
+        self.open_session(user, device).await;
+    }
+
+    async fn save_grant(&self, user: u64, device: u8) -> GrantSaved {
+        self.store.save_grant(person(user), grant(device), NOW, false).await.unwrap()
+    }
+
+    async fn open_session(&self, user: u64, device: u8) -> Admission {
+        self.store.open_session(person(user), token(device), session(user, device), 50).await.unwrap()
+    }
+
+    /// The users whose grants wait to be revoked, with the device that each came from.
+    fn to_revoke(&self) -> Vec<(u64, u8)> {
+        let outside = self.outside();
+        let sql = "SELECT user_id, grant_sealed FROM revocations WHERE grant_sealed IS NOT NULL ORDER BY user_id";
+        let mut statement = outside.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))).unwrap();
+        let device = |sealed: &[u8]| (0..=u8::MAX).find(|device| grant(*device).0 == sealed).unwrap();
+        rows.map(|row| row.unwrap()).map(|(user, sealed)| (user.try_into().unwrap(), device(&sealed))).collect()
     }
 }
 

@@ -1,15 +1,11 @@
 //! Sign-in, sessions, grants and lists.
 
 use super::*;
-use crate::domain::Change;
-use crate::store::{Admission, BlockedUser, Claim, Ended, Orphan};
+use crate::domain::{Change, RevocationEnd};
+use crate::store::{BlockedUser, Claim, Swept};
 
 fn later(seconds: u64) -> Time {
     NOW.after(Duration::from_secs(seconds))
-}
-
-fn orphan(user: u64, device: u8) -> Orphan {
-    Orphan { user: id(user), grant: grant(device) }
 }
 
 fn blocked(user: u64) -> BlockedUser {
@@ -55,37 +51,100 @@ async fn sweeping_forgets_claims_that_ended_long_ago() {
 }
 
 #[tokio::test]
-async fn the_grant_is_orphaned_with_the_last_session() {
+async fn a_sweep_says_whether_there_is_more_to_do() {
+    let fixture = Fixture::new().await;
+    for number in 0..7 {
+        fixture.store.claim_code(code(number), NOW, later(10)).await.unwrap();
+    }
+    let sweep = || fixture.store.sweep(later(5000), Time::default(), Time::default(), 3);
+    for (left, more) in [(4, true), (1, true), (0, false), (0, false)] {
+        assert_eq!(sweep().await.unwrap(), Swept { sessions: 0, more });
+        assert_eq!(fixture.outside_count("code_claims"), left);
+    }
+}
+
+#[tokio::test]
+async fn the_grant_is_to_be_revoked_with_the_last_session() {
     let fixture = Fixture::new().await;
     let store = &fixture.store;
     fixture.sign_in(1, 1).await;
     fixture.sign_in(1, 2).await;
     fixture.sign_in(2, 3).await;
     assert_eq!(store.sessions_of(id(1)).await.unwrap(), [session(1, 2), session(1, 1)], "newest first");
-    assert_eq!(store.end_session(id(2), session_id(1)).await.unwrap(), None, "not theirs");
+    assert!(!store.end_session(id(2), session_id(1), NOW).await.unwrap(), "not theirs");
 
     let topics = [Topic::SessionsOf(id(1)), Topic::Id(id(1)), Topic::SessionsOf(id(2))];
-    let (ended, touched) = fixture.touched(&topics, store.end_session(id(1), session_id(1))).await;
-    assert_eq!(ended.unwrap(), Some(Ended { sessions: 1, orphans: Vec::new() }));
+    let (ended, touched) = fixture.touched(&topics, store.end_session(id(1), session_id(1), NOW)).await;
+    assert!(ended.unwrap());
     assert_eq!(touched, topics[..2]);
     assert_eq!(store.session(token(1)).await.unwrap(), None);
-    let ended = store.end_session(id(1), session_id(2)).await.unwrap();
-    assert_eq!(ended, Some(Ended { sessions: 1, orphans: vec![orphan(1, 2)] }));
+    assert_eq!(fixture.to_revoke(), []);
+    assert!(store.end_session(id(1), session_id(2), NOW).await.unwrap());
+    assert_eq!(fixture.to_revoke(), [(1, 2)]);
     assert_eq!(store.account(id(1)).await.unwrap(), None);
-    assert_eq!(store.end_session(id(1), session_id(2)).await.unwrap(), None);
+    assert!(!store.end_session(id(1), session_id(2), NOW).await.unwrap());
 
-    let ended = store.end_sessions(id(2)).await.unwrap();
-    assert_eq!(ended, Ended { sessions: 1, orphans: vec![orphan(2, 3)] });
-    assert_eq!(store.end_sessions(id(2)).await.unwrap(), Ended::default());
+    assert_eq!(store.end_sessions(id(2), NOW).await.unwrap(), 1);
+    assert_eq!(fixture.to_revoke(), [(1, 2), (2, 3)]);
+    assert_eq!(store.end_sessions(id(2), NOW).await.unwrap(), 0);
 }
 
 #[tokio::test]
-async fn a_user_without_a_grant_leaves_no_orphan() {
+async fn a_revocation_waits_and_a_sign_in_cancels_it() {
     let fixture = Fixture::new().await;
     let store = &fixture.store;
-    store.open_session(person(1), token(1), session(1, 1)).await.unwrap();
-    assert_eq!(store.account(id(1)).await.unwrap().unwrap().grant, None);
-    assert_eq!(store.end_sessions(id(1)).await.unwrap(), Ended { sessions: 1, orphans: Vec::new() });
+    let take = async |at| store.take_revocation(later(at), later(at + 20)).await.unwrap();
+    fixture.sign_in(1, 1).await;
+    fixture.sign_in(2, 2).await;
+    for user in [1, 2] {
+        store.end_sessions(id(user), NOW).await.unwrap();
+    }
+    assert_eq!(take(29).await, None, "not yet");
+    fixture.sign_in(1, 3).await;
+    let taken = take(30).await.unwrap();
+    assert_eq!((taken.user, &taken.grant, taken.tries), (id(2), &grant(2), 1));
+    assert_eq!(take(49).await, None, "it is being sent, and the other one was cancelled");
+    assert_eq!(take(50).await.map(|taken| (taken.user, taken.tries)), Some((id(2), 2)), "whoever sent it is gone");
+    store.finish_revocation(id(2), taken.until, RevocationEnd::GivenUp).await.unwrap();
+    assert_eq!(fixture.to_revoke(), [(2, 2)], "a sender that comes too late changes nothing");
+    store.finish_revocation(id(2), later(70), RevocationEnd::Retry { at: later(130) }).await.unwrap();
+    assert_eq!(take(129).await, None);
+    assert_eq!(take(130).await.unwrap().tries, 3);
+    store.finish_revocation(id(2), later(150), RevocationEnd::Sent { until: later(300) }).await.unwrap();
+    assert_eq!(take(1000).await, None);
+    assert_eq!(fixture.to_revoke(), [], "the grant is forgotten at once");
+    for (at, left) in [(299, 1), (300, 0)] {
+        store.sweep(later(at), Time::default(), Time::default(), 10).await.unwrap();
+        assert_eq!(fixture.outside_count("revocations"), left);
+    }
+}
+
+#[tokio::test]
+async fn a_sign_in_waits_for_a_revocation_that_is_being_sent_and_verifies_its_grant() {
+    let fixture = Fixture::new().await;
+    let store = &fixture.store;
+    let save = async |at, verified| store.save_grant(person(1), grant(2), later(at), verified).await.unwrap();
+    fixture.sign_in(1, 1).await;
+    store.end_sessions(id(1), NOW).await.unwrap();
+    store.take_revocation(later(30), later(50)).await.unwrap().unwrap();
+    for verified in [false, true] {
+        assert_eq!(save(31, verified).await, GrantSaved::RevocationRunning);
+    }
+    assert_eq!(store.account(id(1)).await.unwrap(), None, "nothing is stored");
+    assert_eq!(save(50, false).await, GrantSaved::RevocationSent, "whoever sent it is gone, and nobody knows");
+    store.finish_revocation(id(1), later(50), RevocationEnd::Sent { until: later(170) }).await.unwrap();
+    assert_eq!(save(51, false).await, GrantSaved::RevocationSent);
+    assert_eq!(save(52, true).await, GrantSaved::Saved);
+    assert_eq!(fixture.outside_count("revocations"), 0);
+}
+
+#[tokio::test]
+async fn a_user_without_a_grant_leaves_nothing_to_revoke() {
+    let fixture = Fixture::new().await;
+    fixture.open_session(1, 1).await;
+    assert_eq!(fixture.store.account(id(1)).await.unwrap().unwrap().grant, None);
+    assert_eq!(fixture.store.end_sessions(id(1), NOW).await.unwrap(), 1);
+    assert_eq!(fixture.to_revoke(), []);
 }
 
 #[tokio::test]
@@ -93,26 +152,54 @@ async fn a_new_grant_outlives_the_last_old_session() {
     let fixture = Fixture::new().await;
     let store = &fixture.store;
     fixture.sign_in(1, 1).await;
-    store.save_grant(person(1), grant(2)).await.unwrap();
-    assert_eq!(store.end_sessions(id(1)).await.unwrap(), Ended { sessions: 1, orphans: Vec::new() });
-    store.open_session(person(1), token(2), session(1, 2)).await.unwrap();
+    fixture.save_grant(1, 2).await;
+    assert_eq!(store.end_sessions(id(1), NOW).await.unwrap(), 1);
+    assert_eq!(fixture.to_revoke(), []);
+    fixture.open_session(1, 2).await;
     assert_eq!(store.account(id(1)).await.unwrap().unwrap().grant, Some(grant(2)));
-    assert_eq!(store.end_sessions(id(1)).await.unwrap().orphans, [orphan(1, 2)]);
+    store.end_sessions(id(1), NOW).await.unwrap();
+    assert_eq!(fixture.to_revoke(), [(1, 2)]);
+}
+
+#[tokio::test]
+async fn a_new_session_ends_those_least_recently_used() {
+    let fixture = Fixture::new().await;
+    let store = &fixture.store;
+    let topics = [Topic::SessionsOf(id(1)), Topic::SessionsOf(id(2))];
+    for (user, device) in [(1, 1), (1, 2), (1, 3), (2, 9)] {
+        fixture.sign_in(user, device).await;
+    }
+    store.note_seen(vec![(session_id(1), later(100))]).await.unwrap();
+    let open = |device, most| store.open_session(person(1), token(device), session(1, device), most);
+    let (opened, touched) = fixture.touched(&topics, open(4, 4)).await;
+    assert_eq!((opened.unwrap(), touched), (Admission::Admitted, Vec::new()), "there was room");
+    let (opened, touched) = fixture.touched(&topics, open(5, 4)).await;
+    assert_eq!((opened.unwrap(), touched), (Admission::Admitted, vec![topics[0]]));
+    let left = async || store.sessions_of(id(1)).await.unwrap().into_iter().map(|it| it.id).collect::<Vec<_>>();
+    assert_eq!(left().await, [5, 4, 3, 1].map(session_id), "the second was used least recently");
+    open(6, 2).await.unwrap();
+    assert_eq!(left().await, [6, 1].map(session_id), "the limit may have been lowered");
+    open(7, 1).await.unwrap();
+    assert_eq!(left().await, [7].map(session_id), "the new one always stays");
+    assert_eq!(store.sessions_of(id(2)).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn a_grant_whose_session_never_comes_is_swept() {
     let fixture = Fixture::new().await;
     let sweep = |at| fixture.store.sweep(later(at), Time::default(), Time::default(), 100);
-    fixture.store.save_grant(person(1), grant(1)).await.unwrap();
+    fixture.save_grant(1, 1).await;
     fixture.sign_in(2, 2).await;
-    fixture.store.save_grant(person(2), grant(3)).await.unwrap();
+    fixture.save_grant(2, 3).await;
     for at in [0, 600] {
-        assert_eq!(sweep(at).await.unwrap(), Ended::default());
+        assert_eq!(sweep(at).await.unwrap(), Swept::default());
+        assert_eq!(fixture.to_revoke(), []);
     }
-    assert_eq!(sweep(601).await.unwrap().orphans, [orphan(1, 1)]);
-    assert_eq!(sweep(2000).await.unwrap(), Ended::default());
-    assert_eq!(fixture.store.end_sessions(id(2)).await.unwrap().orphans, [orphan(2, 3)]);
+    sweep(601).await.unwrap();
+    assert_eq!(fixture.to_revoke(), [(1, 1)]);
+    assert_eq!(sweep(2000).await.unwrap(), Swept::default());
+    fixture.store.end_sessions(id(2), NOW).await.unwrap();
+    assert_eq!(fixture.to_revoke(), [(1, 1), (2, 3)]);
 }
 
 #[tokio::test]
@@ -127,14 +214,14 @@ async fn sweeping_ends_idle_and_old_sessions_in_batches() {
     let sweep = |batch| store.sweep(later(100), later(4), later(5), batch);
     let topics: Vec<_> = (1..=4).map(|user| Topic::SessionsOf(id(user))).collect();
     let (ended, touched) = fixture.touched(&topics, sweep(1)).await;
-    assert_eq!(ended.unwrap().sessions, 1);
+    assert_eq!(ended.unwrap(), Swept { sessions: 1, more: true });
     assert_eq!(touched, [topics[0]]);
     let (ended, touched) = fixture.touched(&topics, sweep(10)).await;
-    let ended = ended.unwrap();
-    assert_eq!((ended.sessions, ended.orphans), (3, vec![orphan(1, 2), orphan(2, 3), orphan(3, 4)]));
+    assert_eq!(ended.unwrap(), Swept { sessions: 3, more: false });
+    assert_eq!(fixture.to_revoke(), [(1, 2), (2, 3), (3, 4)]);
     assert_eq!(touched, topics[..3]);
-    assert_eq!(sweep(10).await.unwrap(), Ended::default());
-    assert_eq!(sweep(0).await.unwrap(), Ended::default());
+    assert_eq!(sweep(10).await.unwrap(), Swept::default());
+    assert_eq!(sweep(0).await.unwrap(), Swept::default());
     assert!(store.session(token(5)).await.unwrap().is_some());
 }
 
@@ -153,19 +240,21 @@ async fn a_blocked_user_is_out_and_stays_out() {
     let fixture = Fixture::new().await;
     let store = &fixture.store;
     fixture.sign_in(1, 1).await;
-    store.save_grant(person(1), grant(2)).await.unwrap();
+    fixture.save_grant(1, 2).await;
     let topics = [Topic::SessionsOf(id(1)), Topic::Id(id(1))];
     let (ended, touched) = fixture.touched(&topics, store.block(blocked(1))).await;
-    assert_eq!(ended.unwrap(), Ended { sessions: 1, orphans: vec![orphan(1, 2)] });
+    assert_eq!(ended.unwrap(), 1);
     assert_eq!(touched, topics);
-    assert_eq!(store.save_grant(person(1), grant(3)).await.unwrap(), Admission::Blocked);
-    assert_eq!(store.open_session(person(1), token(3), session(1, 3)).await.unwrap(), Admission::Blocked);
+    assert_eq!(fixture.to_revoke(), [(1, 2)]);
+    assert_eq!(fixture.save_grant(1, 3).await, GrantSaved::Blocked);
+    assert_eq!(fixture.to_revoke(), [(1, 3)], "what was granted to somebody who is blocked is given back");
+    assert_eq!(fixture.open_session(1, 3).await, Admission::Blocked);
     assert_eq!(store.account(id(1)).await.unwrap(), None);
     assert_eq!(store.session(token(3)).await.unwrap(), None);
     assert_eq!(store.blocked().await.unwrap(), [blocked(1)]);
     assert!(store.unblock(id(1)).await.unwrap());
     assert!(!store.unblock(id(1)).await.unwrap());
-    assert_eq!(store.save_grant(person(1), grant(3)).await.unwrap(), Admission::Admitted);
+    assert_eq!(fixture.save_grant(1, 3).await, GrantSaved::Saved);
 }
 
 #[tokio::test]
@@ -210,10 +299,10 @@ async fn one_at_a_time_refreshes_a_grant() {
     let second = store.replace_grant(id(1), first, grant(2)).await.unwrap().unwrap();
     assert_eq!(lease(first, 21, 31).await, Lease::Replaced);
     assert_eq!(lease(second, 21, 31).await, Lease::Mine, "the new grant is nobody's");
-    store.save_grant(person(1), grant(3)).await.unwrap();
+    fixture.save_grant(1, 3).await;
     let (third, _) = versions(&fixture, 1).await;
     assert_eq!(lease(third, 22, 32).await, Lease::Mine, "nor is that of a new sign-in");
-    store.end_sessions(id(1)).await.unwrap();
+    store.end_sessions(id(1), NOW).await.unwrap();
     assert_eq!(store.lease_grant(id(2), third, at(1), at(2)).await.unwrap(), Lease::Replaced, "there is no such user");
 }
 
@@ -247,7 +336,7 @@ async fn a_list_fetched_before_a_departure_is_not_stored_after_it() {
 
     // A new row is not fooled by a fetch that began under the old one.
     let (_, version) = versions(&fixture, 1).await;
-    store.end_sessions(id(1)).await.unwrap();
+    store.end_sessions(id(1), NOW).await.unwrap();
     assert!(!store.save_list(id(1), version, list(&[5])).await.unwrap());
     fixture.sign_in(1, 2).await;
     assert!(!store.save_list(id(1), version, list(&[5])).await.unwrap());
@@ -262,8 +351,8 @@ async fn a_login_keeps_the_list_and_a_second_session_keeps_the_grant() {
     let (_, version) = versions(&fixture, 1).await;
     store.save_list(id(1), version, list(&[5])).await.unwrap();
     let before = store.account(id(1)).await.unwrap();
-    store.open_session(person(1), token(2), session(1, 2)).await.unwrap();
+    fixture.open_session(1, 2).await;
     assert_eq!(store.account(id(1)).await.unwrap(), before);
-    store.save_grant(person(1), grant(3)).await.unwrap();
+    fixture.save_grant(1, 3).await;
     assert_eq!(store.account(id(1)).await.unwrap().unwrap().list, Some(list(&[5])));
 }

@@ -1,0 +1,108 @@
+//! A concurrency limit: how much work may be in flight at the same time, in all and for each subject (a client address). Its
+//! table has an entry for each subject with work in flight, so the limit on all work bounds it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// The limit.
+#[derive(Debug)]
+pub struct InFlight {
+    most: usize,
+    most_per_subject: usize,
+    running: Arc<Mutex<Running>>,
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    all: usize,
+    by_subject: HashMap<u64, usize>,
+}
+
+/// Which limit is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// That on all work.
+    All,
+    /// The subject's own.
+    Subject,
+}
+
+/// The right to do one piece of work; given back when it is dropped.
+#[derive(Debug)]
+pub struct Permit {
+    running: Arc<Mutex<Running>>,
+    subject: Option<u64>,
+}
+
+impl InFlight {
+    /// `most` in all, `most_per_subject` for each subject; 0 for a subject is no limit.
+    pub fn new(most: usize, most_per_subject: usize) -> Self {
+        Self { most, most_per_subject, running: Arc::default() }
+    }
+
+    /// Starts a piece of work of this subject's; one without a subject counts only towards all.
+    pub fn enter(&self, subject: Option<u64>) -> Result<Permit, Full> {
+        let mut running = self.running.lock();
+        if let Some(subject) = subject {
+            let own = running.by_subject.get(&subject).copied().unwrap_or(0);
+            if self.most_per_subject > 0 && own >= self.most_per_subject {
+                return Err(Full::Subject);
+            }
+        }
+        if running.all >= self.most {
+            return Err(Full::All);
+        }
+        running.all += 1;
+        if let Some(subject) = subject {
+            *running.by_subject.entry(subject).or_default() += 1;
+        }
+        Ok(Permit { running: Arc::clone(&self.running), subject })
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut running = self.running.lock();
+        running.all -= 1;
+        let Some(subject) = self.subject else { return };
+        let left = running.by_subject.get_mut(&subject).map(|own| {
+            *own -= 1;
+            *own
+        });
+        if left == Some(0) {
+            running.by_subject.remove(&subject);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_subject_has_its_share_and_all_have_a_limit() {
+        let work = InFlight::new(3, 2);
+        let first = work.enter(Some(1)).unwrap();
+        let second = work.enter(Some(1)).unwrap();
+        assert_eq!(work.enter(Some(1)).unwrap_err(), Full::Subject);
+        let other = work.enter(Some(2)).unwrap();
+        assert_eq!(work.enter(Some(2)).unwrap_err(), Full::All);
+        assert_eq!(work.enter(None).unwrap_err(), Full::All);
+        drop(first);
+        let third = work.enter(None).unwrap();
+        assert_eq!(work.enter(Some(2)).unwrap_err(), Full::All);
+        drop((second, other, third));
+        let running = work.running.lock();
+        assert!(running.all == 0 && running.by_subject.is_empty(), "nothing stays behind");
+    }
+
+    #[test]
+    fn zero_per_subject_is_no_limit() {
+        let work = InFlight::new(5, 0);
+        let permits: Vec<_> = (0..5).map(|_| work.enter(Some(1)).unwrap()).collect();
+        assert_eq!(work.enter(Some(1)).unwrap_err(), Full::All);
+        drop(permits);
+    }
+}
