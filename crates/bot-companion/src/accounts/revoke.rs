@@ -23,26 +23,29 @@ impl Accounts {
         }
         let this = Arc::clone(self);
         self.sources.background.spawn(async move {
-            if let Err(error) = this.revoke_due().await {
-                warn!(%error, "the grants that are to be revoked could not be looked up; trying again in a moment");
+            // When the service stops, the rest waits for another replica or the next start.
+            while !this.sources.background.is_closing() {
+                match this.revoke_next().await {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        warn!(%error, "no grants can be revoked at the provider now; trying again in a moment");
+                        break;
+                    }
+                }
             }
             this.revoking.store(false, Ordering::SeqCst);
         });
     }
 
-    /// Sends the revocations that are due, one by one, and gives how many were tried.
-    pub async fn revoke_due(&self) -> Result<usize> {
-        let mut tried = 0;
-        // When the service stops, the rest waits for another replica or the next start.
-        while !self.sources.background.is_closing() {
-            let now = self.sources.clock.now();
-            let until = now.after(self.exchange_limit + MARGIN);
-            let Some(revocation) = self.sources.store.take_revocation(now, until).await? else { break };
-            tried += 1;
-            let end = self.revoke(&revocation).await;
-            self.sources.store.finish_revocation(revocation.user, until, end).await?;
-        }
-        Ok(tried)
+    /// Sends one revocation that is due; `false` if there is none.
+    pub async fn revoke_next(&self) -> Result<bool> {
+        let now = self.sources.clock.now();
+        let until = now.after(self.exchange_limit + MARGIN);
+        let Some(revocation) = self.sources.store.take_revocation(now, until).await? else { return Ok(false) };
+        let end = self.revoke(&revocation).await;
+        self.sources.store.finish_revocation(revocation.user, until, end).await?;
+        Ok(true)
     }
 
     async fn revoke(&self, revocation: &Revocation) -> RevocationEnd {

@@ -12,7 +12,7 @@ use crate::config::Log;
 use crate::random::Random;
 use crate::store;
 
-/// How long to wait for work that goes on behind, such as telling the provider of a revoked grant.
+/// How long to wait for work that still runs in the background.
 const BEHIND: Duration = Duration::from_secs(10);
 
 /// Whether a database that is not there is made.

@@ -105,7 +105,9 @@ impl Guard {
     /// A pass for one call that may take up to `limit`; an error if it must not be made now.
     pub(super) fn enter(&self, endpoint: Endpoint, caller: Caller, limit: Duration) -> Result<Pass<'_>, IdpError> {
         let now = self.clock.ticks();
+        // A refresh goes on: a consent that was taken back costs nothing there, and is found out by it.
         if let Caller::User(user) = caller
+            && !endpoint.is_ours()
             && let Err(wait) = self.shares.look(self.shares.subject(&user), now)
         {
             return Err(held_back(wait, endpoint, "this user's share of the budget of refused calls is used up"));

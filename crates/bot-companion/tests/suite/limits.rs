@@ -203,12 +203,134 @@ async fn only_refused_sign_ins_count() {
     }
     app.app.accounts.block(id(MEMBER), "test".to_owned()).await.unwrap();
     for _ in 0..2 {
-        // The grant is given back behind, and that must not meet the next one.
-        app.settled().await;
         let blocked = sign_in_from(&app, client, &app.sandbox.issue_code("member")).await;
         assert_eq!(blocked.error(), "user_blocked", "this one is refused, and counts");
     }
     assert_eq!(sign_in_from(&app, client, &app.sandbox.issue_code("owner")).await.status, 429);
+}
+
+#[tokio::test]
+async fn hanging_up_does_not_dodge_the_limit_of_refused_sign_ins() {
+    let app = proxied("refused_sign_ins_per_minute = 10").await;
+    let (bad, good) = ("203.0.113.1", "203.0.113.2");
+    let hold = app.sandbox.hold(Endpoint::Token);
+    for attempt in 0..10 {
+        let call = app.anon().post("/auth").header("Idp-Code", format!("refused-{attempt}"));
+        let leaving = tokio::spawn(call.header("X-Forwarded-For", bad).try_send());
+        hold.arrived(attempt + 1).await;
+        leaving.abort();
+    }
+    sign_in_from(&app, bad, "refused-early").await.refused(429, "rate_limited");
+    hold.release();
+    app.settled().await;
+    for attempt in 0..20 {
+        sign_in_from(&app, bad, &format!("refused-late-{attempt}")).await.refused(429, "rate_limited");
+    }
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 10, "no more exchanges than the limit allows");
+    assert_eq!(sign_in_from(&app, good, &app.sandbox.issue_code("member")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_sign_in_that_succeeds_after_its_client_has_left_is_given_back() {
+    let app = proxied("refused_sign_ins_per_minute = 1").await;
+    let client = "203.0.113.1";
+    for _ in 0..3 {
+        let hold = app.sandbox.hold(Endpoint::Token);
+        let call = app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("member"));
+        let leaving = tokio::spawn(call.header("X-Forwarded-For", client).try_send());
+        hold.arrived(1).await;
+        leaving.abort();
+        hold.release();
+        app.settled().await;
+    }
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 3);
+    assert_eq!(sign_in_from(&app, client, "refused").await.status, 401);
+}
+
+#[tokio::test]
+async fn what_the_provider_refuses_counts_whatever_its_words() {
+    let status = |code: u16, body: &str| Fault::Status { code, body: body.to_owned(), headers: Vec::new() };
+    let limited = Fault::RateLimited { retry_after: Some(0.0), json: true, global: false };
+    for (fault, error) in [
+        (
+            status(400, r#"{"error":"invalid_grant","error_description":"Invalid \"redirect_uri\" in request."}"#),
+            "idp_misconfigured",
+        ),
+        (status(400, r#"{"code":50035,"errors":{"redirect_uri":{"_errors":[]}}}"#), "idp_misconfigured"),
+        (status(400, r#"{"grant_type":["Not a choice."]}"#), "idp_misconfigured"),
+        (status(400, r#"{"code":["Must be 512 or fewer in length."]}"#), "idp_code_rejected"),
+        (limited, "idp_rate_limited"),
+    ] {
+        let app = proxied("refused_sign_ins_per_minute = 2").await;
+        app.sandbox.fail(Endpoint::Token, fault.clone());
+        for attempt in 0..2 {
+            assert_eq!(sign_in_from(&app, "203.0.113.1", &format!("code-{attempt}")).await.error(), error, "{fault:?}");
+            // Past what a limit of the provider's holds us back for.
+            app.clock.advance(Duration::from_millis(200));
+        }
+        sign_in_from(&app, "203.0.113.1", "code-last").await.refused(429, "rate_limited");
+        assert_eq!(app.sandbox.calls(Endpoint::Token), 2, "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn exchanges_at_the_same_time_are_bounded_per_address_and_in_all() {
+    let app = proxied("exchanges = 3\nexchanges_per_address = 2").await;
+    let hold = app.sandbox.hold(Endpoint::Token);
+    let mut waiting = Vec::new();
+    for (number, client) in [(1, "203.0.113.1"), (2, "203.0.113.1"), (3, "203.0.113.2")] {
+        let call = app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("member"));
+        waiting.push(tokio::spawn(call.header("X-Forwarded-For", client).send()));
+        hold.arrived(number).await;
+    }
+    let refused = sign_in_from(&app, "203.0.113.1", &app.sandbox.issue_code("member")).await;
+    assert_eq!((refused.status, refused.error().as_str(), refused.header("retry-after")), (429, "rate_limited", "1"));
+    let refused = sign_in_from(&app, "203.0.113.3", &app.sandbox.issue_code("member")).await;
+    assert_eq!((refused.status, refused.error().as_str(), refused.header("retry-after")), (503, "overloaded", "1"));
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 3);
+    hold.release();
+    for waiting in waiting {
+        assert_eq!(waiting.await.unwrap().status, 200);
+    }
+    assert_eq!(sign_in_from(&app, "203.0.113.1", &app.sandbox.issue_code("member")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_user_signs_in_twenty_times_in_ten_minutes_and_then_has_to_wait() {
+    let app = TestApp::start().await;
+    for _ in 0..20 {
+        app.user("member").await;
+    }
+    let refused = app.sign_in(&app.sandbox.issue_code("member")).await;
+    assert_eq!((refused.status, refused.error().as_str(), refused.header("retry-after")), (429, "rate_limited", "30"));
+    let other = app.user("owner").await;
+    assert_eq!(other.get("/guilds").await.status, 200, "others have their own count");
+    app.clock.advance(Duration::from_secs(30));
+    app.user("member").await;
+}
+
+#[tokio::test]
+async fn whoever_takes_their_consent_back_spends_only_their_own_share_of_the_failure_budget() {
+    // One user's share of it is one refused call; users together may spend three quarters.
+    let app = TestApp::builder().set("[idp]\nfailure_budget = 50").start().await;
+    let calls = || app.sandbox.calls(Endpoint::Guilds);
+    let (member, owner) = (app.user("member").await, app.user("owner").await);
+    for user in [&member, &owner] {
+        assert_eq!(user.get("/guilds").await.status, 200);
+    }
+    app.sandbox.revoke_all("member");
+    app.clock.advance(Duration::from_secs(20));
+    member.call(Method::GET, "/guilds").header("Cache-Control", "no-cache").send().await.refused(401, "token_invalid");
+    let before = calls();
+    let member = app.user("member").await;
+    let held_back = member.get("/guilds").await;
+    assert_eq!((held_back.status, held_back.error().as_str()), (503, "idp_rate_limited"));
+    assert_ne!(held_back.header("retry-after"), "");
+    assert_eq!(calls(), before, "no call is made for this user until the share has come back");
+    let fresh = owner.call(Method::GET, "/guilds").header("Cache-Control", "no-cache").send().await;
+    assert_eq!((fresh.status, fresh.header("age"), calls()), (200, "0", before + 1), "all others go on");
+    app.clock.advance(Duration::from_mins(10));
+    assert_eq!(member.get("/guilds").await.status, 200);
 }
 
 #[tokio::test]

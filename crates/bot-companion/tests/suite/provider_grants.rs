@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use bot_companion::domain::Change;
+use bot_companion::domain::{Change, REVOCATION_WAIT};
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::Fault;
 use bot_companion::idp::sandbox::people::{HARBOUR, OWNER};
+use bot_companion::idp::sandbox::{Fault, Hold};
 
-use crate::harness::{Client, TestApp, eventually, guild};
+use crate::harness::{Answer, Client, TestApp, eventually, guild};
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -224,31 +224,80 @@ async fn the_grant_is_given_back_only_with_the_last_session() {
     app.clock.advance(2 * HOUR);
     assert_eq!(desk.get("/guilds").await.status, 200, "the desk's grant still works");
     assert_eq!(desk.delete("/auth").send().await.status, 200);
-    eventually("the grant was revoked", async || revoked() == 1).await;
+    app.revoked(1).await;
     app.clock.advance(2 * HOUR);
     assert_eq!(other.get("/guilds").await.status, 200);
     assert_eq!(revoked(), 1, "once, and only that user's");
 }
 
 #[tokio::test]
-async fn a_grant_is_not_given_back_under_a_user_who_has_come_back() {
+async fn signing_in_right_after_signing_out_cancels_the_revocation() {
     let app = TestApp::start().await;
-    for person in ["owner", "manager"] {
-        app.user(person).await;
-    }
-    app.clock.advance(8 * DAY);
-    // Grants are given back one after another; while the first is on its way, the second user signs in anew.
-    let held = app.sandbox.hold(Endpoint::Revoke);
-    assert_eq!(app.app.accounts.sweep().await.unwrap(), 2);
-    held.arrived(1).await;
-    let back = [app.user("owner").await, app.user("manager").await];
-    for user in &back {
-        user.guilds().await;
-    }
-    held.release();
-    app.settled().await;
+    assert_eq!(app.user("owner").await.delete("/auth").send().await.status, 200);
+    let back = app.user("owner").await;
+    app.revoked(0).await;
     app.clock.advance(2 * HOUR);
-    assert_eq!(back[1].get("/guilds").await.status, 200, "revoking the old grant would have ended the new one too");
+    assert_eq!(back.get("/guilds").await.status, 200, "revoking the old grant would have ended the new one too");
+}
+
+/// Signs the owner out, and gives a sign-in of theirs that begins while the revocation is on its way.
+async fn signing_in_under_a_revocation(app: &TestApp) -> (tokio::task::JoinHandle<Answer>, Hold) {
+    assert_eq!(app.user("owner").await.delete("/auth").send().await.status, 200);
+    let held = app.sandbox.hold(Endpoint::Revoke);
+    app.clock.advance(REVOCATION_WAIT);
+    app.app.accounts.start_revoking();
+    held.arrived(1).await;
+    let call = app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("owner"));
+    let signing_in = tokio::spawn(call.send());
+    eventually("the code was exchanged", async || app.sandbox.calls(Endpoint::User) == 2).await;
+    (signing_in, held)
+}
+
+#[tokio::test]
+async fn a_sign_in_that_a_revocation_hits_fails_rather_than_give_a_session_that_dies() {
+    let app = TestApp::start().await;
+    let (signing_in, held) = signing_in_under_a_revocation(&app).await;
+    held.release();
+    signing_in.await.unwrap().refused(401, "idp_code_rejected");
+    let back = app.user("owner").await;
+    app.clock.advance(2 * HOUR);
+    assert_eq!(back.get("/guilds").await.status, 200, "the next one is whole");
+    assert_eq!(app.sandbox.calls(Endpoint::Revoke), 1);
+}
+
+#[tokio::test]
+async fn a_sign_in_that_a_failed_revocation_spared_succeeds() {
+    let app = TestApp::start().await;
+    app.sandbox.fail(Endpoint::Revoke, Fault::Status { code: 500, body: String::new(), headers: vec![] });
+    let (signing_in, held) = signing_in_under_a_revocation(&app).await;
+    held.release();
+    let answer = signing_in.await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    app.sandbox.heal(Endpoint::Revoke);
+    app.clock.advance(2 * HOUR);
+    let back = app.anon().with_token(answer.data()["token"].as_str().unwrap());
+    assert_eq!(back.get("/guilds").await.status, 200);
+    app.revoked(1).await;
+}
+
+#[tokio::test]
+async fn a_revocation_that_fails_is_tried_again() {
+    let app = TestApp::start().await;
+    app.sandbox.fail_times(Endpoint::Revoke, Fault::Status { code: 500, body: String::new(), headers: vec![] }, 1);
+    assert_eq!(app.user("owner").await.delete("/auth").send().await.status, 200);
+    app.revoked(1).await;
+    app.clock.advance(Duration::from_mins(1));
+    app.revoked(2).await;
+    app.clock.advance(HOUR);
+    app.revoked(2).await;
+}
+
+#[tokio::test]
+async fn a_revocation_outlives_the_process() {
+    let app = TestApp::start().await;
+    assert_eq!(app.user("owner").await.delete("/auth").send().await.status, 200);
+    let app = app.restarted(&[]).await;
+    app.revoked(1).await;
 }
 
 #[tokio::test]

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use bot_companion::idp::Endpoint;
 use bot_companion::idp::sandbox::people::OWNER;
+use bot_companion::store::{Claim, CodeHash};
 use serde_json::{Value, json};
 
-use crate::harness::{Client, START, TestApp, eventually, id};
+use crate::harness::{Client, START, TestApp, id};
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -149,7 +150,7 @@ async fn a_user_signs_out_everywhere() {
         user.get("/guilds").await.refused(401, "token_invalid");
     }
     assert!(is_alive(&other).await);
-    eventually("the grant was revoked", async || app.sandbox.calls(Endpoint::Revoke) == 1).await;
+    app.revoked(1).await;
 }
 
 #[tokio::test]
@@ -252,12 +253,12 @@ async fn what_has_expired_is_swept_and_its_grant_given_back() {
         swept.push(app.app.accounts.sweep().await.unwrap());
     }
     assert_eq!(swept, [0, 1, 0, 0, 0]);
-    eventually("the idle user's grant was revoked", async || app.sandbox.calls(Endpoint::Revoke) == 1).await;
+    app.revoked(1).await;
     assert!(!is_alive(&idle).await);
     app.user("newcomer").await;
     app.clock.advance(Duration::from_secs(1));
     assert_eq!(app.app.accounts.sweep().await.unwrap(), 2, "those that are 30 days old, though in use");
-    eventually("their grants were revoked", async || app.sandbox.calls(Endpoint::Revoke) == 3).await;
+    app.revoked(3).await;
     assert_eq!(app.app.accounts.sweep().await.unwrap(), 0);
 }
 
@@ -272,7 +273,7 @@ async fn a_sweep_leaves_the_grant_of_a_user_who_has_another_session() {
     assert!(!is_alive(&old).await);
     assert_eq!(young.get("/guilds").await.status, 200);
     assert_eq!(young.delete("/auth").send().await.status, 200);
-    eventually("the grant was revoked", async || app.sandbox.calls(Endpoint::Revoke) == 1).await;
+    app.revoked(1).await;
 }
 
 #[tokio::test]
@@ -285,16 +286,13 @@ async fn blocking_a_user_ends_their_sessions_at_once_and_keeps_them_out_until_un
         user.get("/guilds").await.refused(401, "token_invalid");
     }
     assert!(is_alive(&other).await);
-    app.settled().await;
-    assert_eq!(app.sandbox.calls(Endpoint::Revoke), 1, "the grant was given back");
+    app.revoked(1).await;
     app.sign_in(&app.sandbox.issue_code("owner")).await.refused(403, "user_blocked");
-    app.settled().await;
-    assert_eq!(app.sandbox.calls(Endpoint::Revoke), 2, "the grant of the attempt too");
+    // The grant of the attempt too.
+    app.revoked(2).await;
 
     let app = app.restarted(&[]).await;
     app.sign_in(&app.sandbox.issue_code("owner")).await.refused(403, "user_blocked");
-    // Giving a grant back ends all of that user's at the provider, so it must not overtake the next sign-in.
-    app.settled().await;
     assert!(app.app.store.unblock(id(OWNER)).await.unwrap());
     let back = app.user("owner").await;
     assert_eq!(sessions(&back).await.len(), 1, "the sessions of before stay ended");
@@ -310,4 +308,58 @@ async fn a_user_who_is_blocked_while_they_sign_in_does_not_come_in() {
     app.app.accounts.block(id(OWNER), "spam".to_owned()).await.unwrap();
     held.release();
     signing_in.await.unwrap().refused(403, "user_blocked");
+}
+
+#[tokio::test]
+async fn a_user_has_so_many_sessions_and_a_new_one_ends_the_one_least_recently_used() {
+    let app = TestApp::builder().set("[sessions]\nper_user = 3").start().await;
+    let other = app.user("member").await;
+    let mut users = Vec::new();
+    for _ in 0..3 {
+        users.push(app.user("owner").await);
+        app.clock.advance(Duration::from_secs(1));
+    }
+    // A use that is known to this process alone counts too.
+    assert!(is_alive(&users[0]).await);
+    app.clock.advance(Duration::from_secs(1));
+    let new = app.user("owner").await;
+    assert!(!is_alive(&users[1]).await, "the least recently used");
+    for user in [&users[0], &users[2], &new, &other] {
+        assert!(is_alive(user).await);
+    }
+    assert_eq!(sessions(&new).await.len(), 3);
+}
+
+#[tokio::test]
+async fn of_many_who_sign_in_at_once_no_more_stay_than_may() {
+    let app = TestApp::builder().set("[sessions]\nper_user = 3").start().await;
+    let replica = app.replica().await;
+    let calls = (0..12).map(|number| {
+        let service = if number % 2 == 0 { &app } else { &replica };
+        service.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("owner")).send()
+    });
+    let answers = futures_util::future::join_all(calls).await;
+    assert!(answers.iter().all(|answer| answer.status == 200));
+    let stored = app.app.store.sessions_of(id(OWNER)).await.unwrap();
+    assert_eq!(stored.len(), 3);
+}
+
+#[tokio::test]
+async fn a_sweep_goes_on_until_nothing_is_left_to_do() {
+    let app = TestApp::start().await;
+    let code = |number: u16| {
+        let mut hash = [7; 32];
+        hash[..2].copy_from_slice(&number.to_be_bytes());
+        CodeHash(hash)
+    };
+    for number in 0..1200 {
+        app.app.store.claim_code(code(number), START, START.after(Duration::from_secs(1))).await.unwrap();
+    }
+    app.clock.advance(Duration::from_hours(1));
+    app.app.accounts.sweep().await.unwrap();
+    for number in [0, 499, 500, 1199] {
+        let now = app.clock.now();
+        let claim = app.app.store.claim_code(code(number), now, now).await.unwrap();
+        assert_eq!(claim, Claim::Mine, "the claim {number} of an hour ago is forgotten");
+    }
 }

@@ -262,7 +262,7 @@ async fn an_exchange_runs_to_its_end_though_the_client_has_left() {
     app.app.accounts.sweep().await.unwrap();
     app.clock.advance(Duration::from_mins(11));
     app.app.accounts.sweep().await.unwrap();
-    eventually("the grant was revoked", async || app.sandbox.calls(Endpoint::Revoke) == 1).await;
+    app.revoked(1).await;
 }
 
 #[tokio::test]

@@ -381,3 +381,43 @@ fn only_this_machine_is_loopback() {
         assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
     }
 }
+
+/// What is logged while this lives, by this thread.
+fn logged() -> (Arc<std::sync::Mutex<Vec<u8>>>, tracing::subscriber::DefaultGuard) {
+    #[derive(Clone)]
+    struct Lines(Arc<std::sync::Mutex<Vec<u8>>>);
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let writer = Lines(Arc::clone(&lines));
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    (lines, tracing::subscriber::set_default(subscriber))
+}
+
+#[tokio::test]
+async fn refusals_that_strangers_can_cause_fill_no_log() {
+    let world = world();
+    let (lines, _guard) = logged();
+    let errors = || {
+        let text = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
+        text.lines().filter(|line| line.contains("ERROR")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let body = r#"{"error":"invalid_grant","error_description":"Invalid \"redirect_uri\" in request."}"#;
+    world.sandbox.fail(Endpoint::Token, status(400, body));
+    for _ in 0..20 {
+        world.exchange("owner").await.unwrap_err();
+    }
+    assert_eq!(errors().len(), 1, "the first is told at once");
+    world.clock.advance(Duration::from_mins(1));
+    world.exchange("owner").await.unwrap_err();
+    let errors = errors();
+    assert_eq!(errors.len(), 2);
+    assert!(errors[1].contains("redirect_uri") && errors[1].contains("count=20"), "{}", errors[1]);
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use deadpool_postgres::{GenericClient, Transaction};
 use tracing::warn;
 
-use crate::domain::{Session, Snowflake, Time, TokenHash, User};
+use crate::domain::{REVOCATION_WAIT, Session, Snowflake, Time, TokenHash, User};
 use crate::store::{Admission, BlockedUser, Claim, CodeHash, GrantSaved, SealedGrant, Topic};
 
 use super::columns::{integer, json, readable};
@@ -73,7 +73,7 @@ pub(super) async fn save_grant(
     lock(db, Lock::User(user.id)).await?;
     if is_blocked(db, user.id).await? {
         // A blocked user has no session, so nothing else hangs on the grant that was just made.
-        revocations::add(db, user.id, grant, now).await?;
+        revocations::add(db, user.id, grant, now.after(REVOCATION_WAIT)).await?;
         return Ok(GrantSaved::Blocked);
     }
     if let Some(refused) = GrantSaved::refused(revocations::stage(db, user.id, now).await?, verified) {

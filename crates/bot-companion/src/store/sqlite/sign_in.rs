@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, params};
 use tracing::warn;
 
-use crate::domain::{Session, Snowflake, Time, TokenHash, User};
+use crate::domain::{REVOCATION_WAIT, Session, Snowflake, Time, TokenHash, User};
 use crate::store::{Admission, BlockedUser, Claim, CodeHash, GrantSaved, SealedGrant, Topic};
 
 use super::columns::{integer, json, readable};
@@ -65,7 +65,7 @@ pub(super) fn save_grant(
 ) -> rusqlite::Result<GrantSaved> {
     if is_blocked(connection, user.id)? {
         // A blocked user has no session, so nothing else hangs on the grant that was just made.
-        revocations::add(connection, user.id, grant, now)?;
+        revocations::add(connection, user.id, grant, now.after(REVOCATION_WAIT))?;
         return Ok(GrantSaved::Blocked);
     }
     if let Some(refused) = GrantSaved::refused(revocations::stage(connection, user.id, now)?, verified) {

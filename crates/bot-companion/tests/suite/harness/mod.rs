@@ -17,8 +17,9 @@ use std::time::Duration;
 use bot_companion::app::App;
 use bot_companion::clock::Clock;
 use bot_companion::config::{Config, Layer};
-use bot_companion::domain::Time;
+use bot_companion::domain::{REVOCATION_WAIT, Time};
 use bot_companion::http::Web;
+use bot_companion::idp::Endpoint;
 use bot_companion::idp::sandbox::{Sandbox, SandboxOptions, people};
 use bot_companion::random::Random;
 use bot_companion::server;
@@ -103,6 +104,15 @@ impl TestApp {
     /// Waits until what goes on behind the requests is done.
     pub async fn settled(&self) {
         assert!(self.app.background.drain(Duration::from_secs(30)).await, "it goes on and on");
+    }
+
+    /// Lets the wait of revocations pass, and sees that so many have reached the provider since it started.
+    pub async fn revoked(&self, calls: usize) {
+        self.clock.advance(REVOCATION_WAIT);
+        while self.app.accounts.revoke_next().await.unwrap() {}
+        // The service's own round may have taken one of them.
+        eventually("the grants were revoked", async || self.sandbox.calls(Endpoint::Revoke) >= calls).await;
+        assert_eq!(self.sandbox.calls(Endpoint::Revoke), calls);
     }
 
     /// Begins the drain; [`TestApp::stopped`] waits for its end.
