@@ -131,7 +131,12 @@ impl TestApp {
 
     /// Another process of the same service: the same data, provider and clock.
     pub async fn replica(&self) -> Self {
-        let mut builder = Self::builder();
+        self.replica_with("").await
+    }
+
+    /// The same with these settings (TOML), which a replica does not share by itself.
+    pub async fn replica_with(&self, settings: &str) -> Self {
+        let mut builder = Self::builder().set(settings);
         builder.clock = self.clock.clone();
         builder.folder = Arc::clone(&self.folder);
         builder.sandbox = Some(Arc::clone(&self.sandbox));
