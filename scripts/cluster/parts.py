@@ -155,6 +155,7 @@ def service_settings(folder: Path, provider: str, store: str) -> dict[str, str]:
         "COMPANION_STORE_CONNECTIONS": "8",
         # All clients of the test have one address.
         "COMPANION_LIMITS_EXEMPT": "127.0.0.0/8",
+        "COMPANION_LIMITS_SIGN_INS_PER_USER": "0",
         "COMPANION_FEED_REQUESTS_PER_SECOND": "0",
         "COMPANION_LOG_FILTER": os.environ.get("CLUSTER_LOG", "warn,bot_companion=info"),
     }

@@ -74,7 +74,7 @@ impl Accounts {
                 warn!(%user, %error, "a grant could not be revoked at the provider; it lapses there by itself");
             }
             Err(error) => {
-                warn!(%user, %error, tries, "a grant could not be revoked at the provider; it is tried again")
+                warn!(%user, %error, tries, "a grant could not be revoked at the provider; it is tried again");
             }
         }
         end

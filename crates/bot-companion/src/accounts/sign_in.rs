@@ -227,14 +227,10 @@ impl Accounts {
     }
 }
 
-/// Once the code was exchanged it is spent, whatever the next call says; and a token that is refused right after it was given
-/// is the provider's nonsense, not the user's.
+/// Once the code was exchanged it is spent, whatever the next call says. A token that is refused right after it was given is
+/// told as the provider's nonsense, but counts as a refused sign-in: somebody may have taken their consent back in between.
 fn spent(error: IdpError) -> IdpError {
-    let kind = match error.kind {
-        IdpErrorKind::Unauthorized | IdpErrorKind::Rejected => IdpErrorKind::Unavailable,
-        kind => kind,
-    };
-    IdpError { kind, code_spent: true, ..error }
+    IdpError { code_spent: true, ..error }
 }
 
 /// The name of an exchange. Lengths stand in front of the parts, so that no two attempts can be written the same way.

@@ -29,11 +29,10 @@ impl RevocationStage {
     /// The stage of a revocation that was begun `tries` times, whose sender has time until `sending_until`, and of which the
     /// provider has confirmed that it was `sent`.
     pub fn of(now: Time, tries: u32, sending_until: Option<Time>, sent: bool) -> Self {
-        match (sent, sending_until) {
-            (true, _) => Self::Sent,
-            (false, Some(until)) if now < until => Self::Running,
-            (false, _) if tries == 0 => Self::Waiting,
-            (false, _) => Self::Sent,
+        match sending_until {
+            Some(until) if now < until && !sent => Self::Running,
+            _ if tries == 0 && !sent => Self::Waiting,
+            _ => Self::Sent,
         }
     }
 }
