@@ -157,7 +157,8 @@ async fn hammer(address: SocketAddr, codes: Vec<String>, keep_alive: bool) -> us
 
 #[tokio::test]
 async fn under_load_nothing_is_done_without_its_answer_and_no_answer_breaks_off() {
-    let mut app = TestApp::start().await;
+    let many = "sessions.per_user = 1000\nlimits.sign_ins_per_user = 0";
+    let mut app = TestApp::builder().set(many).start().await;
     let address = app.address;
     let clients: Vec<_> = (0..8)
         .map(|number| {
