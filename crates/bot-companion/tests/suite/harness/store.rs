@@ -157,7 +157,7 @@ fn template(server: &str) -> &'static str {
     NAME.get_or_init(|| {
         let name = format!("suite_{}_template", std::process::id());
         ask(server, &format!("CREATE DATABASE {name}")).unwrap();
-        let options = StoreOptions { url: at(server, &name).into(), wait: PATIENCE, connections: 2 };
+        let options = StoreOptions { url: at(server, &name).into(), wait: PATIENCE, connections: 2, start_wait: PATIENCE };
         apart(async move {
             let store = store::open(options, Arc::new(Freshness::new(Clock::system()))).await.unwrap();
             store.close().await;

@@ -142,12 +142,12 @@ impl Drop for Home {
 
 /// Opens a store as a service does.
 async fn open(url: &SecretString) -> Result<Arc<dyn Store>> {
-    let options = StoreOptions { url: url.clone(), wait: Duration::from_mins(1), connections: 2 };
+    let options = StoreOptions { url: url.clone(), wait: Duration::from_mins(1), connections: 2, start_wait: Duration::from_mins(5) };
     super::super::open(options, Arc::new(Freshness::new(Clock::system()))).await
 }
 
 fn what(from: &SecretString, to: &SecretString) -> Copy {
-    Copy { from: from.clone(), to: to.clone(), start_over: false }
+    Copy { from: from.clone(), to: to.clone(), start_over: false, start_wait: Duration::from_mins(5) }
 }
 
 async fn copied(from: &SecretString, to: &SecretString) -> std::result::Result<Report, CopyError> {
