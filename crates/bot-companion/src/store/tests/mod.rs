@@ -1,9 +1,11 @@
 //! What the tests of all stores share, and the tests that need more than one store.
 
+mod front;
 mod history;
 mod parity;
 mod replicas;
 mod server;
+mod slow_server;
 mod speed;
 
 use std::path::PathBuf;

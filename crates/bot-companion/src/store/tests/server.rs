@@ -82,6 +82,18 @@ pub(super) struct Replica {
     pub(super) freshness: Arc<Freshness>,
 }
 
+impl Replica {
+    /// Waits until something holds; a test that waits in vain fails.
+    pub(super) async fn eventually(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+        let waiting = async {
+            while !holds().await {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_mins(5), waiting).await.is_ok(), "never came about: {what}");
+    }
+}
+
 async fn connect(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
