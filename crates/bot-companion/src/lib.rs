@@ -26,6 +26,8 @@ pub mod http;
 pub mod idp;
 pub mod outside;
 pub mod random;
+#[cfg(test)]
+mod scratch;
 pub mod rates;
 pub mod server;
 pub mod store;

@@ -23,7 +23,7 @@ async fn signed_in(client: &Client, code: &str) -> Client {
 
 #[tokio::test]
 async fn what_was_acknowledged_survives_being_killed_again_and_again() {
-    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let (folder, provider) = (Folder::on_disk(), sandbox(Clock::system()));
     let config = config_file(&folder, &provider, "");
     let mut acknowledged: Vec<String> = Vec::new();
     for round in 0..20 {

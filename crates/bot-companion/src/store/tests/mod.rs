@@ -9,7 +9,6 @@ mod slow_server;
 mod speed;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::domain::feed::{GuildLine, InstanceId, Scope, ShardKey};
@@ -25,9 +24,7 @@ pub(in crate::store) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(in crate::store) fn new() -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Self(std::env::temp_dir().join(format!("bot-companion-store-{}-{number}", std::process::id())))
+        Self(crate::scratch::folder())
     }
 
     pub(in crate::store) fn database(&self) -> PathBuf {

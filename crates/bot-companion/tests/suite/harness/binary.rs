@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bot_companion::idp::sandbox::Sandbox;
 
-use super::{CLIENT_SECRET, Client, Folder, ORIGIN, eventually, suite_log};
+use super::{CLIENT_SECRET, Client, Folder, ORIGIN, PATIENT, eventually, suite_log};
 
 /// A command of the binary in an environment of its own.
 pub fn command(arguments: &[&str]) -> Command {
@@ -34,6 +34,10 @@ pub fn config_file(folder: &Folder, sandbox: &Sandbox, settings: &str) -> PathBu
         idp.client_secret = "{CLIENT_SECRET}"
         idp.redirect_uri = "{ORIGIN}/callback"
         limits.exempt = ["127.0.0.0/8"]
+        # By the system's clock, which nobody can turn.
+        limits.handshake_timeout = "5m"
+        limits.header_timeout = "5m"
+        {PATIENT}
         {settings}
         "#,
         store = folder.store_settings(),

@@ -83,10 +83,7 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl Home {
     fn new() -> Self {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("bot-companion-copy-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Self { folder, databases: Vec::new() }
+        Self { folder: crate::scratch::folder(), databases: Vec::new() }
     }
 
     fn file(&self, name: &str) -> PathBuf {
