@@ -26,9 +26,9 @@ pub mod http;
 pub mod idp;
 pub mod outside;
 pub mod random;
+pub mod rates;
 #[cfg(test)]
 mod scratch;
-pub mod rates;
 pub mod server;
 pub mod store;
 pub mod uploads;

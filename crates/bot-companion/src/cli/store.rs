@@ -9,7 +9,8 @@ use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use secrecy::SecretString;
 
-use super::{print, runtime};
+use super::{logging, print, runtime};
+use crate::config::{Log, LogFormat};
 use crate::store;
 use crate::store::copy::{Copy, Progress, Report, Stage, copy};
 
@@ -49,6 +50,8 @@ fn secret(url: &str) -> Result<SecretString, Infallible> {
 
 pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
     let StoreCommand::Copy { from, to, start_over } = command;
+    // It says so if it waits for a database.
+    logging::start(&Log { filter: "warn".to_owned(), format: LogFormat::Text })?;
     let what = Copy { from, to, start_over, start_wait: START_WAIT };
     let (bar, mut begun) = (progress(), false);
     let copied = runtime()?.block_on(async {
@@ -149,7 +152,12 @@ mod tests {
 
     #[test]
     fn the_report_says_what_was_copied_and_what_comes_next() {
-        let what = Copy { from: "sqlite:a".into(), to: "postgres://me:hush@b/c".into(), start_over: false, start_wait: START_WAIT };
+        let what = Copy {
+            from: "sqlite:a".into(),
+            to: "postgres://me:hush@b/c".into(),
+            start_over: false,
+            start_wait: START_WAIT,
+        };
         let report = Report {
             tables: vec![("users", 2, "0123456789abcdef0123".to_owned()), ("guilds", 1_000_000, "ff".repeat(32))],
             checksum: "5e".repeat(32),

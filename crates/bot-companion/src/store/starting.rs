@@ -34,15 +34,13 @@ enum Next {
 
 /// Decides by the error and by how long it has been tried.
 fn next(place: Place<'_>, error: &StoreError, tried: Duration, limit: Duration) -> Next {
-    let mends_itself = match (error, place) {
-        // Refused by a wrong password, made by a newer release, not a database.
-        (StoreError::Failed(_), _) => false,
-        // A disk that is full or cannot be read: somebody has to see to it.
-        (StoreError::Unavailable(_), Place::File(_)) => false,
-        // A server that is starting, or an address that is not reached yet.
-        (StoreError::Unavailable(_), Place::Server(_)) => true,
+    let mends_itself = match error {
+        // A wrong password, a schema of a newer release, not a database.
+        StoreError::Failed(_) => false,
+        // A server that is starting, or cannot be reached yet. A disk that is full or broken needs somebody to see to it.
+        StoreError::Unavailable(_) => matches!(place, Place::Server(_)),
         // Too many connections, or another process that holds the file.
-        (StoreError::Busy(_), _) => true,
+        StoreError::Busy(_) => true,
     };
     match mends_itself {
         false => Next::GiveUp,

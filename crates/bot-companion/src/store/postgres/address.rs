@@ -90,7 +90,9 @@ impl fmt::Display for ConnectError {
             f.write_str(if number == 0 { "" } else { "; " })?;
             match problem {
                 Problem::Refused(error) => write!(f, "{host}: {error}")?,
-                Problem::Silent(limit) => write!(f, "{host}: it accepted the connection and said nothing for {limit:?}")?,
+                Problem::Silent(limit) => {
+                    write!(f, "{host}: it accepted the connection and said nothing for {limit:?}")?;
+                }
             }
         }
         Ok(())
@@ -275,7 +277,11 @@ mod tests {
         let good = |number: u8| -> Try { Box::pin(std::future::ready(Ok(number))) };
         let pause = Duration::from_millis(1);
         assert_eq!(race([silent(), good(1)].into_iter(), pause).await.unwrap(), 1);
-        assert_eq!(race([failing("a"), good(1)].into_iter(), READY * 1000).await.unwrap(), 1, "that one is not waited for");
+        assert_eq!(
+            race([failing("a"), good(1)].into_iter(), READY * 1000).await.unwrap(),
+            1,
+            "that one is not waited for"
+        );
         let slow: Try = Box::pin(async {
             // Longer than the pause: the next is tried beside it, and this one still counts.
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -20,7 +20,8 @@ use super::errors::{Sql, SqlError};
 use super::notice;
 use super::{connect, migrations};
 use crate::store::copy::{
-    BYTES, Dialect, Kind, PLACE, Place as Reached, Row, STAGED, Side, TABLES, Table, UNFINISHED, Value, Which, count, used,
+    BYTES, Dialect, Kind, PLACE, Place as Reached, Row, STAGED, Side, TABLES, Table, UNFINISHED, Value, Which, count,
+    used,
 };
 use crate::store::starting::{Place, keep_trying};
 use crate::store::{Result, StoreError};

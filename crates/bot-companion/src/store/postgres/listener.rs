@@ -55,20 +55,19 @@ impl Listener {
             self.freshness.doubt();
             let why = lost.as_ref().map_or("the database does not answer", String::as_str);
             warn!(why, "changes of other replicas cannot be heard; reading everything anew until they can");
-            line = match lost {
-                Some(_) => {
-                    drop(line);
-                    self.reconnect().await
-                }
+            line = if lost.is_some() {
+                drop(line);
+                self.reconnect().await
+            } else {
                 // The database may be dead, or have much to do. Whichever line it answers first is the better one.
-                None => tokio::select! {
+                tokio::select! {
                     new = self.reconnect() => new,
                     () = answers(&line) => {
                         // Notices come in order, on the same line: they may have been late, but none is missing.
                         self.freshness.missed_nothing();
                         line
                     }
-                },
+                }
             };
             info!("changes of other replicas are heard again");
         }

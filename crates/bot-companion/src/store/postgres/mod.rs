@@ -107,13 +107,10 @@ async fn migrate(address: &Address) -> Result<()> {
 
 /// A connection outside of the pool.
 async fn connect(address: &Address) -> Result<(Client, JoinHandle<()>)> {
-    let (client, connection) = address
-        .connect()
-        .await
-        .map_err(|error| {
-            let why = format!("no connection to the database: {error}");
-            if error.may_pass() { StoreError::Unavailable(why) } else { StoreError::Failed(why) }
-        })?;
+    let (client, connection) = address.connect().await.map_err(|error| {
+        let why = format!("no connection to the database: {error}");
+        if error.may_pass() { StoreError::Unavailable(why) } else { StoreError::Failed(why) }
+    })?;
     // How it ends is told to whoever uses the client.
     Ok((client, tokio::spawn(async { drop(connection.await) })))
 }

@@ -166,6 +166,6 @@ async fn pump(
 async fn open(passes: &watch::Receiver<bool>) {
     if passes.clone().wait_for(|passes| *passes).await.is_err() {
         // The test is over.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

@@ -38,7 +38,12 @@ impl Database {
     }
 
     pub(super) fn options(&self) -> StoreOptions {
-        StoreOptions { url: self.url().into(), wait: Duration::from_mins(1), connections: 4, start_wait: Duration::from_mins(5) }
+        StoreOptions {
+            url: self.url().into(),
+            wait: Duration::from_mins(1),
+            connections: 4,
+            start_wait: Duration::from_mins(5),
+        }
     }
 
     /// A replica's store.

@@ -57,7 +57,10 @@ async fn what_waiting_does_not_mend_ends_a_start_at_once() {
         let Err(StoreError::Failed(why)) = open(&database, &front.url(&database.url()), LONG, LONG).await else {
             panic!("{code} was waited for")
         };
-        assert!(why.contains(&format!("127.0.0.1:{}", front.port)) && why.contains(code) && !why.contains("hush"), "{why}");
+        assert!(
+            why.contains(&format!("127.0.0.1:{}", front.port)) && why.contains(code) && !why.contains("hush"),
+            "{why}"
+        );
         assert_eq!(front.seen.load(Ordering::SeqCst), 1, "{code} was tried again");
     }
     // It is starting, stopping, full, closed to everybody for the moment, short of memory.
@@ -91,11 +94,13 @@ async fn work_is_not_given_up_while_anything_is_heard_from_the_server() {
     let writer = Arc::clone(&replica.store);
     let writing = tokio::spawn(async move { writer.apply(vec![Change::Guild(guild(5))]).await });
     // It waits for the lock, on one connection; the reads have another.
-    replica.eventually("it waits", async || {
-        let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        database.outside().await.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) > 0
-    })
-    .await;
+    replica
+        .eventually("it waits", async || {
+            let waits =
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+            database.outside().await.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) > 0
+        })
+        .await;
     replica.store.keys().await.unwrap();
     // From here on the listener hears nothing, and nobody is let in: the server has much to do.
     front.listeners.send_replace(false);
@@ -121,11 +126,12 @@ async fn a_server_that_falls_silent_is_noticed_and_found_again() {
     for line in [&front.all, &front.listeners, &front.newcomers] {
         line.send_replace(false);
     }
-    replica.eventually("the gate is shut", async || {
-        let told = replica.store.keys().await;
-        matches!(told, Err(StoreError::Unavailable(why)) if why.contains("a moment ago"))
-    })
-    .await;
+    replica
+        .eventually("the gate is shut", async || {
+            let told = replica.store.keys().await;
+            matches!(told, Err(StoreError::Unavailable(why)) if why.contains("a moment ago"))
+        })
+        .await;
     for line in [&front.all, &front.listeners, &front.newcomers] {
         line.send_replace(true);
     }

@@ -47,6 +47,8 @@ pub fn config_file(folder: &Folder, sandbox: &Sandbox, settings: &str) -> PathBu
     path
 }
 
+const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
 /// A running process of the service; killed when it is dropped.
 pub struct Running {
     child: Child,
@@ -57,7 +59,14 @@ pub struct Running {
 
 impl Running {
     /// Starts it, with all it logs in the suite's logs, and waits until it says where it listens.
-    pub async fn start(mut command: Command) -> Self {
+    pub async fn start(command: Command) -> Self {
+        let mut running = Self::spawn(command);
+        running.listens().await;
+        running
+    }
+
+    /// Starts it, with all it logs in the suite's logs.
+    pub fn spawn(mut command: Command) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let (log, output) = (suite_log(&format!("binary-{number}")), suite_log(&format!("binary-output-{number}")));
@@ -67,16 +76,18 @@ impl Running {
             .stdout(File::create(&output).unwrap())
             .spawn()
             .unwrap();
-        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        let mut running = Self { child, log, output, address: nowhere };
+        Self { child, log, output, address: NOWHERE }
+    }
+
+    /// Waits until it says where it listens.
+    pub async fn listens(&mut self) {
         eventually("the service says where it listens", async || {
-            let ended = running.child.try_wait().unwrap();
-            assert!(ended.is_none(), "it ended: {}", running.logged());
-            running.address = running.announced().unwrap_or(nowhere);
-            running.address != nowhere
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none(), "it ended: {}", self.logged());
+            self.address = self.announced().unwrap_or(NOWHERE);
+            self.address != NOWHERE
         })
         .await;
-        running
     }
 
     fn announced(&self) -> Option<SocketAddr> {

@@ -169,8 +169,7 @@ pub async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     stream.write_all(bytes).await.unwrap();
     let mut answer = Vec::new();
     // A reset after the answer is as good as a close.
-    let _ =
-        tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("it stays open");
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("it stays open");
     String::from_utf8_lossy(&answer).into_owned()
 }
 

@@ -160,7 +160,8 @@ fn template(server: &str) -> &'static str {
     NAME.get_or_init(|| {
         let name = format!("suite_{}_template", std::process::id());
         ask(server, &format!("CREATE DATABASE {name}")).unwrap();
-        let options = StoreOptions { url: at(server, &name).into(), wait: PATIENCE, connections: 2, start_wait: PATIENCE };
+        let options =
+            StoreOptions { url: at(server, &name).into(), wait: PATIENCE, connections: 2, start_wait: PATIENCE };
         apart(async move {
             let store = store::open(options, Arc::new(Freshness::new(Clock::system()))).await.unwrap();
             store.close().await;
@@ -254,6 +255,11 @@ impl Folder {
             })
         });
         found.await.unwrap().unwrap()
+    }
+
+    /// The URL of the database on PostgreSQL.
+    pub fn server_url(&self) -> String {
+        self.url().unwrap()
     }
 
     /// The URL of the database, if it is one of PostgreSQL's.

@@ -139,7 +139,12 @@ impl Drop for Home {
 
 /// Opens a store as a service does.
 async fn open(url: &SecretString) -> Result<Arc<dyn Store>> {
-    let options = StoreOptions { url: url.clone(), wait: Duration::from_mins(1), connections: 2, start_wait: Duration::from_mins(5) };
+    let options = StoreOptions {
+        url: url.clone(),
+        wait: Duration::from_mins(1),
+        connections: 2,
+        start_wait: Duration::from_mins(5),
+    };
     super::super::open(options, Arc::new(Freshness::new(Clock::system()))).await
 }
 
