@@ -7,9 +7,10 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from .faults import Kind, Mode
-from .ground import Failed, eventually, run
+from .ground import PATIENCE, Failed, eventually, run
 from .load import PUBLIC, Answer, Load
 from .parts import Replica
 from .postgres import Server
@@ -19,7 +20,7 @@ from .site import Site, a_site
 ANSWERED_WITHIN = 3.0
 BACK_WITHIN = 2.0
 SEEN_WITHIN = 1.0
-# How long a fault lasts.
+# How long a fault lasts, on a machine of the usual speed.
 OUTAGE = 4.0
 
 
@@ -68,7 +69,7 @@ async def without_the_store(
     await begin()
     began = time.monotonic()
     refused: list[float] = []
-    while time.monotonic() - began < OUTAGE:
+    while time.monotonic() - began < site.ground.scaled(OUTAGE):
         await asyncio.gather(*(refused_in_time(load, replica, refused) for replica in site.replicas))
         load.broken()
         await asyncio.sleep(0.2)
@@ -88,8 +89,7 @@ async def without_the_store(
     if failed:
         kinds = {kind: sum(answer.kind == kind for answer in failed) for kind in (*PUBLIC, "/guilds")}
         raise Failed(f"reads failed while the store was away: {kinds}, the first: {failed[0]}")
-    if max(back) >= BACK_WITHIN:
-        raise Failed(f"sign-ins came back {max(back):.2f} s after the store")
+    site.ground.promise("sign-ins come back after the store", max(back), BACK_WITHIN)
     for replica in site.replicas:
         await load.bot.check(replica.url)
 
@@ -107,14 +107,13 @@ async def refused_in_time(load: Load, replica: Replica, refused: list[float]) ->
         raise Failed("a sign-in succeeded without the store")
     if response.status != 503 or "Retry-After" not in response.headers:
         raise Failed(f"without the store, replica {replica.number} answered a sign-in with {response.status}, {dict(response.headers)}")
-    if took >= ANSWERED_WITHIN:
-        raise Failed(f"without the store, replica {replica.number} took {took:.2f} s to refuse a sign-in")
+    load.site.ground.promise(f"without the store, replica {replica.number} refuses a sign-in", took, ANSWERED_WITHIN)
     refused.append(took)
 
 
 async def first_sign_in(load: Load, replica: Replica, returned: float) -> float:
     while await load.sign_in(url=replica.url) is None:
-        if time.monotonic() - returned > 10 * BACK_WITHIN:
+        if time.monotonic() - returned > PATIENCE:
             raise Failed(f"replica {replica.number} does not recover: {load.answers[-1]}")
         await asyncio.sleep(0.02)
     return time.monotonic() - returned
@@ -131,14 +130,15 @@ async def the_listener_cut_off(site: Site, load: Load, mode: Mode) -> None:
         # From a second on: that is the promise.
         await asyncio.sleep(SEEN_WITHIN)
         await load.bot.say(other.url)
-        await load.bot.check(deaf.url)
+        await seen(site, "a replica that hears nothing reads what another changed", lambda: load.bot.check(deaf.url))
         token = await load.sign_in(6_000 + attempt, other.url)
         if token is None:
             raise Failed(f"nobody can sign in: {load.answers[-1]}")
         for _ in range(2):
             await load.expect(200, "GET", f"{deaf.url}/guilds", headers={"Token": token})
         await load.expect(200, "DELETE", f"{other.url}/auth", headers={"Token": token})
-        await load.expect(401, "GET", f"{deaf.url}/guilds", headers={"Token": token})
+        refused = partial(load.expect, 401, "GET", f"{deaf.url}/guilds", headers={"Token": token})
+        await seen(site, "a replica that hears nothing refuses a session that another ended", refused)
         del load.sessions[token]
         lasted = time.monotonic() - cut
         network.set(Mode.PASS)
@@ -151,9 +151,8 @@ async def the_listener_cut_off(site: Site, load: Load, mode: Mode) -> None:
 async def hears(replica: Replica) -> bool:
     text = replica.log.read_text(errors="replace")
     lost, back = text.rfind("cannot be heard"), text.rfind("are heard again")
-    if lost < 0:
-        raise Failed("the replica did not notice that it hears nothing")
-    return back > lost
+    # It may not even have noticed yet.
+    return 0 <= lost < back
 
 
 async def commits_that_hang(site: Site, load: Load) -> None:
@@ -182,7 +181,7 @@ async def commits_that_hang(site: Site, load: Load) -> None:
     # Told to come back, on this replica; it happens all the same, when the standby is back.
     await load.expect(503, "DELETE", f"{here.url}/auth", headers={"Token": token})
     began, refused = time.monotonic(), list[float]()
-    while time.monotonic() - began < 2 * OUTAGE:
+    while time.monotonic() - began < site.ground.scaled(2 * OUTAGE):
         await asyncio.gather(*(refused_in_time(load, replica, refused) for replica in site.replicas))
     connections = int(await primary.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'bot-companion%'"))
     await confirmed_by("")
@@ -201,10 +200,9 @@ async def commits_that_hang(site: Site, load: Load) -> None:
     )
     if failed:
         raise Failed(f"reads failed while a standby was missing: {failed[0]}")
-    if max(*back, seen) >= BACK_WITHIN:
-        raise Failed("it took too long after the standby's return")
+    site.ground.promise("everything comes back after the standby", max(*back, seen), BACK_WITHIN)
     # A pool and a listener each, and those who knock.
-    if connections > 3 * (8 + 1 + 4):
+    if connections > 3 * (8 + 1 + 5):
         raise Failed(f"there are {connections} connections to the database")
     for replica in site.replicas:
         await load.bot.check(replica.url)
@@ -227,8 +225,26 @@ async def seen_elsewhere(load: Load, here: Replica, other: Replica) -> None:
         return True
 
     await eventually(shown, "a change is shown elsewhere")
-    if time.monotonic() - said >= SEEN_WITHIN:
-        raise Failed(f"a change was shown elsewhere after {time.monotonic() - said:.2f} s")
+    load.site.ground.promise("a change is shown elsewhere", time.monotonic() - said, SEEN_WITHIN)
+
+
+async def seen(site: Site, what: str, look: Callable[[], Awaitable[object]]) -> None:
+    """It is so at the first look. A machine that is slow may look too early, and then it must be so soon."""
+    if site.ground.strict:
+        await look()
+        return
+    began = time.monotonic()
+
+    async def so() -> bool:
+        try:
+            await look()
+        except Failed:
+            return False
+        return True
+
+    await eventually(so, what)
+    # The usual case takes no longer than the look itself.
+    site.ground.promise(what, time.monotonic() - began, SEEN_WITHIN)
 
 
 async def all_of_them(site: Site, load: Load) -> None:

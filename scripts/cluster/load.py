@@ -25,7 +25,7 @@ RATES = {"/": 20.0, "/team": 20.0, "/feedback": 20.0, "/guilds": 25.0, "sign in"
 # The bot sends one batch after the other, with a pause.
 FEED_PAUSE = 0.05
 PEOPLE = 6
-TOO_LONG = 30.0
+TOO_LONG = 300.0
 
 
 @dataclasses.dataclass
@@ -148,7 +148,7 @@ class Load:
         following = time.monotonic() + self.rng.random() / rate
         while True:
             await asyncio.sleep(max(0.0, following - time.monotonic()))
-            following += 1 / rate
+            following += self.site.ground.scaled(1 / rate)
             task = asyncio.create_task(act())
             self.under_way.add(task)
             task.add_done_callback(self.under_way.discard)

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -62,7 +63,7 @@ class Replica:
 
     async def ready(self) -> None:
         """Waits until it says that it is."""
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:
 
             async def says_so() -> bool | None:
                 with contextlib.suppress(aiohttp.ClientError, TimeoutError):
@@ -84,7 +85,7 @@ class Balancer:
     """HAProxy with the configuration in `deploy`, and beside it a socket that tells what HAProxy thinks."""
 
     def __init__(self, ground: Ground) -> None:
-        self.folder, self.log = ground.folder, ground.folder / "haproxy.log"
+        self.ground, self.folder, self.log = ground, ground.folder, ground.folder / "haproxy.log"
         self.told = ground.folder / "haproxy.sock"
         # HAProxy is handed the open socket, so the port is its own from the beginning.
         self.socket = socket.socket()
@@ -102,7 +103,7 @@ class Balancer:
         environment = {**os.environ, "LISTEN": f"fd@{self.socket.fileno()}"}
         for replica in replicas:
             environment[f"COMPANION_{replica.number}"] = f"{replica.address}:{replica.port}"
-        files = [str(REPOSITORY / "deploy" / "haproxy.cfg"), str(beside)]
+        files = [str(self.configuration()), str(beside)]
         await output(program, "-c", "-f", files[0], "-f", files[1], env=environment, pass_fds=[self.socket.fileno()])
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
@@ -112,6 +113,16 @@ class Balancer:
         # What comes in is for HAProxy alone.
         self.socket.close()
         await self.sees(*replicas)
+
+    def configuration(self) -> Path:
+        """The one in `deploy`; on a slow machine, with more time for what a fast one does at once."""
+        given = REPOSITORY / "deploy" / "haproxy.cfg"
+        if self.ground.slowness == 1.0:
+            return given
+        longer = partial(re.sub, r"timeout (connect|queue|check) (\d+)s", lambda found: f"timeout {found[1]} {self.ground.scaled(int(found[2])):.0f}s")
+        slow = self.folder / "haproxy.cfg"
+        slow.write_text(longer(given.read_text()))
+        return slow
 
     async def states(self) -> dict[int, str]:
         """What HAProxy thinks of each replica."""
@@ -140,7 +151,7 @@ class Balancer:
         await end(self.process, signal.SIGTERM)
 
 
-def service_settings(folder: Path, provider: str, store: str) -> dict[str, str]:
+def service_settings(folder: Path, provider: str, store: str, wait: float) -> dict[str, str]:
     """What a replica is told beside `deploy/companion.toml`: secrets by files, as there, and what only a test needs."""
     secrets = {"STORE_URL": store, "IDP_CLIENT_SECRET": "a-secret-of-nobody", "SECRETS_KEYS": f"one:{'A' * 43}="}
     environment = of_the_shell()
@@ -153,6 +164,9 @@ def service_settings(folder: Path, provider: str, store: str) -> dict[str, str]:
         "COMPANION_IDP_BASE_URL": provider,
         # The machine of the test is small, and opening connections is work.
         "COMPANION_STORE_CONNECTIONS": "8",
+        # The default, unless the machine is slow.
+        "COMPANION_STORE_WAIT": f"{wait * 1000:.0f}ms",
+        "COMPANION_STORE_START_WAIT": "5m",
         # All clients of the test have one address.
         "COMPANION_LIMITS_EXEMPT": "127.0.0.0/8",
         "COMPANION_LIMITS_SIGN_INS_PER_USER": "0",

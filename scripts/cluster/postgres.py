@@ -110,7 +110,7 @@ class Server:
         await self.process.wait()
 
     async def promote(self) -> None:
-        await self.call("pg_ctl", "promote", "-D", str(self.data), "-w", "-t", "60")
+        await self.call("pg_ctl", "promote", "-D", str(self.data), "-w", "-t", "300")
 
 
 class Pair:

@@ -72,8 +72,8 @@ impl App {
     /// Builds the service on the current runtime, which then does its background work.
     pub async fn build(config: Config, clock: Clock, random: Random) -> Result<Arc<Self>, BuildError> {
         let freshness = Arc::new(Freshness::new(clock.clone()));
-        let config::Store { url, wait, connections } = config.store.clone();
-        let options = StoreOptions { url, wait, connections };
+        let config::Store { url, wait, connections, start_wait } = config.store.clone();
+        let options = StoreOptions { url, wait, connections, start_wait };
         let store = store::open(options, Arc::clone(&freshness)).await?;
         let sources = Sources {
             store: Arc::clone(&store),

@@ -28,6 +28,8 @@ pub mod in_flight;
 pub mod outside;
 pub mod random;
 pub mod rates;
+#[cfg(test)]
+mod scratch;
 pub mod server;
 pub mod store;
 pub mod throttle;

@@ -34,7 +34,7 @@ class RealService {
       throw new Error(`${String(error)}; it said: ${output}`);
     }
     this.url = /service\s+(http:\S+)/.exec(output)?.[1]?.replace(/\/$/, "") ?? "";
-    await until("the banner names the demo key", () => /bck_\w+/.test(output), 5_000);
+    await until("the banner names the demo key", () => /bck_\w+/.test(output));
     this.key = /bck_\w+/.exec(output)?.[0] ?? "";
   }
 

@@ -295,7 +295,7 @@ export function fakeMember(guild: { id: string }, id: string, roles: string[]): 
 }
 
 /** Waits for a condition; the deadline is only there so that a failure ends. */
-export async function until(what: string, holds: () => unknown, ms = 30_000): Promise<void> {
+export async function until(what: string, holds: () => unknown, ms = 300_000): Promise<void> {
   const deadline = performance.now() + ms;
   for (;;) {
     let cause: unknown;

@@ -20,7 +20,7 @@ async def until(condition: Callable[[], Any]) -> None:
         while not condition():
             await asyncio.sleep(0.01)
 
-    await asyncio.wait_for(poll(), 30)
+    await asyncio.wait_for(poll(), 300)
 
 
 async def main(name: str) -> None:

@@ -15,6 +15,9 @@ use crate::store;
 /// How long to wait for work that still runs in the background.
 const BEHIND: Duration = Duration::from_secs(10);
 
+/// What `store.wait` may be at the most.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
 /// Whether a database that is not there is made.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
@@ -30,7 +33,9 @@ pub(super) fn with<T>(
     missing: Missing,
     work: impl AsyncFnOnce(&Arc<App>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let config = file.load()?;
+    let mut config = file.load()?;
+    // Nobody else waits for a command, so a database that has much to do gets as long for each step as for its start.
+    config.store.wait = config.store.wait.max(config.store.start_wait.min(LONGEST_WAIT));
     logging::start(&Log { filter: "warn".to_owned(), ..config.log.clone() })?;
     if let Some(database) = store::local_file(&config.store.url) {
         ensure!(

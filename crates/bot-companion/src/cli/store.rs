@@ -2,15 +2,20 @@
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use secrecy::SecretString;
 
-use super::{print, runtime};
+use super::{logging, print, runtime};
+use crate::config::{Log, LogFormat};
 use crate::store;
 use crate::store::copy::{Copy, Progress, Report, Stage, copy};
+
+/// How long to keep trying to reach a database server; the service has `store.start_wait` for that, and the same default.
+const START_WAIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Subcommand)]
 pub(super) enum StoreCommand {
@@ -45,7 +50,9 @@ fn secret(url: &str) -> Result<SecretString, Infallible> {
 
 pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
     let StoreCommand::Copy { from, to, start_over } = command;
-    let what = Copy { from, to, start_over };
+    // It says so if it waits for a database.
+    logging::start(&Log { filter: "warn".to_owned(), format: LogFormat::Text })?;
+    let what = Copy { from, to, start_over, start_wait: START_WAIT };
     let (bar, mut begun) = (progress(), false);
     let copied = runtime()?.block_on(async {
         let copying = copy(&what, |progress| {
@@ -145,7 +152,12 @@ mod tests {
 
     #[test]
     fn the_report_says_what_was_copied_and_what_comes_next() {
-        let what = Copy { from: "sqlite:a".into(), to: "postgres://me:hush@b/c".into(), start_over: false };
+        let what = Copy {
+            from: "sqlite:a".into(),
+            to: "postgres://me:hush@b/c".into(),
+            start_over: false,
+            start_wait: START_WAIT,
+        };
         let report = Report {
             tables: vec![("users", 2, "0123456789abcdef0123".to_owned()), ("guilds", 1_000_000, "ff".repeat(32))],
             checksum: "5e".repeat(32),

@@ -118,6 +118,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             url: s.text("store.url", value::store_url)?,
             wait: s.text("store.wait", duration("2s", TEN_MS..=MINUTE))?,
             connections: s.number("store.connections", 2..=1_000)?,
+            start_wait: s.text("store.start_wait", duration("30s", Duration::ZERO..=10 * MINUTE))?,
         },
         idp: Idp {
             base_url: s.text("idp.base_url", value::base_url)?,

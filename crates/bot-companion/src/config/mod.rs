@@ -83,6 +83,8 @@ pub struct Store {
     pub wait: Duration,
     /// `store.connections`: how many connections to PostgreSQL there may be.
     pub connections: usize,
+    /// `store.start_wait`: how long a process that starts keeps trying to open the store.
+    pub start_wait: Duration,
 }
 
 /// The identity provider.

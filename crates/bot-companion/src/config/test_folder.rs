@@ -2,17 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::random::secret_bytes;
+use crate::scratch;
 
 pub(crate) struct TestFolder(PathBuf);
 
 impl TestFolder {
     pub(crate) fn new() -> Self {
-        let mut name = [0; 8];
-        secret_bytes(&mut name);
-        let path = std::env::temp_dir().join(format!("bot-companion-test-{:016x}", u64::from_be_bytes(name)));
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
+        Self(scratch::folder())
     }
 
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {

@@ -6,6 +6,7 @@ pub mod copy;
 pub mod freshness;
 mod postgres;
 mod sqlite;
+mod starting;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use crate::domain::{
     Snowflake, Time, TokenHash, User,
 };
 pub use freshness::{Freshness, Topic};
+use starting::Place;
 
 /// Why the store could not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -368,6 +370,8 @@ pub struct StoreOptions {
     pub wait: Duration,
     /// How many connections to a database server there may be.
     pub connections: usize,
+    /// How long to keep trying to open it.
+    pub start_wait: Duration,
 }
 
 /// The file that a store lives in, if it lives in one.
@@ -389,11 +393,15 @@ pub fn check(url: &SecretString) -> std::result::Result<(), String> {
     }
 }
 
-/// Opens the store that the URL names, creating and migrating it as needed.
+/// Opens the store that the URL names, creating and migrating it as needed. One that is not there yet is waited for.
 pub async fn open(options: StoreOptions, freshness: Arc<Freshness>) -> Result<Arc<dyn Store>> {
     check(&options.url).map_err(StoreError::Failed)?;
     match local_file(&options.url) {
-        Some(path) => Ok(Arc::new(sqlite::Sqlite::open(path, options.wait, freshness).await?)),
+        Some(path) => {
+            let name = path.display().to_string();
+            let open = || sqlite::Sqlite::open(path.clone(), options.wait, Arc::clone(&freshness));
+            Ok(Arc::new(starting::keep_trying(options.start_wait, Place::File(&name), open).await?))
+        }
         None => Ok(Arc::new(postgres::Postgres::open(&options, freshness).await?)),
     }
 }

@@ -42,6 +42,7 @@ mod secure;
 mod sessions;
 mod sign_in;
 mod snapshots;
+mod starting;
 mod store_copy;
 mod tls;
 mod two_ways;

@@ -23,7 +23,7 @@ async fn signed_in(client: &Client, code: &str) -> Client {
 
 #[tokio::test]
 async fn what_was_acknowledged_survives_being_killed_again_and_again() {
-    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let (folder, provider) = (Folder::on_disk(), sandbox(Clock::system()));
     let many = "sessions.per_user = 1000\nlimits.sign_ins_per_user = 0";
     let config = config_file(&folder, &provider, many);
     let mut acknowledged: Vec<String> = Vec::new();

@@ -195,7 +195,7 @@ async fn a_failure_that_may_have_used_the_code_keeps_it_from_being_sent_again() 
 
 #[tokio::test]
 async fn a_provider_that_does_not_answer_in_time_keeps_the_code() {
-    let app = TestApp::builder().set("[idp]\nsign_in_timeout = \"500ms\"").start().await;
+    let app = TestApp::builder().set("[idp]\nsign_in_timeout = \"3s\"").start().await;
     let held = app.sandbox.hold(Endpoint::Token);
     let call = tokio::spawn(app.anon().post("/auth").header("Idp-Code", "owner").send());
     held.arrived(1).await;

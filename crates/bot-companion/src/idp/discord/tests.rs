@@ -149,7 +149,7 @@ async fn a_redirect_is_not_followed() {
 #[tokio::test]
 async fn silence_is_a_timeout_that_may_have_used_the_code() {
     let world = world_with(|options| {
-        options.sign_in_timeout = Duration::from_millis(50);
+        options.sign_in_timeout = Duration::from_millis(500);
         options.list_timeout = Duration::from_millis(50);
     });
     assert_eq!(world.meets(Fault::Hang).await, (IdpErrorKind::Timeout, true));

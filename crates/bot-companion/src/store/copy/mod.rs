@@ -8,6 +8,7 @@ mod tests;
 mod value;
 
 use std::path::Path;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_lc_rs::digest;
@@ -91,6 +92,8 @@ pub struct Copy {
     pub to: SecretString,
     /// Whether an unfinished copy in the destination makes room for a new one.
     pub start_over: bool,
+    /// How long to keep trying to reach a database server.
+    pub start_wait: Duration,
 }
 
 /// What is being done.
@@ -194,7 +197,7 @@ async fn open(what: &Copy) -> std::result::Result<Sides, CopyError> {
             return refused(format!("--from: there is no database at {}", path.display()));
         }
         Some(path) => sqlite::copy::source(path).await,
-        None => postgres::copy::source(&what.from).await,
+        None => postgres::copy::source(&what.from, what.start_wait).await,
     }
     .map_err(CopyError::Source)?;
     // Two addresses may lead to one database.
@@ -202,7 +205,7 @@ async fn open(what: &Copy) -> std::result::Result<Sides, CopyError> {
     source.mark(mark).await.map_err(CopyError::Source)?;
     let mut destination = match to {
         Some(path) => sqlite::copy::destination(path).await,
-        None => postgres::copy::destination(&what.to).await,
+        None => postgres::copy::destination(&what.to, what.start_wait).await,
     }
     .map_err(CopyError::Destination)?;
     if !destination.mark(mark).await.map_err(CopyError::Destination)? {

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::pin::pin;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::BytesMut;
@@ -19,8 +20,10 @@ use super::errors::{Sql, SqlError};
 use super::notice;
 use super::{connect, migrations};
 use crate::store::copy::{
-    BYTES, Dialect, Kind, PLACE, Place, Row, STAGED, Side, TABLES, Table, UNFINISHED, Value, Which, count, used,
+    BYTES, Dialect, Kind, PLACE, Place as Reached, Row, STAGED, Side, TABLES, Table, UNFINISHED, Value, Which, count,
+    used,
 };
+use crate::store::starting::{Place, keep_trying};
 use crate::store::{Result, StoreError};
 
 const DIALECT: Dialect = Dialect { parameter: '$', sequence: None };
@@ -43,16 +46,16 @@ impl Drop for Server {
 }
 
 /// Opens the store that has the data. It is never written to.
-pub(in crate::store) async fn source(url: &SecretString) -> Result<Box<dyn Side>> {
-    let server = Server::open(url).await?;
+pub(in crate::store) async fn source(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
+    let server = Server::open(url, start_wait).await?;
     migrations::expect_current(&server.client).await?;
     refuse_unfinished(&server.client).await?;
     Ok(Box::new(server))
 }
 
 /// Opens the store that takes the data, and makes its tables.
-pub(in crate::store) async fn destination(url: &SecretString) -> Result<Box<dyn Side>> {
-    let mut server = Server::open(url).await?;
+pub(in crate::store) async fn destination(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
+    let mut server = Server::open(url, start_wait).await?;
     server.client.batch_execute(ALONE).await.map_err(|error| {
         if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
             return StoreError::Unavailable("another copy into it is at work".to_owned());
@@ -83,9 +86,10 @@ async fn is_unfinished(client: &Client) -> Sql<bool> {
 }
 
 impl Server {
-    async fn open(url: &SecretString) -> Result<Self> {
+    async fn open(url: &SecretString, start_wait: Duration) -> Result<Self> {
         let address = Address::parse(url).map_err(StoreError::Failed)?;
-        let (client, connection) = connect(&address).await?;
+        let connecting = || connect(&address);
+        let (client, connection) = keep_trying(start_wait, Place::Server(&address.hosts()), connecting).await?;
         let server = Self { client, connection };
         server.client.batch_execute(SETTINGS).await.map_err(|error| SqlError::from(error).into_store_error())?;
         Ok(server)
@@ -118,18 +122,18 @@ impl Server {
         Ok(rows)
     }
 
-    async fn reached(&self) -> Sql<Option<Place>> {
+    async fn reached(&self) -> Sql<Option<Reached>> {
         if !is_unfinished(&self.client).await? {
             return Ok(None);
         }
         let sql = format!("SELECT source, tables, after, rows FROM {PLACE}");
-        let Some(row) = self.client.query_opt(&sql, &[]).await? else { return Ok(Some(Place::default())) };
+        let Some(row) = self.client.query_opt(&sql, &[]).await? else { return Ok(Some(Reached::default())) };
         let place =
-            Place { source: row.try_get(0)?, tables: row.try_get(1)?, after: row.try_get(2)?, rows: row.try_get(3)? };
+            Reached { source: row.try_get(0)?, tables: row.try_get(1)?, after: row.try_get(2)?, rows: row.try_get(3)? };
         Ok(Some(place))
     }
 
-    async fn empty(&mut self, place: &Place) -> Sql<()> {
+    async fn empty(&mut self, place: &Reached) -> Sql<()> {
         let transaction = self.client.transaction().await?;
         let tables: Vec<_> = TABLES.iter().map(|table| table.name).chain(STAGED).collect();
         let sql = format!(
@@ -144,7 +148,7 @@ impl Server {
     }
 
     /// Says whether the copy was where it was thought to be.
-    async fn put(&mut self, table: &Table, rows: Vec<Row>, from: &Place, to: &Place) -> Sql<bool> {
+    async fn put(&mut self, table: &Table, rows: Vec<Row>, from: &Reached, to: &Reached) -> Sql<bool> {
         let transaction = self.client.transaction().await?;
         if !rows.is_empty() {
             let sql = format!("COPY {} ({}) FROM STDIN (FORMAT binary)", table.name, DIALECT.columns(table.columns));
@@ -220,7 +224,7 @@ impl Side for Server {
         self.next(table, which, after).await.map_err(SqlError::into_store_error)
     }
 
-    async fn place(&mut self) -> Result<Option<Place>> {
+    async fn place(&mut self) -> Result<Option<Reached>> {
         self.reached().await.map_err(SqlError::into_store_error)
     }
 
@@ -234,11 +238,11 @@ impl Side for Server {
         Ok(None)
     }
 
-    async fn begin(&mut self, place: Place) -> Result<()> {
+    async fn begin(&mut self, place: Reached) -> Result<()> {
         self.empty(&place).await.map_err(SqlError::into_store_error)
     }
 
-    async fn write(&mut self, table: &'static Table, rows: Vec<Row>, from: Place, to: Place) -> Result<()> {
+    async fn write(&mut self, table: &'static Table, rows: Vec<Row>, from: Reached, to: Reached) -> Result<()> {
         if self.put(table, rows, &from, &to).await.map_err(SqlError::into_store_error)? {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! What a failed statement means: whose fault it is, and what is to be done about it.
 
-use std::fmt;
+use std::{fmt, io};
 
 use tokio_postgres::error::SqlState;
 
@@ -20,13 +20,17 @@ impl From<tokio_postgres::Error> for SqlError {
 }
 
 impl fmt::Display for SqlError {
-    /// Names tables and columns, never values: those are in the details, which stay out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(error) = self.0.as_db_error() {
-            return write!(f, "{} ({})", error.message(), error.code().code());
-        }
-        self.0.fmt(f)?;
-        std::error::Error::source(&self.0).map_or(Ok(()), |why| write!(f, ": {why}"))
+        f.write_str(&text_of(&self.0))
+    }
+}
+
+/// Names tables and columns, never values: those are in the details, which stay out.
+pub(super) fn text_of(error: &tokio_postgres::Error) -> String {
+    match (error.as_db_error(), std::error::Error::source(error)) {
+        (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
+        (None, Some(why)) => format!("{error}: {why}"),
+        (None, None) => error.to_string(),
     }
 }
 
@@ -41,6 +45,18 @@ pub(super) enum Remedy {
     Elsewhere,
     /// Nothing: trying again will not mend it.
     Never,
+}
+
+/// Refused, no answer, no such host, no such socket: the server may be about to start.
+fn io_may_pass(error: &io::Error) -> bool {
+    match error.kind() {
+        // A certificate that is not trusted.
+        io::ErrorKind::InvalidData => false,
+        // The system's word: a socket that we may not use. The driver says the same of a server that takes no writes, which a
+        // standby does until it is promoted.
+        io::ErrorKind::PermissionDenied => error.raw_os_error().is_none(),
+        _ => true,
+    }
 }
 
 impl SqlError {
@@ -62,6 +78,16 @@ impl SqlError {
             "53" | "55" | "58" => Remedy::Later,
             _ => Remedy::Never,
         }
+    }
+
+    /// For a connection that did not come about: whether another try may succeed though nobody changes anything.
+    pub(super) fn may_pass(&self) -> bool {
+        if self.remedy() == Remedy::Never {
+            // A wrong password, no such database, no TLS.
+            return false;
+        }
+        let source = std::error::Error::source(&self.0).and_then(|source| source.downcast_ref());
+        source.is_none_or(io_may_pass)
     }
 
     /// Whether the database has no room: for another connection, say. It is there all the same.

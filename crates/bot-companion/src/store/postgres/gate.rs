@@ -10,8 +10,17 @@ use tokio::time::timeout;
 
 /// How often to knock.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How many knocks may wait for an answer: if it comes, it comes to all of them at once.
+/// How many quick knocks may wait for an answer: if it comes, it comes to all of them at once.
 const KNOCKS: usize = 4;
+
+/// How long a knock waits for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Knock {
+    /// A moment: what was asked while nobody could hear may have got lost.
+    Quick,
+    /// As long as a database with much to do may need. There is always one of these beside the quick ones.
+    Patient,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Gate {
@@ -38,28 +47,35 @@ impl Gate {
 
     /// Knocks until the database answers, then opens. A knock that hangs does not keep the next from being tried: it may have got
     /// lost, and the next may not. `spread` keeps replicas from knocking all at once.
-    pub(super) async fn knock<F>(&self, spread: Duration, answers: impl Fn() -> F)
+    pub(super) async fn knock<F>(&self, spread: Duration, answers: impl Fn(Knock) -> F)
     where
         F: Future<Output = bool> + Send + 'static,
     {
-        let mut tries = JoinSet::new();
+        let (mut quick, mut patient) = (JoinSet::new(), JoinSet::new());
         loop {
-            if tries.len() < KNOCKS {
-                tries.spawn(answers());
+            if patient.is_empty() {
+                patient.spawn(answers(Knock::Patient));
+            } else if quick.len() < KNOCKS {
+                quick.spawn(answers(Knock::Quick));
             }
             let answered = async {
-                loop {
-                    match tries.join_next().await {
-                        Some(Ok(true)) => return,
-                        Some(_) => {}
-                        None => pending().await,
-                    }
-                }
+                tokio::select! { () = one_of(&mut quick) => {}, () = one_of(&mut patient) => {} }
             };
             if timeout(PAUSE + spread, answered).await.is_ok() {
                 self.turns.fetch_add(1, Ordering::SeqCst);
                 return;
             }
+        }
+    }
+}
+
+/// Comes back when one of the knocks was answered.
+async fn one_of(knocks: &mut JoinSet<bool>) {
+    loop {
+        match knocks.join_next().await {
+            Some(Ok(true)) => return,
+            Some(_) => {}
+            None => pending().await,
         }
     }
 }
@@ -78,7 +94,7 @@ mod tests {
         assert!(gate.shut(early) && !gate.shut(early), "the second finds it shut");
         assert_eq!(gate.lets_in(), None);
         let knocks = Arc::new(AtomicUsize::new(0));
-        gate.knock(Duration::ZERO, || {
+        gate.knock(Duration::ZERO, |_| {
             let knocks = Arc::clone(&knocks);
             async move {
                 match knocks.fetch_add(1, Ordering::SeqCst) {
@@ -92,5 +108,26 @@ mod tests {
         assert_eq!(knocks.load(Ordering::SeqCst), 3);
         assert!(!gate.shut(early), "this is from before");
         assert!(gate.shut(gate.lets_in().unwrap()));
+    }
+    #[tokio::test]
+    async fn a_database_that_is_slower_than_a_quick_knock_is_let_answer() {
+        let gate = Gate::default();
+        assert!(gate.shut(gate.lets_in().unwrap()));
+        let patient = Arc::new(AtomicUsize::new(0));
+        gate.knock(Duration::ZERO, |knock| {
+            let patient = Arc::clone(&patient);
+            async move {
+                if knock == Knock::Quick {
+                    return false;
+                }
+                patient.fetch_add(1, Ordering::SeqCst);
+                // Several quick knocks are given up meanwhile.
+                tokio::time::sleep(3 * PAUSE).await;
+                true
+            }
+        })
+        .await;
+        assert_eq!(patient.load(Ordering::SeqCst), 1, "it was not given up");
+        assert!(gate.lets_in().is_some());
     }
 }

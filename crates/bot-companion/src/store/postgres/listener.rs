@@ -1,7 +1,7 @@
 //! Hears what other replicas change, on a connection of its own. While it does not hear, the freshness is in doubt; when it hears
 //! again, whatever was missed is read anew.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::store::Freshness;
 const PROBE_EVERY: Duration = Duration::from_millis(300);
 /// How long an answer may take before it is doubtful whether changes are heard.
 const PROMPT: Duration = Duration::from_millis(600);
-/// How long an answer may take before the line counts as broken.
+/// How long an answer may take, after that, before another line is tried beside this one.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait before the next try, and how much longer at most, so that replicas do not come all at once.
 const PAUSE: Duration = Duration::from_millis(150);
@@ -51,17 +51,34 @@ impl Listener {
 
     async fn run(&self, mut line: Line) {
         loop {
-            let why = self.stay(&mut line).await;
-            drop(line);
+            let lost = self.stay(&mut line).await;
             self.freshness.doubt();
+            let why = lost.as_ref().map_or("the database does not answer", String::as_str);
             warn!(why, "changes of other replicas cannot be heard; reading everything anew until they can");
-            line = loop {
-                sleep(PAUSE + Duration::from_millis(self.origin.spread(SPREAD))).await;
-                if let Ok(line) = self.connect().await {
-                    break line;
+            line = if lost.is_some() {
+                drop(line);
+                self.reconnect().await
+            } else {
+                // The database may be dead, or have much to do. Whichever line it answers first is the better one.
+                tokio::select! {
+                    new = self.reconnect() => new,
+                    () = answers(&line) => {
+                        // Notices come in order, on the same line: they may have been late, but none is missing.
+                        self.freshness.missed_nothing();
+                        line
+                    }
                 }
             };
             info!("changes of other replicas are heard again");
+        }
+    }
+
+    async fn reconnect(&self) -> Line {
+        loop {
+            sleep(PAUSE + Duration::from_millis(self.origin.spread(SPREAD))).await;
+            if let Ok(line) = self.connect().await {
+                return line;
+            }
         }
     }
 
@@ -81,7 +98,7 @@ impl Listener {
         });
         let line = Line { client, reader };
         let listening = format!("LISTEN {}", notice::CHANNEL);
-        match timeout(PATIENCE, line.client.batch_execute(&listening)).await {
+        match timeout(self.address.patience(), line.client.batch_execute(&listening)).await {
             Ok(listening) => listening.map_err(|error| SqlError::from(error).to_string())?,
             Err(_) => return Err("the database does not answer".to_owned()),
         }
@@ -89,8 +106,8 @@ impl Listener {
         Ok(line)
     }
 
-    /// Stays on the line for as long as it is good, and says why it is not any more.
-    async fn stay(&self, line: &mut Line) -> String {
+    /// Stays on the line for as long as it is good, and says why it is broken; nothing if it is only silent.
+    async fn stay(&self, line: &mut Line) -> Option<String> {
         let Line { client, reader } = line;
         let probing = async {
             loop {
@@ -105,15 +122,22 @@ impl Listener {
                 match answered {
                     // Notices come in order, on the same line: they may have been late, but none is missing.
                     Ok(Ok(_)) => self.freshness.missed_nothing(),
-                    Ok(Err(error)) => return SqlError::from(error).to_string(),
-                    Err(_) => return "the database does not answer".to_owned(),
+                    Ok(Err(error)) => return Some(SqlError::from(error).to_string()),
+                    Err(_) => return None,
                 }
             }
         };
         tokio::select! {
-            why = reader => why.unwrap_or_else(|_| "the reader of its connection crashed".to_owned()),
+            why = reader => Some(why.unwrap_or_else(|_| "the reader of its connection crashed".to_owned())),
             why = probing => why,
         }
+    }
+}
+
+/// Comes back when a line that was silent answers; never if it is broken.
+async fn answers(line: &Line) {
+    if line.client.simple_query("").await.is_err() {
+        pending::<()>().await;
     }
 }
 

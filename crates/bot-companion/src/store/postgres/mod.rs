@@ -49,6 +49,7 @@ use self::address::Address;
 use self::listener::Listener;
 use self::notice::Origin;
 use self::work::{Link, Pace};
+use super::starting::{Place, keep_trying};
 use super::{
     Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Fed, Freshness, GrantSaved, Lease, Result,
     Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList, Swept, not_staged,
@@ -66,14 +67,25 @@ pub(super) fn check(url: &SecretString) -> std::result::Result<(), String> {
 }
 
 impl Postgres {
-    /// Connects, migrates the database as needed, and begins to listen to the other replicas.
+    /// Connects, migrates the database as needed, and begins to listen to the other replicas. A database that is not there yet is
+    /// waited for.
     pub(super) async fn open(options: &StoreOptions, freshness: Arc<Freshness>) -> Result<Self> {
         let address = Address::parse(&options.url).map_err(StoreError::Failed)?;
-        migrate(&address).await?;
+        let open = || Self::open_now(&address, options, Arc::clone(&freshness));
+        keep_trying(options.start_wait, Place::Server(&address.hosts()), open).await
+    }
+
+    async fn open_now(address: &Address, options: &StoreOptions, freshness: Arc<Freshness>) -> Result<Self> {
+        migrate(address).await?;
         let (origin, stop) = (Origin::new(&Random::from_system()), CancellationToken::new());
         let listener = Listener::new(address.clone(), Arc::clone(&freshness), origin.clone(), stop.clone());
-        listener.start().await.map_err(StoreError::Unavailable)?;
-        let link = Link::new(&address, options.connections, options.wait, freshness, origin)?;
+        let listening = listener.start().await.map_err(StoreError::Unavailable)?;
+        let link = Link::new(address, options.connections, options.wait, freshness, origin)?;
+        // The first request finds a connection; to make one may take longer than a request may wait.
+        if let Err(error) = link.warm().await {
+            listening.abort();
+            return Err(error);
+        }
         Ok(Self { link, stop })
     }
 }
@@ -96,10 +108,10 @@ async fn migrate(address: &Address) -> Result<()> {
 
 /// A connection outside of the pool.
 async fn connect(address: &Address) -> Result<(Client, JoinHandle<()>)> {
-    let (client, connection) = address
-        .connect()
-        .await
-        .map_err(|error| StoreError::Unavailable(format!("no connection to the database: {error}")))?;
+    let (client, connection) = address.connect().await.map_err(|error| {
+        let why = format!("no connection to the database: {error}");
+        if error.may_pass() { StoreError::Unavailable(why) } else { StoreError::Failed(why) }
+    })?;
     // How it ends is told to whoever uses the client.
     Ok((client, tokio::spawn(async { drop(connection.await) })))
 }

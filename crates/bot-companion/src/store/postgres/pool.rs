@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 use tracing::debug;
 
-use super::address::{Address, ConnectError};
+use super::address::Address;
 use super::errors::SqlError;
 use crate::store::{Result, StoreError};
 
@@ -32,7 +32,7 @@ pub(super) fn build(address: &Address, connections: usize, wait: Duration, idle:
     });
     Pool::builder(manager)
         .max_size(connections)
-        .timeouts(Timeouts { wait: Some(wait), create: Some(address.patience().max(wait)), recycle: Some(wait) })
+        .timeouts(Timeouts { wait: Some(wait), create: Some(address.patience()), recycle: Some(wait) })
         .runtime(Runtime::Tokio1)
         .post_create(set_limits)
         .build()
@@ -56,9 +56,11 @@ impl Connect for ByAddress {
                     };
                     Ok((client, tokio::spawn(reading)))
                 }
-                Err(ConnectError::Refused(SqlError(error))) => Err(error),
-                // Silence has no error that the pool would take; its own limit is about to end this.
-                Err(ConnectError::Silent) => std::future::pending().await,
+                Err(error) => match error.into_driver_error() {
+                    Some(error) => Err(error),
+                    // Silence has no error that the pool would take; its own limit is about to end this.
+                    None => std::future::pending().await,
+                },
             }
         })
     }

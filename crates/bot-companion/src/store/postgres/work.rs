@@ -2,7 +2,7 @@
 //! to everything that can go wrong. It runs to its end whether or not anybody still waits for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{HookError, Object, Pool, PoolError, TimeoutType, Transaction};
@@ -12,9 +12,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
-use super::address::Address;
-use super::errors::{Remedy, Sql, SqlError};
-use super::gate::{Gate, Pass};
+use super::address::{Address, goodbye};
+use super::errors::{Remedy, Sql, SqlError, text_of};
+use super::gate::{Gate, Knock, Pass};
 use super::notice::{self, Origin};
 use super::pool;
 use crate::store::{Freshness, Result, StoreError, Topic};
@@ -29,9 +29,10 @@ const SPREAD: u64 = 50;
 const LONG: Duration = Duration::from_mins(1);
 /// How often work looks whether the database can still be reached.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How long the listener may be out of touch before work tries for itself, and how long that may take. With the time in which the
-/// listener notices, all of it stays below three seconds.
+/// How long the listener may be out of touch, and nothing else heard, before work tries for itself.
 const DOUBTFUL: Duration = Duration::from_millis(250);
+/// How long a new connection may take at least before a database that is silent on all others counts as unreachable, and while the
+/// gate is shut.
 const PROBE: Duration = Duration::from_secs(1);
 
 /// What a write has changed. It counts only if the write succeeds.
@@ -64,6 +65,8 @@ struct Inner {
     writers: Semaphore,
     feed: Semaphore,
     gate: Gate,
+    /// How often the database has answered work or taken a connection: while this grows, it is slow at most.
+    heard: AtomicU64,
     wait: Duration,
     runtime: Handle,
     freshness: Arc<Freshness>,
@@ -85,6 +88,7 @@ impl Link {
             writers: Semaphore::new((connections / 2).max(1)),
             feed: Semaphore::new(1),
             gate: Gate::default(),
+            heard: AtomicU64::new(0),
             wait,
             runtime: Handle::current(),
             freshness,
@@ -147,8 +151,28 @@ impl Link {
         self.0.to_its_end(pace, writing).await
     }
 
+    /// Makes one connection, for the first who needs one.
+    pub(super) async fn warm(&self) -> Result<()> {
+        match self.0.pool.get().await {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                self.close();
+                Err(StoreError::Unavailable(format!("no connection to the database: {}", reason(&error))))
+            }
+        }
+    }
+
     pub(super) fn close(&self) {
         self.0.pool.close();
+    }
+}
+
+/// Why the pool has no connection, in words.
+fn reason(error: &PoolError) -> String {
+    match error {
+        PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => text_of(error),
+        PoolError::Timeout(_) => "it did not answer in time".to_owned(),
+        other => other.to_string(),
     }
 }
 
@@ -234,10 +258,13 @@ impl Inner {
             let inner = Arc::clone(self);
             self.runtime.spawn(async move {
                 let spread = Duration::from_millis(inner.origin.spread(SPREAD));
-                let limit = inner.wait + GRACE;
-                let answers = || {
+                let answers = |knock| {
                     let inner = Arc::clone(&inner);
-                    async move { inner.pool.is_closed() || timeout(limit, inner.answers()).await.unwrap_or(false) }
+                    async move {
+                        let limit = if knock == Knock::Quick { PROBE } else { inner.address.patience() };
+                        let answered = async { inner.address.connect().await.map(goodbye) };
+                        inner.pool.is_closed() || matches!(timeout(limit, answered).await, Ok(Ok(())))
+                    }
                 };
                 inner.gate.knock(spread, answers).await;
                 info!("the database answers again");
@@ -246,25 +273,29 @@ impl Inner {
         Failure::Unreachable(why)
     }
 
-    /// Whether a server that takes writes can be reached.
-    async fn answers(&self) -> bool {
-        match self.address.connect().await {
-            Ok((client, connection)) => {
-                // Lets the connection say goodbye.
-                drop(client);
-                drop(connection.await);
-                true
-            }
-            Err(_) => false,
-        }
+    /// Whether the server of the last connection takes another one, in this time.
+    async fn takes_another(&self, limit: Duration) -> bool {
+        let connected = timeout(limit, self.address.connect_to_latest()).await;
+        matches!(connected.map(|connected| connected.map(goodbye)), Ok(Ok(())))
+    }
+
+    fn note_heard(&self) {
+        self.heard.fetch_add(1, Ordering::Relaxed);
     }
 
     async fn connection(self: &Arc<Self>) -> std::result::Result<(Pass, Object), Failure> {
         let Some(pass) = self.gate.lets_in() else {
             return Err(Failure::Unreachable("the database could not be reached a moment ago".to_owned()));
         };
-        let error = match self.pool.get().await {
-            Ok(client) => return Ok((pass, client)),
+        let connected = tokio::select! {
+            connected = self.pool.get() => connected,
+            () = self.out_of_reach() => return Err(self.unreachable(pass, "the database does not answer".to_owned())),
+        };
+        let error = match connected {
+            Ok(client) => {
+                self.note_heard();
+                return Ok((pass, client));
+            }
             Err(error) => error,
         };
         let why = match error {
@@ -282,7 +313,7 @@ impl Inner {
                 }
                 error.to_string()
             }
-            other => other.to_string(),
+            other => reason(&other),
         };
         Err(self.unreachable(pass, format!("no connection to the database: {why}")))
     }
@@ -348,6 +379,9 @@ impl Inner {
             () = self.out_of_reach() => Err(self.unreachable(pass, "the database does not answer".to_owned())),
             () = too_long => Err(Failure::Busy("it took too long".to_owned())),
         };
+        if matches!(outcome, Ok(_) | Err(Failure::Sql(_) | Failure::NotDone(_))) {
+            self.note_heard();
+        }
         match &outcome {
             Err(Failure::Sql(error) | Failure::NotDone(error)) if error.remedy() != Remedy::Elsewhere => {}
             Ok(_) => {}
@@ -363,14 +397,18 @@ impl Inner {
         outcome
     }
 
-    /// Comes back when the database is out of reach: for a while the listener has not heard from it, and it takes no new
-    /// connection either.
+    /// Comes back when the database is out of reach: for a while neither the listener nor any work has heard from it, and it takes
+    /// no new connection either. One that is slow, but says something now and then, is not. The new connection gets a part of
+    /// `store.wait`: with the default, and the time in which the listener notices, all of it stays below three seconds.
     async fn out_of_reach(&self) {
-        let mut doubt = Duration::ZERO;
+        let (mut doubt, mut heard) = (Duration::ZERO, self.heard.load(Ordering::Relaxed));
+        let is_silent = |heard| self.freshness.in_doubt() && self.heard.load(Ordering::Relaxed) == heard;
         loop {
             sleep(LOOK_EVERY).await;
-            doubt = if self.freshness.in_doubt() { doubt + LOOK_EVERY } else { Duration::ZERO };
-            if doubt >= DOUBTFUL && !timeout(PROBE, self.answers()).await.unwrap_or(false) {
+            doubt = if is_silent(heard) { doubt + LOOK_EVERY } else { Duration::ZERO };
+            heard = self.heard.load(Ordering::Relaxed);
+            let limit = PROBE.max(self.wait * 3 / 4);
+            if doubt >= DOUBTFUL && !self.takes_another(limit).await && is_silent(heard) {
                 return;
             }
         }

@@ -1,13 +1,14 @@
 //! What the tests of all stores share, and the tests that need more than one store.
 
+mod front;
 mod history;
 mod parity;
 mod replicas;
 mod server;
+mod slow_server;
 mod speed;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::domain::feed::{GuildLine, InstanceId, Scope, ShardKey};
@@ -23,9 +24,7 @@ pub(in crate::store) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(in crate::store) fn new() -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Self(std::env::temp_dir().join(format!("bot-companion-store-{}-{number}", std::process::id())))
+        Self(crate::scratch::folder())
     }
 
     pub(in crate::store) fn database(&self) -> PathBuf {

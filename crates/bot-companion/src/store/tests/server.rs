@@ -38,7 +38,12 @@ impl Database {
     }
 
     pub(super) fn options(&self) -> StoreOptions {
-        StoreOptions { url: self.url().into(), wait: Duration::from_mins(1), connections: 4 }
+        StoreOptions {
+            url: self.url().into(),
+            wait: Duration::from_mins(1),
+            connections: 4,
+            start_wait: Duration::from_mins(5),
+        }
     }
 
     /// A replica's store.
@@ -80,6 +85,18 @@ impl Drop for Database {
 pub(super) struct Replica {
     pub(super) store: Arc<dyn Store>,
     pub(super) freshness: Arc<Freshness>,
+}
+
+impl Replica {
+    /// Waits until something holds; a test that waits in vain fails.
+    pub(super) async fn eventually(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+        let waiting = async {
+            while !holds().await {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_mins(5), waiting).await.is_ok(), "never came about: {what}");
+    }
 }
 
 async fn connect(url: &str) -> Client {

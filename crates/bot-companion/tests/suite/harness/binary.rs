@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bot_companion::idp::sandbox::Sandbox;
 
-use super::{CLIENT_SECRET, Client, Folder, ORIGIN, eventually, suite_log};
+use super::{CLIENT_SECRET, Client, Folder, ORIGIN, PATIENT, eventually, suite_log};
 
 /// A command of the binary in an environment of its own.
 pub fn command(arguments: &[&str]) -> Command {
@@ -34,6 +34,10 @@ pub fn config_file(folder: &Folder, sandbox: &Sandbox, settings: &str) -> PathBu
         idp.client_secret = "{CLIENT_SECRET}"
         idp.redirect_uri = "{ORIGIN}/callback"
         limits.exempt = ["127.0.0.0/8"]
+        # By the system's clock, which nobody can turn.
+        limits.handshake_timeout = "5m"
+        limits.header_timeout = "5m"
+        {PATIENT}
         {settings}
         "#,
         store = folder.store_settings(),
@@ -42,6 +46,8 @@ pub fn config_file(folder: &Folder, sandbox: &Sandbox, settings: &str) -> PathBu
     std::fs::write(&path, text).unwrap();
     path
 }
+
+const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
 /// A running process of the service; killed when it is dropped.
 pub struct Running {
@@ -53,7 +59,14 @@ pub struct Running {
 
 impl Running {
     /// Starts it, with all it logs in the suite's logs, and waits until it says where it listens.
-    pub async fn start(mut command: Command) -> Self {
+    pub async fn start(command: Command) -> Self {
+        let mut running = Self::spawn(command);
+        running.listens().await;
+        running
+    }
+
+    /// Starts it, with all it logs in the suite's logs.
+    pub fn spawn(mut command: Command) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let (log, output) = (suite_log(&format!("binary-{number}")), suite_log(&format!("binary-output-{number}")));
@@ -63,16 +76,18 @@ impl Running {
             .stdout(File::create(&output).unwrap())
             .spawn()
             .unwrap();
-        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
-        let mut running = Self { child, log, output, address: nowhere };
+        Self { child, log, output, address: NOWHERE }
+    }
+
+    /// Waits until it says where it listens.
+    pub async fn listens(&mut self) {
         eventually("the service says where it listens", async || {
-            let ended = running.child.try_wait().unwrap();
-            assert!(ended.is_none(), "it ended: {}", running.logged());
-            running.address = running.announced().unwrap_or(nowhere);
-            running.address != nowhere
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none(), "it ended: {}", self.logged());
+            self.address = self.announced().unwrap_or(NOWHERE);
+            self.address != NOWHERE
         })
         .await;
-        running
     }
 
     fn announced(&self) -> Option<SocketAddr> {

@@ -1,7 +1,6 @@
 //! A real HTTP client, and a bare socket for what no client would send.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use bot_companion::domain::Permission;
 use reqwest::Method;
@@ -9,6 +8,8 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use super::PATIENCE;
 
 /// Somebody who calls the service.
 #[derive(Clone)]
@@ -168,8 +169,7 @@ pub async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     stream.write_all(bytes).await.unwrap();
     let mut answer = Vec::new();
     // A reset after the answer is as good as a close.
-    let _ =
-        tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await.expect("it stays open");
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("it stays open");
     String::from_utf8_lossy(&answer).into_owned()
 }
 

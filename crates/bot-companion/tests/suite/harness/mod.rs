@@ -7,6 +7,8 @@ mod client;
 mod data;
 mod disk;
 mod logs;
+#[path = "../../../src/scratch.rs"]
+mod scratch;
 mod store;
 mod wire;
 
@@ -41,6 +43,21 @@ pub use wire::{Wire, request};
 pub const START: Time = Time::from_seconds(1_800_000_000);
 /// The application's secret at the sandbox; the check of the suite's log looks for it.
 pub const CLIENT_SECRET: &str = "suite-client-secret";
+/// How long a test waits for what has to come. Only a test that fails waits this long, so it is more than any machine needs.
+pub const PATIENCE: Duration = Duration::from_mins(5);
+/// The limits that run on real time, as long as they may be: no test depends on how fast the machine is, and one that is about a
+/// limit sets its own.
+const PATIENT: &str = r#"
+    store.wait = "1m"
+    store.start_wait = "5m"
+    idp.connect_timeout = "1m"
+    idp.sign_in_timeout = "2m"
+    idp.list_timeout = "2m"
+    guilds.wait = "1m"
+    limits.request_timeout = "5m"
+    limits.drain_timeout = "5m"
+    feed.idle_timeout = "5m"
+"#;
 /// The origin of the dashboard that the service is set up for.
 pub const ORIGIN: &str = "https://dashboard.example";
 
@@ -103,7 +120,7 @@ impl TestApp {
 
     /// Waits until what goes on behind the requests is done.
     pub async fn settled(&self) {
-        assert!(self.app.background.drain(Duration::from_secs(30)).await, "it goes on and on");
+        assert!(self.app.background.drain(PATIENCE).await, "it goes on and on");
     }
 
     /// Lets the wait of revocations pass, and sees that so many have reached the provider since it started.
@@ -198,7 +215,7 @@ impl Builder {
             store = self.folder.store_settings(),
             base_url = sandbox.base_url(),
         );
-        let mut layers = vec![Layer::new("suite", own)];
+        let mut layers = vec![Layer::new("patient", PATIENT), Layer::new("suite", own)];
         layers.extend(self.layers);
         let config = Config::load_over(&layers, None, std::iter::empty::<(String, String)>()).unwrap();
         config.require_idp().unwrap();
@@ -240,7 +257,7 @@ pub fn sandbox(clock: Clock) -> Arc<Sandbox> {
     Sandbox::start(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), options).unwrap()
 }
 
-/// Waits until something holds, by looking again and again; a test that waits in vain fails after half a minute.
+/// Waits until something holds, by looking again and again; a test that waits in vain fails after [`PATIENCE`].
 pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let patience = async {
         while !holds().await {
@@ -250,8 +267,8 @@ pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     soon(what, patience).await;
 }
 
-/// Waits for something that has to happen by itself; a test that waits in vain fails after half a minute.
+/// Waits for something that has to happen by itself; a test that waits in vain fails after [`PATIENCE`].
 pub async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
-    let happened = tokio::time::timeout(Duration::from_secs(30), happens).await;
+    let happened = tokio::time::timeout(PATIENCE, happens).await;
     happened.unwrap_or_else(|_| panic!("never came about: {what}"))
 }

@@ -9,14 +9,14 @@ use bot_companion::clock::Clock;
 use bot_companion::store::{self, Freshness, StoreOptions};
 use tokio_postgres::{Client, NoTls};
 
-use super::soon;
+use super::{scratch, soon};
 
 /// `postgres` runs the suite on PostgreSQL; SQLite otherwise.
 const CHOICE: &str = "BOT_COMPANION_TEST_STORE";
 /// The URL of a server's maintenance database, with a role that may create others.
 const SERVER: &str = "BOT_COMPANION_TEST_POSTGRES";
 /// How long the server may take for what a test asks of it beside the service.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = super::PATIENCE;
 /// The key that replicas share; the check of the suite's log looks for it. It stands for `suite-key-material-of-32-bytes!!`.
 const KEY: &str = "suite:c3VpdGUta2V5LW1hdGVyaWFsLW9mLTMyLWJ5dGVzISE=";
 
@@ -57,9 +57,12 @@ pub struct Folder {
 
 impl Folder {
     pub fn new() -> Self {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("suite"));
-        std::fs::create_dir_all(&path).unwrap();
-        Self { path, database: OnceLock::new() }
+        Self { path: scratch::folder(), database: OnceLock::new() }
+    }
+
+    /// On the disk, for a test about what survives.
+    pub fn on_disk() -> Self {
+        Self { path: scratch::folder_in(Path::new(env!("CARGO_TARGET_TMPDIR"))), database: OnceLock::new() }
     }
 
     pub fn path(&self) -> &Path {
@@ -157,7 +160,8 @@ fn template(server: &str) -> &'static str {
     NAME.get_or_init(|| {
         let name = format!("suite_{}_template", std::process::id());
         ask(server, &format!("CREATE DATABASE {name}")).unwrap();
-        let options = StoreOptions { url: at(server, &name).into(), wait: PATIENCE, connections: 2 };
+        let options =
+            StoreOptions { url: at(server, &name).into(), wait: PATIENCE, connections: 2, start_wait: PATIENCE };
         apart(async move {
             let store = store::open(options, Arc::new(Freshness::new(Clock::system()))).await.unwrap();
             store.close().await;
@@ -251,6 +255,11 @@ impl Folder {
             })
         });
         found.await.unwrap().unwrap()
+    }
+
+    /// The URL of the database on PostgreSQL.
+    pub fn server_url(&self) -> String {
+        self.url().unwrap()
     }
 
     /// The URL of the database, if it is one of PostgreSQL's.

@@ -7,10 +7,10 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Answer, TestApp};
+use super::{Answer, PATIENCE, TestApp};
 
-/// A test that waits longer than this for a byte waits in vain.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the service may take to see that the clock was turned, before it is turned again.
+const NOTICED: Duration = Duration::from_secs(3);
 
 /// A bare connection to the service.
 pub struct Wire {
@@ -90,9 +90,10 @@ impl Wire {
     /// Turns the clock in steps until the service closes the connection, at most this many times. Several, because the wait
     /// begins when the service sees the connection, which may be after the first turn.
     pub async fn sent_away(&mut self, app: &TestApp, step: Duration, times: usize) {
-        for _ in 0..times {
+        for turn in 1..=times {
             app.clock.advance(step);
-            if let Ok(more) = tokio::time::timeout(Duration::from_secs(3), self.receive()).await {
+            let patience = if turn == times { PATIENCE } else { NOTICED };
+            if let Ok(more) = tokio::time::timeout(patience, self.receive()).await {
                 assert!(!more, "an answer nobody asked for: {}", String::from_utf8_lossy(&self.unread));
                 return;
             }
@@ -102,7 +103,7 @@ impl Wire {
 
     /// Reads what there is; `false` at the end, which a reset is as good as.
     async fn receive(&mut self) -> bool {
-        let read = tokio::time::timeout(PATIENCE, self.stream.read_buf(&mut self.unread));
+        let read = tokio::time::timeout(2 * PATIENCE, self.stream.read_buf(&mut self.unread));
         matches!(read.await.expect("neither a byte nor the end came"), Ok(count) if count > 0)
     }
 }

@@ -83,10 +83,7 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl Home {
     fn new() -> Self {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("bot-companion-copy-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        Self { folder, databases: Vec::new() }
+        Self { folder: crate::scratch::folder(), databases: Vec::new() }
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -142,12 +139,17 @@ impl Drop for Home {
 
 /// Opens a store as a service does.
 async fn open(url: &SecretString) -> Result<Arc<dyn Store>> {
-    let options = StoreOptions { url: url.clone(), wait: Duration::from_mins(1), connections: 2 };
+    let options = StoreOptions {
+        url: url.clone(),
+        wait: Duration::from_mins(1),
+        connections: 2,
+        start_wait: Duration::from_mins(5),
+    };
     super::super::open(options, Arc::new(Freshness::new(Clock::system()))).await
 }
 
 fn what(from: &SecretString, to: &SecretString) -> Copy {
-    Copy { from: from.clone(), to: to.clone(), start_over: false }
+    Copy { from: from.clone(), to: to.clone(), start_over: false, start_wait: Duration::from_mins(5) }
 }
 
 async fn copied(from: &SecretString, to: &SecretString) -> std::result::Result<Report, CopyError> {

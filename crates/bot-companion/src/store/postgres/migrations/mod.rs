@@ -15,8 +15,14 @@ const VERSION: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT
 
 /// Brings the database to the newest schema, all or nothing.
 pub(super) async fn run(client: &mut Client) -> Result<()> {
-    let migrated = migrate(client).await;
-    migrated.map_err(|error| StoreError::Failed(format!("the schema cannot be made: {}", SqlError::from(error))))?
+    match migrate(client).await {
+        Ok(migrated) => migrated,
+        Err(error) => Err(match SqlError::from(error).into_store_error() {
+            StoreError::Failed(why) => StoreError::Failed(format!("the schema cannot be made: {why}")),
+            // The server stopped meanwhile, say.
+            passing => passing,
+        }),
+    }
 }
 
 async fn migrate(client: &mut Client) -> std::result::Result<Result<()>, tokio_postgres::Error> {

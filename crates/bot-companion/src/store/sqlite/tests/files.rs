@@ -107,7 +107,12 @@ async fn a_lock_of_another_process_is_waited_for() {
 #[tokio::test]
 async fn only_known_kinds_of_store_are_opened() {
     for url in ["", "sqlite:", "sqlite", "mysql://me:secret@host/x", "/var/lib/x.db"] {
-        let options = crate::store::StoreOptions { url: url.into(), wait: Duration::ZERO, connections: 2 };
+        let options = crate::store::StoreOptions {
+            url: url.into(),
+            wait: Duration::ZERO,
+            connections: 2,
+            start_wait: Duration::ZERO,
+        };
         let Err(StoreError::Failed(message)) = crate::store::open(options, freshness()).await else {
             panic!("`{url}` was opened")
         };

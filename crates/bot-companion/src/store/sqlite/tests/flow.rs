@@ -164,7 +164,7 @@ async fn what_another_process_writes_is_noticed_and_own_writes_are_not_mistaken_
         }
     };
     // The bound is only there so that a broken store fails instead of hanging.
-    tokio::time::timeout(Duration::from_mins(1), idle).await.unwrap();
+    tokio::time::timeout(Duration::from_mins(5), idle).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,0 +1,161 @@
+//! Opening a store that is not there yet. A process that starts, and a command, keep trying for `store.start_wait`: after a power
+//! cut, or on a host with much to do, the database may come a little later than they do.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tracing::{info, warn};
+
+use super::{Result, StoreError};
+
+/// How long to wait before the next try.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How often to say that it is still being tried.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+
+/// What is being opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place<'a> {
+    /// A file, by its path.
+    File(&'a str),
+    /// A database server, by its hosts.
+    Server(&'a str),
+}
+
+/// What to do after a try that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Waiting will not mend it.
+    GiveUp,
+    /// The time is over.
+    TimeIsUp,
+    Again,
+}
+
+/// Decides by the error and by how long it has been tried.
+fn next(place: Place<'_>, error: &StoreError, tried: Duration, limit: Duration) -> Next {
+    let mends_itself = match error {
+        // A wrong password, a schema of a newer release, not a database.
+        StoreError::Failed(_) => false,
+        // A server that is starting, or cannot be reached yet. A disk that is full or broken needs somebody to see to it.
+        StoreError::Unavailable(_) => matches!(place, Place::Server(_)),
+        // Too many connections, or another process that holds the file.
+        StoreError::Busy(_) => true,
+    };
+    match mends_itself {
+        false => Next::GiveUp,
+        true if tried >= limit => Next::TimeIsUp,
+        true => Next::Again,
+    }
+}
+
+/// Opens, again and again, until it succeeds or there is no point in waiting. A try that is under way when the time is over is
+/// waited for.
+pub(super) async fn keep_trying<T, F>(limit: Duration, place: Place<'_>, mut open: impl FnMut() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    let (began, mut told) = (Instant::now(), None::<Instant>);
+    let (Place::File(name) | Place::Server(name)) = place;
+    loop {
+        let error = match open().await {
+            Ok(opened) => {
+                if told.is_some() {
+                    info!(store = name, "the store is open now");
+                }
+                return Ok(opened);
+            }
+            Err(error) => error,
+        };
+        match next(place, &error, began.elapsed(), limit) {
+            Next::GiveUp => return Err(error),
+            Next::TimeIsUp => return Err(gave_up(place, error, limit)),
+            Next::Again => {}
+        }
+        if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+            let left = limit.saturating_sub(began.elapsed()).as_secs();
+            warn!(store = name, %error, "the store cannot be opened yet; trying again for {left} s (store.start_wait)");
+            told = Some(Instant::now());
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// The last error, with what can be done about it.
+fn gave_up(place: Place<'_>, error: StoreError, limit: Duration) -> StoreError {
+    let remedy = match place {
+        Place::File(path) => format!(
+            "`{path}` was tried for {limit:?}: find out which process holds it, or give it more time with store.start_wait"
+        ),
+        Place::Server(hosts) => format!(
+            "{hosts} was tried for {limit:?}: start the database, or correct store.url; a database that needs longer gets more \
+             time with store.start_wait, and a host that is slow to answer one connection with `connect_timeout` in store.url"
+        ),
+    };
+    let with_remedy = |why: String| format!("{why}. {remedy}");
+    match error {
+        StoreError::Unavailable(why) => StoreError::Unavailable(with_remedy(why)),
+        StoreError::Busy(why) => StoreError::Busy(with_remedy(why)),
+        StoreError::Failed(why) => StoreError::Failed(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn only_what_mends_itself_is_waited_for_and_not_for_ever() {
+        let (file, server) = (Place::File("a.db"), Place::Server("db:5432"));
+        let failed = || StoreError::Failed("x".to_owned());
+        let away = || StoreError::Unavailable("x".to_owned());
+        let busy = || StoreError::Busy("x".to_owned());
+        for (place, error, tried, limit, expected) in [
+            (server, away(), 0, 30, Next::Again),
+            (server, away(), 29, 30, Next::Again),
+            (server, away(), 30, 30, Next::TimeIsUp),
+            (server, away(), 0, 0, Next::TimeIsUp),
+            (server, busy(), 3, 30, Next::Again),
+            (server, busy(), 31, 30, Next::TimeIsUp),
+            (server, failed(), 0, 30, Next::GiveUp),
+            (file, busy(), 5, 30, Next::Again),
+            (file, busy(), 5, 0, Next::TimeIsUp),
+            (file, away(), 0, 30, Next::GiveUp),
+            (file, failed(), 0, 30, Next::GiveUp),
+        ] {
+            let found = next(place, &error, tried * SECOND, limit * SECOND);
+            assert_eq!(found, expected, "{place:?}, {error}, {tried} of {limit} s");
+        }
+    }
+
+    #[tokio::test]
+    async fn it_tries_again_until_it_succeeds_and_says_at_the_end_what_helps() {
+        let mut tries = 0;
+        let opened = keep_trying(Duration::MAX, Place::Server("db:5432"), || {
+            tries += 1;
+            ready(if tries < 3 { Err(StoreError::Unavailable("refused".to_owned())) } else { Ok(tries) })
+        });
+        assert_eq!(opened.await.unwrap(), 3);
+
+        let mut tries = 0;
+        let refused: Result<()> = keep_trying(Duration::MAX, Place::Server("db:5432"), || {
+            tries += 1;
+            ready(Err(StoreError::Failed("wrong password".to_owned())))
+        })
+        .await;
+        assert_eq!((tries, refused.unwrap_err().to_string().as_str()), (1, "the store failed: wrong password"));
+
+        let gone: Result<()> = keep_trying(Duration::ZERO, Place::Server("db:5432"), || {
+            ready(Err(StoreError::Unavailable("refused".to_owned())))
+        })
+        .await;
+        let said = gone.unwrap_err().to_string();
+        for part in ["refused", "db:5432", "store.start_wait", "connect_timeout"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}
