@@ -24,6 +24,11 @@ pub struct RateLimits {
     clock: Clock,
 }
 
+/// A sign-in that counts as refused for now.
+#[derive(Debug)]
+#[must_use = "what is not refused is given back"]
+pub struct Reservation(Option<u64>);
+
 impl RateLimits {
     /// As configured; a rate of 0 is no limit.
     pub fn new(limits: &Limits, feed: &Feed, clock: Clock) -> Self {
@@ -59,17 +64,19 @@ impl RateLimits {
 
     /// Counts a sign-in as refused before it is tried; if it is one too many, when the next one may come. What is not refused
     /// after all is given back with [`RateLimits::refund_sign_in`].
-    pub fn reserve_sign_in(&self, client: IpAddr) -> Result<(), Duration> {
-        self.limit(self.refused_sign_ins.as_ref(), client, Limit::take)
+    pub fn reserve_sign_in(&self, client: IpAddr) -> Result<Reservation, Duration> {
+        let Some((limit, subject)) = self.refused_sign_ins.as_ref().zip(self.counted_as(client)) else {
+            return Ok(Reservation(None));
+        };
+        limit.reserve(limit.subject(&subject), self.clock.ticks()).map(|paid_at| Reservation(Some(paid_at)))
     }
 
     /// Gives back a reservation: the sign-in was not refused.
-    pub fn refund_sign_in(&self, client: IpAddr) {
-        let refunded = self.limit(self.refused_sign_ins.as_ref(), client, |limit, subject, _| {
-            limit.refund(subject);
-            Ok(())
-        });
-        debug_assert!(refunded.is_ok(), "a refund cannot be refused");
+    pub fn refund_sign_in(&self, client: IpAddr, reservation: Reservation) {
+        let subject = self.refused_sign_ins.as_ref().zip(self.counted_as(client));
+        if let (Some((limit, subject)), Some(paid_at)) = (subject, reservation.0) {
+            limit.refund(limit.subject(&subject), paid_at, self.clock.ticks());
+        }
     }
 
     /// Counts a code that was exchanged for this user; if it is one too many, when the next one may come.
@@ -149,23 +156,29 @@ impl Limit {
 
     /// Counts one if it is allowed.
     fn take(&self, subject: u64, now: Duration) -> Result<(), Duration> {
-        self.count(subject, now, false)
+        self.count(subject, now, false).map(drop)
     }
 
     /// Counts one that has happened already, allowed or not: what was too much has to be paid off first.
     pub(crate) fn owe(&self, subject: u64, now: Duration) -> Result<(), Duration> {
-        self.count(subject, now, true)
+        self.count(subject, now, true).map(drop)
     }
 
-    /// Takes back one that was counted.
-    fn refund(&self, subject: u64) {
+    /// Counts one if it is allowed, and gives when it will be paid for, which [`Limit::refund`] asks for.
+    fn reserve(&self, subject: u64, now: Duration) -> Result<u64, Duration> {
+        self.count(subject, now, false)
+    }
+
+    /// Takes back one that was counted, as far as time has not paid for it yet.
+    fn refund(&self, subject: u64, paid_at: u64, now: Duration) {
+        let unpaid = paid_at.saturating_sub(nanos(now)).min(self.interval);
         let mut places = self.set(subject).lock();
         if let Some(place) = places.iter_mut().find(|place| place.subject == subject) {
-            place.paid_at = place.paid_at.saturating_sub(self.interval);
+            place.paid_at = place.paid_at.saturating_sub(unpaid);
         }
     }
 
-    fn count(&self, subject: u64, now: Duration, happened: bool) -> Result<(), Duration> {
+    fn count(&self, subject: u64, now: Duration, happened: bool) -> Result<u64, Duration> {
         let now = nanos(now);
         let mut places = self.set(subject).lock();
         let index = places.iter().position(|place| place.subject == subject).unwrap_or_else(|| {
@@ -178,7 +191,7 @@ impl Limit {
         if happened || allowed.is_ok() {
             places[index].paid_at = paid_at;
         }
-        allowed
+        allowed.map(|()| paid_at)
     }
 
     /// Whether one more would be allowed; if not, when.
@@ -254,23 +267,30 @@ mod tests {
 
     #[test]
     fn what_is_given_back_was_never_counted() {
-        let limit = limit(1, 2);
+        let limit = limit(1, 3);
         let at = Duration::from_secs;
-        for _ in 0..2 {
-            limit.take(1, at(0)).unwrap();
-        }
+        let reserved: Vec<_> = (0..3).map(|_| limit.reserve(1, at(0)).unwrap()).collect();
         assert_eq!(limit.take(1, at(0)), Err(at(1)));
-        limit.refund(1);
-        assert_eq!((limit.take(1, at(0)), limit.take(1, at(0))), (Ok(()), Err(at(1))));
-        // Giving back what nobody took, or what time has paid for, saves nothing up.
-        for _ in 0..5 {
-            limit.refund(1);
-            limit.refund(2);
+        // Slow ones, too: time has paid for the first of them meanwhile.
+        for paid_at in reserved {
+            limit.refund(1, paid_at, at(2));
         }
-        for subject in [1, 2] {
-            assert_eq!((limit.take(subject, at(9)), limit.take(subject, at(9))), (Ok(()), Ok(())));
-            assert_eq!(limit.take(subject, at(9)), Err(at(1)));
+        for _ in 0..3 {
+            assert_eq!(limit.take(1, at(2)), Ok(()));
         }
+        assert_eq!(limit.take(1, at(2)), Err(at(1)));
+    }
+
+    #[test]
+    fn a_late_refund_does_not_pay_for_another() {
+        let limit = limit(1, 1);
+        let at = Duration::from_secs;
+        let slow = limit.reserve(1, at(0)).unwrap();
+        limit.take(1, at(10)).unwrap();
+        limit.refund(1, slow, at(10));
+        assert_eq!(limit.take(1, at(10)), Err(at(1)));
+        limit.refund(2, slow, at(10));
+        assert_eq!((limit.take(2, at(10)), limit.take(2, at(10))), (Ok(()), Err(at(1))), "nothing is saved up");
     }
 
     #[test]

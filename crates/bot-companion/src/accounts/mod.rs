@@ -35,7 +35,7 @@ pub struct Accounts {
     /// How many exchanges may run at the same time.
     in_flight: InFlight,
     /// Whether somebody is sending revocations.
-    revoking: AtomicBool,
+    revoking: Arc<AtomicBool>,
     limits: SessionLimits,
     /// Exchange and user together.
     exchange_limit: Duration,
@@ -59,7 +59,7 @@ impl Accounts {
             views,
             rates,
             in_flight: InFlight::new(config.limits.exchanges, config.limits.exchanges_per_address),
-            revoking: AtomicBool::new(false),
+            revoking: Arc::default(),
             exchanges: Flights::new(sources.background.clone()),
             limits: config.sessions,
             exchange_limit: config.idp.sign_in_timeout,
@@ -105,8 +105,9 @@ impl Accounts {
     /// how many sessions there were.
     pub async fn sweep(&self) -> Result<usize> {
         let mut swept = 0;
+        // Read once: what is used while a long sweep goes on is written down behind it.
+        let now = self.sources.clock.now();
         loop {
-            let now = self.sources.clock.now();
             let (idle, absolute) = (now.before(self.limits.idle).before(NOTES_LAG), now.before(self.limits.absolute));
             let step = self.sources.store.sweep(now, idle, absolute, SWEEP_BATCH).await?;
             swept += step.sessions;

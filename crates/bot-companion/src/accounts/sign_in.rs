@@ -22,8 +22,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const CLAIM_MARGIN: Duration = Duration::from_secs(5);
 /// When to come back if too many exchanges run at the same time.
 const RELIEF: Duration = Duration::from_secs(1);
-/// How often a sign-in looks whether the revocation of the user's former grant is over: longer than one may take.
-const REVOCATION_LOOKS: usize = 600;
 
 /// What a client sent to sign in.
 #[derive(Debug)]
@@ -78,7 +76,10 @@ impl SignInError {
             Self::Idp(error) => match error.kind {
                 // A wrong redirect address or form; wrong credentials of ours are refused before the code is looked at.
                 IdpErrorKind::Misconfigured => error.code_spent,
-                IdpErrorKind::Rejected | IdpErrorKind::Unauthorized | IdpErrorKind::RateLimited(_) => true,
+                IdpErrorKind::Rejected
+                | IdpErrorKind::Unauthorized
+                | IdpErrorKind::Refused
+                | IdpErrorKind::RateLimited(_) => true,
                 IdpErrorKind::HeldBack(_) | IdpErrorKind::Unavailable | IdpErrorKind::Timeout => false,
             },
             Self::Overloaded(_) | Self::Store(_) => false,
@@ -114,10 +115,10 @@ impl Accounts {
             Full::All => SignInError::Overloaded(RELIEF),
             Full::Subject => SignInError::Limited(RELIEF),
         })?;
-        self.rates.reserve_sign_in(client).map_err(SignInError::Limited)?;
+        let reservation = self.rates.reserve_sign_in(client).map_err(SignInError::Limited)?;
         let outcome = self.exchange_once(hash, code, verifier, redirect_uri).await;
         if !outcome.as_ref().is_err_and(SignInError::counts_as_refused) {
-            self.rates.refund_sign_in(client);
+            self.rates.refund_sign_in(client, reservation);
         }
         outcome
     }
@@ -131,7 +132,8 @@ impl Accounts {
         redirect_uri: String,
     ) -> Result<User, SignInError> {
         let store = &self.sources.store;
-        let claim_limit = self.exchange_limit + CLAIM_MARGIN;
+        // The exchange, a revocation that it may have to wait for, and the check afterwards.
+        let claim_limit = 2 * self.exchange_limit + self.revocation_lease() + CLAIM_MARGIN;
         let mut waited = false;
         loop {
             let now = self.sources.clock.now();
@@ -195,18 +197,17 @@ impl Accounts {
     /// at the provider, so it is waited for, and then the new grant must be seen to work.
     async fn save_grant(&self, user: &User, grant: &Grant) -> Result<(), SignInError> {
         let sealed = self.sealed(user, grant)?;
-        let mut verified = false;
-        for _ in 0..REVOCATION_LOOKS {
+        let mut verified = None;
+        // A little longer than a revocation may take.
+        let looks = self.revocation_lease().as_millis() / LOOK_EVERY.as_millis() + 10;
+        for _ in 0..looks {
             let now = self.sources.clock.now();
             match self.sources.store.save_grant(user.clone(), sealed.clone(), now, verified).await? {
                 GrantSaved::Saved => return Ok(()),
                 GrantSaved::Blocked => return Err(SignInError::Blocked),
-                GrantSaved::RevocationRunning => {
-                    verified = false;
-                    tokio::time::sleep(LOOK_EVERY).await;
-                }
-                GrantSaved::RevocationSent => match self.sources.provider.user(&grant.access_token).await {
-                    Ok(_) => verified = true,
+                GrantSaved::RevocationRunning => tokio::time::sleep(LOOK_EVERY).await,
+                GrantSaved::RevocationSent { tries } => match self.sources.provider.user(&grant.access_token).await {
+                    Ok(_) => verified = Some(tries),
                     Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => {
                         info!(user = %user.id, "a revocation has ended the grant of this sign-in; the user has to sign in again");
                         return Err(SignInError::Rejected);

@@ -7,8 +7,8 @@ use super::Time;
 
 /// How long a revocation waits before it is sent; a sign-in of the same user cancels it meanwhile.
 pub const REVOCATION_WAIT: Duration = Duration::from_secs(30);
-/// How long a revocation that was sent is remembered: longer than a sign-in takes that may have been hit by it.
-const REMEMBERED: Duration = Duration::from_mins(2);
+/// How long a revocation that is over is remembered: longer than a sign-in takes that may have been hit by it.
+const REMEMBERED: Duration = Duration::from_mins(10);
 /// How often it is tried.
 const TRIES: u32 = 5;
 /// The wait after the first failure; it doubles with each try.
@@ -22,7 +22,10 @@ pub enum RevocationStage {
     /// It is being sent right now: a sign-in waits for its end.
     Running,
     /// It was sent, or nobody knows: a sign-in must see whether its new grant still works.
-    Sent,
+    Sent {
+        /// How often it was tried: what was seen before another try counts no more.
+        tries: u32,
+    },
 }
 
 impl RevocationStage {
@@ -32,7 +35,7 @@ impl RevocationStage {
         match sending_until {
             Some(until) if now < until && !sent => Self::Running,
             _ if tries == 0 && !sent => Self::Waiting,
-            _ => Self::Sent,
+            _ => Self::Sent { tries },
         }
     }
 }
@@ -40,33 +43,41 @@ impl RevocationStage {
 /// What becomes of a revocation after a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevocationEnd {
-    /// The provider has confirmed it; it is remembered until then.
-    Sent {
+    /// It was sent, or is given up; that it may have been sent is remembered until then.
+    Over {
         /// When it may be forgotten.
         until: Time,
     },
-    /// It is tried again then.
+    /// It may have been sent, and is tried again then.
     Retry {
         /// Not before.
         at: Time,
     },
-    /// It is given up: the grant lapses by itself.
-    GivenUp,
+    /// It was not sent: the try does not count, and is made then.
+    Unsent {
+        /// Not before.
+        at: Time,
+    },
 }
 
 impl RevocationEnd {
-    /// After the provider has confirmed it.
-    pub fn confirmed(now: Time) -> Self {
-        Self::Sent { until: now.after(REMEMBERED) }
+    /// After the provider has confirmed it, or has said that there is nothing to revoke.
+    pub fn over(now: Time) -> Self {
+        Self::Over { until: now.after(REMEMBERED) }
     }
 
     /// After the try number `tries` (from 1) failed in a way that may pass, with the wait that the provider asked for.
     pub fn failed(now: Time, tries: u32, wait: Option<Duration>) -> Self {
         if tries >= TRIES {
-            return Self::GivenUp;
+            return Self::over(now);
         }
         let backoff = FIRST_RETRY * 2_u32.pow(tries.saturating_sub(1).min(TRIES));
         Self::Retry { at: now.after(backoff.max(wait.unwrap_or_default())) }
+    }
+
+    /// After a try in which nothing was sent, with how long calls are held back.
+    pub fn unsent(now: Time, wait: Option<Duration>) -> Self {
+        Self::Unsent { at: now.after(wait.unwrap_or(FIRST_RETRY)) }
     }
 }
 
@@ -77,14 +88,15 @@ mod tests {
     #[test]
     fn a_sign_in_meets_a_revocation_at_one_of_three_stages() {
         use RevocationStage::{Running, Sent, Waiting};
+        let one = Sent { tries: 1 };
         let at = Time::from_seconds;
         for (tries, sending_until, sent, stage) in [
             (0, None, false, Waiting),
             (1, Some(101), false, Running),
-            (1, Some(100), false, Sent),
-            (1, None, false, Sent),
-            (1, None, true, Sent),
-            (0, None, true, Sent),
+            (1, Some(100), false, one),
+            (1, None, false, one),
+            (1, None, true, one),
+            (0, None, true, Sent { tries: 0 }),
             (3, Some(500), false, Running),
         ] {
             let found = RevocationStage::of(at(100), tries, sending_until.map(at), sent);
@@ -102,8 +114,8 @@ mod tests {
             (4, None, after(480)),
             (1, Some(7), after(60)),
             (1, Some(3600), after(3600)),
-            (5, None, RevocationEnd::GivenUp),
-            (u32::MAX, Some(9), RevocationEnd::GivenUp),
+            (5, None, RevocationEnd::over(now)),
+            (u32::MAX, Some(9), RevocationEnd::over(now)),
         ] {
             assert_eq!(RevocationEnd::failed(now, tries, wait.map(Duration::from_secs)), end, "{tries} {wait:?}");
         }

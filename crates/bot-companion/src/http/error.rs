@@ -152,7 +152,9 @@ impl From<StoreError> for ApiError {
 impl From<IdpError> for ApiError {
     fn from(error: IdpError) -> Self {
         match error.kind {
-            IdpErrorKind::Rejected | IdpErrorKind::Unauthorized | IdpErrorKind::Unavailable => Self::idp_unavailable(),
+            IdpErrorKind::Rejected | IdpErrorKind::Unauthorized | IdpErrorKind::Refused | IdpErrorKind::Unavailable => {
+                Self::idp_unavailable()
+            }
             IdpErrorKind::RateLimited(wait) | IdpErrorKind::HeldBack(wait) => Self::idp_rate_limited().after(wait),
             IdpErrorKind::Timeout => Self::idp_timeout(),
             IdpErrorKind::Misconfigured => Self::idp_misconfigured(),

@@ -145,10 +145,13 @@ impl Guard {
         match outcome {
             Outcome::Healthy => {}
             Outcome::Failed => return state.failed(endpoint, probe, now),
-            Outcome::Blocked => {
+            // What is sent to the token endpoint is a stranger's to choose: something in it may be what the edge dislikes, and
+            // that must not open the circuit breaker for everybody. The budget still ends it.
+            Outcome::Blocked if endpoint != Endpoint::Token => {
                 state.budget.spend(now);
                 return state.failed(endpoint, probe, now);
             }
+            Outcome::Blocked => state.budget.spend(now),
             Outcome::Denied => state.budget.spend(now),
             Outcome::Limited { span, global } => {
                 state.budget.spend(now);

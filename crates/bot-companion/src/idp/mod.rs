@@ -81,6 +81,8 @@ pub enum IdpErrorKind {
     RateLimited(Duration),
     /// It was not called, because of an earlier limit or the budget of refused calls: not before this span is over.
     HeldBack(Duration),
+    /// It refused the call in words that we do not know: something before it may have, or an odd code provoked it.
+    Refused,
     /// It failed, spoke nonsense, or cannot be reached.
     Unavailable,
     /// It did not answer in time.

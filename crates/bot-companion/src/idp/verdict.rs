@@ -56,9 +56,9 @@ pub(super) fn judge(endpoint: Endpoint, answer: Answer) -> Result<Vec<u8>, Failu
             failure(IdpErrorKind::RateLimited(span), false, Outcome::Limited { span, global }, "")
         }
         StatusCode::FORBIDDEN if json.is_none() => {
-            failure(IdpErrorKind::Unavailable, true, Outcome::Blocked, ", not as itself")
+            failure(IdpErrorKind::Refused, true, Outcome::Blocked, ", not as itself")
         }
-        StatusCode::FORBIDDEN => failure(IdpErrorKind::Unavailable, true, Outcome::Denied, ""),
+        StatusCode::FORBIDDEN => failure(IdpErrorKind::Refused, true, Outcome::Denied, ""),
         StatusCode::UNAUTHORIZED if !endpoint.is_ours() => {
             failure(IdpErrorKind::Unauthorized, false, Outcome::Denied, "")
         }
@@ -70,7 +70,7 @@ pub(super) fn judge(endpoint: Endpoint, answer: Answer) -> Result<Vec<u8>, Failu
             failure(kind, code_spent, outcome, &word.map(|word| format!(" {word}")).unwrap_or_default())
         }
         // A request that it cannot read says nothing about its health, and callers can provoke one with an odd code.
-        other if other.is_client_error() => failure(IdpErrorKind::Unavailable, true, Outcome::Healthy, ""),
+        other if other.is_client_error() => failure(IdpErrorKind::Refused, true, Outcome::Healthy, ""),
         _ => failure(IdpErrorKind::Unavailable, true, Outcome::Failed, ""),
     })
 }
@@ -102,7 +102,7 @@ fn refusal(status: StatusCode, word: Option<&str>, json: &Value) -> (IdpErrorKin
         None if status == StatusCode::UNAUTHORIZED => (IdpErrorKind::Misconfigured, false),
         // A field that no client has a say in.
         None if form_error() => (IdpErrorKind::Misconfigured, true),
-        None => (IdpErrorKind::Unavailable, true),
+        None => (IdpErrorKind::Refused, true),
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn every_answer_has_one_meaning() {
         use Endpoint::{Guilds, Revoke, Token, User};
-        use IdpErrorKind::{Misconfigured, Rejected, Unauthorized, Unavailable};
+        use IdpErrorKind::{Misconfigured, Refused, Rejected, Unauthorized, Unavailable};
         use Outcome::{Blocked, Denied, Failed, Healthy};
         let bearer = r#"{"message":"401: Unauthorized","code":0}"#;
         let cases: &[(Endpoint, u16, &str, Meaning)] = &[
@@ -170,14 +170,14 @@ mod tests {
             (Token, 400, r#"{"code":50035,"errors":{"redirect_uri":{"_errors":[]}}}"#, (Misconfigured, true, Healthy)),
             (Token, 400, r#"{"code":50035,"errors":{"other":{"_errors":[]}}}"#, (Misconfigured, true, Healthy)),
             (Token, 400, r#"{"other":["Not a well formed URL."]}"#, (Misconfigured, true, Healthy)),
-            (Token, 400, "what?", (Unavailable, true, Healthy)),
-            (Token, 400, r#"{"error":"s3cret words of theirs"}"#, (Unavailable, true, Healthy)),
-            (Token, 404, bearer, (Unavailable, true, Healthy)),
+            (Token, 400, "what?", (Refused, true, Healthy)),
+            (Token, 400, r#"{"error":"s3cret words of theirs"}"#, (Refused, true, Healthy)),
+            (Token, 404, bearer, (Refused, true, Healthy)),
             (User, 401, bearer, (Unauthorized, false, Denied)),
             (Guilds, 401, "", (Unauthorized, false, Denied)),
-            (Guilds, 403, r#"{"message":"Missing Access","code":50001}"#, (Unavailable, true, Denied)),
-            (Token, 403, "<html>blocked</html>", (Unavailable, true, Blocked)),
-            (User, 400, "{}", (Unavailable, true, Healthy)),
+            (Guilds, 403, r#"{"message":"Missing Access","code":50001}"#, (Refused, true, Denied)),
+            (Token, 403, "<html>blocked</html>", (Refused, true, Blocked)),
+            (User, 400, "{}", (Refused, true, Healthy)),
             (Token, 500, r#"{"error":"invalid_grant"}"#, (Unavailable, true, Failed)),
             (User, 503, "", (Unavailable, true, Failed)),
             (User, 302, "", (Unavailable, true, Failed)),

@@ -133,16 +133,19 @@ pub enum GrantSaved {
     /// The user's former grant is being revoked right now, which may hit this one too: wait, then try again.
     RevocationRunning,
     /// The user's former grant was revoked a moment ago: try again once the new one is seen to work.
-    RevocationSent,
+    RevocationSent {
+        /// How often it was tried so far.
+        tries: u32,
+    },
 }
 
 impl GrantSaved {
     /// What keeps a grant from being stored while the user's former one is being revoked.
-    fn refused(revocation: Option<RevocationStage>, verified: bool) -> Option<Self> {
+    fn refused(revocation: Option<RevocationStage>, verified: Option<u32>) -> Option<Self> {
         match revocation? {
             RevocationStage::Running => Some(Self::RevocationRunning),
-            RevocationStage::Sent if !verified => Some(Self::RevocationSent),
-            RevocationStage::Sent | RevocationStage::Waiting => None,
+            RevocationStage::Sent { tries } if verified != Some(tries) => Some(Self::RevocationSent { tries }),
+            RevocationStage::Sent { .. } | RevocationStage::Waiting => None,
         }
     }
 }
@@ -252,9 +255,10 @@ pub trait Store: Send + Sync + 'static {
     async fn release_code(&self, code: CodeHash) -> Result<()>;
     /// Stores a user's profile and replaces their grant. A session is to be opened right after it: until then the grant stays,
     /// even if the user's last other session ends meanwhile, and a sweep finds it if the session never comes. It cancels a
-    /// revocation of the user's that waits; whether one that was sent has spared the new grant must be `verified`.
-    async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: bool) -> Result<GrantSaved>;
-    /// Opens a session for a user. If they have more than `most` then, those least recently used end with it.
+    /// revocation of the user's that waits; of one that was sent, it must be `verified` that its so many tries have spared the
+    /// new grant.
+    async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: Option<u32>) -> Result<GrantSaved>;
+    /// Opens a session for a user, and takes back a grant of theirs that waits to be revoked if they have none. If they have more than `most` then, those least recently used end with it.
     async fn open_session(&self, user: User, token: TokenHash, session: Session, most: usize) -> Result<Admission>;
 
     // Sessions.

@@ -259,6 +259,10 @@ async fn what_the_provider_refuses_counts_whatever_its_words() {
         (status(400, r#"{"code":50035,"errors":{"redirect_uri":{"_errors":[]}}}"#), "idp_misconfigured"),
         (status(400, r#"{"grant_type":["Not a choice."]}"#), "idp_misconfigured"),
         (status(400, r#"{"code":["Must be 512 or fewer in length."]}"#), "idp_code_rejected"),
+        (status(400, "what?"), "idp_unavailable"),
+        (status(403, "<html>blocked</html>"), "idp_unavailable"),
+        (status(403, r#"{"message":"Missing Access","code":50001}"#), "idp_unavailable"),
+        (status(404, "{}"), "idp_unavailable"),
         (limited, "idp_rate_limited"),
     ] {
         let app = proxied("refused_sign_ins_per_minute = 2").await;

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use bot_companion::domain::{Session, SessionId, TokenKind, User, token};
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::people::OWNER;
+use bot_companion::idp::sandbox::people::{MEMBER, OWNER};
+use bot_companion::random::secret_bytes;
 use bot_companion::store::{Claim, CodeHash};
 use serde_json::{Value, json};
 
@@ -363,4 +365,20 @@ async fn a_sweep_goes_on_until_nothing_is_left_to_do() {
         let claim = app.app.store.claim_code(code(number), now, now).await.unwrap();
         assert_eq!(claim, Claim::Mine, "the claim {number} of an hour ago is forgotten");
     }
+}
+
+#[tokio::test]
+async fn a_sweep_ends_all_sessions_of_users_who_have_many() {
+    let app = TestApp::start().await;
+    for number in 0..1200_u32 {
+        let owner = if number % 2 == 0 { OWNER } else { MEMBER };
+        let name = format!("u{}", number % 2);
+        let user = User { username: name.clone(), name, id: id(owner), avatar: "https://a.example/a".into() };
+        let session = SessionId::parse(&format!("{number:016}")).unwrap();
+        let session = Session { id: session, user: user.id, created: START, last_seen: START, agent: String::new() };
+        let token = token::hash_of(&token::generate(TokenKind::Session, secret_bytes));
+        app.app.store.open_session(user, token, session, 1000).await.unwrap();
+    }
+    app.clock.advance(31 * DAY);
+    assert_eq!(app.app.accounts.sweep().await.unwrap(), 1200);
 }

@@ -109,7 +109,7 @@ async fn a_sign_in_from_code_to_revocation() {
 
 #[tokio::test]
 async fn every_answer_to_an_exchange_has_its_meaning() {
-    use IdpErrorKind::{Misconfigured, RateLimited, Rejected, Unavailable};
+    use IdpErrorKind::{Misconfigured, RateLimited, Refused, Rejected, Unavailable};
     let limited = |retry_after, json, global| Fault::RateLimited { retry_after, json, global };
     for (fault, expected) in [
         (Fault::InvalidGrant, (Rejected, true)),
@@ -119,7 +119,7 @@ async fn every_answer_to_an_exchange_has_its_meaning() {
             status(400, r#"{"error":"invalid_request","error_description":"Invalid \"redirect_uri\" in request."}"#),
             (Misconfigured, true),
         ),
-        (status(403, "<html>"), (Unavailable, true)),
+        (status(403, "<html>"), (Refused, true)),
         (status(500, "{}"), (Unavailable, true)),
         (status(302, ""), (Unavailable, true)),
         (Fault::Nonsense, (Unavailable, true)),
@@ -190,7 +190,7 @@ async fn bearer_answers_have_their_meaning() {
     );
     for (fault, kind) in [
         (Fault::Unauthorized, IdpErrorKind::Unauthorized),
-        (status(403, r#"{"message":"Missing Access","code":50001}"#), IdpErrorKind::Unavailable),
+        (status(403, r#"{"message":"Missing Access","code":50001}"#), IdpErrorKind::Refused),
         (status(502, "<html>"), IdpErrorKind::Unavailable),
         (Fault::Truncated, IdpErrorKind::Unavailable),
         (Fault::Huge, IdpErrorKind::Unavailable),

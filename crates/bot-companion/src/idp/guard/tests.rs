@@ -244,3 +244,16 @@ fn the_last_quarter_of_the_budget_is_for_signing_in() {
     }
     assert!(matches!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::HeldBack(_))), "that is all");
 }
+
+#[test]
+fn an_edge_that_turns_odd_codes_away_does_not_close_the_sign_in() {
+    let (guard, _) = guard(1000);
+    for _ in 0..50 {
+        end(&guard, Endpoint::Token, Outcome::Blocked);
+    }
+    assert_eq!(refused(&guard, Endpoint::Token), None);
+    for _ in 0..FAILURES {
+        end(&guard, Endpoint::User, Outcome::Blocked);
+    }
+    assert!(refused(&guard, Endpoint::User).is_some());
+}

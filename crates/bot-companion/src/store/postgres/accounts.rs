@@ -2,7 +2,7 @@
 
 use deadpool_postgres::{GenericClient, Transaction};
 
-use crate::domain::{REVOCATION_WAIT, Snowflake, Time, User};
+use crate::domain::{Snowflake, Time, User};
 use crate::store::{Account, Lease, SealedGrant, StoredList, Topic};
 
 use super::columns::{integer, json, listed, unsigned};
@@ -34,6 +34,12 @@ pub(super) async fn save_profile(db: &Transaction<'_>, user: &User) -> Sql<()> {
     let statement = db.prepare_cached(sql).await?;
     db.execute(&statement, &[&user.id, &user.username, &user.name, &user.avatar]).await?;
     Ok(())
+}
+
+/// Whether the user's row has no grant.
+pub(super) async fn lacks_grant(db: &Transaction<'_>, user: Snowflake) -> Sql<bool> {
+    let statement = db.prepare_cached("SELECT 1 FROM users WHERE id = $1 AND grant_sealed IS NULL").await?;
+    Ok(db.query_opt(&statement, &[&user]).await?.is_some())
 }
 
 /// Gives the user a new grant, whose session is about to be opened.
@@ -124,7 +130,7 @@ pub(super) async fn drop_if_idle(db: &Transaction<'_>, user: Snowflake, now: Tim
 /// Drops the user's row, and has the provider told of it after a while.
 pub(super) async fn drop_and_revoke(db: &Transaction<'_>, user: Snowflake, now: Time) -> Sql<()> {
     match drop_row(db, user).await? {
-        Some(grant) => revocations::add(db, user, &grant, now.after(REVOCATION_WAIT)).await,
+        Some(grant) => revocations::add(db, user, &grant, now).await,
         None => Ok(()),
     }
 }

@@ -149,7 +149,7 @@ impl Store for Postgres {
         write!(self, code, |db, _touched, code| sign_in::release(db, *code))
     }
 
-    async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: bool) -> Result<GrantSaved> {
+    async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: Option<u32>) -> Result<GrantSaved> {
         write!(self, (user, grant, now, verified), |db, touched, (user, grant, now, verified)| {
             sign_in::save_grant(db, touched, user, grant, *now, *verified)
         })

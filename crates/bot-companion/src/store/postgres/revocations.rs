@@ -2,20 +2,32 @@
 
 use deadpool_postgres::Transaction;
 
-use crate::domain::{RevocationEnd, RevocationStage, Snowflake, Time};
+use crate::domain::{REVOCATION_WAIT, RevocationEnd, RevocationStage, Snowflake, Time};
 use crate::store::{Revocation, SealedGrant};
 
 use super::columns::{Whole, integer};
 use super::errors::Sql;
 
-/// Notes that a grant is to be revoked. One of the same user that is on its way is replaced: revoking one token revokes all.
-pub(super) async fn add(db: &Transaction<'_>, user: Snowflake, grant: &SealedGrant, due: Time) -> Sql<()> {
-    let sql = "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until) VALUES ($1, $2, $3, 0, NULL)
-        ON CONFLICT (user_id) DO UPDATE SET grant_sealed = excluded.grant_sealed, due = excluded.due, tries = 0,
-            sending_until = NULL";
+/// Notes that a grant is to be revoked after a while. It replaces one of the same user that waits, because revoking one token
+/// revokes all; one that is being sent still counts as such.
+pub(super) async fn add(db: &Transaction<'_>, user: Snowflake, grant: &SealedGrant, now: Time) -> Sql<()> {
+    let sql = "INSERT INTO revocations AS old (user_id, grant_sealed, due, tries, sending_until)
+            VALUES ($1, $2, $3, 0, NULL)
+        ON CONFLICT (user_id) DO UPDATE SET grant_sealed = excluded.grant_sealed, due = excluded.due,
+            tries = CASE WHEN old.sending_until > $4 THEN old.tries ELSE 0 END,
+            sending_until = CASE WHEN old.sending_until > $4 THEN old.sending_until END";
     let statement = db.prepare_cached(sql).await?;
-    db.execute(&statement, &[&user, &grant.0, &due]).await?;
+    db.execute(&statement, &[&user, &grant.0, &now.after(REVOCATION_WAIT), &now]).await?;
     Ok(())
+}
+
+/// Takes back a grant that waits to be revoked: its user has a session again.
+pub(super) async fn take_back(db: &Transaction<'_>, user: Snowflake) -> Sql<Option<SealedGrant>> {
+    let sql = "DELETE FROM revocations WHERE user_id = $1 AND tries = 0 AND grant_sealed IS NOT NULL
+        RETURNING grant_sealed";
+    let statement = db.prepare_cached(sql).await?;
+    let row = db.query_opt(&statement, &[&user]).await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?.map(SealedGrant))
 }
 
 /// How far the revocation of a user's former grant has come, if there is one. Nobody begins to send it before this
@@ -52,7 +64,7 @@ pub(super) async fn take(db: &Transaction<'_>, now: Time, until: Time) -> Sql<Op
 /// Ends a try, unless somebody else has taken the revocation over or the user has signed in meanwhile.
 pub(super) async fn finish(db: &Transaction<'_>, user: Snowflake, until: Time, end: RevocationEnd) -> Sql<()> {
     let (sql, due) = match end {
-        RevocationEnd::Sent { until } => (
+        RevocationEnd::Over { until } => (
             "UPDATE revocations SET grant_sealed = NULL, sending_until = NULL, due = $3
                 WHERE user_id = $1 AND sending_until = $2",
             until,
@@ -60,12 +72,11 @@ pub(super) async fn finish(db: &Transaction<'_>, user: Snowflake, until: Time, e
         RevocationEnd::Retry { at } => {
             ("UPDATE revocations SET sending_until = NULL, due = $3 WHERE user_id = $1 AND sending_until = $2", at)
         }
-        RevocationEnd::GivenUp => {
-            let sql = "DELETE FROM revocations WHERE user_id = $1 AND sending_until = $2";
-            let statement = db.prepare_cached(sql).await?;
-            db.execute(&statement, &[&user, &until]).await?;
-            return Ok(());
-        }
+        RevocationEnd::Unsent { at } => (
+            "UPDATE revocations SET sending_until = NULL, due = $3, tries = tries - 1
+                WHERE user_id = $1 AND sending_until = $2",
+            at,
+        ),
     };
     let statement = db.prepare_cached(sql).await?;
     db.execute(&statement, &[&user, &until, &due]).await?;

@@ -170,7 +170,8 @@ pub(super) async fn sweep(
     for user in &left_behind {
         accounts::drop_if_idle(db, *user, now).await?;
     }
-    let done = [rows.len(), claims, revocations, left_behind.len()];
+    // Sessions are counted, not their users: a user may have many.
+    let done = [sessions, claims, revocations, left_behind.len()];
     Ok(Swept { sessions, more: done.into_iter().any(|done| done >= batch.max(1)) })
 }
 

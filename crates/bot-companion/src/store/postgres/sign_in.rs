@@ -5,7 +5,7 @@ use std::time::Duration;
 use deadpool_postgres::{GenericClient, Transaction};
 use tracing::warn;
 
-use crate::domain::{REVOCATION_WAIT, Session, Snowflake, Time, TokenHash, User};
+use crate::domain::{Session, Snowflake, Time, TokenHash, User};
 use crate::store::{Admission, BlockedUser, Claim, CodeHash, GrantSaved, SealedGrant, Topic};
 
 use super::columns::{integer, json, readable};
@@ -68,12 +68,12 @@ pub(super) async fn save_grant(
     user: &User,
     grant: &SealedGrant,
     now: Time,
-    verified: bool,
+    verified: Option<u32>,
 ) -> Sql<GrantSaved> {
     lock(db, Lock::User(user.id)).await?;
     if is_blocked(db, user.id).await? {
         // A blocked user has no session, so nothing else hangs on the grant that was just made.
-        revocations::add(db, user.id, grant, now.after(REVOCATION_WAIT)).await?;
+        revocations::add(db, user.id, grant, now).await?;
         return Ok(GrantSaved::Blocked);
     }
     if let Some(refused) = GrantSaved::refused(revocations::stage(db, user.id, now).await?, verified) {
@@ -99,6 +99,13 @@ pub(super) async fn open_session(
         return Ok(Admission::Blocked);
     }
     accounts::save_profile(db, user).await?;
+    // Another session of this sign-in may have come and gone, and the grant with it.
+    if accounts::lacks_grant(db, user.id).await?
+        && let Some(grant) = revocations::take_back(db, user.id).await?
+    {
+        accounts::save_grant(db, user.id, &grant).await?;
+        touched.push(Topic::Id(user.id));
+    }
     let statement = db.prepare_cached("UPDATE users SET signing_in = NULL WHERE id = $1").await?;
     db.execute(&statement, &[&user.id]).await?;
     let sql = "INSERT INTO sessions (token_hash, id, user_id, created, last_seen, agent)

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::domain::{REVOCATION_WAIT, Snowflake, Time, User};
+use crate::domain::{Snowflake, Time, User};
 use crate::store::{Account, Lease, SealedGrant, StoredList, Topic};
 
 use super::columns::{integer, json, listed, unsigned};
@@ -46,6 +46,11 @@ pub(super) fn save_profile(connection: &Connection, user: &User) -> rusqlite::Re
         ])?;
     }
     Ok(())
+}
+
+/// Whether the user's row has no grant.
+pub(super) fn lacks_grant(connection: &Connection, user: Snowflake) -> rusqlite::Result<bool> {
+    connection.prepare_cached("SELECT 1 FROM users WHERE id = ?1 AND grant_sealed IS NULL")?.exists([user])
 }
 
 /// Gives the user a new grant, whose session is about to be opened.
@@ -137,7 +142,7 @@ pub(super) fn drop_if_idle(connection: &Connection, user: Snowflake, now: Time) 
 /// Drops the user's row, and has the provider told of it after a while.
 pub(super) fn drop_and_revoke(connection: &Connection, user: Snowflake, now: Time) -> rusqlite::Result<()> {
     match drop_row(connection, user)? {
-        Some(grant) => revocations::add(connection, user, &grant, now.after(REVOCATION_WAIT)),
+        Some(grant) => revocations::add(connection, user, &grant, now),
         None => Ok(()),
     }
 }

@@ -157,7 +157,7 @@ impl Store for Sqlite {
         self.writer.write(move |connection, _| sign_in::release(connection, code)).await
     }
 
-    async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: bool) -> Result<GrantSaved> {
+    async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: Option<u32>) -> Result<GrantSaved> {
         self.writer
             .write(move |connection, touched| sign_in::save_grant(connection, touched, &user, &grant, now, verified))
             .await

@@ -2,17 +2,26 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::domain::{RevocationEnd, RevocationStage, Snowflake, Time};
+use crate::domain::{REVOCATION_WAIT, RevocationEnd, RevocationStage, Snowflake, Time};
 use crate::store::{Revocation, SealedGrant};
 
 use super::columns::integer;
 
-/// Notes that a grant is to be revoked. One of the same user that is on its way is replaced: revoking one token revokes all.
-pub(super) fn add(connection: &Connection, user: Snowflake, grant: &SealedGrant, due: Time) -> rusqlite::Result<()> {
+/// Notes that a grant is to be revoked after a while. It replaces one of the same user that waits, because revoking one token
+/// revokes all; one that is being sent still counts as such.
+pub(super) fn add(connection: &Connection, user: Snowflake, grant: &SealedGrant, now: Time) -> rusqlite::Result<()> {
     let sql = "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until) VALUES (?1, ?2, ?3, 0, NULL)
-        ON CONFLICT (user_id) DO UPDATE SET grant_sealed = excluded.grant_sealed, due = excluded.due, tries = 0,
-            sending_until = NULL";
-    connection.prepare_cached(sql)?.execute(params![user, grant.0, due]).map(drop)
+        ON CONFLICT (user_id) DO UPDATE SET grant_sealed = excluded.grant_sealed, due = excluded.due,
+            tries = CASE WHEN sending_until > ?4 THEN tries ELSE 0 END,
+            sending_until = CASE WHEN sending_until > ?4 THEN sending_until END";
+    connection.prepare_cached(sql)?.execute(params![user, grant.0, now.after(REVOCATION_WAIT), now]).map(drop)
+}
+
+/// Takes back a grant that waits to be revoked: its user has a session again.
+pub(super) fn take_back(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<SealedGrant>> {
+    let sql = "DELETE FROM revocations WHERE user_id = ?1 AND tries = 0 AND grant_sealed IS NOT NULL
+        RETURNING grant_sealed";
+    connection.prepare_cached(sql)?.query_row([user], |row| row.get(0).map(SealedGrant)).optional()
 }
 
 /// How far the revocation of a user's former grant has come, if there is one.
@@ -49,7 +58,7 @@ pub(super) fn finish(
     end: RevocationEnd,
 ) -> rusqlite::Result<()> {
     let (sql, due) = match end {
-        RevocationEnd::Sent { until } => (
+        RevocationEnd::Over { until } => (
             "UPDATE revocations SET grant_sealed = NULL, sending_until = NULL, due = ?3
                 WHERE user_id = ?1 AND sending_until = ?2",
             until,
@@ -57,10 +66,11 @@ pub(super) fn finish(
         RevocationEnd::Retry { at } => {
             ("UPDATE revocations SET sending_until = NULL, due = ?3 WHERE user_id = ?1 AND sending_until = ?2", at)
         }
-        RevocationEnd::GivenUp => {
-            let sql = "DELETE FROM revocations WHERE user_id = ?1 AND sending_until = ?2";
-            return connection.prepare_cached(sql)?.execute(params![user, until]).map(drop);
-        }
+        RevocationEnd::Unsent { at } => (
+            "UPDATE revocations SET sending_until = NULL, due = ?3, tries = tries - 1
+                WHERE user_id = ?1 AND sending_until = ?2",
+            at,
+        ),
     };
     connection.prepare_cached(sql)?.execute(params![user, until, due]).map(drop)
 }

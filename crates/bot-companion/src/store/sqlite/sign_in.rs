@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, params};
 use tracing::warn;
 
-use crate::domain::{REVOCATION_WAIT, Session, Snowflake, Time, TokenHash, User};
+use crate::domain::{Session, Snowflake, Time, TokenHash, User};
 use crate::store::{Admission, BlockedUser, Claim, CodeHash, GrantSaved, SealedGrant, Topic};
 
 use super::columns::{integer, json, readable};
@@ -61,11 +61,11 @@ pub(super) fn save_grant(
     user: &User,
     grant: &SealedGrant,
     now: Time,
-    verified: bool,
+    verified: Option<u32>,
 ) -> rusqlite::Result<GrantSaved> {
     if is_blocked(connection, user.id)? {
         // A blocked user has no session, so nothing else hangs on the grant that was just made.
-        revocations::add(connection, user.id, grant, now.after(REVOCATION_WAIT))?;
+        revocations::add(connection, user.id, grant, now)?;
         return Ok(GrantSaved::Blocked);
     }
     if let Some(refused) = GrantSaved::refused(revocations::stage(connection, user.id, now)?, verified) {
@@ -90,6 +90,13 @@ pub(super) fn open_session(
         return Ok(Admission::Blocked);
     }
     accounts::save_profile(connection, user)?;
+    // Another session of this sign-in may have come and gone, and the grant with it.
+    if accounts::lacks_grant(connection, user.id)?
+        && let Some(grant) = revocations::take_back(connection, user.id)?
+    {
+        accounts::save_grant(connection, user.id, &grant)?;
+        touched.push(Topic::Id(user.id));
+    }
     connection.prepare_cached("UPDATE users SET signing_in = NULL WHERE id = ?1")?.execute([user.id])?;
     let sql = "INSERT INTO sessions (token_hash, id, user_id, created, last_seen, agent)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6)";

@@ -37,8 +37,8 @@ pub(super) enum Step {
     Claim(u8),
     Settle(u8, Option<u64>),
     Release(u8),
-    /// And whether the grant was seen to work.
-    SaveGrant(u64, u8, bool),
+    /// And after how many tries of a revocation the grant was seen to work.
+    SaveGrant(u64, u8, Option<u32>),
     TakeRevocation,
     /// One of those that were taken: confirmed, or failed at this try.
     FinishRevocation(Index, u32),
@@ -226,10 +226,10 @@ fn of_people() -> impl Strategy<Value = Step> {
         2 => code().prop_map(Step::Claim),
         1 => (code(), prop::option::of(user())).prop_map(|(code, user)| Step::Settle(code, user)),
         1 => code().prop_map(Step::Release),
-        4 => (user(), device(), any::<bool>())
+        4 => (user(), device(), prop::option::of(0..3_u32))
             .prop_map(|(user, device, verified)| Step::SaveGrant(user, device, verified)),
         2 => Just(Step::TakeRevocation),
-        2 => (any::<Index>(), 0..7_u32).prop_map(|(which, end)| Step::FinishRevocation(which, end)),
+        2 => (any::<Index>(), 0..8_u32).prop_map(|(which, end)| Step::FinishRevocation(which, end)),
         6 => (user(), device()).prop_map(|(user, device)| Step::OpenSession(user, device)),
         2 => (user(), device()).prop_map(|(user, device)| Step::EndSession(user, device)),
         1 => user().prop_map(Step::EndSessions),

@@ -97,7 +97,8 @@ impl World {
                     return String::new();
                 };
                 let end = match end {
-                    0 => RevocationEnd::confirmed(now),
+                    0 => RevocationEnd::over(now),
+                    7 => RevocationEnd::unsent(now, None),
                     tries => RevocationEnd::failed(now, tries, None),
                 };
                 said(store.finish_revocation(user, until, end).await)

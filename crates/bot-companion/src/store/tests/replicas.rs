@@ -100,7 +100,7 @@ async fn what_one_replica_changes_becomes_stale_at_the_others() {
     let many = (1..3000).map(|place| named(place, "z")).collect();
     assert!(two.hears(Topic::Id(placed(2999)), apply(many)).await, "more than a notice can name");
 
-    one.store.save_grant(person(1), grant(1), NOW, false).await.unwrap();
+    one.store.save_grant(person(1), grant(1), NOW, None).await.unwrap();
     one.store.open_session(person(1), token(1), session(1, 1), 50).await.unwrap();
     assert_eq!(two.store.session(token(1)).await.unwrap(), Some(session(1, 1)));
     let end = async || assert_eq!(one.store.end_sessions(id(1), NOW).await.unwrap(), 1);

@@ -69,7 +69,7 @@ impl Fixture {
     }
 
     async fn save_grant(&self, user: u64, device: u8) -> GrantSaved {
-        self.store.save_grant(person(user), grant(device), NOW, false).await.unwrap()
+        self.store.save_grant(person(user), grant(device), NOW, None).await.unwrap()
     }
 
     async fn open_session(&self, user: u64, device: u8) -> Admission {

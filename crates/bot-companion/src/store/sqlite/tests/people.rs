@@ -105,12 +105,14 @@ async fn a_revocation_waits_and_a_sign_in_cancels_it() {
     assert_eq!((taken.user, &taken.grant, taken.tries), (id(2), &grant(2), 1));
     assert_eq!(take(49).await, None, "it is being sent, and the other one was cancelled");
     assert_eq!(take(50).await.map(|taken| (taken.user, taken.tries)), Some((id(2), 2)), "whoever sent it is gone");
-    store.finish_revocation(id(2), taken.until, RevocationEnd::GivenUp).await.unwrap();
+    store.finish_revocation(id(2), taken.until, RevocationEnd::over(NOW)).await.unwrap();
     assert_eq!(fixture.to_revoke(), [(2, 2)], "a sender that comes too late changes nothing");
     store.finish_revocation(id(2), later(70), RevocationEnd::Retry { at: later(130) }).await.unwrap();
     assert_eq!(take(129).await, None);
     assert_eq!(take(130).await.unwrap().tries, 3);
-    store.finish_revocation(id(2), later(150), RevocationEnd::Sent { until: later(300) }).await.unwrap();
+    store.finish_revocation(id(2), later(150), RevocationEnd::Unsent { at: later(160) }).await.unwrap();
+    assert_eq!(take(160).await.unwrap().tries, 3, "what was not sent does not count");
+    store.finish_revocation(id(2), later(180), RevocationEnd::Over { until: later(300) }).await.unwrap();
     assert_eq!(take(1000).await, None);
     assert_eq!(fixture.to_revoke(), [], "the grant is forgotten at once");
     for (at, left) in [(299, 1), (300, 0)] {
@@ -127,15 +129,37 @@ async fn a_sign_in_waits_for_a_revocation_that_is_being_sent_and_verifies_its_gr
     fixture.sign_in(1, 1).await;
     store.end_sessions(id(1), NOW).await.unwrap();
     store.take_revocation(later(30), later(50)).await.unwrap().unwrap();
-    for verified in [false, true] {
+    for verified in [None, Some(1)] {
         assert_eq!(save(31, verified).await, GrantSaved::RevocationRunning);
     }
     assert_eq!(store.account(id(1)).await.unwrap(), None, "nothing is stored");
-    assert_eq!(save(50, false).await, GrantSaved::RevocationSent, "whoever sent it is gone, and nobody knows");
-    store.finish_revocation(id(1), later(50), RevocationEnd::Sent { until: later(170) }).await.unwrap();
-    assert_eq!(save(51, false).await, GrantSaved::RevocationSent);
-    assert_eq!(save(52, true).await, GrantSaved::Saved);
+    let sent = |tries| GrantSaved::RevocationSent { tries };
+    assert_eq!(save(50, None).await, sent(1), "whoever sent it is gone, and nobody knows");
+    store.finish_revocation(id(1), later(50), RevocationEnd::Retry { at: later(60) }).await.unwrap();
+    store.take_revocation(later(60), later(80)).await.unwrap().unwrap();
+    store.finish_revocation(id(1), later(80), RevocationEnd::Over { until: later(170) }).await.unwrap();
+    assert_eq!(save(81, Some(1)).await, sent(2), "it was seen to work before another try");
+    assert_eq!(save(82, Some(2)).await, GrantSaved::Saved);
     assert_eq!(fixture.outside_count("revocations"), 0);
+}
+
+#[tokio::test]
+async fn a_session_that_comes_late_takes_its_grant_back() {
+    let fixture = Fixture::new().await;
+    let store = &fixture.store;
+    // Two sessions of one sign-in; the first ends before the second is opened.
+    fixture.save_grant(1, 1).await;
+    fixture.open_session(1, 1).await;
+    assert!(store.end_session(id(1), session_id(1), NOW).await.unwrap());
+    assert_eq!(fixture.to_revoke(), [(1, 1)]);
+    fixture.open_session(1, 2).await;
+    assert_eq!(fixture.to_revoke(), []);
+    assert_eq!(store.account(id(1)).await.unwrap().unwrap().grant, Some(grant(1)));
+    // Not from a revocation that may have been sent.
+    store.end_sessions(id(1), NOW).await.unwrap();
+    store.take_revocation(later(30), later(50)).await.unwrap().unwrap();
+    fixture.open_session(1, 3).await;
+    assert_eq!(store.account(id(1)).await.unwrap().unwrap().grant, None);
 }
 
 #[tokio::test]
