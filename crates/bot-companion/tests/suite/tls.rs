@@ -22,7 +22,7 @@ use crate::harness::{Folder, TestApp, Wire, eventually};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A TLS connection that offers these protocols.
-async fn handshake(app: &TestApp, protocols: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
+pub(crate) async fn handshake(app: &TestApp, protocols: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
     let certificate = CertificateDer::from_pem_file(app.folder.path().join("cert.pem")).unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate).unwrap();
