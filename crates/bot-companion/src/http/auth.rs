@@ -69,6 +69,10 @@ pub(super) async fn sign_out(State(app): State<Arc<App>>, session: Session) -> R
 fn attempt(app: &App, headers: &HeaderMap) -> Result<Attempt, ApiError> {
     let code = extract::secret(headers, &CODE).map_err(|()| ApiError::idp_code_malformed())?;
     let verifier = extract::secret(headers, &VERIFIER).map_err(|()| ApiError::idp_code_verifier_malformed())?;
+    // An empty one is a page that has lost its verifier: without it the provider would only say that the code is bad.
+    if verifier.is_none() && headers.contains_key(VERIFIER) {
+        return Err(ApiError::idp_code_verifier_malformed());
+    }
     let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
     let agent = headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
     Ok(Attempt {

@@ -105,9 +105,9 @@ impl Guard {
                 state.breakers[endpoint as usize].mode = Mode::HalfOpen { probe };
                 Some(probe)
             }
-            Mode::Open { .. } | Mode::HalfOpen { .. } => {
-                return Err(refusal(IdpErrorKind::Unavailable, endpoint, "it failed too often; the breaker is open"));
-            }
+            Mode::Open { until } => return Err(paused(endpoint, until.saturating_sub(now))),
+            // The probe decides it, soon.
+            Mode::HalfOpen { .. } => return Err(paused(endpoint, Duration::ZERO)),
         };
         Ok(Pass { guard: self, endpoint, probe, gives_up: now + limit / 2, settled: false })
     }
@@ -183,6 +183,10 @@ impl Breaker {
     fn is_probed_by(&self, pass: Option<u64>) -> bool {
         matches!(self.mode, Mode::HalfOpen { probe } if pass == Some(probe))
     }
+}
+
+fn paused(endpoint: Endpoint, wait: Duration) -> IdpError {
+    refusal(IdpErrorKind::Paused(wait), endpoint, "it failed too often; the breaker is open")
 }
 
 fn refusal(kind: IdpErrorKind, endpoint: Endpoint, why: &str) -> IdpError {
