@@ -62,10 +62,15 @@ impl<B: Body + Unpin> Body for Tracked<B> {
     type Data = B::Data;
     type Error = B::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         // What broke off counts as unread.
-        if matches!(polled, Poll::Ready(None)) || matches!(polled, Poll::Ready(Some(Ok(_)))) && self.body.is_end_stream() {
+        if matches!(polled, Poll::Ready(None))
+            || matches!(polled, Poll::Ready(Some(Ok(_)))) && self.body.is_end_stream()
+        {
             self.unread.store(false, Ordering::Relaxed);
         }
         polled

@@ -112,7 +112,10 @@ impl hyper::body::Body for Metered {
     type Data = Piece;
     type Error = <Body as hyper::body::Body>::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, Self::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Piece>, Self::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         polled.map(|frame| frame.map(|frame| frame.map(|frame| frame.map_data(|bytes| self.piece(bytes)))))
     }

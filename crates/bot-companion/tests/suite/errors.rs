@@ -72,8 +72,16 @@ async fn a_malformed_verifier_is_refused_and_so_is_an_empty_one() {
     let app = TestApp::start().await;
     let long = "x".repeat(513);
     let code = app.sandbox.issue_code("owner");
-    let table: &[&[&[u8]]] =
-        &[&[long.as_bytes()], &[b"a b"], &[b"a\tb"], &["vérifier".as_bytes()], &[b"a\xff"], &[b"a", b"b"], &[b"", b""], &[b""]];
+    let table: &[&[&[u8]]] = &[
+        &[long.as_bytes()],
+        &[b"a b"],
+        &[b"a\tb"],
+        &["vérifier".as_bytes()],
+        &[b"a\xff"],
+        &[b"a", b"b"],
+        &[b"", b""],
+        &[b""],
+    ];
     for values in table {
         let verifiers = values.iter().map(|value| ("Idp-Code-Verifier", *value));
         let headers: Vec<_> = [("Idp-Code", code.as_bytes())].into_iter().chain(verifiers).collect();

@@ -77,9 +77,13 @@ async fn every_good_host_is_served() {
 #[tokio::test]
 async fn a_transfer_encoding_other_than_chunked_is_refused_and_ends_the_connection() {
     let app = TestApp::start().await;
-    for coding in
-        ["gzip, chunked", "identity, chunked", ", chunked", "chunked\r\nTransfer-Encoding: chunked", "\x22chunked\x22, chunked"]
-    {
+    for coding in [
+        "gzip, chunked",
+        "identity, chunked",
+        ", chunked",
+        "chunked\r\nTransfer-Encoding: chunked",
+        "\x22chunked\x22, chunked",
+    ] {
         for start in ["POST /auth", "GET /", "POST /bot/events"] {
             let head = format!("{start} HTTP/1.1\r\nHost: suite\r\nTransfer-Encoding: {coding}\r\n\r\n0\r\n\r\n");
             let answer = last_answer(&app, head + "GET /team HTTP/1.1\r\nHost: suite\r\n\r\n").await;
@@ -102,7 +106,9 @@ async fn a_transfer_encoding_other_than_chunked_is_refused_and_ends_the_connecti
 async fn beside_chunked_a_length_counts_for_nothing_and_the_connection_ends() {
     let app = TestApp::start().await;
     let hidden = "GET /team HTTP/1.1\r\nHost: suite\r\n\r\n";
-    for lengths in ["Content-Length: 5\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 5"] {
+    for lengths in
+        ["Content-Length: 5\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 5"]
+    {
         let head = format!("GET /nowhere HTTP/1.1\r\nHost: suite\r\n{lengths}\r\n\r\n0\r\n\r\n");
         let all = raw(app.address, (head + hidden).as_bytes()).await;
         assert!(all.starts_with("HTTP/1.1 404 ") && all.matches("HTTP/1.1 ").count() == 1, "{lengths:?}: {all}");
@@ -111,7 +117,10 @@ async fn beside_chunked_a_length_counts_for_nothing_and_the_connection_ends() {
 
 #[tokio::test]
 async fn a_refusal_that_leaves_a_body_unread_says_that_the_connection_ends() {
-    let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nburst = 6\nrequest_timeout = \"200ms\"").start().await;
+    let app = TestApp::builder()
+        .set("[limits]\nrequests_per_second = 1\nburst = 6\nrequest_timeout = \"200ms\"")
+        .start()
+        .await;
     let head = |start: &str, rest: &str| format!("{start} HTTP/1.1\r\nHost: suite\r\n{rest}\r\n");
     let long = format!("X-Long: {}\r\nContent-Length: 10\r\n", "a".repeat(17_000));
     let table = [

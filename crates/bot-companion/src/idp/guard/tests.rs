@@ -94,7 +94,11 @@ fn a_probe_that_was_dropped_early_makes_room_for_the_next() {
     let next = guard.enter(Endpoint::Token, LIMIT).unwrap();
     clock.advance(LIMIT);
     drop(next);
-    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Paused(secs(10))), "it was given up: a failed probe");
+    assert_eq!(
+        refused(&guard, Endpoint::Token),
+        Some(IdpErrorKind::Paused(secs(10))),
+        "it was given up: a failed probe"
+    );
 }
 
 #[test]
