@@ -33,7 +33,9 @@ pub(super) struct NewSession {
 
 /// Sign in
 ///
-/// Turns a code from the identity provider into a new session.
+/// Turns a code from the identity provider into a new session. A code works once. After `idp_rate_limited`, and after
+/// `idp_unavailable` with `Retry-After`, the same code may be sent again once that time is over; after any other failure it
+/// takes a new one.
 #[utoipa::path(post, path = "/auth", operation_id = "signIn", tag = "dashboard",
     params(("Idp-Code" = String, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$",
             description = "The identity provider's OAuth 2.0 code."),
