@@ -9,75 +9,89 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use http::Response;
 use hyper::body::{Body as _, Frame, SizeHint};
-use tokio::sync::Notify;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use super::entry::Entry;
 use crate::http::Body;
 
-/// Past this many unread bytes the next request waits.
-const BOUND: usize = 1 << 20;
-/// What the answer to a request in work is taken for, until its size is known.
-const ASSUMED: usize = 16 * 1024;
+/// What a connection's unread answers may take, in units of 1 KiB.
+const BOUND: usize = 1024;
+/// What the answer to a request in work is taken for, until its size is known, in units.
+const ASSUMED: u32 = 16;
+const UNIT: usize = 1024;
 
 /// What waits to be taken by one client.
 pub(super) struct Backlog {
     entry: Arc<Entry>,
-    /// Bytes of answers, each counted until the last of its piece is taken: until then all of the piece is in memory.
-    bytes: AtomicUsize,
-    /// Requests in work.
-    in_work: AtomicUsize,
-    /// Woken when there is more room.
-    room: Notify,
+    /// Units that are free. Requests get theirs in the order in which they came, so that a client which reads its answers in
+    /// that order always gets on.
+    free: Semaphore,
+    /// Units that answers took beyond what was free: their size was known too late.
+    debt: Mutex<usize>,
+    /// Answers of which something is unread.
+    unread: AtomicUsize,
 }
 
 impl Backlog {
     pub(super) fn new(entry: &Arc<Entry>) -> Arc<Self> {
-        Arc::new(Self {
-            entry: Arc::clone(entry),
-            bytes: AtomicUsize::new(0),
-            in_work: AtomicUsize::new(0),
-            room: Notify::new(),
-        })
+        let (free, debt) = (Semaphore::new(BOUND), Mutex::default());
+        Arc::new(Self { entry: Arc::clone(entry), free, debt, unread: AtomicUsize::new(0) })
     }
 
     /// Whether there is room for an answer that is ready.
     pub(super) fn has_room(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) < BOUND
+        self.free.available_permits() > 0
     }
 
     /// Waits until there is room for another request in work, and takes it.
     pub(super) async fn enter(&self) {
-        loop {
-            // Made before the look, so that no change after it is missed.
-            let changed = self.room.notified();
-            let in_work = self.in_work.load(Ordering::Relaxed);
-            if self.bytes.load(Ordering::Relaxed) + in_work * ASSUMED < BOUND {
-                self.in_work.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
-            changed.await;
+        // It is never closed.
+        if let Ok(taken) = self.free.acquire_many(ASSUMED).await {
+            taken.forget();
         }
     }
 
     /// The answer to a request in work is counted, or there will be none.
     pub(super) fn leave(&self) {
-        self.in_work.fetch_sub(1, Ordering::Relaxed);
-        self.room.notify_waiters();
+        self.give_back(ASSUMED as usize);
     }
 
-    fn add(&self, bytes: usize) {
-        if bytes > 0 {
-            self.bytes.fetch_add(bytes, Ordering::Relaxed);
-            self.entry.has_unread();
-        }
+    fn take(&self, units: usize) {
+        let mut debt = self.debt.lock();
+        let taken = self.free.forget_permits(units);
+        *debt += units - taken;
     }
 
-    fn release(&self, bytes: usize) {
-        if bytes > 0 {
-            let left = self.bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes;
-            self.entry.took(left > 0);
-            self.room.notify_waiters();
-        }
+    fn give_back(&self, units: usize) {
+        let mut debt = self.debt.lock();
+        let paid = units.min(*debt);
+        *debt -= paid;
+        self.free.add_permits(units - paid);
+    }
+}
+
+/// The room that an answer takes until all of it is gone. It counts whole: until the last byte is taken, all are in memory.
+struct Share {
+    backlog: Arc<Backlog>,
+    units: usize,
+}
+
+impl Share {
+    fn new(backlog: &Arc<Backlog>, bytes: usize) -> Arc<Self> {
+        let units = bytes.div_ceil(UNIT);
+        backlog.take(units);
+        backlog.unread.fetch_add(1, Ordering::Relaxed);
+        backlog.entry.has_unread();
+        Arc::new(Self { backlog: Arc::clone(backlog), units })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let more = self.backlog.unread.fetch_sub(1, Ordering::Relaxed) > 1;
+        self.backlog.entry.took(more);
+        self.backlog.give_back(self.units);
     }
 }
 
@@ -85,26 +99,23 @@ impl Backlog {
 pub(super) struct Metered {
     body: Body,
     backlog: Arc<Backlog>,
-    /// Bytes that are counted and still to be asked of the body.
-    ahead: usize,
+    /// Of the whole body; none if its size is not known, and then each piece has its own.
+    share: Option<Arc<Share>>,
 }
 
 impl Metered {
     /// Counts this answer.
     pub(super) fn new(response: Response<Body>, backlog: &Arc<Backlog>) -> Response<Self> {
         response.map(|body| {
-            let ahead = body.size_hint().exact().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
-            backlog.add(ahead);
-            Self { body, backlog: Arc::clone(backlog), ahead }
+            let size = body.size_hint().exact().and_then(|size| usize::try_from(size).ok()).filter(|size| *size > 0);
+            let share = size.map(|size| Share::new(backlog, size));
+            Self { body, backlog: Arc::clone(backlog), share }
         })
     }
 
-    fn piece(&mut self, bytes: Bytes) -> Piece {
-        let size = bytes.len();
-        let counted = self.ahead.min(size);
-        self.ahead -= counted;
-        self.backlog.add(size - counted);
-        Piece { bytes, size, backlog: Arc::clone(&self.backlog) }
+    fn piece(&self, bytes: Bytes) -> Piece {
+        let share = self.share.clone().unwrap_or_else(|| Share::new(&self.backlog, bytes.len()));
+        Piece { bytes, share }
     }
 }
 
@@ -129,17 +140,10 @@ impl hyper::body::Body for Metered {
     }
 }
 
-impl Drop for Metered {
-    fn drop(&mut self) {
-        self.backlog.release(self.ahead);
-    }
-}
-
 /// A part of an answer on its way to the client.
 pub(super) struct Piece {
     bytes: Bytes,
-    size: usize,
-    backlog: Arc<Backlog>,
+    share: Arc<Share>,
 }
 
 impl Buf for Piece {
@@ -151,16 +155,60 @@ impl Buf for Piece {
         self.bytes.chunk()
     }
 
+    /// The client takes this many bytes: it may be slow, but it moves.
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
         if count > 0 {
-            self.backlog.entry.took(true);
+            self.share.backlog.entry.took(true);
         }
     }
 }
 
-impl Drop for Piece {
-    fn drop(&mut self) {
-        self.backlog.release(self.size);
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::domain::Time;
+
+    fn answer(bytes: usize) -> Response<Body> {
+        Response::new(Body::Left(Bytes::from(vec![b'x'; bytes]).into()))
+    }
+
+    #[test]
+    fn requests_wait_in_their_order_until_enough_was_taken() {
+        let entry = Arc::new(Entry::new(&Clock::manual(Time::from_seconds(1)), None));
+        let backlog = Backlog::new(&entry);
+        let whole = Metered::new(answer(BOUND * UNIT - 1), &backlog);
+        assert!(!backlog.has_room());
+        let (mut first, mut second) = (Box::pin(backlog.enter()), Box::pin(backlog.enter()));
+        assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+        // An answer that was in work all along, and is larger than there is room for.
+        let more = Metered::new(answer(20 * UNIT), &backlog);
+        drop(whole);
+        assert!(first.as_mut().now_or_never().is_some());
+        assert!(second.as_mut().now_or_never().is_some());
+        assert_eq!(backlog.free.available_permits(), BOUND - 20 - 2 * 16);
+        drop(more);
+        backlog.leave();
+        backlog.leave();
+        assert_eq!((backlog.free.available_permits(), *backlog.debt.lock()), (BOUND, 0));
+    }
+
+    #[test]
+    fn an_answer_counts_whole_until_its_last_byte_is_taken() {
+        let entry = Arc::new(Entry::new(&Clock::manual(Time::from_seconds(1)), None));
+        let backlog = Backlog::new(&entry);
+        let mut body = Metered::new(answer(10 * UNIT), &backlog).into_body();
+        let frame = http_body_util::BodyExt::frame(&mut body).now_or_never().unwrap().unwrap();
+        let mut piece = frame.unwrap().into_data().ok().unwrap();
+        drop(body);
+        piece.advance(10 * UNIT - 1);
+        assert_eq!((piece.remaining(), backlog.free.available_permits()), (1, BOUND - 10));
+        drop(piece);
+        assert_eq!(backlog.free.available_permits(), BOUND);
+        drop(Metered::new(answer(0), &backlog));
+        assert_eq!(backlog.unread.load(Ordering::Relaxed), 0);
     }
 }
