@@ -160,8 +160,10 @@ impl From<IdpError> for ApiError {
         match error.kind {
             // The wait tells whoever signs in that the same code is good for another try; that must be so.
             IdpErrorKind::Paused(wait) if !error.code_spent => Self::idp_unavailable().after(wait),
-            IdpErrorKind::Paused(_) => Self::idp_unavailable(),
-            IdpErrorKind::Rejected | IdpErrorKind::Unauthorized | IdpErrorKind::Unavailable => Self::idp_unavailable(),
+            IdpErrorKind::Rejected
+            | IdpErrorKind::Unauthorized
+            | IdpErrorKind::Unavailable
+            | IdpErrorKind::Paused(_) => Self::idp_unavailable(),
             IdpErrorKind::RateLimited(wait) => Self::idp_rate_limited().after(wait),
             IdpErrorKind::Timeout => Self::idp_timeout(),
             IdpErrorKind::Misconfigured => Self::idp_misconfigured(),

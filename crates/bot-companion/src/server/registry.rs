@@ -185,6 +185,7 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
+    use super::super::entry::Turn;
     use super::*;
     use crate::config::Layer;
     use crate::domain::Time;
@@ -249,13 +250,13 @@ mod tests {
         let client = address("192.0.2.1");
         for _ in 0..3 {
             let busy = registry.enter(address("192.0.2.9")).unwrap();
-            let turn = super::super::entry::Turn::new(&busy, None, false);
+            let turn = Turn::new(&busy, None, false);
             assert!(registry.enter(client).is_some());
             assert!(registry.enter(client).is_some(), "the first one made room");
             clock.advance(Duration::from_secs(11));
             registry.reap();
             let kept = registry.enter(client).unwrap();
-            let turns = super::super::entry::Turn::new(&kept, None, false);
+            let turns = Turn::new(&kept, None, false);
             assert!(registry.enter(client).is_none(), "all are busy");
             drop((turn, turns));
             registry.leave(&busy);
@@ -270,7 +271,7 @@ mod tests {
         let entry = registry.enter(address("192.0.2.1")).unwrap();
         let overdue = || registry.is_overdue(&entry, millis(&clock));
         // Even while it is being answered otherwise.
-        let _turn = super::super::entry::Turn::new(&entry, None, false);
+        let _turn = Turn::new(&entry, None, false);
         entry.has_unread();
         clock.advance(Duration::from_secs(20));
         entry.has_unread();
@@ -284,7 +285,7 @@ mod tests {
             assert!(!overdue(), "a byte in 30 seconds is enough");
         }
         entry.took(false);
-        clock.advance(Duration::from_secs(300));
+        clock.advance(Duration::from_mins(5));
         assert!(!overdue(), "nothing is left to take");
     }
 
@@ -292,7 +293,7 @@ mod tests {
     fn a_connection_that_waits_for_a_body_makes_room_but_is_not_reaped() {
         let (registry, clock) = registry("limits.connections = 1");
         let entry = registry.enter(address("192.0.2.1")).unwrap();
-        let turn = super::super::entry::Turn::new(&entry, None, true);
+        let turn = Turn::new(&entry, None, true);
         clock.advance(Duration::from_mins(5));
         registry.reap();
         assert_eq!(registry.house.lock().entries.len(), 1, "its request has a limit of its own");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bot_companion::idp::Endpoint;
 
-use crate::harness::{TestApp, Wire, eventually, request};
+use crate::harness::{TestApp, Wire, eventually, request, suite_log};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -268,6 +268,11 @@ async fn one_address_has_at_most_256_connections_and_the_rest_stays_for_others()
         assert_eq!(Wire::open(app.address).await.rest().await, "", "one too many is closed at once");
     }
     assert_eq!(flood[0].get("/ready").await.status, 200, "those that are there stay");
+    eventually("it is in the log", async || {
+        let log = String::from_utf8_lossy(&std::fs::read(suite_log("suite")).unwrap()).into_owned();
+        log.lines().any(|line| line.contains("connections refused: a client address") && line.contains("count=1"))
+    })
+    .await;
     drop(flood.pop());
     eventually("there is room again", async || {
         let mut wire = Wire::open(app.address).await;

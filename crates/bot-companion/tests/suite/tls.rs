@@ -96,6 +96,23 @@ async fn http_2_answers_many_requests_at_once_on_one_connection() {
 }
 
 #[tokio::test]
+async fn http_2_needs_no_host_and_takes_no_two_of_them() {
+    let app = TestApp::builder().secure().start().await;
+    let client = Multiplexed::connect(&app).await;
+    for (headers, status) in [
+        (vec![], 200),
+        (vec![("host", "localhost")], 200),
+        (vec![("host", "localhost"), ("host", "localhost")], 400),
+        (vec![("host", "a b")], 400),
+        (vec![], 200),
+    ] {
+        for path in ["/", "/team"] {
+            assert_eq!(client.send("GET", path, &headers).await.unwrap().0, status, "{headers:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn http_2_has_at_most_as_many_streams_as_the_limit_and_the_rest_wait_their_turn() {
     let app = TestApp::builder().secure().set("limits.streams = 3").start().await;
     let client = Multiplexed::connect(&app).await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, RecvStream};
+use tokio::io::AsyncWriteExt;
 use tokio::task::JoinHandle;
 
 use crate::harness::{Client, TestApp, Wire, eventually, request, soon};
@@ -73,6 +74,23 @@ async fn a_client_that_takes_nothing_for_30_seconds_is_cut() {
     eventually("the deaf client is cut", async || {
         app.clock.advance(SECOND);
         matches!(tokio::time::timeout(Duration::from_millis(600), deaf.try_send(&flood)).await, Ok(Err(_)))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_that_takes_nothing_over_tls_is_cut_too() {
+    let app = TestApp::builder().secure().set(PATIENT).start().await;
+    let mut deaf = handshake(&app, &["http/1.1"]).await.unwrap();
+    let flood = request("GET", "/openapi.json", "").repeat(50);
+    while tokio::time::timeout(Duration::from_millis(300), deaf.write_all(flood.as_bytes())).await.is_ok() {}
+    let mut turned = Duration::ZERO;
+    eventually("it is cut", async || {
+        if turned < 40 * SECOND {
+            app.clock.advance(SECOND);
+            turned += SECOND;
+        }
+        matches!(tokio::time::timeout(Duration::from_millis(50), deaf.write_all(b"x")).await, Ok(Err(_)))
     })
     .await;
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -58,7 +58,7 @@ pub(super) async fn run(listener: TcpListener, inner: Arc<Inner>, stop: Cancella
 
 async fn route(inner: &Inner, request: Request<Incoming>) -> io::Result<Reply> {
     // A page elsewhere that lets its own name lead here must not sign anybody in.
-    let host = request.headers().get(header::HOST).map(|host| host.as_bytes());
+    let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
     if inner.loopback && !host.is_none_or(host::is_loopback) {
         return Ok(reply::api_error(StatusCode::BAD_REQUEST));
     }
