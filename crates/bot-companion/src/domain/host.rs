@@ -19,39 +19,55 @@ pub fn is_loopback(host: &[u8]) -> bool {
 
 /// The name or address without the port, if both are well-formed.
 fn name(host: &[u8]) -> Option<&[u8]> {
-    let end = if host.first() == Some(&b'[') {
-        host.iter().position(|byte| *byte == b']')? + 1
-    } else {
-        host.iter().position(|byte| *byte == b':').unwrap_or(host.len())
-    };
+    let end = if host.first() == Some(&b'[') { literal_end(host)? } else { name_end(host) };
     let (name, port) = host.split_at(end);
     let port_fits = match port {
         [] => true,
         [b':', digits @ ..] => digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit),
         _ => false,
     };
-    let name_fits = match name {
-        [b'[', address @ .., b']'] => {
-            std::str::from_utf8(address).is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok())
-        }
-        _ => is_name(name),
-    };
-    (port_fits && name_fits).then_some(name)
+    (port_fits && !name.is_empty()).then_some(name)
 }
 
-/// Whether this is a registered name or an IPv4 address: unreserved characters, sub-delimiters and percent-encoded bytes.
-fn is_name(name: &[u8]) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte);
-    let mut rest = name;
+/// Where an IPv6 address in brackets ends.
+fn literal_end(host: &[u8]) -> Option<usize> {
+    let last = host.iter().position(|byte| *byte == b']')?;
+    let address = std::str::from_utf8(&host[1..last]).ok()?;
+    address.parse::<Ipv6Addr>().is_ok().then_some(last + 1)
+}
+
+/// Where a registered name or an IPv4 address ends: at the first byte that cannot be part of one.
+fn name_end(host: &[u8]) -> usize {
+    let mut end = 0;
     loop {
-        rest = match rest {
-            [] => return !name.is_empty(),
-            [b'%', high, low, after @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => after,
-            [byte, after @ ..] if plain(*byte) => after,
-            _ => return false,
-        };
+        match host.get(end) {
+            Some(byte) if PLAIN[usize::from(*byte)] => end += 1,
+            Some(b'%') if host.get(end + 1..end + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) => {
+                end += 3;
+            }
+            _ => return end,
+        }
     }
 }
+
+/// Which bytes a name may hold as they are. A table, because every request is looked at.
+const PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let marks = b"-._~!$&'()*+,;=";
+    let mut index = 0;
+    while index < marks.len() {
+        table[marks[index] as usize] = true;
+        index += 1;
+    }
+    let mut byte = 0;
+    while byte < 128_u8 {
+        if byte.is_ascii_alphanumeric() {
+            table[byte as usize] = true;
+        }
+        byte += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
