@@ -95,6 +95,7 @@ async fn a_transfer_encoding_other_than_chunked_is_refused_and_ends_the_connecti
         let head = format!("POST /auth HTTP/1.1\r\nHost: suite\r\nTransfer-Encoding: {coding}\r\n\r\n0\r\n\r\n");
         let all = raw(app.address, head.as_bytes()).await;
         assert!(all.starts_with("HTTP/1.1 400 ") && all.matches("HTTP/1.1 ").count() == 1, "{coding}: {all}");
+        assert!(all.contains("\r\nconnection: close\r\n"), "{coding}: {all}");
     }
     let mut wire = Wire::open(app.address).await;
     wire.send("GET /team HTTP/1.1\r\nHost: suite\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n").await;
@@ -112,6 +113,7 @@ async fn beside_chunked_a_length_counts_for_nothing_and_the_connection_ends() {
         let head = format!("GET /nowhere HTTP/1.1\r\nHost: suite\r\n{lengths}\r\n\r\n0\r\n\r\n");
         let all = raw(app.address, (head + hidden).as_bytes()).await;
         assert!(all.starts_with("HTTP/1.1 404 ") && all.matches("HTTP/1.1 ").count() == 1, "{lengths:?}: {all}");
+        assert!(all.contains("\r\nconnection: close\r\n"), "{lengths:?}: {all}");
     }
 }
 
