@@ -139,6 +139,12 @@ impl App {
         })
     }
 
+    /// Keeps the public views filled until the returned task is aborted.
+    pub fn keep_filled(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
+        let views = Arc::clone(&self.views);
+        tokio::spawn(async move { views.keep_filled().await })
+    }
+
     /// Finishes background work, writes down what is only in memory, and closes the store.
     pub async fn close(&self, limit: Duration) {
         if !self.background.drain(limit).await {

@@ -104,7 +104,7 @@ impl RateLimits {
 }
 
 /// Whom an address stands for: an IPv6 client has a whole /64 to choose from.
-fn subject(client: IpAddr) -> u64 {
+pub(crate) fn subject(client: IpAddr) -> u64 {
     match client.to_canonical() {
         IpAddr::V4(address) => u64::from(address.to_bits()),
         IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or(0) | 1 << 63,

@@ -80,7 +80,10 @@ impl SignInError {
                 | IdpErrorKind::Unauthorized
                 | IdpErrorKind::Refused
                 | IdpErrorKind::RateLimited(_) => true,
-                IdpErrorKind::HeldBack(_) | IdpErrorKind::Unavailable | IdpErrorKind::Timeout => false,
+                IdpErrorKind::HeldBack(_)
+                | IdpErrorKind::Paused(_)
+                | IdpErrorKind::Unavailable
+                | IdpErrorKind::Timeout => false,
             },
             Self::Overloaded(_) | Self::Store(_) => false,
         }

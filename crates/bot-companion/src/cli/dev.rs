@@ -124,8 +124,10 @@ fn configuration(
         "`dev` fills its store with demo data, so it takes none that is set elsewhere: unset COMPANION_STORE_URL and \
          COMPANION_STORE_URL_FILE, and give --data or --store"
     );
-    let config = Config::load_over(&[Layer::new("dev", text)], None, environment)?;
+    let mut config = Config::load_over(&[Layer::new("dev", text)], None, environment)?;
     ensure_loopback(config.http.listen)?;
+    // A page elsewhere that lets its own name lead to this machine (DNS rebinding) must not sign in here.
+    config.http.loopback_names_only = true;
     Ok(config)
 }
 

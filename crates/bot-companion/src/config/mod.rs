@@ -63,6 +63,8 @@ pub struct Http {
     pub allowed_origins: Vec<String>,
     /// `http.trusted_proxies`
     pub trusted_proxies: Vec<Network>,
+    /// Whether only requests to loopback names are answered. Not a setting: `dev` does, `serve` does not.
+    pub loopback_names_only: bool,
 }
 
 /// The files for HTTPS.
@@ -156,6 +158,8 @@ pub struct Limits {
     pub exempt: Vec<Network>,
     /// `limits.connections`: open at once.
     pub connections: usize,
+    /// `limits.connections_per_address`: of those, from one client address; 0 is no bound.
+    pub connections_per_address: u32,
     /// `limits.requests`: in work at once; beyond that the service answers that it is overloaded.
     pub requests: usize,
     /// `limits.streams`: HTTP/2 streams a connection.
@@ -166,6 +170,8 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// `limits.request_timeout`: until the answer is ready.
     pub request_timeout: Duration,
+    /// `limits.write_timeout`: a client that takes nothing of its answers.
+    pub write_timeout: Duration,
     /// `limits.idle_timeout`: an open connection without a request.
     pub idle_timeout: Duration,
     /// `limits.drain_delay`: how long requests are still taken after a stop was asked for.

@@ -5,6 +5,7 @@ pub mod feed;
 pub mod feedback;
 pub mod guild;
 pub mod health;
+pub mod host;
 pub mod permissions;
 pub mod picture;
 pub mod revocation;

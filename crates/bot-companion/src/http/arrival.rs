@@ -82,10 +82,10 @@ fn made_id(number: u64) -> HeaderValue {
 /// The rightmost address that no proxy of ours has: everything left of it was written by the client.
 fn client(headers: &HeaderMap, peer: IpAddr, trusted: impl Fn(IpAddr) -> bool) -> IpAddr {
     let mut client = peer;
-    let lines: Vec<_> = headers.get_all(FORWARDED_FOR).iter().collect();
-    for line in lines.into_iter().rev() {
-        for entry in line.to_str().unwrap_or_default().rsplit(',') {
-            let Some(address) = parsed(entry.trim()) else {
+    for line in headers.get_all(FORWARDED_FOR).iter().rev() {
+        // Bytes, not text: what a client wrote on the left must not spoil what a proxy wrote on the right.
+        for entry in line.as_bytes().rsplit(|byte| *byte == b',') {
+            let Some(address) = parsed(entry.trim_ascii()) else {
                 return client.to_canonical();
             };
             client = address;
@@ -98,7 +98,8 @@ fn client(headers: &HeaderMap, peer: IpAddr, trusted: impl Fn(IpAddr) -> bool) -
 }
 
 /// An address, with or without a port, as proxies write it.
-fn parsed(entry: &str) -> Option<IpAddr> {
+fn parsed(entry: &[u8]) -> Option<IpAddr> {
+    let entry = std::str::from_utf8(entry).ok()?;
     let bare = entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(entry);
     bare.parse().ok().or_else(|| entry.parse::<std::net::SocketAddr>().ok().map(|address| address.ip()))
 }
@@ -110,23 +111,28 @@ mod tests {
     #[test]
     fn the_rightmost_untrusted_entry_is_the_client() {
         let trusted = |address: IpAddr| address.to_string().starts_with("10.");
-        let table: &[(&[&str], &str)] = &[
+        let table: &[(&[&[u8]], &str)] = &[
             (&[], "10.0.0.1"),
-            (&["203.0.113.9"], "203.0.113.9"),
-            (&["1.2.3.4, 203.0.113.9"], "203.0.113.9"),
-            (&["203.0.113.9, 10.0.0.2"], "203.0.113.9"),
-            (&["1.2.3.4", "203.0.113.9, 10.0.0.2"], "203.0.113.9"),
-            (&["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
-            (&["203.0.113.9, nonsense"], "10.0.0.1"),
-            (&["nonsense, 203.0.113.9:4711"], "203.0.113.9"),
-            (&["[2001:db8::1]:443"], "2001:db8::1"),
-            (&["[2001:db8::1]"], "2001:db8::1"),
-            (&["::ffff:203.0.113.9"], "203.0.113.9"),
+            (&[b"203.0.113.9"], "203.0.113.9"),
+            (&[b"1.2.3.4, 203.0.113.9"], "203.0.113.9"),
+            (&[b"203.0.113.9, 10.0.0.2"], "203.0.113.9"),
+            (&[b"1.2.3.4", b"203.0.113.9, 10.0.0.2"], "203.0.113.9"),
+            (&[b"10.0.0.3, 10.0.0.2"], "10.0.0.3"),
+            (&[b"203.0.113.9, nonsense"], "10.0.0.1"),
+            (&[b"nonsense, 203.0.113.9:4711"], "203.0.113.9"),
+            (&[b"[2001:db8::1]:443"], "2001:db8::1"),
+            (&[b"[2001:db8::1]"], "2001:db8::1"),
+            (&[b"::ffff:203.0.113.9"], "203.0.113.9"),
+            (&[b"\xff, 203.0.113.9"], "203.0.113.9"),
+            (&[b"\xff", b"203.0.113.9"], "203.0.113.9"),
+            (&[b"203.0.113.9, \xff"], "10.0.0.1"),
+            (&[b"203.0.113.9\xff, 10.0.0.2"], "10.0.0.2"),
+            (&[b"203.0.113.9,"], "10.0.0.1"),
         ];
         for (lines, expected) in table {
             let mut headers = HeaderMap::new();
             for line in *lines {
-                headers.append(FORWARDED_FOR, line.parse().unwrap());
+                headers.append(FORWARDED_FOR, HeaderValue::from_bytes(line).unwrap());
             }
             let found = client(&headers, "10.0.0.1".parse().unwrap(), trusted);
             assert_eq!(found.to_string(), *expected, "{lines:?}");

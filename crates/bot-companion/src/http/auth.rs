@@ -34,7 +34,9 @@ pub(super) struct NewSession {
 
 /// Sign in
 ///
-/// Turns a code from the identity provider into a new session.
+/// Turns a code from the identity provider into a new session. A code works once. After `idp_rate_limited`, and after
+/// `idp_unavailable` with `Retry-After`, the same code may be sent again once that time is over; after any other failure it
+/// takes a new one.
 #[utoipa::path(post, path = "/auth", operation_id = "signIn", tag = "dashboard",
     params(("Idp-Code" = String, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$",
             description = "The identity provider's OAuth 2.0 code."),
@@ -64,6 +66,10 @@ pub(super) async fn sign_out(State(app): State<Arc<App>>, session: Session) -> R
 fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<Attempt, ApiError> {
     let code = extract::secret(headers, &CODE).map_err(|()| ApiError::idp_code_malformed())?;
     let verifier = extract::secret(headers, &VERIFIER).map_err(|()| ApiError::idp_code_verifier_malformed())?;
+    // An empty one is a page that has lost its verifier: without it the provider would only say that the code is bad.
+    if verifier.is_none() && headers.contains_key(VERIFIER) {
+        return Err(ApiError::idp_code_verifier_malformed());
+    }
     let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
     let agent = headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
     Ok(Attempt {

@@ -43,7 +43,7 @@ macro_rules! errors {
 errors! {
     idp_code_missing: BAD_REQUEST, "idp_code_missing", "Send the code from the identity provider in the header `Idp-Code`.";
     idp_code_malformed: BAD_REQUEST, "idp_code_malformed", "Send the header `Idp-Code` once, with at most 512 visible ASCII characters.";
-    idp_code_verifier_malformed: BAD_REQUEST, "idp_code_verifier_malformed", "Send the header `Idp-Code-Verifier` once, with at most 512 visible ASCII characters, or leave it out.";
+    idp_code_verifier_malformed: BAD_REQUEST, "idp_code_verifier_malformed", "Send the header `Idp-Code-Verifier` once, with 1 to 512 visible ASCII characters, or leave it out.";
     idp_code_rejected: UNAUTHORIZED, "idp_code_rejected", "The identity provider refused the code; it may be used or expired. Start the sign-in again.";
     scope_missing: FORBIDDEN, "scope_missing", "Ask the user for the scopes `identify` and `guilds`, and sign in again.";
     token_missing: UNAUTHORIZED, "token_missing", "Send the session token in the header `Token`.";
@@ -61,7 +61,8 @@ errors! {
     not_found: NOT_FOUND, "not_found", "Nothing is at this path. See `/openapi.json` for what there is.";
     method_not_allowed: METHOD_NOT_ALLOWED, "method_not_allowed", "This path does not take this method. See the header `Allow` for those it takes.";
     session_not_found: NOT_FOUND, "session_not_found", "You have no session with this id. See `GET /sessions` for yours.";
-    body_broken: BAD_REQUEST, "body_broken", "The body broke off or is not framed as HTTP asks. Send the request again.";
+    host_invalid: BAD_REQUEST, "host_invalid", "Send the header `Host` once, with the name and perhaps the port of this service. In `dev` it answers to loopback names only, such as `localhost`.";
+    body_broken: BAD_REQUEST, "body_broken", "The body broke off or is not framed as HTTP asks. Send the request again, with `Content-Length` or `Transfer-Encoding: chunked`.";
     body_too_large: PAYLOAD_TOO_LARGE, "body_too_large", "Send no body, or at most 64 KiB.";
     bot_key_invalid: UNAUTHORIZED, "bot_key_invalid", "Send a bot key that is not revoked in the header `Authorization`, after `Bearer `. Make one with `bot-companion key create`.";
     feed_header_invalid: BAD_REQUEST, "feed_header_invalid", "Send the header `Feed-Instance` with 1 to 64 letters, digits, `_` or `-`, and `Feed-Sequence` with a whole number from 1.";
@@ -98,6 +99,11 @@ impl ApiError {
     pub(super) fn because(mut self, cause: &impl ToString) -> Self {
         self.cause = Some(cause.to_string());
         self
+    }
+
+    /// Whether it says that it is unclear where the next request on the connection would begin.
+    pub(super) fn ends_connection(&self) -> bool {
+        matches!(self.code, "host_invalid" | "body_broken")
     }
 
     /// The envelope of this error, as bytes.
@@ -152,9 +158,13 @@ impl From<StoreError> for ApiError {
 impl From<IdpError> for ApiError {
     fn from(error: IdpError) -> Self {
         match error.kind {
-            IdpErrorKind::Rejected | IdpErrorKind::Unauthorized | IdpErrorKind::Refused | IdpErrorKind::Unavailable => {
-                Self::idp_unavailable()
-            }
+            // The wait tells whoever signs in that the same code is good for another try; that must be so.
+            IdpErrorKind::Paused(wait) if !error.code_spent => Self::idp_unavailable().after(wait),
+            IdpErrorKind::Rejected
+            | IdpErrorKind::Unauthorized
+            | IdpErrorKind::Refused
+            | IdpErrorKind::Unavailable
+            | IdpErrorKind::Paused(_) => Self::idp_unavailable(),
             IdpErrorKind::RateLimited(wait) | IdpErrorKind::HeldBack(wait) => Self::idp_rate_limited().after(wait),
             IdpErrorKind::Timeout => Self::idp_timeout(),
             IdpErrorKind::Misconfigured => Self::idp_misconfigured(),

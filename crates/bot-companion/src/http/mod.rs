@@ -8,6 +8,7 @@ mod error;
 mod extract;
 mod feed;
 mod feedback;
+mod framing;
 mod guilds;
 mod openapi;
 mod pipeline;

@@ -19,7 +19,7 @@ pub fn document() -> String {
         .version(Version::NAME)
         .description(Some(
             "The backend of a chat bot's dashboard and website. Every answer is an envelope of `code`, `message` and `data`, \
-             and the HTTP status equals `code`.",
+             and the HTTP status equals `code`. Only this document, `/openapi.json`, comes as it is.",
         ))
         .license(Some(License::new("MIT")));
     let mut document = OpenApiBuilder::new().info(info.build()).build();
@@ -57,6 +57,9 @@ struct Shared;
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "read by the derive only")]
 pub(super) enum Refusals {
+    /// `host_invalid`, `body_broken`; of a sign-in also `idp_code_missing`, `idp_code_malformed`, `idp_code_verifier_malformed`; of a numbered body of the bot also `feed_header_invalid`
+    #[response(status = 400)]
+    BadRequest(Refusal),
     /// `body_too_large`
     #[response(status = 413)]
     BodyTooLarge(Refusal),
@@ -87,9 +90,6 @@ pub(super) enum TokenRefusals {
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "read by the derive only")]
 pub(super) enum SignInRefusals {
-    /// `idp_code_missing`, `idp_code_malformed`, `idp_code_verifier_malformed`
-    #[response(status = 400)]
-    BadRequest(Refusal),
     /// `idp_code_rejected`
     #[response(status = 401)]
     Unauthorized(Refusal),
@@ -102,8 +102,8 @@ pub(super) enum SignInRefusals {
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "read by the derive only")]
 pub(super) enum IdpRefusals {
-    /// `idp_unavailable`, `idp_misconfigured`
-    #[response(status = 502)]
+    /// `idp_unavailable`, `idp_misconfigured`. With `Retry-After` the provider was not asked, because it failed too often: a code that was sent is not used up, and may be sent again after that time
+    #[response(status = 502, headers(("Retry-After" = u64)))]
     BadGateway(Refusal),
     /// `idp_timeout`
     #[response(status = 504)]
@@ -153,9 +153,6 @@ pub(super) enum UploadRefusals {
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "read by the derive only")]
 pub(super) enum FeedRefusals {
-    /// `feed_header_invalid`
-    #[response(status = 400)]
-    HeaderInvalid(Refusal),
     /// `resync_required`, `snapshot_outdated`, with `next`
     #[response(status = 409)]
     Conflict(Refusal),

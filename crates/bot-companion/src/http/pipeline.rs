@@ -8,7 +8,7 @@ use axum::Router;
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
 use tower::ServiceExt;
 use tracing::{debug, error};
@@ -17,7 +17,8 @@ use super::arrival::{Arrival, Peer, REQUEST_ID};
 use super::cors::Audience;
 use super::envelope::{Nothing, Success};
 use super::error::ApiError;
-use super::{readiness, ready};
+use super::framing::Tracked;
+use super::{framing, readiness, ready};
 use crate::app::App;
 use crate::outside::Outside;
 
@@ -30,6 +31,7 @@ const RELIEF: Duration = Duration::from_secs(1);
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// An answer's body: ready bytes, or what the router made.
@@ -54,8 +56,13 @@ impl Web {
     }
 
     /// Answers a request from memory, without waiting for anything, with the ticks of its arrival; else gives the arrival, for
-    /// [`Web::routed`].
-    pub(crate) fn at_once<B>(&self, request: &Request<B>, peer: Peer) -> Result<(Response<Body>, Duration), Arrival>
+    /// [`Web::routed`]. `room`: whether the connection has room for another answer now.
+    pub(crate) fn at_once<B>(
+        &self,
+        request: &Request<B>,
+        peer: Peer,
+        room: bool,
+    ) -> Result<(Response<Body>, Duration), Arrival>
     where
         B: hyper::body::Body<Data = Bytes>,
     {
@@ -67,7 +74,7 @@ impl Web {
         let Some(path) = path else {
             return Err(arrival);
         };
-        if arrival.limited.is_err() {
+        if !room || arrival.limited.is_err() || !framing::host_is_good(request, app.config.http.loopback_names_only) {
             return Err(arrival);
         }
         // A panic here is a bug that the router then answers for.
@@ -82,8 +89,14 @@ impl Web {
         Ok((response, arrival.ticks))
     }
 
-    /// Answers a request by the router, whatever happens.
-    pub(crate) async fn routed<B>(self, request: Request<B>, arrival: Arrival) -> Response<Body>
+    /// Answers a request by the router, whatever happens. `begins` is awaited when the request is there as a whole, before any
+    /// work is done for it.
+    pub(crate) async fn routed<B>(
+        self,
+        request: Request<B>,
+        arrival: Arrival,
+        begins: impl Future<Output = ()> + Send,
+    ) -> Response<Body>
     where
         B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -91,8 +104,11 @@ impl Web {
         let asked = request.uri().path().to_owned();
         let path = inner_path(&self.app.config.http.base_path, &asked);
         let audience = path.map_or(Audience::Everyone, Audience::of);
-        let (method, headers) = (request.method().clone(), request.headers().clone());
-        let work = AssertUnwindSafe(self.route(request, path, &arrival, audience)).catch_unwind();
+        let (method, headers, version) = (request.method().clone(), request.headers().clone(), request.version());
+        let (parts, body) = request.into_parts();
+        let (body, unread) = Tracked::new(body);
+        let request = Request::from_parts(parts, body);
+        let work = AssertUnwindSafe(self.route(request, path, &arrival, audience, begins)).catch_unwind();
         let outcome = if audience == Audience::Nobody {
             // An upload takes as long as it takes; its body has a limit for silence.
             Ok(work.await)
@@ -110,6 +126,10 @@ impl Web {
             // The router has noted the length of the empty body that the error travelled with.
             response.headers_mut().remove(header::CONTENT_LENGTH);
             *response.body_mut() = refusal.body(arrival.id()).into();
+            // What of the body is still on its way cannot be told from the next request.
+            if version < Version::HTTP_2 && (refusal.ends_connection() || unread.is_left()) {
+                response.headers_mut().insert(header::CONNECTION, CLOSE);
+            }
         }
         debug!(id = arrival.id(), method = %Outside(method.as_str()), path = %Outside(&asked), status = response.status().as_u16(), "answered");
         if method == Method::HEAD {
@@ -127,6 +147,7 @@ impl Web {
         path: Option<&str>,
         arrival: &Arrival,
         audience: Audience,
+        begins: impl Future<Output = ()> + Send,
     ) -> axum::response::Response
     where
         B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
@@ -134,6 +155,12 @@ impl Web {
     {
         if !headers_fit(request.headers()) {
             return ApiError::headers_too_large().into_response();
+        }
+        if !framing::host_is_good(&request, self.app.config.http.loopback_names_only) {
+            return ApiError::host_invalid().into_response();
+        }
+        if !framing::coding_is_good(request.headers()) {
+            return ApiError::body_broken().into_response();
         }
         if let Err(wait) = arrival.limited {
             return ApiError::rate_limited().after(wait).into_response();
@@ -146,6 +173,7 @@ impl Web {
         } else {
             axum::body::Body::empty()
         };
+        begins.await;
         // Only now: a body that never comes must not keep a place from others; nor may a slow upload keep it from a sign-in.
         let places = if audience == Audience::Nobody { &self.app.uploads.in_work } else { &self.app.in_work };
         let Ok(_place) = places.try_acquire() else {
@@ -303,9 +331,9 @@ mod tests {
 
     async fn get_from(web: &Web, path: &str) -> (StatusCode, HeaderMap, Value) {
         let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
-        let request = Request::get(path).body(Full::<Bytes>::default()).unwrap();
-        let arrival = web.at_once(&request, peer).err().unwrap();
-        let response = web.clone().routed(request, arrival).await;
+        let request = Request::get(path).header(header::HOST, "test").body(Full::<Bytes>::default()).unwrap();
+        let arrival = web.at_once(&request, peer, true).err().unwrap();
+        let response = web.clone().routed(request, arrival, std::future::ready(())).await;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         (parts.status, parts.headers, serde_json::from_slice(&body).unwrap())
@@ -338,9 +366,9 @@ mod tests {
         let withheld = http_body_util::StreamBody::new(futures_util::stream::pending::<
             Result<hyper::body::Frame<Bytes>, std::convert::Infallible>,
         >());
-        let request = Request::post("/works").body(withheld).unwrap();
-        let arrival = web.at_once(&request, peer).err().unwrap();
-        let mut slow = std::pin::pin!(web.clone().routed(request, arrival));
+        let request = Request::post("/works").header(header::HOST, "test").body(withheld).unwrap();
+        let arrival = web.at_once(&request, peer, true).err().unwrap();
+        let mut slow = std::pin::pin!(web.clone().routed(request, arrival, std::future::ready(())));
         assert!(slow.as_mut().now_or_never().is_none());
         assert_eq!(get_from(&web, "/works").await.0, StatusCode::OK);
     }
@@ -350,8 +378,8 @@ mod tests {
         let folder = TestFolder::new();
         let web = web(&folder, Router::new()).await;
         let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
-        let request = Request::get("/nowhere").body(Full::<Bytes>::default()).unwrap();
-        let arrival = web.at_once(&request, peer).err().unwrap();
+        let request = Request::get("/nowhere").header(header::HOST, "test").body(Full::<Bytes>::default()).unwrap();
+        let arrival = web.at_once(&request, peer, true).err().unwrap();
         let lines = std::fs::File::create(folder.path("log")).unwrap();
         let subscriber = tracing_subscriber::fmt().with_writer(std::sync::Mutex::new(lines)).finish();
         let method = Method::from_bytes(&[b'M'; 10_000]).unwrap();

@@ -128,9 +128,9 @@ impl Guard {
                 state.breakers[endpoint as usize].mode = Mode::HalfOpen { probe };
                 Some(probe)
             }
-            Mode::Open { .. } | Mode::HalfOpen { .. } => {
-                return Err(refusal(IdpErrorKind::Unavailable, endpoint, "it failed too often; the breaker is open"));
-            }
+            Mode::Open { until } => return Err(paused(endpoint, until.saturating_sub(now))),
+            // The probe decides it, soon.
+            Mode::HalfOpen { .. } => return Err(paused(endpoint, Duration::ZERO)),
         };
         Ok(Pass { guard: self, endpoint, caller, probe, gives_up: now + limit / 2, settled: false })
     }
@@ -217,6 +217,10 @@ impl Breaker {
 
 fn held_back(wait: Duration, endpoint: Endpoint, why: &str) -> IdpError {
     refusal(IdpErrorKind::HeldBack(wait), endpoint, why)
+}
+
+fn paused(endpoint: Endpoint, wait: Duration) -> IdpError {
+    refusal(IdpErrorKind::Paused(wait), endpoint, "it failed too often; the breaker is open")
 }
 
 fn refusal(kind: IdpErrorKind, endpoint: Endpoint, why: &str) -> IdpError {

@@ -85,6 +85,8 @@ pub enum IdpErrorKind {
     Refused,
     /// It failed, spoke nonsense, or cannot be reached.
     Unavailable,
+    /// It was not called, because it failed too often: the circuit breaker is open for this long.
+    Paused(Duration),
     /// It did not answer in time.
     Timeout,
     /// It refuses *our* credentials, redirect address or request: the operator has to act.

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use futures_util::future::Either;
 use http::{HeaderValue, Request, Response, Version, header};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -19,12 +19,16 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
-use super::registry::{Entry, Phase, Registry};
+use super::backlog::{Backlog, Metered};
+use super::entry::{Entry, Phase, Turn};
+use super::registry::Registry;
 use crate::http::{Body, Peer, Web};
 
 /// hyper's own bounds, above ours: what lies between gets a proper answer, what lies beyond a bare 431.
 const PARSER_BYTES: usize = 64 * 1024;
 const PARSER_HEADERS: usize = 256;
+/// How much of an answer HTTP/2 takes from its body ahead of the client.
+const STREAM_BYTES: usize = 64 * 1024;
 
 /// What a connection is served with.
 pub(super) struct Front {
@@ -83,7 +87,7 @@ impl Front {
         let connection = http1::Builder::new()
             .max_buf_size(PARSER_BYTES)
             .max_headers(PARSER_HEADERS)
-            .serve_connection(TokioIo::new(stream), self.service(peer, entry));
+            .serve_connection(TokioIo::new(stream), self.service(peer, entry, None, |response| response));
         let stop = http1::Connection::graceful_shutdown;
         log_end(until_drained(pin!(connection), entry, stop).await);
     }
@@ -92,39 +96,53 @@ impl Front {
     where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
     {
-        entry.is_multiplexed();
+        entry.set_multiplexed();
+        let backlog = Backlog::new(entry);
+        let metered = Arc::clone(&backlog);
+        let metered = move |response| Metered::new(response, &metered);
         let connection = http2::Builder::new(TokioExecutor::new())
             .max_concurrent_streams(self.streams)
             .max_header_list_size(u32::try_from(PARSER_BYTES).unwrap_or(u32::MAX))
-            .serve_connection(TokioIo::new(stream), self.service(peer, entry));
+            .max_send_buf_size(STREAM_BYTES)
+            .serve_connection(TokioIo::new(stream), self.service(peer, entry, Some(backlog), metered));
         let stop = http2::Connection::graceful_shutdown;
         log_end(until_drained(pin!(connection), entry, stop).await);
     }
 
     /// Answers requests: from memory at once if that can be, else by a future in a box. hyper moves the future of each request
     /// into place, and the router's is too large to move for an answer that is there already.
-    fn service(
+    fn service<B, F>(
         self: &Arc<Self>,
         peer: Peer,
         entry: &Arc<Entry>,
-    ) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send> + use<> {
+        backlog: Option<Arc<Backlog>>,
+        finish: F,
+    ) -> impl Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send> + use<B, F>
+    where
+        B: hyper::body::Body + Send + 'static,
+        F: Fn(Response<Body>) -> Response<B> + Clone + Send + 'static,
+    {
         let (front, entry) = (Arc::clone(self), Arc::clone(entry));
-        service_fn(move |request| {
+        service_fn(move |request: Request<Incoming>| {
             // HTTP/2 has no such header; its connections are told when the drain begins.
             let http1 = request.version() < Version::HTTP_2;
-            match front.web.at_once(&request, peer) {
+            let room = backlog.as_ref().is_none_or(|backlog| backlog.has_room());
+            match front.web.at_once(&request, peer, room) {
                 Ok((mut response, ticks)) => {
                     entry.answered_at(ticks);
                     last_if_stopping(&mut response, http1 && front.web.app().is_stopping());
-                    Either::Left(ready(Ok(response)))
+                    Either::Left(ready(Ok(finish(response))))
                 }
                 Err(arrival) => {
-                    let (web, busy) = (front.web.clone(), entry.busy());
+                    let turn = Turn::new(&entry, backlog.as_ref(), !request.body().is_end_stream());
+                    let (web, finish) = (front.web.clone(), finish.clone());
                     Either::Right(Box::pin(async move {
-                        let _busy = busy;
                         let app = Arc::clone(web.app());
-                        let mut response = web.routed(request, arrival).await;
+                        let mut response = web.routed(request, arrival, turn.begins()).await;
                         last_if_stopping(&mut response, http1 && app.is_stopping());
+                        let response = finish(response);
+                        // Only now: until its answer is counted, the request is.
+                        drop(turn);
                         Ok(response)
                     }))
                 }
@@ -176,10 +194,17 @@ struct Watched<S> {
 
 impl<S> Watched<S> {
     fn wrote(&mut self, polled: &Poll<io::Result<usize>>, offered: usize) {
-        if self.stalled && polled.is_ready() {
-            self.entry.sent();
+        // On HTTP/2 a client may read all that comes and still take nothing of an answer; its backlog tells more.
+        if self.entry.is_multiplexed() {
+            return;
         }
-        self.stalled = !matches!(polled, Poll::Ready(Ok(written)) if *written == offered);
+        let all = matches!(polled, Poll::Ready(Ok(written)) if *written == offered);
+        if self.stalled && matches!(polled, Poll::Ready(Ok(1..))) {
+            self.entry.took(!all);
+        } else if !all {
+            self.entry.has_unread();
+        }
+        self.stalled = !all;
     }
 }
 

@@ -1,8 +1,11 @@
 //! The sockets: one thread, runtime and listening socket a core; every wait on a connection has a bound; a drain finishes what
 //! is in flight.
 
+mod backlog;
 mod connection;
+mod entry;
 mod listen;
+mod refusals;
 mod registry;
 mod tls;
 
@@ -41,9 +44,10 @@ pub async fn run(
 ) {
     let app = Arc::clone(web.app());
     let (delay, limit) = (app.config.limits.drain_delay, app.config.limits.drain_timeout);
-    let registry = Registry::new(&app.config.limits, app.clock.clone());
+    let registry = Registry::new(&app.config, app.clock.clone());
     let front = Arc::new(Front::new(web, tls, registry));
     let house = app.keep_house();
+    let filling = app.keep_filled();
     let reaper = tokio::spawn(reap(Arc::clone(&front)));
     let stop = CancellationToken::new();
     let workers: Vec<_> =
@@ -67,6 +71,7 @@ pub async fn run(
     }
     reaper.abort();
     house.abort();
+    filling.abort();
     app.close(limit).await;
     info!("stopped");
 }
@@ -139,16 +144,12 @@ async fn reap(front: Arc<Front>) {
 }
 
 fn welcome(stream: tokio::net::TcpStream, peer: SocketAddr, front: &Arc<Front>, connections: &TaskTracker) {
+    let Some(entry) = front.registry.enter(peer.ip()) else { return };
     // Without it the last packet of an answer may wait for the client's acknowledgement.
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "a connection was gone before it was served");
-        return;
+        return front.registry.leave(&entry);
     }
-    let Some(entry) = front.registry.enter() else {
-        // Every connection is in the middle of a request: closing at once is the kindest way to say so.
-        debug!("too many busy connections");
-        return;
-    };
     let task = connections.spawn(Arc::clone(front).serve(stream, peer, Arc::clone(&entry)));
     entry.belongs_to(task.abort_handle());
 }

@@ -1,125 +1,126 @@
 //! Every open connection and what it is doing, so that none can wait for ever and a newcomer finds room.
 //!
-//! A connection is waiting for a request, in the middle of its headers, or busy with an answer. Slow ones are reaped by a look
-//! over all of them twice a second, which costs less than a timer each; and when the house is full, the one that has waited
-//! longest without ever completing a request makes room, so that a flood of slow headers cannot shut others out.
+//! A connection is waiting for a request, in the middle of one, or busy with an answer. Slow ones are reaped by a look over all of
+//! them twice a second, which costs less than a timer each; and when the house is full, the one that has waited longest without
+//! ever completing a request makes room, so that a flood of slow requests cannot shut others out. One client address can hold
+//! only a part of the house.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::task::Context;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
-use tokio::task::AbortHandle;
 use tracing::debug;
 
+use super::entry::{Entry, Phase, millis};
+use super::refusals::Refusals;
 use crate::clock::Clock;
-use crate::config::Limits;
+use crate::config::{Config, Network};
+use crate::rates::subject;
 
 /// How long a new connection may take before it counts as one that never asks.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// All open connections.
 pub(super) struct Registry {
-    entries: Mutex<Vec<Arc<Entry>>>,
+    house: Mutex<House>,
+    refusals: Refusals,
     clock: Clock,
     draining: AtomicBool,
     most: usize,
+    most_per_address: u32,
+    /// Networks whose addresses have no bound of their own.
+    unbounded: Vec<Network>,
     header_timeout: Duration,
     handshake_timeout: Duration,
+    write_timeout: Duration,
     idle_timeout: Duration,
 }
 
-/// One open connection.
-pub(super) struct Entry {
-    clock: Clock,
-    /// Milliseconds of the clock's ticks at which the present wait began.
-    since: AtomicU64,
-    phase: AtomicU32,
-    /// Whether the client has sent anything at all.
-    spoke: AtomicBool,
-    /// Whether several requests share it, so that bytes between two requests mean nothing.
-    multiplexed: AtomicBool,
-    /// Requests that are being answered now.
-    in_flight: AtomicU32,
-    answered: AtomicU64,
-    /// Nothing new is to begin on it.
-    draining: AtomicBool,
-    waker: AtomicWaker,
-    task: Mutex<Task>,
-}
-
-/// What runs a connection.
+/// Who is in. Both grow with the open connections only.
 #[derive(Default)]
-struct Task {
-    handle: Option<AbortHandle>,
-    /// It is to end; if there is no handle yet, as soon as there is one.
-    cut: bool,
+struct House {
+    entries: Vec<Arc<Entry>>,
+    /// How many connections each client address has, if that has a bound.
+    addresses: HashMap<u64, u32>,
 }
 
-/// What a connection waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// The TLS handshake.
-    Handshake,
-    /// The first byte.
-    FirstByte,
-    /// The rest of a request's headers.
-    Headers,
-    /// The next request.
-    Idle,
+impl House {
+    fn forget(&mut self, subject: Option<u64>) {
+        if let Some(subject) = subject
+            && let Some(open) = self.addresses.get_mut(&subject)
+        {
+            *open -= 1;
+            if *open == 0 {
+                self.addresses.remove(&subject);
+            }
+        }
+    }
 }
 
 impl Registry {
-    pub(super) fn new(limits: &Limits, clock: Clock) -> Self {
+    pub(super) fn new(config: &Config, clock: Clock) -> Self {
+        let limits = &config.limits;
         Self {
-            entries: Mutex::default(),
+            house: Mutex::default(),
+            refusals: Refusals::default(),
             clock,
             draining: AtomicBool::new(false),
             most: limits.connections,
+            most_per_address: limits.connections_per_address,
+            unbounded: [config.http.trusted_proxies.as_slice(), &limits.exempt].concat(),
             header_timeout: limits.header_timeout,
             handshake_timeout: limits.handshake_timeout,
+            write_timeout: limits.write_timeout,
             idle_timeout: limits.idle_timeout,
         }
     }
 
-    /// Takes a connection in, sending another away if the house is full; `None` if all are busy.
-    pub(super) fn enter(&self) -> Option<Arc<Entry>> {
-        if self.entries.lock().len() >= self.most && !self.make_room() {
+    /// Takes a connection in, sending another away if the house is full; `None` if all are busy, or the address has too many.
+    pub(super) fn enter(&self, address: IpAddr) -> Option<Arc<Entry>> {
+        let bounded = self.most_per_address > 0 && !self.unbounded.iter().any(|network| network.contains(address));
+        let subject = bounded.then(|| subject(address));
+        let mut house = self.house.lock();
+        if let Some(subject) = subject {
+            let open = house.addresses.entry(subject).or_insert(0);
+            if *open >= self.most_per_address {
+                drop(house);
+                self.refusals.note(address.to_canonical(), millis(&self.clock));
+                return None;
+            }
+            *open += 1;
+        }
+        let full = house.entries.len() >= self.most;
+        drop(house);
+        if full && !self.make_room() {
+            self.house.lock().forget(subject);
+            // Every connection is in the middle of a request: closing at once is the kindest way to say so.
+            debug!("too many busy connections");
             return None;
         }
-        let entry = Arc::new(Entry {
-            clock: self.clock.clone(),
-            since: AtomicU64::new(millis(&self.clock)),
-            phase: AtomicU32::new(Phase::FirstByte as u32),
-            spoke: AtomicBool::new(false),
-            multiplexed: AtomicBool::new(false),
-            in_flight: AtomicU32::new(0),
-            answered: AtomicU64::new(0),
-            draining: AtomicBool::new(false),
-            waker: AtomicWaker::new(),
-            task: Mutex::default(),
-        });
-        let mut entries = self.entries.lock();
+        let entry = Arc::new(Entry::new(&self.clock, subject));
+        let mut house = self.house.lock();
         // A drain that began since then has not met it.
         entry.draining.store(self.draining.load(Ordering::SeqCst), Ordering::SeqCst);
-        entries.push(Arc::clone(&entry));
-        Some(Arc::clone(&entry))
+        house.entries.push(Arc::clone(&entry));
+        Some(entry)
     }
 
     pub(super) fn leave(&self, entry: &Arc<Entry>) {
-        let mut entries = self.entries.lock();
-        if let Some(index) = entries.iter().position(|other| Arc::ptr_eq(other, entry)) {
-            entries.swap_remove(index);
+        let mut house = self.house.lock();
+        if let Some(index) = house.entries.iter().position(|other| Arc::ptr_eq(other, entry)) {
+            house.entries.swap_remove(index);
+            house.forget(entry.subject);
         }
     }
 
     /// Ends the connection that has the weakest claim to stay; `false` if all are busy.
     pub(super) fn make_room(&self) -> bool {
-        let entries = self.entries.lock();
+        let house = self.house.lock();
         let now = millis(&self.clock);
-        let waiting = entries.iter().filter(|entry| entry.in_flight.load(Ordering::Relaxed) == 0);
+        let waiting = house.entries.iter().filter(|entry| !entry.is_busy());
         let weakest = waiting.min_by_key(|entry| {
             let since = entry.since.load(Ordering::Relaxed);
             let newcomer = Duration::from_millis(now.saturating_sub(since)) < GRACE;
@@ -132,151 +133,171 @@ impl Registry {
             (claim, since)
         });
         let weakest = weakest.cloned();
-        drop(entries);
+        drop(house);
         weakest.inspect(|entry| entry.cut()).inspect(|entry| self.leave(entry)).is_some()
     }
 
     /// Tells every connection, and those still to come, to finish what is in flight and close.
     pub(super) fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
-        for entry in self.entries.lock().iter() {
+        for entry in &self.house.lock().entries {
             entry.draining.store(true, Ordering::SeqCst);
             entry.waker.wake();
         }
     }
 
-    /// Ends every connection that has waited too long.
+    /// Ends every connection that has waited too long, or that takes nothing of its answers.
     pub(super) fn reap(&self) {
         let now = millis(&self.clock);
-        let overdue = |entry: &Arc<Entry>| {
-            let waited = Duration::from_millis(now.saturating_sub(entry.since.load(Ordering::Relaxed)));
-            entry.in_flight.load(Ordering::Relaxed) == 0 && waited > self.patience(entry)
-        };
-        let reaped: Vec<_> = self.entries.lock().extract_if(.., |entry| overdue(entry)).collect();
+        let mut house = self.house.lock();
+        let reaped: Vec<_> = house.entries.extract_if(.., |entry| self.is_overdue(entry, now)).collect();
+        for entry in &reaped {
+            house.forget(entry.subject);
+        }
+        drop(house);
         if !reaped.is_empty() {
             debug!(count = reaped.len(), "connections that waited too long were closed");
         }
         for entry in reaped {
             entry.cut();
         }
+        self.refusals.tell(now);
+    }
+
+    fn is_overdue(&self, entry: &Entry, now: u64) -> bool {
+        if entry.stalled_for(now) > self.write_timeout {
+            return true;
+        }
+        let waited = Duration::from_millis(now.saturating_sub(entry.since.load(Ordering::Relaxed)));
+        !entry.is_busy() && !entry.awaits_body() && waited > self.patience(entry)
     }
 
     fn patience(&self, entry: &Entry) -> Duration {
-        match entry.phase.load(Ordering::Relaxed) {
-            phase if phase == Phase::Handshake as u32 => self.handshake_timeout,
-            phase if phase == Phase::Idle as u32 => self.idle_timeout,
-            _ => self.header_timeout,
+        if entry.is_in(Phase::Handshake) {
+            self.handshake_timeout
+        } else if entry.is_in(Phase::Idle) {
+            self.idle_timeout
+        } else {
+            self.header_timeout
         }
     }
-}
-
-impl Entry {
-    /// Whose end ends the connection.
-    pub(super) fn belongs_to(&self, task: AbortHandle) {
-        let mut held = self.task.lock();
-        if held.cut {
-            task.abort();
-        }
-        held.handle = Some(task);
-    }
-
-    /// A new wait begins.
-    pub(super) fn waits_for(&self, phase: Phase) {
-        self.since.store(millis(&self.clock), Ordering::Relaxed);
-        self.phase.store(phase as u32, Ordering::Relaxed);
-    }
-
-    /// It speaks HTTP/2.
-    pub(super) fn is_multiplexed(&self) {
-        self.multiplexed.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the client has not said a word yet, apart from a handshake.
-    pub(super) fn is_silent(&self) -> bool {
-        self.phase.load(Ordering::Relaxed) == Phase::FirstByte as u32 || !self.spoke.load(Ordering::Relaxed)
-    }
-
-    /// Bytes have arrived: where nothing was going on, a request's headers begin.
-    pub(super) fn received(&self) {
-        self.spoke.store(true, Ordering::Relaxed);
-        let phase = self.phase.load(Ordering::Relaxed);
-        let idle = phase == Phase::Idle as u32
-            && self.in_flight.load(Ordering::Relaxed) == 0
-            && !self.multiplexed.load(Ordering::Relaxed);
-        if idle || phase == Phase::FirstByte as u32 {
-            self.waits_for(Phase::Headers);
-        }
-    }
-
-    /// Bytes have left: the client is reading, so it is not idle.
-    pub(super) fn sent(&self) {
-        if self.phase.load(Ordering::Relaxed) == Phase::Idle as u32 {
-            self.since.store(millis(&self.clock), Ordering::Relaxed);
-        }
-    }
-
-    /// Whether to finish what is in flight and close; if not, the task is woken when it is.
-    pub(super) fn is_draining(&self, context: &Context<'_>) -> bool {
-        self.waker.register(context.waker());
-        self.draining.load(Ordering::SeqCst)
-    }
-
-    /// A request was answered at once, at these ticks.
-    pub(super) fn answered_at(&self, ticks: Duration) {
-        self.answered.fetch_add(1, Ordering::Relaxed);
-        self.since.store(in_millis(ticks), Ordering::Relaxed);
-        self.phase.store(Phase::Idle as u32, Ordering::Relaxed);
-    }
-
-    /// A request is being answered, until the returned value is dropped.
-    pub(super) fn busy(self: &Arc<Self>) -> Busy {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
-        Busy(Arc::clone(self))
-    }
-
-    fn cut(&self) {
-        let mut held = self.task.lock();
-        held.cut = true;
-        if let Some(task) = &held.handle {
-            task.abort();
-        }
-    }
-}
-
-/// While it lives, its connection is answering a request.
-pub(super) struct Busy(Arc<Entry>);
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.answered.fetch_add(1, Ordering::Relaxed);
-        self.0.waits_for(Phase::Idle);
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn millis(clock: &Clock) -> u64 {
-    in_millis(clock.ticks())
-}
-
-fn in_millis(ticks: Duration) -> u64 {
-    u64::try_from(ticks.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::entry::Turn;
     use super::*;
-    use crate::config::Config;
+    use crate::config::Layer;
     use crate::domain::Time;
+
+    fn registry(settings: &str) -> (Registry, Clock) {
+        let nothing = std::iter::empty::<(String, String)>();
+        let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
+        let clock = Clock::manual(Time::from_seconds(1));
+        (Registry::new(&config, clock.clone()), clock)
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
 
     #[tokio::test]
     async fn a_connection_that_is_sent_away_before_its_task_is_known_ends_all_the_same() {
-        let config = Config::load(None, std::iter::empty::<(String, String)>()).unwrap();
-        let registry = Registry::new(&config.limits, Clock::manual(Time::from_seconds(1)));
-        let entry = registry.enter().unwrap();
+        let (registry, _) = registry("");
+        let entry = registry.enter(address("192.0.2.1")).unwrap();
         assert!(registry.make_room(), "another thread's newcomer");
         let task = tokio::spawn(std::future::pending::<()>());
         entry.belongs_to(task.abort_handle());
         tokio::task::yield_now().await;
         assert!(task.is_finished());
+    }
+
+    #[test]
+    fn each_address_has_its_own_bound_an_ipv6_client_its_64_and_proxies_none() {
+        let (registry, _) = registry(
+            "[http]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[limits]\nconnections_per_address = 2\nexempt = [\"2001:db8:1::/48\"]",
+        );
+        let mut entries = Vec::new();
+        for (client, enters) in [
+            ("192.0.2.1", true),
+            ("::ffff:192.0.2.1", true),
+            ("192.0.2.1", false),
+            ("192.0.2.2", true),
+            ("2001:db8::1", true),
+            ("2001:db8::ffff:1", true),
+            ("2001:db8::2", false),
+            ("2001:db8:0:1::1", true),
+            ("10.1.2.3", true),
+            ("10.1.2.3", true),
+            ("10.1.2.3", true),
+            ("2001:db8:1::1", true),
+            ("2001:db8:1::1", true),
+            ("2001:db8:1::1", true),
+        ] {
+            let entry = registry.enter(address(client));
+            assert_eq!(entry.is_some(), enters, "{client}");
+            entries.extend(entry);
+        }
+        registry.leave(&entries[0]);
+        registry.leave(&entries[0]);
+        assert!(registry.enter(address("192.0.2.1")).is_some(), "one has left");
+        assert!(registry.enter(address("192.0.2.1")).is_none(), "and only one");
+    }
+
+    #[test]
+    fn the_count_of_an_address_ends_with_its_connections_however_they_end() {
+        let (registry, clock) = registry("limits.connections_per_address = 2\nlimits.connections = 2");
+        let client = address("192.0.2.1");
+        for _ in 0..3 {
+            let busy = registry.enter(address("192.0.2.9")).unwrap();
+            let turn = Turn::new(&busy, None, false);
+            assert!(registry.enter(client).is_some());
+            assert!(registry.enter(client).is_some(), "the first one made room");
+            clock.advance(Duration::from_secs(11));
+            registry.reap();
+            let kept = registry.enter(client).unwrap();
+            let turns = Turn::new(&kept, None, false);
+            assert!(registry.enter(client).is_none(), "all are busy");
+            drop((turn, turns));
+            registry.leave(&busy);
+            registry.leave(&kept);
+            assert!(registry.house.lock().addresses.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_is_overdue_after_the_write_timeout_and_one_that_moves_is_not() {
+        let (registry, clock) = registry("");
+        let entry = registry.enter(address("192.0.2.1")).unwrap();
+        let overdue = || registry.is_overdue(&entry, millis(&clock));
+        // Even while it is being answered otherwise.
+        let _turn = Turn::new(&entry, None, false);
+        entry.has_unread();
+        clock.advance(Duration::from_secs(20));
+        entry.has_unread();
+        clock.advance(Duration::from_secs(10));
+        assert!(!overdue());
+        clock.advance(Duration::from_millis(1));
+        assert!(overdue());
+        for _ in 0..10 {
+            entry.took(true);
+            clock.advance(Duration::from_secs(30));
+            assert!(!overdue(), "a byte in 30 seconds is enough");
+        }
+        entry.took(false);
+        clock.advance(Duration::from_mins(5));
+        assert!(!overdue(), "nothing is left to take");
+    }
+
+    #[test]
+    fn a_connection_that_waits_for_a_body_makes_room_but_is_not_reaped() {
+        let (registry, clock) = registry("limits.connections = 1");
+        let entry = registry.enter(address("192.0.2.1")).unwrap();
+        let turn = Turn::new(&entry, None, true);
+        clock.advance(Duration::from_mins(5));
+        registry.reap();
+        assert_eq!(registry.house.lock().entries.len(), 1, "its request has a limit of its own");
+        assert!(registry.make_room());
+        drop(turn);
     }
 }

@@ -66,9 +66,15 @@ pub struct Mark {
     missed: u64,
 }
 
-/// When an answer was made, in milliseconds of the clock's ticks.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment(u64);
+/// When an answer was last known to be right, in milliseconds of the clock's ticks.
+#[derive(Debug)]
+pub struct Moment(AtomicU64);
+
+impl Clone for Moment {
+    fn clone(&self) -> Self {
+        Self(AtomicU64::new(self.0.load(Ordering::Relaxed)))
+    }
+}
 
 impl Freshness {
     /// Nothing has changed yet, by this clock.
@@ -127,15 +133,25 @@ impl Freshness {
         now.known == mark.known && held
     }
 
-    /// When an answer is being made, for [`Self::is_recent`].
+    /// Now, when an answer is being made, for [`Self::is_recent`].
     pub fn moment(&self) -> Moment {
-        Moment(self.now())
+        Moment(AtomicU64::new(self.now()))
     }
 
-    /// Whether an answer that was made then is less than a minute old. Then it may stand in for the store even if it is known to
-    /// have changed since, if it is one that everybody may see: a heartbeat just before an outage must not take the status away.
-    pub fn is_recent(&self, made: Moment) -> bool {
-        u128::from(self.now().saturating_sub(made.0)) <= STAND_IN.as_millis()
+    /// Notes that an answer is still right if it is; says whether.
+    pub fn renew(&self, dependencies: &Dependencies, mark: Mark, right: &Moment) -> bool {
+        let now = self.now();
+        let holds = self.holds(dependencies, mark);
+        if holds {
+            right.0.store(now, Ordering::Relaxed);
+        }
+        holds
+    }
+
+    /// Whether an answer was right less than a minute ago. Then it may stand in for the store even if it is known to have changed
+    /// since, if it is one that everybody may see: a heartbeat just before an outage must not take the status away.
+    pub fn is_recent(&self, right: &Moment) -> bool {
+        u128::from(self.now().saturating_sub(right.0.load(Ordering::Relaxed))) <= STAND_IN.as_millis()
     }
 
     /// Whether changes of other processes may be missed at present.
@@ -276,9 +292,26 @@ mod tests {
         let made = freshness.moment();
         freshness.touch(Topic::Health);
         clock.advance(STAND_IN);
-        assert!(freshness.is_recent(made));
+        assert!(freshness.is_recent(&made));
         clock.advance(Duration::from_millis(1));
-        assert!(!freshness.is_recent(made));
+        assert!(!freshness.is_recent(&made));
+    }
+
+    #[test]
+    fn an_answer_that_is_looked_at_stays_recent_as_long_as_it_is_right() {
+        let clock = Clock::manual(Time::from_seconds(1));
+        let freshness = Freshness::new(clock.clone());
+        let team: Dependencies = [Topic::Team].into_iter().collect();
+        let (mark, right) = (freshness.mark(&team), freshness.moment());
+        clock.advance(10 * STAND_IN);
+        assert!(!freshness.is_recent(&right));
+        assert!(freshness.renew(&team, mark, &right) && freshness.is_recent(&right));
+        freshness.touch(Topic::Team);
+        clock.advance(STAND_IN);
+        assert!(!freshness.renew(&team, mark, &right), "it is not right any more");
+        assert!(freshness.is_recent(&right), "but was a minute ago");
+        clock.advance(Duration::from_millis(1));
+        assert!(!freshness.is_recent(&right));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use super::fill::Fill;
 use super::{OPENING, Sources};
 use crate::domain::feedback::{SHOWN, draw};
 use crate::random::Random;
@@ -19,6 +20,8 @@ const KEPT_BYTES: u64 = 16 << 20;
 const ESTIMATED_ENTRIES: usize = 16_384;
 /// How often a draw from memory alone is tried before memory is looked through.
 const DRAWS: usize = 32;
+/// How many draws fill the view before anybody asks.
+const FILLING: u64 = 8;
 
 /// The view.
 pub struct Feedback {
@@ -30,7 +33,7 @@ pub struct Feedback {
 /// What is kept of one state of the feedback.
 struct Held {
     mark: Mark,
-    made: Moment,
+    right: Moment,
     count: u64,
     entries: Cache<u64, Rendered, ByBytes>,
 }
@@ -80,16 +83,21 @@ impl Feedback {
         if let Some(ready) = self.ready(seed) {
             return Ok(ready);
         }
-        let (mark, made) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.moment());
-        let sample = match self.sources.store.sample_feedback(seed).await {
-            Ok(sample) => sample,
-            Err(error) => return self.sources.in_place_of(error, || self.standing_in(seed)),
-        };
+        match self.read(seed).await {
+            Ok((_, drawn)) => Ok(body(&drawn)),
+            Err(error) => self.sources.in_place_of(error, || self.standing_in(seed)),
+        }
+    }
+
+    /// The draw of this seed from the store, and where it is kept.
+    async fn read(&self, seed: u64) -> Result<(Arc<Held>, Vec<Rendered>)> {
+        let (mark, right) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.moment());
+        let sample = self.sources.store.sample_feedback(seed).await?;
         let held = match self.held.load_full() {
             Some(held) if held.mark == mark => held,
             _ => {
                 let entries = Cache::with_weighter(ESTIMATED_ENTRIES, KEPT_BYTES, ByBytes);
-                let held = Arc::new(Held { mark, made, count: sample.count, entries });
+                let held = Arc::new(Held { mark, right, count: sample.count, entries });
                 self.held.store(Some(Arc::clone(&held)));
                 held
             }
@@ -101,14 +109,38 @@ impl Feedback {
             held.entries.insert(slot, rendered.clone());
             drawn.push(rendered);
         }
-        Ok(body(&drawn))
+        Ok((held, drawn))
     }
 
     fn standing_in(&self, seed: u64) -> Option<Bytes> {
         let held = self.held.load_full()?;
         let freshness = &self.sources.freshness;
-        let may = freshness.may_stand_in(&self.dependencies, held.mark) || freshness.is_recent(held.made);
+        let may = freshness.may_stand_in(&self.dependencies, held.mark) || freshness.is_recent(&held.right);
         if may { held.drawn_from_memory(seed).map(|entries| body(&entries)) } else { None }
+    }
+}
+
+impl Fill for Feedback {
+    fn is_right(&self) -> bool {
+        let (freshness, held) = (&self.sources.freshness, self.held.load());
+        held.as_ref().is_some_and(|held| freshness.renew(&self.dependencies, held.mark, &held.right))
+    }
+
+    fn is_recent(&self) -> bool {
+        self.held.load().as_ref().is_some_and(|held| self.sources.freshness.is_recent(&held.right))
+    }
+
+    /// Some draws, so that an outage does not show the same five entries to everybody.
+    async fn fill(&self) -> Result<()> {
+        let seed = self.sources.clock.now().millis();
+        for draw in 0..FILLING {
+            let (held, _) = self.read(seed.wrapping_add(draw)).await?;
+            // While memory does not hold anyway, every draw would be one more for nothing.
+            if held.entries.len() as u64 >= held.count || self.sources.freshness.in_doubt() {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -181,7 +213,7 @@ mod tests {
             entries.insert(slot, Rendered { id: slot.to_string().into(), json: Bytes::new() });
         }
         let freshness = Freshness::new(Clock::manual(Time::from_seconds(1)));
-        Held { mark: freshness.mark(&Dependencies::default()), made: freshness.moment(), count, entries }
+        Held { mark: freshness.mark(&Dependencies::default()), right: freshness.moment(), count, entries }
     }
 
     #[test]

@@ -74,6 +74,9 @@ impl Failure {
             ListError::Idp(error @ IdpError { kind: IdpErrorKind::RateLimited(_) | IdpErrorKind::HeldBack(_), .. }) => {
                 ListError::Idp(IdpError { kind: IdpErrorKind::HeldBack(self.until.saturating_sub(now)), ..error })
             }
+            ListError::Idp(error @ IdpError { kind: IdpErrorKind::Paused(_), .. }) => {
+                ListError::Idp(IdpError { kind: IdpErrorKind::Paused(self.until.saturating_sub(now)), ..error })
+            }
             error => error,
         }
     }

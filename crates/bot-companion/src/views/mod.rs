@@ -3,6 +3,7 @@
 //! long as its mark in [`Freshness`] does, and may stand in for a while when the store cannot be asked.
 
 pub mod feedback;
+mod fill;
 pub mod guilds;
 pub mod keys;
 mod lists;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::fill::Fill;
 use super::{OPENING, Sources};
 use crate::domain::health::{HealthSummary, ShardRecord, Uptime};
 use crate::domain::{Health, Time};
@@ -81,7 +82,7 @@ pub struct BotHealth {
 /// The bytes around the two latencies, and what they were made of.
 struct Held {
     mark: Mark,
-    made: Moment,
+    right: Moment,
     health: Health,
     holds_until: Time,
     before_response: Vec<u8>,
@@ -113,16 +114,20 @@ impl Status {
         if let Some(ready) = self.ready(&latencies) {
             return Ok(ready);
         }
-        let (mark, made) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.moment());
-        let held = match self.sources.store.health().await {
-            Ok(health) => self.kept(mark, made, health),
+        let held = match self.read().await {
+            Ok(held) => held,
             Err(error) => self.sources.in_place_of(error, || self.standing_in())?,
         };
         Ok(held.body(latencies()))
     }
 
-    fn kept(&self, mark: Mark, made: Moment, health: Health) -> Arc<Held> {
-        let held = Arc::new(Held::new(mark, made, health, self.sources.clock.now()));
+    async fn read(&self) -> Result<Arc<Held>> {
+        let (mark, right) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.moment());
+        Ok(self.kept(mark, right, self.sources.store.health().await?))
+    }
+
+    fn kept(&self, mark: Mark, right: Moment, health: Health) -> Arc<Held> {
+        let held = Arc::new(Held::new(mark, right, health, self.sources.clock.now()));
         self.held.store(Some(Arc::clone(&held)));
         held
     }
@@ -131,16 +136,32 @@ impl Status {
     fn standing_in(&self) -> Option<Arc<Held>> {
         let held = self.held.load_full()?;
         let freshness = &self.sources.freshness;
-        if !freshness.may_stand_in(&self.dependencies, held.mark) && !freshness.is_recent(held.made) {
+        if !freshness.may_stand_in(&self.dependencies, held.mark) && !freshness.is_recent(&held.right) {
             return None;
         }
         let holds = self.sources.clock.now() < held.holds_until;
-        Some(if holds { held } else { self.kept(held.mark, held.made, held.health.clone()) })
+        Some(if holds { held } else { self.kept(held.mark, held.right.clone(), held.health.clone()) })
+    }
+}
+
+impl Fill for Status {
+    fn is_right(&self) -> bool {
+        // A summary that has run out is made anew from the same health, whenever somebody asks.
+        let (freshness, held) = (&self.sources.freshness, self.held.load());
+        held.as_ref().is_some_and(|held| freshness.renew(&self.dependencies, held.mark, &held.right))
+    }
+
+    fn is_recent(&self) -> bool {
+        self.held.load().as_ref().is_some_and(|held| self.sources.freshness.is_recent(&held.right))
+    }
+
+    async fn fill(&self) -> Result<()> {
+        self.read().await.map(drop)
     }
 }
 
 impl Held {
-    fn new(mark: Mark, made: Moment, health: Health, now: Time) -> Self {
+    fn new(mark: Mark, right: Moment, health: Health, now: Time) -> Self {
         let HealthSummary { memory, shards, uptime } = health.summary(now);
         let data = StatusData {
             version: Version::running(),
@@ -155,7 +176,7 @@ impl Held {
         let (before, after) = whole.split_once(r#"null,"process":0.0"#).unwrap_or(("", ""));
         Self {
             mark,
-            made,
+            right,
             holds_until: health.summary_holds_until(now),
             health,
             before_response: [OPENING, before].concat().into_bytes(),

@@ -7,6 +7,7 @@ use arc_swap::ArcSwapOption;
 use aws_lc_rs::digest;
 use bytes::Bytes;
 
+use super::fill::Fill;
 use super::{Sources, enveloped};
 use crate::store::freshness::{Dependencies, Mark, Moment};
 use crate::store::{Result, Topic};
@@ -26,7 +27,7 @@ pub struct Answer {
     /// Changes with the body, quotes included.
     pub etag: String,
     mark: Mark,
-    made: Moment,
+    right: Moment,
 }
 
 impl Team {
@@ -49,13 +50,17 @@ impl Team {
         if let Some(ready) = self.ready() {
             return Ok(ready);
         }
-        let (mark, made) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.moment());
-        let roster = match self.sources.store.team().await {
-            Ok(roster) => roster,
-            Err(error) => return self.sources.in_place_of(error, || self.standing_in()),
-        };
+        match self.read().await {
+            Ok(answer) => Ok(answer),
+            Err(error) => self.sources.in_place_of(error, || self.standing_in()),
+        }
+    }
+
+    async fn read(&self) -> Result<Arc<Answer>> {
+        let (mark, right) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.moment());
+        let roster = self.sources.store.team().await?;
         let body = enveloped(&roster.ordered());
-        let answer = Arc::new(Answer { etag: etag(&body), body, mark, made });
+        let answer = Arc::new(Answer { etag: etag(&body), body, mark, right });
         self.held.store(Some(Arc::clone(&answer)));
         Ok(answer)
     }
@@ -63,7 +68,22 @@ impl Team {
     fn standing_in(&self) -> Option<Arc<Answer>> {
         let held = self.held.load_full()?;
         let freshness = &self.sources.freshness;
-        (freshness.may_stand_in(&self.dependencies, held.mark) || freshness.is_recent(held.made)).then_some(held)
+        (freshness.may_stand_in(&self.dependencies, held.mark) || freshness.is_recent(&held.right)).then_some(held)
+    }
+}
+
+impl Fill for Team {
+    fn is_right(&self) -> bool {
+        let (freshness, held) = (&self.sources.freshness, self.held.load());
+        held.as_ref().is_some_and(|held| freshness.renew(&self.dependencies, held.mark, &held.right))
+    }
+
+    fn is_recent(&self) -> bool {
+        self.held.load().as_ref().is_some_and(|held| self.sources.freshness.is_recent(&held.right))
+    }
+
+    async fn fill(&self) -> Result<()> {
+        self.read().await.map(drop)
     }
 }
 

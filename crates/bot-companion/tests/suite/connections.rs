@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bot_companion::idp::Endpoint;
 
-use crate::harness::{TestApp, Wire, eventually, request};
+use crate::harness::{TestApp, Wire, eventually, request, suite_log};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -200,7 +200,7 @@ async fn when_all_connections_are_busy_a_newcomer_is_closed_and_the_busy_ones_fi
 
 #[tokio::test]
 async fn hundreds_of_slow_connections_leave_room_for_everybody_else() {
-    let app = TestApp::builder().set("limits.connections = 300").start().await;
+    let app = TestApp::builder().set("limits.connections = 300\nlimits.exempt = [\"127.0.0.1\"]").start().await;
     let mut flood = Vec::new();
     for _ in 0..500 {
         let mut slow = Wire::open(app.address).await;
@@ -221,4 +221,80 @@ async fn hundreds_of_slow_connections_leave_room_for_everybody_else() {
     let last = flood.last_mut().unwrap();
     last.sent_away(&app, 11 * SECOND, 6).await;
     assert_eq!(app.anon().get("/").await.status, 200);
+}
+
+/// A request whose body is awaited: the service has asked for it.
+async fn without_body(app: &TestApp) -> Wire {
+    let mut wire = Wire::open(app.address).await;
+    wire.send(request("POST", "/auth", "Idp-Code: x\r\nExpect: 100-continue\r\nContent-Length: 10\r\n")).await;
+    assert_eq!(wire.answer().await.unwrap().status, 100);
+    wire
+}
+
+#[tokio::test]
+async fn connections_that_wait_for_a_body_make_room_like_others() {
+    let app = TestApp::builder().set("limits.connections = 4").start().await;
+    let hold = app.sandbox.hold(Endpoint::Token);
+    let mut busy = Wire::open(app.address).await;
+    let code = app.sandbox.issue_code("owner");
+    busy.send(request("POST", "/auth", &format!("Idp-Code: {code}\r\nContent-Length: 1\r\n")) + "x").await;
+    hold.arrived(1).await;
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        waiting.push(without_body(&app).await);
+        app.clock.advance(SECOND);
+    }
+    let mut served = Vec::new();
+    for oldest in waiting {
+        let mut newcomer = Wire::open(app.address).await;
+        assert_eq!(newcomer.get("/").await.status, 200);
+        served.push(newcomer);
+        assert_eq!(oldest.rest().await, "", "the one that has waited longest had to go");
+    }
+    hold.release();
+    assert_eq!(busy.answer().await.unwrap().status, 200, "nobody is sent away in the middle of the work");
+}
+
+#[tokio::test]
+async fn one_address_has_at_most_256_connections_and_the_rest_stays_for_others() {
+    let app = TestApp::start().await;
+    let mut flood = Vec::new();
+    for _ in 0..256 {
+        let mut wire = Wire::open(app.address).await;
+        assert_eq!(wire.get("/ready").await.status, 200);
+        flood.push(wire);
+    }
+    for _ in 0..3 {
+        assert_eq!(Wire::open(app.address).await.rest().await, "", "one too many is closed at once");
+    }
+    assert_eq!(flood[0].get("/ready").await.status, 200, "those that are there stay");
+    eventually("it is in the log", async || {
+        let log = String::from_utf8_lossy(&std::fs::read(suite_log("suite")).unwrap()).into_owned();
+        log.lines().any(|line| line.contains("connections refused: a client address") && line.contains("count=1"))
+    })
+    .await;
+    drop(flood.pop());
+    eventually("there is room again", async || {
+        let mut wire = Wire::open(app.address).await;
+        wire.try_send(request("GET", "/ready", "")).await.is_ok() && wire.answer().await.is_some()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn proxies_and_exempt_networks_have_as_many_connections_as_there_are() {
+    for free in [
+        "http.trusted_proxies = [\"127.0.0.1\"]",
+        "limits.exempt = [\"127.0.0.0/8\"]",
+        "limits.connections_per_address = 0",
+    ] {
+        let bound = if free.contains("per_address") { "" } else { "limits.connections_per_address = 2" };
+        let app = TestApp::builder().set(free).set(bound).start().await;
+        let mut wires = Vec::new();
+        for _ in 0..5 {
+            let mut wire = Wire::open(app.address).await;
+            assert_eq!(wire.get("/ready").await.status, 200, "{free}");
+            wires.push(wire);
+        }
+    }
 }

@@ -128,6 +128,20 @@ async fn what_a_client_writes_left_of_the_proxys_word_does_not_matter() {
 }
 
 #[tokio::test]
+async fn a_byte_that_is_no_ascii_hides_nobody() {
+    let app = proxied("requests_per_second = 1\nburst = 1").await;
+    let send = async |forwarded: &[u8]| {
+        let call = app.anon().call(Method::GET, "/").header("X-Forwarded-For", forwarded);
+        call.send().await.status
+    };
+    assert_eq!(send(b"\xff, 203.0.113.5").await, 200);
+    assert_eq!(send(b"\xff, 203.0.113.6").await, 200, "another client, not the proxy again");
+    assert_eq!(send("ü, 203.0.113.5".as_bytes()).await, 429, "the same client as the first");
+    assert_eq!(send(b"203.0.113.5\xa0").await, 200, "of an entry that cannot be read the proxy's own address is left");
+    assert_eq!(send(b"203.0.113.9, \xff").await, 429);
+}
+
+#[tokio::test]
 async fn a_stranger_cannot_choose_its_address() {
     let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nburst = 1").start().await;
     assert_eq!(from(&app, "203.0.113.1").await.status, 200);

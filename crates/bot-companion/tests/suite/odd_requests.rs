@@ -155,12 +155,6 @@ async fn a_client_that_asks_to_close_is_answered_and_closed() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_host_is_served_like_any_other() {
-    let app = TestApp::start().await;
-    assert_eq!(answer(&app, "GET /team HTTP/1.1\r\n\r\n").await.status, 200);
-}
-
-#[tokio::test]
 async fn methods_that_nobody_defined_get_405_and_what_there_is() {
     let app = TestApp::start().await;
     for method in ["get", "PUT", "PATCH", "POST", "TRACE", "BREW", "M-SEARCH", "PRI"] {

@@ -11,7 +11,7 @@ use bot_companion::idp::sandbox::people::{HARBOUR, OWNER};
 use bot_companion::random::secret_bytes;
 use secrecy::ExposeSecret;
 
-use crate::harness::{Answer, Client, Disk, START, TestApp, feedback, guild, team, team_member};
+use crate::harness::{Answer, Client, Disk, START, TestApp, eventually, feedback, guild, team, team_member};
 
 const ENTRIES: usize = 12;
 const MINUTE: Duration = Duration::from_mins(1);
@@ -96,19 +96,92 @@ async fn what_needs_the_store_says_when_to_come_back() {
     app.user("member").await;
 }
 
+/// Waits until the public views are filled with what is stored now, without a request for any of them.
+async fn filled(app: &TestApp) {
+    let views = &app.app.views;
+    eventually("the public views are filled", async || {
+        // There are so few entries that any draw takes all of them.
+        views.team.ready().is_some()
+            && views.feedback.ready(7).is_some()
+            && views.status.ready(|| (None, 0.0)).is_some()
+    })
+    .await;
+}
+
+async fn public(app: &TestApp) -> [Answer; 3] {
+    let anyone = app.anon();
+    [anyone.get("/").await, anyone.get("/team").await, anyone.get("/feedback").await]
+}
+
 #[tokio::test]
-async fn what_was_never_asked_for_cannot_stand_in() {
+async fn a_replica_that_was_never_asked_answers_from_memory_all_the_same() {
+    let app = TestApp::start().await;
+    let entries = (0..3).map(|number| Change::Feedback(feedback(&format!("entry-{number}"), 5)));
+    let roster = team(vec![team_member(1, "Ann", "a", 1, &[Permission::Founder])]);
+    app.bot_says(entries.chain([roster])).await;
+    let replica = app.replica().await;
+    let disk = Disk::under(&replica).await;
+    filled(&replica).await;
+    let lost = disk.fails().await;
+    for waited in [Duration::ZERO, MINUTE] {
+        replica.clock.advance(waited);
+        let [status, team, feedback] = public(&replica).await;
+        assert_eq!((status.status, team.status, feedback.status), (200, 200, 200), "{}", feedback.text());
+        assert_eq!(team.data()[0]["name"], "Ann");
+        assert_eq!(feedback.data().as_array().unwrap().len(), 3);
+    }
+    assert_eq!(replica.anon().get("/ready").await.status, 200, "no replica would be left");
+    replica.clock.advance(Duration::from_millis(1));
+    for answer in public(&replica).await {
+        answer.refused(503, "store_unavailable").retry_after();
+    }
+    disk.recovers(lost).await;
+    for answer in public(&replica).await {
+        assert_eq!(answer.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn what_changed_is_read_again_before_anybody_asks() {
     let app = TestApp::start().await;
     let disk = Disk::under(&app).await;
+    filled(&app).await;
+    app.clock.advance(10 * MINUTE);
+    let roster = team(vec![team_member(1, "Ann", "a", 1, &[Permission::Founder])]);
+    app.bot_says([roster, Change::Feedback(feedback("new", 5))]).await;
+    let beat = Heartbeat { instance: "a".into(), started_at: START, memory: 5_000_000, shard_count: 1, shards: vec![] };
+    app.app.store.beat(beat, app.clock.now()).await.unwrap();
+    filled(&app).await;
     let lost = disk.fails().await;
-    for path in ["/", "/team", "/feedback"] {
-        app.anon().get(path).await.refused(503, "store_unavailable").retry_after();
-    }
-    assert_eq!(app.anon().get("/ready").await.status, 200, "no replica would be left");
+    app.clock.advance(MINUTE);
+    let [status, team, feedback] = public(&app).await;
+    assert_eq!((status.status, team.status, feedback.status), (200, 200, 200), "{}", team.text());
+    assert_eq!(status.data()["resources"]["memory"], 5.0);
+    assert_eq!(team.data()[0]["name"], "Ann");
+    assert_eq!(feedback.data()[0]["feedback"], "new says 5");
     disk.recovers(lost).await;
-    for path in ["/", "/team", "/feedback"] {
-        assert_eq!(app.anon().get(path).await.status, 200);
+}
+
+#[tokio::test]
+async fn an_outage_right_after_a_change_shows_what_was_right_until_then() {
+    let app = TestApp::start().await;
+    let disk = Disk::under(&app).await;
+    filled(&app).await;
+    app.clock.advance(10 * MINUTE);
+    // Made ten minutes ago, but looked at since, and still right then.
+    eventually("the views were looked at", async || app.app.views.are_filled()).await;
+    let lost = disk.fails().await;
+    // What nobody can read any more has changed, too.
+    app.app.freshness.touch_everything();
+    app.clock.advance(MINUTE);
+    for answer in public(&app).await {
+        assert_eq!(answer.status, 200, "{}", answer.text());
     }
+    app.clock.advance(Duration::from_millis(1));
+    for answer in public(&app).await {
+        answer.refused(503, "store_unavailable");
+    }
+    disk.recovers(lost).await;
 }
 
 #[tokio::test]

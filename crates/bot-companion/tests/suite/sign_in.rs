@@ -232,16 +232,30 @@ async fn the_breaker_opens_after_repeated_failures_keeps_codes_usable_and_closes
     let page = Fault::Status { code: 503, body: String::new(), headers: vec![] };
     app.sandbox.fail(Endpoint::Token, page);
     for _ in 0..5 {
-        app.sign_in(&app.sandbox.issue_code("owner")).await.refused(502, "idp_unavailable");
+        let failed = app.sign_in(&app.sandbox.issue_code("owner")).await.refused(502, "idp_unavailable");
+        assert!(!failed.has("retry-after"), "this code may be used up: it is not to be sent again");
     }
     let code = app.sandbox.issue_code("owner");
-    app.sign_in(&code).await.refused(502, "idp_unavailable");
+    let refused = app.sign_in(&code).await.refused(502, "idp_unavailable");
+    assert_eq!(refused.retry_after(), 5, "the circuit breaker says when it lets the next call through");
     assert_eq!(exchanges(&app), 5, "open: the provider is left alone");
     app.sandbox.heal(Endpoint::Token);
-    app.sign_in(&code).await.refused(502, "idp_unavailable");
-    app.clock.advance(Duration::from_secs(5));
+    app.clock.advance(Duration::from_millis(3500));
+    assert_eq!(app.sign_in(&code).await.refused(502, "idp_unavailable").retry_after(), 2);
+    app.clock.advance(Duration::from_millis(1500));
     token_in(&app.sign_in(&code).await);
     token_in(&app.sign_in(&app.sandbox.issue_code("member")).await);
+}
+
+#[tokio::test]
+async fn a_code_that_was_exchanged_before_the_breaker_refused_the_next_call_is_not_to_be_sent_again() {
+    let app = TestApp::start().await;
+    app.sandbox.fail(Endpoint::User, Fault::Status { code: 503, body: String::new(), headers: vec![] });
+    for _ in 0..6 {
+        let failed = app.sign_in(&app.sandbox.issue_code("owner")).await.refused(502, "idp_unavailable");
+        assert!(!failed.has("retry-after"), "the code is used up");
+    }
+    assert_eq!((exchanges(&app), app.sandbox.calls(Endpoint::User)), (6, 5));
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use crate::harness::{Folder, TestApp, Wire, eventually};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A TLS connection that offers these protocols.
-async fn handshake(app: &TestApp, protocols: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
+pub(crate) async fn handshake(app: &TestApp, protocols: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
     let certificate = CertificateDer::from_pem_file(app.folder.path().join("cert.pem")).unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate).unwrap();
@@ -93,6 +93,23 @@ async fn http_2_answers_many_requests_at_once_on_one_connection() {
     assert_eq!(client.send("HEAD", "/team", &[]).await.unwrap(), (200, 0));
     let long = "a".repeat(17_000);
     assert_eq!(client.send("GET", "/team", &[("x-long", &long)]).await.unwrap().0, 431);
+}
+
+#[tokio::test]
+async fn http_2_needs_no_host_and_takes_no_two_of_them() {
+    let app = TestApp::builder().secure().start().await;
+    let client = Multiplexed::connect(&app).await;
+    for (headers, status) in [
+        (vec![], 200),
+        (vec![("host", "localhost")], 200),
+        (vec![("host", "localhost"), ("host", "localhost")], 400),
+        (vec![("host", "a b")], 400),
+        (vec![], 200),
+    ] {
+        for path in ["/", "/team"] {
+            assert_eq!(client.send("GET", path, &headers).await.unwrap().0, status, "{headers:?}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -227,7 +227,7 @@ async fn an_open_breaker_makes_no_calls_until_it_tries_again() {
         assert!(world.exchange("owner").await.unwrap_err().code_spent);
     }
     let error = world.exchange("owner").await.unwrap_err();
-    assert_eq!((error.kind, error.code_spent), (IdpErrorKind::Unavailable, false));
+    assert_eq!((error.kind, error.code_spent), (IdpErrorKind::Paused(Duration::from_secs(5)), false));
     assert_eq!(world.sandbox.calls(Endpoint::Token), 5);
     world.sandbox.heal(Endpoint::Token);
     world.clock.advance(Duration::from_secs(5));

@@ -41,7 +41,7 @@ fn opens_after_five_failures_in_a_row_and_only_there() {
     }
     assert_eq!(refused(&guard, Endpoint::Token), None);
     end(&guard, Endpoint::Token, Outcome::Failed);
-    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable));
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Paused(secs(5))));
     assert_eq!(refused(&guard, Endpoint::Guilds), None);
 }
 
@@ -62,7 +62,7 @@ fn pauses_double_up_to_a_minute() {
     open(&guard, Endpoint::Token);
     for pause in [5, 10, 20, 40, 60, 60] {
         clock.advance(Duration::from_millis(pause * 1000 - 1));
-        assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable), "{pause}");
+        assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Paused(Duration::from_millis(1))), "{pause}");
         clock.advance(Duration::from_millis(1));
         end(&guard, Endpoint::Token, Outcome::Failed);
     }
@@ -79,7 +79,7 @@ fn half_open_lets_one_probe_through() {
     open(&guard, Endpoint::Token);
     clock.advance(secs(5));
     let probe = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
-    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable));
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Paused(Duration::ZERO)));
     probe.settle(Outcome::Healthy);
     assert_eq!(refused(&guard, Endpoint::Token), None);
     assert_eq!(refused(&guard, Endpoint::Token), None);
@@ -94,7 +94,11 @@ fn a_probe_that_was_dropped_early_makes_room_for_the_next() {
     let next = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
     clock.advance(LIMIT);
     drop(next);
-    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable), "it was given up: a failed probe");
+    assert_eq!(
+        refused(&guard, Endpoint::Token),
+        Some(IdpErrorKind::Paused(secs(10))),
+        "it was given up: a failed probe"
+    );
 }
 
 #[test]
@@ -107,7 +111,7 @@ fn calls_that_were_given_up_count_as_failures() {
     let calls: Vec<_> = (0..FAILURES).map(|_| guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap()).collect();
     clock.advance(LIMIT);
     drop(calls);
-    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable));
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Paused(secs(5))));
 }
 
 #[test]
@@ -132,7 +136,7 @@ fn a_late_failure_does_not_speak_for_the_probe() {
     let probe = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
     late.settle(Outcome::Failed);
     clock.advance(secs(60));
-    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Unavailable), "one probe at a time");
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Paused(Duration::ZERO)), "one probe at a time");
     probe.settle(Outcome::Healthy);
     assert_eq!(refused(&guard, Endpoint::Token), None);
 }

@@ -57,6 +57,8 @@ pub struct Sandbox {
 /// What the connections share. They must not keep the [`Sandbox`] itself alive.
 struct Inner {
     options: SandboxOptions,
+    /// It listens on a loopback address, so it answers to loopback names only.
+    loopback: bool,
     people: Mutex<Vec<Person>>,
     /// Where in the list each name stands: a load test brings thousands.
     places: HashMap<String, usize>,
@@ -68,12 +70,14 @@ impl Sandbox {
     /// Serves on the listener from now on, on the runtime that this is called on.
     pub fn start(listener: TcpListener, options: SandboxOptions) -> io::Result<Arc<Self>> {
         listener.set_nonblocking(true)?;
-        let address = reachable(listener.local_addr()?);
+        let bound = listener.local_addr()?;
+        let address = reachable(bound);
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let inner = Arc::new(Inner {
             places: options.people.iter().enumerate().map(|(place, person)| (person.name.clone(), place)).collect(),
             people: Mutex::new(options.people.clone()),
             options,
+            loopback: bound.ip().is_loopback(),
             grants: Mutex::default(),
             switches: Switchboard::default(),
         });

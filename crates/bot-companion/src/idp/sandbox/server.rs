@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::reply::{self, Reply};
 use super::{Inner, api, page};
+use crate::domain::host;
 use crate::idp::Endpoint;
 
 const CONNECTIONS: usize = 4096;
@@ -56,6 +57,11 @@ pub(super) async fn run(listener: TcpListener, inner: Arc<Inner>, stop: Cancella
 }
 
 async fn route(inner: &Inner, request: Request<Incoming>) -> io::Result<Reply> {
+    // A page elsewhere that lets its own name lead here must not sign anybody in.
+    let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
+    if inner.loopback && !host.is_none_or(host::is_loopback) {
+        return Ok(reply::api_error(StatusCode::BAD_REQUEST));
+    }
     let path = request.uri().path().to_owned();
     let endpoint = match path.as_str() {
         "/api/v10/oauth2/token" => Endpoint::Token,

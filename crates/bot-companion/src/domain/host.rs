@@ -1,0 +1,122 @@
+//! The header `Host`: a name or an address, and perhaps a port.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Whether this is a host as a URI writes it, with or without a port.
+pub fn is_valid(host: &[u8]) -> bool {
+    name(host).is_some()
+}
+
+/// Whether this names the machine itself: `localhost`, an address of 127.0.0.0/8 or `[::1]`, with any port. A page elsewhere
+/// can let its own name lead to a loopback address, but the browser still sends that name.
+pub fn is_loopback(host: &[u8]) -> bool {
+    let Some(name) = name(host).and_then(|name| std::str::from_utf8(name).ok()) else { return false };
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
+        || bare.parse().is_ok_and(|address: Ipv6Addr| address.is_loopback())
+}
+
+/// The name or address without the port, if both are well-formed.
+fn name(host: &[u8]) -> Option<&[u8]> {
+    let end = if host.first() == Some(&b'[') { literal_end(host)? } else { name_end(host) };
+    let (name, port) = host.split_at(end);
+    let port_fits = match port {
+        [] => true,
+        [b':', digits @ ..] => digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    (port_fits && !name.is_empty()).then_some(name)
+}
+
+/// Where an IPv6 address in brackets ends.
+fn literal_end(host: &[u8]) -> Option<usize> {
+    let last = host.iter().position(|byte| *byte == b']')?;
+    let address = std::str::from_utf8(&host[1..last]).ok()?;
+    address.parse::<Ipv6Addr>().is_ok().then_some(last + 1)
+}
+
+/// Where a registered name or an IPv4 address ends: at the first byte that cannot be part of one.
+fn name_end(host: &[u8]) -> usize {
+    let mut end = 0;
+    loop {
+        match host.get(end) {
+            Some(byte) if PLAIN[usize::from(*byte)] => end += 1,
+            Some(b'%') if host.get(end + 1..end + 3).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) => {
+                end += 3;
+            }
+            _ => return end,
+        }
+    }
+}
+
+/// Which bytes a name may hold as they are. A table, because every request is looked at.
+const PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let marks = b"-._~!$&'()*+,;=";
+    let mut index = 0;
+    while index < marks.len() {
+        table[marks[index] as usize] = true;
+        index += 1;
+    }
+    let mut byte = 0;
+    while byte < 128_u8 {
+        if byte.is_ascii_alphanumeric() {
+            table[byte as usize] = true;
+        }
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_valid_and_may_be_the_machine_itself() {
+        let table: &[(&[u8], bool, bool)] = &[
+            (b"localhost", true, true),
+            (b"LOCALHOST:3000", true, true),
+            (b"127.0.0.1", true, true),
+            (b"127.1.2.3:0", true, true),
+            (b"[::1]", true, true),
+            (b"[0:0:0:0:0:0:0:1]:65535", true, true),
+            (b"localhost:", true, true),
+            (b"localhost.", true, false),
+            (b"a.localhost", true, false),
+            (b"localhost.example", true, false),
+            (b"127.0.0.1.example", true, false),
+            (b"127.1", true, false),
+            (b"0.0.0.0", true, false),
+            (b"128.0.0.1", true, false),
+            (b"[::2]", true, false),
+            (b"[::ffff:127.0.0.1]", true, false),
+            (b"api.example:8080", true, false),
+            (b"under_score~!$&'()*+,;=", true, false),
+            (b"%C3%bc.example", true, false),
+            (b"", false, false),
+            (b":80", false, false),
+            (b"::1", false, false),
+            (b"[::1", false, false),
+            (b"[::1]80", false, false),
+            (b"[localhost]", false, false),
+            (b"[fe80::1%25eth0]", false, false),
+            (b"a:80:80", false, false),
+            (b"a:123456", false, false),
+            (b"a:b", false, false),
+            (b"a b", false, false),
+            (b"a/b", false, false),
+            (b"a@b", false, false),
+            (b"a\\b", false, false),
+            (b"%", false, false),
+            (b"%c", false, false),
+            (b"%zz", false, false),
+            (b"\xc3\xbc", false, false),
+            (b"a\t", false, false),
+        ];
+        for (host, valid, loopback) in table {
+            assert_eq!((is_valid(host), is_loopback(host)), (*valid, *loopback), "{}", host.escape_ascii());
+        }
+    }
+}
