@@ -73,8 +73,9 @@ impl RateLimits {
 
     /// Gives back a reservation: the sign-in was not refused.
     pub fn refund_sign_in(&self, client: IpAddr, reservation: Reservation) {
+        let Reservation(paid_at) = reservation;
         let subject = self.refused_sign_ins.as_ref().zip(self.counted_as(client));
-        if let (Some((limit, subject)), Some(paid_at)) = (subject, reservation.0) {
+        if let (Some((limit, subject)), Some(paid_at)) = (subject, paid_at) {
             limit.refund(limit.subject(&subject), paid_at, self.clock.ticks());
         }
     }

@@ -22,11 +22,22 @@ impl Throttle {
     pub fn count(&self, now: Duration) -> Option<u64> {
         let mut flood = self.0.lock();
         flood.unreported = flood.unreported.saturating_add(1);
-        if now < flood.next {
+        flood.report(now)
+    }
+
+    /// How many events wait for a report, if it may be made now: a flood that has ended is told to its end.
+    pub fn rest(&self, now: Duration) -> Option<u64> {
+        self.0.lock().report(now)
+    }
+}
+
+impl Flood {
+    fn report(&mut self, now: Duration) -> Option<u64> {
+        if now < self.next || self.unreported == 0 {
             return None;
         }
-        flood.next = now + EVERY;
-        Some(std::mem::take(&mut flood.unreported))
+        self.next = now + EVERY;
+        Some(std::mem::take(&mut self.unreported))
     }
 }
 
@@ -44,6 +55,9 @@ mod tests {
         }
         assert_eq!(throttle.count(at(65)), Some(60));
         assert_eq!(throttle.count(at(66)), None);
-        assert_eq!(throttle.count(at(4000)), Some(2));
+        assert_eq!(throttle.rest(at(124)), None);
+        assert_eq!(throttle.rest(at(125)), Some(1));
+        assert_eq!(throttle.rest(at(4000)), None, "nothing new");
+        assert_eq!(throttle.count(at(4000)), Some(1));
     }
 }

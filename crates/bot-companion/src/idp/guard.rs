@@ -151,8 +151,7 @@ impl Guard {
                 state.budget.spend(now);
                 return state.failed(endpoint, probe, now);
             }
-            Outcome::Blocked => state.budget.spend(now),
-            Outcome::Denied => state.budget.spend(now),
+            Outcome::Blocked | Outcome::Denied => state.budget.spend(now),
             Outcome::Limited { span, global } => {
                 state.budget.spend(now);
                 state.limited(endpoint, now, span, global);

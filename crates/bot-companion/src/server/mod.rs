@@ -5,7 +5,6 @@ mod backlog;
 mod connection;
 mod entry;
 mod listen;
-mod refusals;
 mod registry;
 mod tls;
 

@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::entry::{Entry, Phase, millis};
-use super::refusals::Refusals;
 use crate::clock::Clock;
 use crate::config::{Config, Network};
 use crate::rates::subject;
+use crate::throttle::Throttle;
 
 /// How long a new connection may take before it counts as one that never asks.
 const GRACE: Duration = Duration::from_secs(1);
@@ -26,7 +26,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// All open connections.
 pub(super) struct Registry {
     house: Mutex<House>,
-    refusals: Refusals,
+    /// Tells of connections that were refused because their address has too many.
+    refusals: Throttle,
     clock: Clock,
     draining: AtomicBool,
     most: usize,
@@ -65,7 +66,7 @@ impl Registry {
         let limits = &config.limits;
         Self {
             house: Mutex::default(),
-            refusals: Refusals::default(),
+            refusals: Throttle::default(),
             clock,
             draining: AtomicBool::new(false),
             most: limits.connections,
@@ -87,7 +88,10 @@ impl Registry {
             let open = house.addresses.entry(subject).or_insert(0);
             if *open >= self.most_per_address {
                 drop(house);
-                self.refusals.note(address.to_canonical(), millis(&self.clock));
+                if let Some(count) = self.refusals.count(self.clock.ticks()) {
+                    let address = address.to_canonical();
+                    warn!(count, %address, "connections refused: a client address has limits.connections_per_address open");
+                }
                 return None;
             }
             *open += 1;
@@ -161,7 +165,9 @@ impl Registry {
         for entry in reaped {
             entry.cut();
         }
-        self.refusals.tell(now);
+        if let Some(count) = self.refusals.rest(self.clock.ticks()) {
+            warn!(count, "connections refused: a client address has limits.connections_per_address open");
+        }
     }
 
     fn is_overdue(&self, entry: &Entry, now: u64) -> bool {
