@@ -83,6 +83,11 @@ impl TestApp {
         }
     }
 
+    /// A service on the store of one that has stopped.
+    pub fn builder_on(folder: Arc<Folder>) -> Builder {
+        Builder { folder, ..Self::builder() }
+    }
+
     /// Somebody without credentials.
     pub fn anon(&self) -> Client {
         self.client.clone()
