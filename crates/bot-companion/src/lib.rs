@@ -11,7 +11,7 @@
 //! - [`domain`]: pure rules.
 //!
 //! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`background`] (work that outlives its
-//! request), [`flights`] (one flight a key), [`rates`] (limits of client addresses), [`outside`] (text from outside in a log),
+//! request), [`flights`] (one flight a key), [`rates`] (limits of client addresses), [`log_throttle`] (one log line per minute), [`outside`] (text from outside in a log),
 //! [`version`].
 
 pub mod accounts;
@@ -24,6 +24,7 @@ pub mod domain;
 pub mod flights;
 pub mod http;
 pub mod idp;
+pub mod log_throttle;
 pub mod outside;
 pub mod random;
 pub mod rates;

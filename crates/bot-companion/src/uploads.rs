@@ -3,19 +3,23 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tracing::warn;
 
 use crate::background::Background;
-use crate::domain::feed::Scope;
+use crate::domain::feed::{InstanceId, Scope};
+use crate::log_throttle::LogThrottle;
 use crate::store::Store;
 
 /// Snapshots at a time.
 const SNAPSHOTS: usize = 4;
 /// Requests of the bot's side at a time.
 const REQUESTS: usize = 128;
+/// How often the log is told that an instance's data is ignored.
+const TELL_EVERY: Duration = Duration::from_mins(1);
 /// Rows that one step of the cleaning takes away.
 const STEP: usize = 1_000;
 
@@ -23,6 +27,8 @@ const STEP: usize = 1_000;
 pub struct Uploads {
     /// How many requests of the bot's side may be in work at once.
     pub in_work: Semaphore,
+    /// Of whom the log was told that its data is ignored.
+    pub ignored: LogThrottle<InstanceId>,
     scopes: Mutex<HashSet<Scope>>,
     cleaning: AtomicBool,
     store: Arc<dyn Store>,
@@ -46,6 +52,7 @@ impl Uploads {
     pub fn new(store: Arc<dyn Store>, background: Background) -> Self {
         Self {
             in_work: Semaphore::new(REQUESTS),
+            ignored: LogThrottle::new(TELL_EVERY),
             scopes: Mutex::default(),
             cleaning: AtomicBool::new(false),
             store,

@@ -200,7 +200,7 @@ fn heartbeat() -> impl Strategy<Value = Heartbeat> {
     });
     (0..INSTANCES.len(), 1..4_u64, 1..=4_u32, prop::collection::vec(shard, 0..4)).prop_map(
         |(by, started, shard_count, shards)| Heartbeat {
-            instance: INSTANCES[by].to_owned(),
+            instance: instance(INSTANCES[by]),
             started_at: Time::from_seconds(100 * started),
             memory: 1000 * started,
             shard_count,

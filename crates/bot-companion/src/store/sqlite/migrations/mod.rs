@@ -8,8 +8,12 @@ use crate::store::{Result, StoreError};
 use super::columns::integer;
 
 /// Step `n` brings the schema from version `n` to `n + 1`.
-const STEPS: &[&str] =
-    &[include_str!("0001_start.sql"), include_str!("0002_feed.sql"), include_str!("0003_refresh.sql")];
+const STEPS: &[&str] = &[
+    include_str!("0001_start.sql"),
+    include_str!("0002_feed.sql"),
+    include_str!("0003_refresh.sql"),
+    include_str!("0004_instances.sql"),
+];
 
 /// Brings the database to the newest schema, all or nothing.
 pub(super) fn run(connection: &mut Connection) -> Result<()> {

@@ -7,14 +7,10 @@ fn named(place: u64, name: &str) -> Change {
     Change::Guild(Guild { id: placed(place), name: name.to_owned(), ..guild(1) })
 }
 
-fn applied(applied: u64, ignored: u64, next: u64) -> Fed {
-    Fed::Applied { applied, ignored, next }
-}
-
 #[tokio::test]
 async fn events_apply_once_in_order_and_without_a_gap() {
     let fixture = Fixture::new().await;
-    assert_eq!(fixture.feed("a", 2, &[named(1, "early")]).await, Fed::Gap { next: 1 });
+    assert_eq!(fixture.feed("a", 2, &[named(1, "early")]).await, Fed::Resync { next: 1 });
     assert_eq!(fixture.store.feed_state().await.unwrap().instances, []);
     assert_eq!(fixture.feed("a", 1, &[]).await, applied(0, 0, 1));
     assert_eq!(fixture.feed("a", 1, &[named(1, "one"), named(2, "two")]).await, applied(2, 0, 3));
@@ -27,15 +23,15 @@ async fn events_apply_once_in_order_and_without_a_gap() {
 
     let topics = [Topic::Id(placed(1)), Topic::Everything];
     let (gap, touched) = fixture.touched(&topics, fixture.feed("a", 5, &again)).await;
-    assert_eq!((gap, touched), (Fed::Gap { next: 4 }, Vec::new()));
-    assert_eq!(fixture.feed("a", u64::MAX, &again).await, Fed::Gap { next: 4 });
+    assert_eq!((gap, touched), (Fed::Resync { next: 4 }, Vec::new()));
+    assert_eq!(fixture.feed("a", u64::MAX, &again).await, Fed::Resync { next: 4 });
     assert_eq!(fixture.map().await, "again: [2], one: [1]");
 
     let unknown = vec![Event::Ignored("unknown type".to_owned()), Event::Change(Change::GuildGone(placed(1)))];
     assert_eq!(fixture.store.feed(instance("a"), 4, unknown, NOW).await.unwrap(), applied(1, 1, 6));
     let fixture = fixture.reopened().await;
     assert_eq!(fixture.map().await, "again: [2]");
-    assert_eq!(fixture.feed("b", 2, &again).await, Fed::Gap { next: 1 }, "each counts for itself");
+    assert_eq!(fixture.feed("b", 2, &again).await, Fed::Resync { next: 1 }, "each counts for itself");
     let state = fixture.store.feed_state().await.unwrap();
     assert_eq!((state.guilds, state.instances[0].next), (1, 6));
 }
@@ -127,7 +123,7 @@ async fn numberings_that_nobody_uses_are_forgotten() {
     assert_eq!(fixture.store.clean_up(10).await.unwrap(), 0);
     let names: Vec<_> = fixture.store.feed_state().await.unwrap().instances.into_iter().map(|it| it.instance).collect();
     assert_eq!(names, ["busy", "quiet"]);
-    assert_eq!(fixture.feed("gone", 2, &[named(1, "x")]).await, Fed::Gap { next: 1 });
+    assert_eq!(fixture.feed("gone", 2, &[named(1, "x")]).await, Fed::Resync { next: 1 });
 }
 
 #[tokio::test]
