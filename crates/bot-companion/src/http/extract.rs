@@ -120,9 +120,7 @@ impl FromRequestParts<Arc<App>> for Sender {
         let digits = text(SEQUENCE).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
         // The store counts in signed numbers, and up from this one.
         let sequence = digits.and_then(|text| text.parse().ok()).filter(|number| (1..=LAST_SEQUENCE).contains(number));
-        name.zip(sequence)
-            .map(|(name, sequence)| Self { name, sequence })
-            .ok_or_else(ApiError::feed_header_invalid)
+        name.zip(sequence).map(|(name, sequence)| Self { name, sequence }).ok_or_else(ApiError::feed_header_invalid)
     }
 }
 

@@ -153,14 +153,19 @@ async fn a_heartbeat_costs_little_memory() {
     };
     let report = |filling: &str, times: usize| {
         let shards = filling.repeat(times);
-        format!("{{\"instance\":\"i\",\"started_at\":1,\"shard_count\":1,\"memory\":1,\"x\":[{shards}0],\"shards\":[{{\"id\":0}}]}}")
+        format!(
+            "{{\"instance\":\"i\",\"started_at\":1,\"shard_count\":1,\"memory\":1,\"x\":[{shards}0],\"shards\":[{{\"id\":0}}]}}"
+        )
     };
     assert_eq!(beat(report("", 0)).await.status, 200);
     let before = most_memory(&service);
     beat(report("{},", 5_000_000)).await.refused(413, "body_too_large");
     assert_eq!(beat(report("{},", 330_000)).await.status, 200);
     assert_eq!(beat(report("[[]],", 200_000)).await.status, 200);
-    let many = format!("{{\"instance\":\"i\",\"started_at\":1,\"shard_count\":1,\"memory\":1,\"shards\":[{}{{\"id\":0}}]}}", "{\"id\":0},".repeat(99_999));
+    let many = format!(
+        "{{\"instance\":\"i\",\"started_at\":1,\"shard_count\":1,\"memory\":1,\"shards\":[{}{{\"id\":0}}]}}",
+        "{\"id\":0},".repeat(99_999)
+    );
     assert_eq!(beat(many).await.status, 200);
     let cost = most_memory(&service) - before;
     assert!(cost < 64 * 1024, "{cost} kB");

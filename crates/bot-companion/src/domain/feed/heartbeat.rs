@@ -18,9 +18,9 @@ const MEMORY: u64 = 1 << 50;
 /// A report that arrived `now` with this key; it tells ages, so that the sender's clock does not matter.
 pub fn heartbeat(key: &str, body: &[u8], now: Time) -> Result<Heartbeat, Reason> {
     let report: Report<'_> = serde_json::from_slice(body).map_err(|error| match error.classify() {
-        serde_json::error::Category::Data => {
-            Reason::new(format!("A heartbeat must be a JSON object with `shards`, a list of at most {MAX_SHARDS} objects."))
-        }
+        serde_json::error::Category::Data => Reason::new(format!(
+            "A heartbeat must be a JSON object with `shards`, a list of at most {MAX_SHARDS} objects."
+        )),
         _ => no_json(&error),
     })?;
     let instance = report.instance.text().and_then(|name| InstanceId::parse(key, name));

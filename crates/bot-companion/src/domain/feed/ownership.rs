@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::instance::Life;
 use super::ShardKey;
+use super::instance::Life;
 use crate::domain::{Snowflake, Time};
 
 /// Who has sent the snapshot that covers a guild, from the view of an instance that has something to say about it.
@@ -33,6 +33,13 @@ impl Holder {
     pub fn yields(self) -> bool {
         self != Self::Later
     }
+}
+
+/// Of the committed snapshots that overlap with a shard, each with its own shard and the number of its commit, those that still
+/// say something about it: the shard's own latest snapshot has replaced whatever was committed before it.
+pub fn still_counting<T>(shard: ShardKey, overlapping: &[T], of: impl Fn(&T) -> (ShardKey, i64)) -> Vec<&T> {
+    let own = overlapping.iter().map(&of).find(|(sent, _)| *sent == shard).map_or(i64::MIN, |(_, commit)| commit);
+    overlapping.iter().filter(|sent| of(sent).1 >= own).collect()
 }
 
 /// What becomes of an event about a guild.
@@ -174,14 +181,14 @@ mod tests {
 
     #[test]
     fn the_latest_started_holds_a_shard_while_it_lives() {
-        let sender = life(500, Some(600), 0, None);
+        let sender = life(300, Some(600), 0, None);
         for (owner, holder) in [
-            (Some(life(400, Some(599), 10, None)), Holder::Earlier),
-            (Some(life(400, Some(600), 10, None)), Holder::Earlier),
-            (Some(life(399, Some(601), 10, None)), Holder::Later),
-            (Some(life(399, Some(601), 90, Some(89))), Holder::Later),
-            (Some(life(399, Some(601), 90, Some(90))), Holder::Nobody),
-            (Some(life(400, Some(599), 90, None)), Holder::Nobody),
+            (Some(life(300, Some(599), 10, None)), Holder::Earlier),
+            (Some(life(300, Some(600), 10, None)), Holder::Earlier),
+            (Some(life(300, Some(601), 10, None)), Holder::Later),
+            (Some(life(300, Some(601), 90, Some(89))), Holder::Later),
+            (Some(life(300, Some(601), 90, Some(90))), Holder::Nobody),
+            (Some(life(300, Some(599), 90, None)), Holder::Nobody),
             // Its clock runs ahead: it was seen before the sender was.
             (Some(life(450, Some(9_999), 10, None)), Holder::Earlier),
             (Some(life(350, Some(9_999), 10, None)), Holder::Later),
@@ -190,6 +197,17 @@ mod tests {
             assert_eq!(Holder::other(owner.as_ref(), &sender, NOW), holder, "{owner:?}");
             assert_eq!(holder.yields(), holder != Holder::Later);
         }
+    }
+
+    #[test]
+    fn what_a_shards_own_snapshot_replaced_counts_no_more() {
+        let key = |count, id| ShardKey::new(count, id).unwrap();
+        let counting = |sent: &[(ShardKey, i64)]| {
+            still_counting(key(2, 0), sent, |sent| *sent).into_iter().map(|(_, commit)| *commit).collect::<Vec<_>>()
+        };
+        assert_eq!(counting(&[(key(1, 0), 5), (key(4, 2), 9)]), [5, 9]);
+        assert_eq!(counting(&[(key(1, 0), 5), (key(2, 0), 7), (key(4, 2), 9)]), [7, 9]);
+        assert!(counting(&[]).is_empty());
     }
 
     #[test]
@@ -223,7 +241,8 @@ mod tests {
 
     #[test]
     fn parts_of_two_commits_are_the_truth_of_neither() {
-        for (known, latest, basis) in [(None, 0, 0), (None, 7, 7), (Some(7), 7, 7), (Some(7), 8, -1), (Some(-1), 8, -1)] {
+        for (known, latest, basis) in [(None, 0, 0), (None, 7, 7), (Some(7), 7, 7), (Some(7), 8, -1), (Some(-1), 8, -1)]
+        {
             assert_eq!(merged_basis(known, latest), basis);
         }
     }

@@ -157,11 +157,7 @@ pub(in crate::store) const TABLES: &[Table] = &[
             boolean("sent_snapshot"),
         ],
     )),
-    table(
-        "feed_own_shards",
-        4,
-        &[text("key"), text("instance"), integer("shard_count"), integer("shard_id")],
-    ),
+    table("feed_own_shards", 4, &[text("key"), text("instance"), integer("shard_count"), integer("shard_id")]),
     table("subscriptions", 1, &[integer("userid"), integer("slots"), integer("active_until")]),
     table("subscription_guilds", 2, &[integer("guild"), integer("userid"), integer("ordinal")]),
     telling(table(

@@ -183,7 +183,7 @@ impl Sent {
 pub(super) async fn overlapping(db: &impl GenericClient, shard: ShardKey) -> Sql<Vec<Sent>> {
     // Apart, because without a resharding the first finds one row and the second none, and neither walks over the shards.
     let sql = concat!(
-        "SELECT shard_count, shard_id, snapshot, committed, shard.key, shard.instance,
+        "SELECT shard.shard_count, shard_id, snapshot, committed, shard.key, shard.instance,
             owner.first_seen, owner.started_at, owner.last_used, beats.reported
         FROM (SELECT * FROM feed_shards WHERE shard_count = $1 AND shard_id = $2
             UNION ALL SELECT * FROM feed_shards

@@ -80,7 +80,8 @@ async fn write_instances(
         let statement = db.prepare_cached(sql).await?;
         db.execute(&statement, &[&keys, &names]).await?;
     }
-    let sql = "INSERT INTO instances (key, id, started_at, memory, reported, shard_count) VALUES ($1, $2, $3, $4, $5, $6)
+    let sql =
+        "INSERT INTO instances (key, id, started_at, memory, reported, shard_count) VALUES ($1, $2, $3, $4, $5, $6)
         ON CONFLICT (key, id) DO UPDATE SET started_at = $3, memory = $4, reported = $5, shard_count = $6";
     let statement = db.prepare_cached(sql).await?;
     for (id, instance) in after.iter().filter(|(id, instance)| before.get(*id) != Some(*instance)) {

@@ -6,7 +6,7 @@ use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey, merged_basis};
+use crate::domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey, merged_basis, still_counting};
 use crate::domain::{Guild, Snowflake, Subscription, Time};
 use crate::store::{Committed, SnapshotId, Topic};
 
@@ -79,8 +79,7 @@ async fn stage_guilds(db: &Transaction<'_>, snapshot: i64, lines: &[GuildLine]) 
     let unavailable: Vec<Snowflake> =
         last.iter().filter(|(_, guild)| guild.is_none()).map(|(guild, _)| *guild).collect();
     let Some(any_kept) = hold(db, snapshot, guilds.len() as u64).await? else { return Ok(None) };
-    let carrying: Vec<Snowflake> =
-        guilds.iter().filter(|guild| guild.carried().any()).map(|guild| guild.id).collect();
+    let carrying: Vec<Snowflake> = guilds.iter().filter(|guild| guild.carried().any()).map(|guild| guild.id).collect();
     let mut known = 0;
     if !guilds.is_empty() {
         let ids: Vec<Snowflake> = guilds.iter().map(|guild| guild.id).collect();
@@ -114,7 +113,8 @@ async fn carry_over(db: &Transaction<'_>, snapshot: i64, guilds: &[Snowflake]) -
     for (from, guilds) in by_snapshot(&Coverage::of(db, guilds).await?, guilds) {
         guilds::carry(db, from, &[snapshot], &guilds, None).await?;
     }
-    let statement = db.prepare_cached("SELECT shard_count, shard_id, basis FROM staged_snapshots WHERE id = $1").await?;
+    let statement =
+        db.prepare_cached("SELECT shard_count, shard_id, basis FROM staged_snapshots WHERE id = $1").await?;
     let row = db.query_one(&statement, &[&snapshot]).await?;
     let (Some(Whole(count)), Some(Whole(id))) = (row.try_get(0)?, row.try_get(1)?) else { return Ok(()) };
     let (shard, known) = (ShardKey { count, id }, row.try_get::<_, Option<i64>>(2)?);
@@ -240,7 +240,9 @@ async fn decide(db: &Transaction<'_>, staged: &Staged, now: Time) -> Sql<Committ
         return Ok(Committed::Replaced { next: sequence });
     };
     let overlapping = coverage::overlapping(db, shard).await?;
-    if let Some(later) = overlapping.iter().find(|sent| !sent.holder(instance, &sender.life, now).yields()) {
+    let counting = still_counting(shard, &overlapping, |sent| (sent.shard, sent.committed));
+    let later = counting.into_iter().filter(|sent| !sent.holder(instance, &sender.life, now).yields());
+    if let Some(later) = later.max_by_key(|sent| sent.committed) {
         instances::advance(db, instance, sequence).await?;
         return Ok(Committed::Outranked { next: sequence, owner: later.instance.clone() });
     }

@@ -40,7 +40,8 @@ impl Coverage {
     pub(super) fn for_changes(connection: &Connection) -> rusqlite::Result<Self> {
         let sql = "SELECT id, shard_count, shard_id FROM staged_snapshots WHERE basis IS NOT NULL";
         let mut statement = connection.prepare_cached(sql)?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, ShardKey { count: row.get(1)?, id: row.get(2)? })))?;
+        let rows =
+            statement.query_map([], |row| Ok((row.get(0)?, ShardKey { count: row.get(1)?, id: row.get(2)? })))?;
         Ok(Self { carrying: rows.collect::<rusqlite::Result<_>>()?, ..Self::load(connection)? })
     }
 
@@ -102,6 +103,11 @@ impl Cover {
         Ok(Self { shard_count: row.get(0)?, shard_id: row.get(1)?, snapshot: row.get(2)?, committed: row.get(3)? })
     }
 
+    /// The shard that it is of.
+    pub(super) fn shard(&self) -> ShardKey {
+        ShardKey { count: self.shard_count, id: self.shard_id }
+    }
+
     /// Who holds the shard of this snapshot, from the view of this sender.
     pub(super) fn holder(
         &self,
@@ -117,7 +123,7 @@ impl Cover {
             FROM feed_shards AS shard
             JOIN feed_instances AS theirs ON theirs.key = shard.key AND theirs.instance = shard.instance
             LEFT JOIN instances ON instances.key = shard.key AND instances.id = shard.instance
-            WHERE shard_count = ?1 AND shard_id = ?2";
+            WHERE shard.shard_count = ?1 AND shard_id = ?2";
         let owner = connection
             .prepare_cached(sql)?
             .query_row([self.shard_count, self.shard_id], |row| {

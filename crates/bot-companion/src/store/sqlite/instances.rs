@@ -106,7 +106,8 @@ pub(super) fn note_started(
             connection.prepare_cached(sql)?.execute(params![instance.key, name, started])?;
         }
         None => {
-            let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
+            let sql =
+                "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
                 VALUES (?1, ?2, 1, ?3, ?4, ?3, 0)";
             connection.prepare_cached(sql)?.execute(params![instance.key, name, now, started])?;
         }

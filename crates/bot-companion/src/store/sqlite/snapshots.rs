@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey, merged_basis};
+use crate::domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey, merged_basis, still_counting};
 use crate::domain::{Snowflake, Subscription, Time};
 use crate::store::{Committed, SnapshotId, Topic};
 
@@ -204,13 +204,17 @@ fn decide(connection: &Connection, staged: &Staged, now: Time) -> rusqlite::Resu
     };
     let coverage = Coverage::load(connection)?;
     let overlapping = coverage.overlapping(connection, shard)?;
-    for cover in &overlapping {
+    let mut later = None;
+    for cover in still_counting(shard, &overlapping, |cover| (cover.shard(), cover.committed)) {
         if let (holder, Some(owner)) = cover.holder(connection, instance, &sender.life, now)?
             && !holder.yields()
         {
-            instances::advance(connection, instance, sequence)?;
-            return Ok(Committed::Outranked { next: sequence, owner });
+            later = later.max(Some((cover.committed, owner)));
         }
+    }
+    if let Some((_, owner)) = later {
+        instances::advance(connection, instance, sequence)?;
+        return Ok(Committed::Outranked { next: sequence, owner });
     }
     if staged.basis.is_some_and(|basis| basis != latest_commit(&overlapping)) {
         return Ok(Committed::Outdated { next: sender.next });

@@ -97,7 +97,7 @@ pub(in crate::store) fn placed(number: u64) -> Snowflake {
 pub(in crate::store) const KEY: &str = "bot";
 
 /// Makes the key good.
-pub(in crate::store) async fn admit(store: &impl Store) {
+pub(in crate::store) async fn admit(store: &(impl Store + ?Sized)) {
     let key = BotKey { id: KEY.to_owned(), label: String::new(), created: NOW, revoked: None };
     store.add_key(key, token(200)).await.unwrap();
 }

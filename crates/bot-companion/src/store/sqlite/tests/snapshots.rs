@@ -48,7 +48,7 @@ async fn a_snapshot_is_invisible_until_its_commit_and_then_is_the_truth() {
         Change::MemberGone { guild: placed(3), user: id(2) },
         Change::Guild(Guild { id: placed(4), ..guild(1) }),
     ];
-    assert_eq!(fixture.feed("a", 5, &said).await, Fed::Applied { applied: 3, ignored: 0, next: 8 });
+    assert_eq!(fixture.feed("a", 5, &said).await, applied(3, 0, 8));
     assert_eq!(fixture.names().await, [(3, "new".to_owned(), false), (4, "G 1".to_owned(), false)]);
     let state = fixture.store.feed_state().await.unwrap();
     assert_eq!((state.shards[0].guilds, state.shards[0].snapshot_at), (2, NOW));
