@@ -5,14 +5,9 @@ use std::time::Duration;
 use bot_companion::idp::sandbox::people::{MEMBER, OWNER};
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Bot, START, TestApp, listed, names, suite_log};
+use crate::harness::{Answer, Bot, EMPTIED, START, TestApp, listed, names, suite_log};
 
 const SILENCE: Duration = Duration::from_secs(90);
-/// What the feed holds goes, sessions and keys stay: a service that was restored from the day of its installation.
-const EMPTIED: &str = "DELETE FROM guilds; DELETE FROM guild_staff; DELETE FROM subscriptions; DELETE FROM instances;
-    DELETE FROM shards; DELETE FROM feed_instances; DELETE FROM feed_shards WHERE shard_count > 0;
-    UPDATE feed_shards SET guilds = 0";
-
 fn guild_id(number: u64) -> u64 {
     number << 22
 }
@@ -128,17 +123,14 @@ async fn an_emptied_service_is_filled_again_by_the_next_event() {
     let (bot, member) = (app.bot("one").await, app.user("member").await);
     beat(&bot, START.seconds() - 10).await;
     counted(&bot.guilds((1, 0), 1, &[guild(1, "a")]).await);
-    let folder = app.stopped().await;
-    folder.sql(EMPTIED).await;
-    let app = TestApp::builder_on(folder).start().await;
-    app.sandbox.edit("member", |person| person.guilds = (1..10).map(|number| listed(guild_id(number), 0)).collect());
+    let app = app.restarted_after(EMPTIED, &[]).await;
     let (bot, member) = (bot.at(&app), app.anon().with_token(member.token()));
+    assert!(member.guilds().await.is_empty());
     let refused = bot.events(1, &[renamed(1, "b")]).await.refused(409, "resync_required");
     assert_eq!(refused.data()["next"], 1);
     counted(&bot.guilds((1, 0), 1, &[guild(1, "b")]).await);
     assert_eq!(counted(&bot.events(1, &[renamed(1, "c")]).await), (1, 0, 2));
-    assert_eq!(app.app.store.feed_state().await.unwrap().guilds, 1);
-    drop(member);
+    assert_eq!(names(&member.guilds().await), ["c"]);
 }
 
 #[tokio::test]
@@ -162,6 +154,31 @@ async fn who_names_a_shard_is_asked_for_it_and_who_does_not_is_not_asked_twice()
     assert!(reason(&answer).contains("snapshot"), "{}", answer.text());
     counted(&other.guilds((2, 1), 3, &[guild(1, "x")]).await);
     assert_eq!(counted(&other.events(3, &[renamed(1, "x")]).await), (1, 0, 4));
+}
+
+#[tokio::test]
+async fn nobody_is_asked_for_a_snapshot_that_would_be_ignored() {
+    let app = started().await;
+    let old = app.bot("old").await;
+    let (new, gone) = (old.other("new"), old.other("gone"));
+    // A resharding from two to four, in the middle of which one of the new processes dies.
+    for (bot, since) in [(&old, 100), (&new, 10), (&gone, 10)] {
+        assert_eq!(bot.beats(START.seconds() - since, 2).await.status, 200);
+    }
+    counted(&new.guilds((4, 0), 1, &[guild(4, "new")]).await);
+    counted(&gone.guilds((4, 2), 1, &[guild(2, "gone")]).await);
+    app.clock.advance(Duration::from_secs(60));
+    beat(&new, START.seconds() - 10).await;
+    app.clock.advance(Duration::from_secs(30));
+    // The dead one's guild is nobody's, but a snapshot of the old shard would overwrite the living one's.
+    assert_eq!(counted(&old.guilds((2, 0), 1, &[guild(2, "old")]).await), (0, 1, 1));
+    let answer = old.events(1, &[renamed(2, "old")]).await;
+    assert_eq!(counted(&answer), (0, 1, 2), "it is not asked again and again");
+    assert!(reason(&answer).contains("`new`"), "{}", answer.text());
+    app.clock.advance(SILENCE);
+    old.events(2, &[renamed(2, "old")]).await.refused(409, "resync_required");
+    counted(&old.guilds((2, 0), 2, &[guild(2, "old")]).await);
+    assert_eq!(counted(&old.events(2, &[renamed(2, "old 2")]).await), (1, 0, 3));
 }
 
 #[tokio::test]

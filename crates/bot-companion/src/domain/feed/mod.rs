@@ -17,7 +17,7 @@ pub use heartbeat::heartbeat;
 pub use instance::{InstanceId, InstanceName, Life, counted_start};
 pub use json::Reason;
 pub use line::{guild_line, subscription_line};
-pub use ownership::{Carried, Holder, OwnShards, Verdict, judge, merged_basis, still_counting};
+pub use ownership::{Carried, Holder, Named, OwnShards, Verdict, judge, merged_basis, still_counting};
 pub use roster::roster;
 
 /// A line of a snapshot: one thing, or the end with the number of things before it.

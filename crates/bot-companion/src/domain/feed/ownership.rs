@@ -55,14 +55,26 @@ pub enum Verdict {
     Resync,
 }
 
-/// Decides about an event. `named`: whether the sender has called the guild's shard its own. A sender that has sent a snapshot
-/// and did not name this shard is not asked again, because it would send the same again.
-pub fn judge(holder: Holder, named: bool, has_sent_snapshot: bool) -> Verdict {
-    match holder {
-        Holder::Sender | Holder::Earlier => Verdict::Apply,
-        Holder::Later => Verdict::Overruled,
-        Holder::Nobody if named || !has_sent_snapshot => Verdict::Resync,
-        Holder::Nobody => Verdict::Unclaimed,
+/// Whether a sender has called the shard of a guild its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// It has not.
+    No,
+    /// It has, and its snapshot would take the shard.
+    Free,
+    /// It has, but a part of the shard belongs to an instance that started later: its snapshot would be ignored.
+    InVain,
+}
+
+/// Decides about an event. Nobody is asked for snapshots without an end: a snapshot that would be ignored is not asked for, and
+/// a sender that has sent its snapshots and did not name this shard would only send the same again.
+pub fn judge(holder: Holder, named: Named, has_sent_snapshot: bool) -> Verdict {
+    match (holder, named) {
+        (Holder::Sender | Holder::Earlier, _) => Verdict::Apply,
+        (Holder::Later, _) | (Holder::Nobody, Named::InVain) => Verdict::Overruled,
+        (Holder::Nobody, Named::Free) => Verdict::Resync,
+        (Holder::Nobody, Named::No) if has_sent_snapshot => Verdict::Unclaimed,
+        (Holder::Nobody, Named::No) => Verdict::Resync,
     }
 }
 
@@ -71,17 +83,15 @@ pub fn judge(holder: Holder, named: bool, has_sent_snapshot: bool) -> Verdict {
 pub struct OwnShards(BTreeSet<ShardKey>);
 
 impl OwnShards {
-    /// Whether the shard of this guild is among them, under any count.
-    pub fn name(&self, guild: Snowflake) -> bool {
-        let mut after = 0;
+    /// Those that this guild belongs to, under each count.
+    pub fn of(&self, guild: Snowflake) -> Vec<ShardKey> {
+        let (mut found, mut after) = (Vec::new(), 0);
         // One step per count, of which there are few, however many shards there are.
         while let Some(next) = self.0.range(ShardKey { count: after + 1, id: 0 }..).next() {
-            if self.0.contains(&ShardKey::of(guild, next.count)) {
-                return true;
-            }
+            found.extend(self.0.get(&ShardKey::of(guild, next.count)));
             after = next.count;
         }
-        false
+        found
     }
 }
 
@@ -213,19 +223,22 @@ mod tests {
     #[test]
     fn what_becomes_of_an_event() {
         let table = [
-            (Holder::Sender, false, false, Verdict::Apply),
-            (Holder::Sender, true, true, Verdict::Apply),
-            (Holder::Earlier, false, true, Verdict::Apply),
-            (Holder::Earlier, false, false, Verdict::Apply),
-            (Holder::Later, true, true, Verdict::Overruled),
-            (Holder::Later, false, false, Verdict::Overruled),
-            (Holder::Nobody, true, true, Verdict::Resync),
-            (Holder::Nobody, true, false, Verdict::Resync),
-            (Holder::Nobody, false, false, Verdict::Resync),
-            (Holder::Nobody, false, true, Verdict::Unclaimed),
+            (Holder::Sender, Named::No, false, Verdict::Apply),
+            (Holder::Sender, Named::Free, true, Verdict::Apply),
+            (Holder::Sender, Named::InVain, true, Verdict::Apply),
+            (Holder::Earlier, Named::No, true, Verdict::Apply),
+            (Holder::Earlier, Named::No, false, Verdict::Apply),
+            (Holder::Later, Named::InVain, true, Verdict::Overruled),
+            (Holder::Later, Named::No, false, Verdict::Overruled),
+            (Holder::Nobody, Named::Free, true, Verdict::Resync),
+            (Holder::Nobody, Named::Free, false, Verdict::Resync),
+            (Holder::Nobody, Named::InVain, true, Verdict::Overruled),
+            (Holder::Nobody, Named::InVain, false, Verdict::Overruled),
+            (Holder::Nobody, Named::No, false, Verdict::Resync),
+            (Holder::Nobody, Named::No, true, Verdict::Unclaimed),
         ];
         for (holder, named, sent, verdict) in table {
-            assert_eq!(judge(holder, named, sent), verdict, "{holder:?} {named} {sent}");
+            assert_eq!(judge(holder, named, sent), verdict, "{holder:?} {named:?} {sent}");
         }
     }
 
@@ -234,9 +247,10 @@ mod tests {
         let guild = |place: u64| Snowflake::new(place << 22).unwrap();
         let key = |count, id| ShardKey::new(count, id).unwrap();
         let own: OwnShards = [key(4, 1), key(4, 2), key(6, 5)].into_iter().collect();
-        let named: Vec<u64> = (1..=12).filter(|place| own.name(guild(*place))).collect();
+        let named: Vec<u64> = (1..=12).filter(|place| !own.of(guild(*place)).is_empty()).collect();
         assert_eq!(named, [1, 2, 5, 6, 9, 10, 11]);
-        assert!(!OwnShards::default().name(guild(1)));
+        assert_eq!(own.of(guild(5)), [key(4, 1), key(6, 5)]);
+        assert!(OwnShards::default().of(guild(1)).is_empty());
     }
 
     #[test]

@@ -1,15 +1,21 @@
 //! The bot's events, numbered, and what the feed holds.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use deadpool_postgres::{GenericClient, Transaction};
 
-use crate::domain::feed::{Event, FeedState, Holder, InstanceId, ShardKey, ShardState, Verdict, judge};
-use crate::domain::{Change, Time};
+use crate::domain::feed::{
+    Event, FeedState, Holder, InstanceId, Life, Named, OwnShards, ShardKey, ShardState, Verdict, judge,
+};
+use crate::domain::{Change, Snowflake, Time};
 use crate::store::{Fed, Foreign};
 
 use super::columns::{Whole, readable, unsigned};
-use super::coverage::Coverage;
+use super::coverage::{self, Coverage};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
+use super::snapshots::later_owner;
 use super::work::Touched;
 use super::{changes, instances, keys};
 
@@ -42,7 +48,7 @@ pub(super) async fn feed(
     });
     let guilds: Vec<_> = new.clone().filter_map(Change::guild).collect();
     let mut coverage = Coverage::for_changes(db, &guilds).await?;
-    let mut own = None;
+    let mut named = Naming { instance, life: &sender.life, own: None, taken: HashMap::new(), now };
     let (mut said, mut foreign) = (Vec::new(), Foreign::default());
     for change in new {
         let verdict = match change.guild() {
@@ -50,15 +56,13 @@ pub(super) async fn feed(
             Some(guild) => {
                 let cover = coverage.cover(guild);
                 let (holder, owner) = cover.holder(instance, &sender.life, now);
-                let named = holder == Holder::Nobody && {
-                    let own = match &mut own {
-                        Some(own) => own,
-                        none => none.insert(instances::own(db, instance).await?),
-                    };
-                    own.name(guild)
-                };
-                foreign.owner = owner.filter(|_| holder == Holder::Later).cloned().or(foreign.owner);
-                judge(holder, named, sender.sent_snapshot)
+                let (mut names, mut owner) = (Named::No, owner.cloned());
+                if holder == Holder::Nobody {
+                    (names, owner) = named.of(db, guild).await?;
+                }
+                let verdict = judge(holder, names, sender.sent_snapshot);
+                foreign.owner = owner.filter(|_| verdict == Verdict::Overruled).or(foreign.owner);
+                verdict
             }
         };
         match verdict {
@@ -75,6 +79,41 @@ pub(super) async fn feed(
     coverage.write_counts(db).await?;
     instances::advance(db, instance, end).await?;
     Ok(Fed::Applied { applied, ignored: events.len() as u64 - applied, next: end, foreign })
+}
+
+/// Which shards a sender has called its own. Looked up only if nobody holds the shard of a guild, and each shard once.
+struct Naming<'a> {
+    instance: &'a InstanceId,
+    life: &'a Life,
+    own: Option<OwnShards>,
+    /// Who keeps the sender's snapshot from taking a shard.
+    taken: HashMap<ShardKey, Option<InstanceId>>,
+    now: Time,
+}
+
+impl Naming<'_> {
+    async fn of(&mut self, db: &Transaction<'_>, guild: Snowflake) -> Sql<(Named, Option<InstanceId>)> {
+        let own = match &mut self.own {
+            Some(own) => own,
+            none => none.insert(instances::own(db, self.instance).await?),
+        };
+        let mut found = (Named::No, None);
+        for shard in own.of(guild) {
+            let taken = match self.taken.entry(shard) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unknown) => {
+                    let overlapping = coverage::overlapping(db, shard).await?;
+                    let owner = later_owner(shard, &overlapping, self.instance, self.life, self.now);
+                    unknown.insert(owner.cloned())
+                }
+            };
+            match taken {
+                None => return Ok((Named::Free, None)),
+                Some(owner) => found = (Named::InVain, Some(owner.clone())),
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// What the feed holds. While a resharding is being cleaned up behind, guilds that moved count under both their shards.

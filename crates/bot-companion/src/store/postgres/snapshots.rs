@@ -6,7 +6,7 @@ use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey, merged_basis, still_counting};
+use crate::domain::feed::{GuildLine, InstanceId, Life, Lines, Scope, ShardKey, merged_basis, still_counting};
 use crate::domain::{Guild, Snowflake, Subscription, Time};
 use crate::store::{Committed, SnapshotId, Topic};
 
@@ -240,11 +240,10 @@ async fn decide(db: &Transaction<'_>, staged: &Staged, now: Time) -> Sql<Committ
         return Ok(Committed::Replaced { next: sequence });
     };
     let overlapping = coverage::overlapping(db, shard).await?;
-    let counting = still_counting(shard, &overlapping, |sent| (sent.shard, sent.committed));
-    let later = counting.into_iter().filter(|sent| !sent.holder(instance, &sender.life, now).yields());
-    if let Some(later) = later.max_by_key(|sent| sent.committed) {
+    if let Some(owner) = later_owner(shard, &overlapping, instance, &sender.life, now) {
+        let owner = owner.clone();
         instances::advance(db, instance, sequence).await?;
-        return Ok(Committed::Outranked { next: sequence, owner: later.instance.clone() });
+        return Ok(Committed::Outranked { next: sequence, owner });
     }
     if staged.basis.is_some_and(|basis| basis != latest_commit(&overlapping)) {
         return Ok(Committed::Outdated { next: sender.next });
@@ -252,6 +251,19 @@ async fn decide(db: &Transaction<'_>, staged: &Staged, now: Time) -> Sql<Committ
     instances::advance(db, instance, sequence).await?;
     replace_shard(db, staged, shard, overlapping, now).await?;
     Ok(Committed::Replaced { next: sequence })
+}
+
+/// The instance to which a shard, or a part of it, belongs so that this sender's snapshot is ignored, if there is one.
+pub(super) fn later_owner<'a>(
+    shard: ShardKey,
+    overlapping: &'a [Sent],
+    sender: &InstanceId,
+    life: &Life,
+    now: Time,
+) -> Option<&'a InstanceId> {
+    let counting = still_counting(shard, overlapping, |sent| (sent.shard, sent.committed));
+    let later = counting.into_iter().filter(|sent| !sent.holder(sender, life, now).yields());
+    later.max_by_key(|sent| sent.committed).map(|sent| &sent.instance)
 }
 
 /// Takes a snapshot out of staging.

@@ -1,13 +1,19 @@
 //! The bot's events, numbered, and what the feed holds.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use rusqlite::Connection;
 
-use crate::domain::Time;
-use crate::domain::feed::{Event, FeedState, Holder, InstanceId, ShardKey, ShardState, Verdict, judge};
+use crate::domain::feed::{
+    Event, FeedState, Holder, InstanceId, Life, Named, OwnShards, ShardKey, ShardState, Verdict, judge,
+};
+use crate::domain::{Snowflake, Time};
 use crate::store::{Fed, Foreign};
 
 use super::columns::{readable, unsigned};
 use super::coverage::Coverage;
+use super::snapshots::later_owner;
 use super::writer::Touched;
 use super::{changes, instances, keys};
 
@@ -38,22 +44,20 @@ pub(super) fn feed(
         Event::Change(change) => Some(change),
         Event::Ignored(_) => None,
     });
-    let mut own = None;
+    let mut named = Naming { instance, life: &sender.life, own: None, taken: HashMap::new(), now };
     let (mut said, mut foreign) = (Vec::new(), Foreign::default());
     for change in new {
         let verdict = match change.guild() {
             None => Verdict::Apply,
             Some(guild) => {
-                let (holder, owner) = coverage.holder(connection, guild, instance, &sender.life, now)?;
-                let named = holder == Holder::Nobody && {
-                    let own = match &mut own {
-                        Some(own) => own,
-                        none => none.insert(instances::own(connection, instance)?),
-                    };
-                    own.name(guild)
-                };
-                foreign.owner = owner.filter(|_| holder == Holder::Later).or(foreign.owner);
-                judge(holder, named, sender.sent_snapshot)
+                let (holder, mut owner) = coverage.holder(connection, guild, instance, &sender.life, now)?;
+                let mut names = Named::No;
+                if holder == Holder::Nobody {
+                    (names, owner) = named.of(connection, &coverage, guild)?;
+                }
+                let verdict = judge(holder, names, sender.sent_snapshot);
+                foreign.owner = owner.filter(|_| verdict == Verdict::Overruled).or(foreign.owner);
+                verdict
             }
         };
         match verdict {
@@ -69,6 +73,46 @@ pub(super) fn feed(
     }
     instances::advance(connection, instance, end)?;
     Ok(Fed::Applied { applied, ignored: events.len() as u64 - applied, next: end, foreign })
+}
+
+/// Which shards a sender has called its own. Looked up only if nobody holds the shard of a guild, and each shard once.
+struct Naming<'a> {
+    instance: &'a InstanceId,
+    life: &'a Life,
+    own: Option<OwnShards>,
+    /// Who keeps the sender's snapshot from taking a shard.
+    taken: HashMap<ShardKey, Option<InstanceId>>,
+    now: Time,
+}
+
+impl Naming<'_> {
+    fn of(
+        &mut self,
+        connection: &Connection,
+        coverage: &Coverage,
+        guild: Snowflake,
+    ) -> rusqlite::Result<(Named, Option<InstanceId>)> {
+        let own = match &mut self.own {
+            Some(own) => own,
+            none => none.insert(instances::own(connection, self.instance)?),
+        };
+        let mut found = (Named::No, None);
+        for shard in own.of(guild) {
+            let taken = match self.taken.entry(shard) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unknown) => {
+                    let overlapping = coverage.overlapping(connection, shard)?;
+                    let (sender, life) = (self.instance, self.life);
+                    unknown.insert(later_owner(connection, shard, &overlapping, sender, life, self.now)?)
+                }
+            };
+            match taken {
+                None => return Ok((Named::Free, None)),
+                Some(owner) => found = (Named::InVain, Some(owner.clone())),
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// What the feed holds. While a resharding is being cleaned up behind, guilds that moved count under both their shards.

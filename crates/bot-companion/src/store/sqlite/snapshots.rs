@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey, merged_basis, still_counting};
+use crate::domain::feed::{GuildLine, InstanceId, Life, Lines, Scope, ShardKey, merged_basis, still_counting};
 use crate::domain::{Snowflake, Subscription, Time};
 use crate::store::{Committed, SnapshotId, Topic};
 
@@ -204,15 +204,7 @@ fn decide(connection: &Connection, staged: &Staged, now: Time) -> rusqlite::Resu
     };
     let coverage = Coverage::load(connection)?;
     let overlapping = coverage.overlapping(connection, shard)?;
-    let mut later = None;
-    for cover in still_counting(shard, &overlapping, |cover| (cover.shard(), cover.committed)) {
-        if let (holder, Some(owner)) = cover.holder(connection, instance, &sender.life, now)?
-            && !holder.yields()
-        {
-            later = later.max(Some((cover.committed, owner)));
-        }
-    }
-    if let Some((_, owner)) = later {
+    if let Some(owner) = later_owner(connection, shard, &overlapping, instance, &sender.life, now)? {
         instances::advance(connection, instance, sequence)?;
         return Ok(Committed::Outranked { next: sequence, owner });
     }
@@ -222,6 +214,26 @@ fn decide(connection: &Connection, staged: &Staged, now: Time) -> rusqlite::Resu
     instances::advance(connection, instance, sequence)?;
     replace_shard(connection, staged, shard, &coverage, &overlapping, now)?;
     Ok(Committed::Replaced { next: sequence })
+}
+
+/// The instance to which a shard, or a part of it, belongs so that this sender's snapshot is ignored, if there is one.
+pub(super) fn later_owner(
+    connection: &Connection,
+    shard: ShardKey,
+    overlapping: &[Cover],
+    sender: &InstanceId,
+    life: &Life,
+    now: Time,
+) -> rusqlite::Result<Option<InstanceId>> {
+    let mut later = None;
+    for cover in still_counting(shard, overlapping, |cover| (cover.shard(), cover.committed)) {
+        if let (holder, Some(owner)) = cover.holder(connection, sender, life, now)?
+            && !holder.yields()
+        {
+            later = later.max(Some((cover.committed, owner)));
+        }
+    }
+    Ok(later.map(|(_, owner)| owner))
 }
 
 /// Takes a snapshot out of staging.

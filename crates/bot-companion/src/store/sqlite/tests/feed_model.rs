@@ -1,15 +1,17 @@
 //! Random histories of two instances against a simple model: events, snapshots, heartbeats, silence, and clocks that run ahead.
 
+mod model;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
+use self::model::{Model, Staged};
 use super::*;
-use crate::domain::feed::Verdict;
 use crate::domain::health::ShardBeat;
+use crate::store::BotKey;
 use crate::store::sqlite::snapshots::Staging;
 use crate::store::sqlite::{clean_up, feed, guilds, health, keys, migrations, snapshots};
-use crate::store::{BotKey, Foreign, SnapshotId};
 
 /// Enough for every remainder of the counts of shards that are tried.
 const PLACES: u64 = 12;
@@ -86,186 +88,6 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..2_usize, prop::sample::select(&[50, 100, 200, u64::MAX][..]), 1..=4_u32, prop::collection::vec(0..4_u32, 0..3))
             .prop_map(|(by, started, count, own)| Step::Beat(by, started, count, own)),
     ]
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Known {
-    name: String,
-    grants: bool,
-    staff: BTreeSet<u64>,
-}
-
-struct Staged {
-    id: SnapshotId,
-    by: usize,
-    shard: ShardKey,
-    at: u64,
-    lines: BTreeMap<u64, Line>,
-    /// Once lines were carried over: from which commit, or from several.
-    basis: Option<Option<u64>>,
-}
-
-#[derive(Default)]
-struct Model {
-    now: u64,
-    guilds: BTreeMap<u64, Known>,
-    /// The latest snapshot of each shard that still counts: who sent it, and the number of its commit.
-    sent: BTreeMap<ShardKey, (usize, u64)>,
-    commits: u64,
-    instances: [Instance; 2],
-    staged: Vec<Staged>,
-}
-
-#[derive(Default)]
-struct Instance {
-    next: u64,
-    /// In seconds.
-    started: u64,
-    last_sign: u64,
-    sent_snapshot: bool,
-    own: BTreeSet<ShardKey>,
-}
-
-fn overlap(a: ShardKey, b: ShardKey) -> bool {
-    (1..=PLACES).any(|place| a.covers(placed(place)) && b.covers(placed(place)))
-}
-
-impl Model {
-    /// Who sent the snapshot that covers a place.
-    fn owner(&self, place: u64) -> Option<usize> {
-        let covering = self.sent.iter().filter(|(shard, _)| shard.covers(placed(place)));
-        covering.max_by_key(|(_, (_, commit))| *commit).map(|(_, (by, _))| *by)
-    }
-
-    fn is_living(&self, who: usize) -> bool {
-        self.now - self.instances[who].last_sign < 90
-    }
-
-    fn is_outranked(&self, by: usize, owner: usize) -> bool {
-        self.is_living(owner) && self.instances[owner].started > self.instances[by].started
-    }
-
-    fn judge(&self, by: usize, place: u64) -> Verdict {
-        let sender = &self.instances[by];
-        match self.owner(place) {
-            Some(owner) if owner == by => Verdict::Apply,
-            Some(owner) if self.is_outranked(by, owner) => Verdict::Overruled,
-            Some(owner) if self.is_living(owner) => Verdict::Apply,
-            _ if sender.own.iter().any(|shard| shard.covers(placed(place))) => Verdict::Resync,
-            _ if sender.sent_snapshot => Verdict::Unclaimed,
-            _ => Verdict::Resync,
-        }
-    }
-
-    fn apply(&mut self, said: &Said) {
-        match said {
-            Said::Guild { place, name, grants, staff } => {
-                let known = self.guilds.entry(*place).or_default();
-                known.name = name.to_string();
-                known.grants = grants.unwrap_or(known.grants);
-                known.staff = staff.clone().unwrap_or(std::mem::take(&mut known.staff));
-            }
-            Said::Gone(place) => drop(self.guilds.remove(place)),
-            Said::Member { place, user, moderator } => {
-                if let Some(known) = self.guilds.get_mut(place) {
-                    known.staff.remove(user);
-                    if *moderator && known.grants {
-                        known.staff.insert(*user);
-                    }
-                }
-            }
-            Said::Left { place, user } => {
-                self.guilds.get_mut(place).map(|known| known.staff.remove(user));
-            }
-            Said::Unknown => {}
-        }
-    }
-
-    fn feed(&mut self, by: usize, first: u64, said: &[Said]) -> Fed {
-        let (now, next) = (self.now, self.instances[by].next);
-        self.instances[by].last_sign = now;
-        if first > next {
-            return Fed::Resync { next };
-        }
-        let (mut foreign, mut accepted) = (Foreign::default(), Vec::new());
-        for (number, said) in (first..).zip(said) {
-            let place = match said {
-                _ if number < next => continue,
-                Said::Unknown => continue,
-                Said::Guild { place, .. } | Said::Gone(place) => *place,
-                Said::Member { place, .. } | Said::Left { place, .. } => *place,
-            };
-            match self.judge(by, place) {
-                Verdict::Apply => accepted.push(said),
-                Verdict::Overruled => {
-                    foreign.overruled += 1;
-                    foreign.owner = Some(instance(NAMES[1 - by]));
-                }
-                Verdict::Unclaimed => foreign.unclaimed += 1,
-                Verdict::Resync => return Fed::Resync { next },
-            }
-        }
-        let applied = accepted.len() as u64;
-        for said in accepted {
-            self.apply(said);
-        }
-        self.instances[by].next = next.max(first + said.len() as u64);
-        Fed::Applied { applied, ignored: said.len() as u64 - applied, next: self.instances[by].next, foreign }
-    }
-
-    /// The latest commit of a snapshot that overlaps with this shard.
-    fn latest(&self, shard: ShardKey) -> u64 {
-        let overlapping = self.sent.iter().filter(|(sent, _)| overlap(**sent, shard));
-        overlapping.map(|(_, (_, commit))| *commit).max().unwrap_or(0)
-    }
-
-    fn commit(&mut self, staged: Staged) -> Committed {
-        let Staged { by, shard, at, lines, basis, .. } = staged;
-        let (now, sender) = (self.now, &mut self.instances[by]);
-        (sender.last_sign, sender.sent_snapshot) = (now, true);
-        sender.own.insert(shard);
-        let next = sender.next;
-        if next > at {
-            return Committed::Outdated { next };
-        }
-        // What the shard's own snapshot has replaced says nothing about it any more.
-        let own = self.sent.get(&shard).map_or(0, |(_, commit)| *commit);
-        let counting = self.sent.iter().filter(|(sent, (_, commit))| overlap(**sent, shard) && *commit >= own);
-        if counting.clone().any(|(_, (owner, _))| *owner != by && self.is_outranked(by, *owner)) {
-            self.instances[by].next = at;
-            return Committed::Outranked { next: at, owner: instance(NAMES[1 - by]) };
-        }
-        if basis.is_some_and(|basis| basis != Some(self.latest(shard))) {
-            return Committed::Outdated { next };
-        }
-        self.instances[by].next = at;
-        self.commits += 1;
-        self.sent.insert(shard, (by, self.commits));
-        self.drop_superseded(shard.count);
-        for place in (1..=PLACES).filter(|place| shard.covers(placed(*place))) {
-            match lines.get(&place) {
-                None => drop(self.guilds.remove(&place)),
-                Some(Line::Unavailable(_)) => {}
-                Some(Line::Guild { name, grants, staff, .. }) => {
-                    let known = self.guilds.entry(place).or_default();
-                    known.name = name.to_string();
-                    known.grants = grants.unwrap_or(known.grants);
-                    known.staff = staff.clone().unwrap_or(std::mem::take(&mut known.staff));
-                }
-            }
-        }
-        Committed::Replaced { next: at }
-    }
-
-    /// Forgets the snapshots of other counts that were all sent anew under this one.
-    fn drop_superseded(&mut self, count: u32) {
-        let sent = self.sent.clone();
-        self.sent.retain(|shard, (_, commit)| {
-            let anew = |id| sent.get(&ShardKey { count, id }).is_some_and(|(_, later)| *later > *commit);
-            let mut overlapping = (0..count).filter(|id| overlap(ShardKey { count, id: *id }, *shard));
-            shard.count == count || !overlapping.all(anew)
-        });
-    }
 }
 
 fn to_guild(place: u64, name: u8, grants: Option<bool>, staff: Option<&BTreeSet<u64>>) -> Guild {
