@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn one_line_per_span_and_subject_and_no_more_than_the_table_holds() {
-        let throttle = LogThrottle::new(Duration::from_secs(60));
+        let throttle = LogThrottle::new(Duration::from_mins(1));
         let at = Duration::from_secs;
         assert!(throttle.take(&0, at(0)) && throttle.take(&1, at(5)));
         assert!(!throttle.take(&0, at(59)));

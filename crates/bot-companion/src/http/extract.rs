@@ -1,6 +1,7 @@
 //! What handlers ask for in their signatures.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use http::header::AUTHORIZATION;
@@ -52,38 +53,41 @@ pub(super) struct Bot {
     /// The key's id.
     pub(super) key: Arc<str>,
     pub(super) hash: TokenHash,
+    /// Since when the key may have changed, in ticks of the clock.
+    pub(super) since: Duration,
 }
 
 impl FromRequestParts<Arc<App>> for Bot {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let since = parts.extensions.get::<Arrival>().map_or_else(|| app.clock.ticks(), |arrival| arrival.ticks);
         let hash = bot_key(&parts.headers);
-        let cached = hash.and_then(|hash| app.views.keys.ready(&hash).map(|key| Self { key, hash }));
-        let bot = match cached {
-            Some(bot) => bot,
+        let cached = hash.and_then(|hash| Some((app.views.keys.ready(&hash)?, hash)));
+        let (key, hash) = match cached {
+            Some(cached) => cached,
             None => unknown(parts, app, hash).await?,
         };
-        app.rates.feed(&bot.hash).map_err(too_often)?;
-        Ok(bot)
+        app.rates.feed(&hash).map_err(too_often)?;
+        Ok(Self { key, hash, since })
     }
 }
 
 /// A key that is not cached. Guessing must not cost the store, so a client address may try only so many; past that, the store is
 /// asked only about keys on the list of good ones, so that nobody is refused for what a neighbour guesses.
-async fn unknown(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<Bot, ApiError> {
+async fn unknown(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<(Arc<str>, TokenHash), ApiError> {
     let client = parts.extensions.get::<Arrival>().map(|arrival| arrival.client);
     let allowed = client.map_or(Ok(()), |client| app.rates.unknown_key(client));
     if let Some(hash) = hash
         && (allowed.is_ok() || app.views.keys.was_good(&hash).await?)
         && let Some(key) = app.views.keys.find(hash).await?
     {
-        return Ok(Bot { key, hash });
+        return Ok((key, hash));
     }
     Err(allowed.map_or_else(too_often, |()| ApiError::bot_key_invalid()))
 }
 
-fn too_often(wait: std::time::Duration) -> ApiError {
+fn too_often(wait: Duration) -> ApiError {
     ApiError::rate_limited().after(wait)
 }
 

@@ -61,9 +61,10 @@ impl Keys {
         let mark = self.sources.freshness.mark(&self.dependencies);
         let found = self.sources.store.key(key).await?.filter(|found| found.revoked.is_none());
         let id: Option<Arc<str>> = found.map(|found| found.id.into());
-        match &id {
-            Some(id) => drop(self.kept.insert(key, (mark, Arc::clone(id)))),
-            None => drop(self.kept.remove(&key)),
+        if let Some(id) = &id {
+            self.kept.insert(key, (mark, Arc::clone(id)));
+        } else {
+            self.kept.remove(&key);
         }
         Ok(id)
     }

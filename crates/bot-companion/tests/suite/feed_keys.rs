@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bot_companion::domain::token::{self, TokenKind};
 use bot_companion::random::secret_bytes;
+use bot_companion::store::BotKey;
 use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
@@ -66,9 +67,12 @@ async fn a_key_that_is_revoked_meanwhile_commits_nothing() {
 #[tokio::test]
 async fn a_key_that_is_revoked_meanwhile_ends_its_upload_within_seconds() {
     let app = TestApp::start().await;
+    let places = &app.app.uploads.in_work;
     for (method, path) in [("PUT", SHARD), ("POST", "/bot/events")] {
         let bot = app.bot("one").await;
+        let all = places.available_permits();
         let mut wire = begun(&app, &bot, method, path, "\n", 1_000_000).await;
+        eventually("the request has come", async || places.available_permits() < all).await;
         if path == SHARD {
             eventually("the upload has begun", async || app.app.uploads.under_way() == 1).await;
         }
@@ -78,6 +82,7 @@ async fn a_key_that_is_revoked_meanwhile_ends_its_upload_within_seconds() {
         wire.send("\n").await;
         wire.half_close().await;
         wire.answer().await.unwrap().refused(401, "bot_key_invalid");
+        eventually("the request is over", async || places.available_permits() == all).await;
     }
     assert_eq!(held(&app).await, 0);
 }
@@ -130,6 +135,17 @@ async fn the_demonstration_key_opens_nothing_but_dev() {
     let told = serve.logged();
     assert!(told.contains("demonstration key") && told.contains("key revoke demo"), "{told}");
     assert!(!told.contains(&key));
+}
+
+#[tokio::test]
+async fn the_demonstration_key_opens_no_service_that_finds_it_in_its_store() {
+    let app = TestApp::start().await;
+    let key = BotKey { id: "demo".to_owned(), label: String::new(), created: app.clock.now(), revoked: None };
+    app.app.store.add_key(key, token::demo_key_hash()).await.unwrap();
+    for _ in 0..100 {
+        // Neither at first, nor when so many were refused that only keys on the list are looked at.
+        assert!(matches!(with_key(&app.anon(), token::DEMO_KEY).await, 401 | 429));
+    }
 }
 
 /// The most that the process has had in memory, in kilobytes.

@@ -72,9 +72,8 @@ pub fn judge(holder: Holder, named: Named, has_sent_snapshot: bool) -> Verdict {
     match (holder, named) {
         (Holder::Sender | Holder::Earlier, _) => Verdict::Apply,
         (Holder::Later, _) | (Holder::Nobody, Named::InVain) => Verdict::Overruled,
-        (Holder::Nobody, Named::Free) => Verdict::Resync,
         (Holder::Nobody, Named::No) if has_sent_snapshot => Verdict::Unclaimed,
-        (Holder::Nobody, Named::No) => Verdict::Resync,
+        (Holder::Nobody, Named::No | Named::Free) => Verdict::Resync,
     }
 }
 

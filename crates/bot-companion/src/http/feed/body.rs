@@ -34,7 +34,7 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new(app: &Arc<App>, bot: &Bot) -> Self {
-        Self { app: Arc::clone(app), key: bot.hash, looked: app.clock.ticks() }
+        Self { app: Arc::clone(app), key: bot.hash, looked: bot.since }
     }
 
     async fn look(&mut self) -> Result<(), ApiError> {

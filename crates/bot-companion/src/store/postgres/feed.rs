@@ -48,7 +48,7 @@ pub(super) async fn feed(
     });
     let guilds: Vec<_> = new.clone().filter_map(Change::guild).collect();
     let mut coverage = Coverage::for_changes(db, &guilds).await?;
-    let mut named = Naming { instance, life: &sender.life, own: None, taken: HashMap::new(), now };
+    let mut naming = Naming { instance, life: &sender.life, own: None, taken: HashMap::new(), now };
     let (mut said, mut foreign) = (Vec::new(), Foreign::default());
     for change in new {
         let verdict = match change.guild() {
@@ -56,11 +56,11 @@ pub(super) async fn feed(
             Some(guild) => {
                 let cover = coverage.cover(guild);
                 let (holder, owner) = cover.holder(instance, &sender.life, now);
-                let (mut names, mut owner) = (Named::No, owner.cloned());
+                let (mut named, mut owner) = (Named::No, owner.cloned());
                 if holder == Holder::Nobody {
-                    (names, owner) = named.of(db, guild).await?;
+                    (named, owner) = naming.of(db, guild).await?;
                 }
-                let verdict = judge(holder, names, sender.sent_snapshot);
+                let verdict = judge(holder, named, sender.sent_snapshot);
                 foreign.owner = owner.filter(|_| verdict == Verdict::Overruled).or(foreign.owner);
                 verdict
             }

@@ -100,13 +100,12 @@ pub(super) async fn note_started(db: &Transaction<'_>, instance: &InstanceId, sa
     let (key, name) = (&instance.key, instance.name.as_str());
     let find = "SELECT first_seen, started_at FROM feed_instances WHERE key = $1 AND instance = $2";
     let find = db.prepare_cached(find).await?;
-    let known = match db.query_opt(&find, &[key, &name]).await? {
-        Some(row) => row,
-        None => {
-            let statement = db.prepare_cached(sql).await?;
-            db.execute(&statement, &[key, &name, &now]).await?;
-            db.query_one(&find, &[key, &name]).await?
-        }
+    let known = if let Some(row) = db.query_opt(&find, &[key, &name]).await? {
+        row
+    } else {
+        let statement = db.prepare_cached(sql).await?;
+        db.execute(&statement, &[key, &name, &now]).await?;
+        db.query_one(&find, &[key, &name]).await?
     };
     let (first_seen, noted): (Time, Option<Time>) = (known.try_get(0)?, known.try_get(1)?);
     let started = counted_start(said, first_seen);

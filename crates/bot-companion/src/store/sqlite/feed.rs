@@ -44,18 +44,18 @@ pub(super) fn feed(
         Event::Change(change) => Some(change),
         Event::Ignored(_) => None,
     });
-    let mut named = Naming { instance, life: &sender.life, own: None, taken: HashMap::new(), now };
+    let mut naming = Naming { instance, life: &sender.life, own: None, taken: HashMap::new(), now };
     let (mut said, mut foreign) = (Vec::new(), Foreign::default());
     for change in new {
         let verdict = match change.guild() {
             None => Verdict::Apply,
             Some(guild) => {
                 let (holder, mut owner) = coverage.holder(connection, guild, instance, &sender.life, now)?;
-                let mut names = Named::No;
+                let mut named = Named::No;
                 if holder == Holder::Nobody {
-                    (names, owner) = named.of(connection, &coverage, guild)?;
+                    (named, owner) = naming.of(connection, &coverage, guild)?;
                 }
-                let verdict = judge(holder, names, sender.sent_snapshot);
+                let verdict = judge(holder, named, sender.sent_snapshot);
                 foreign.owner = owner.filter(|_| verdict == Verdict::Overruled).or(foreign.owner);
                 verdict
             }

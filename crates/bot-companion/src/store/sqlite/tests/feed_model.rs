@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use self::model::{Model, Staged};
+use self::model::{Model, SEVERAL, Staged};
 use super::*;
 use crate::domain::health::ShardBeat;
 use crate::store::BotKey;
@@ -195,9 +195,8 @@ impl World {
                 prop_assert_eq!(snapshots::stage(connection, staged.id, lines).unwrap(), Some(()));
                 let carries = |line: &Line| matches!(line, Line::Guild { grants, staff, .. } if grants.is_none() || staff.is_none());
                 if own.iter().any(carries) {
-                    let latest = Some(latest);
                     let basis = staged.basis.unwrap_or(latest);
-                    staged.basis = Some(if basis == latest { latest } else { None });
+                    staged.basis = Some(if basis == latest { latest } else { SEVERAL });
                 }
                 staged.lines.extend(own.into_iter().map(|line| (place(&line), line)));
             }

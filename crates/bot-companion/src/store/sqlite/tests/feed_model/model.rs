@@ -7,6 +7,9 @@ use crate::domain::feed::{ShardKey, Verdict};
 use crate::store::tests::{instance, placed};
 use crate::store::{Committed, Fed, Foreign, SnapshotId};
 
+/// Parts of a snapshot that come from more than one commit.
+pub(super) const SEVERAL: u64 = u64::MAX;
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Known {
     pub(super) name: String,
@@ -20,8 +23,8 @@ pub(super) struct Staged {
     pub(super) shard: ShardKey,
     pub(super) at: u64,
     pub(super) lines: BTreeMap<u64, Line>,
-    /// Once lines were carried over: from which commit, or from several.
-    pub(super) basis: Option<Option<u64>>,
+    /// Once lines were carried over: from which commit, or `SEVERAL`.
+    pub(super) basis: Option<u64>,
 }
 
 #[derive(Default)]
@@ -123,8 +126,10 @@ impl Model {
             let place = match said {
                 _ if number < next => continue,
                 Said::Unknown => continue,
-                Said::Guild { place, .. } | Said::Gone(place) => *place,
-                Said::Member { place, .. } | Said::Left { place, .. } => *place,
+                Said::Guild { place, .. }
+                | Said::Gone(place)
+                | Said::Member { place, .. }
+                | Said::Left { place, .. } => *place,
             };
             match self.judge(by, place) {
                 Verdict::Apply => accepted.push(said),
@@ -163,7 +168,7 @@ impl Model {
             self.instances[by].next = at;
             return Committed::Outranked { next: at, owner: instance(NAMES[1 - by]) };
         }
-        if basis.is_some_and(|basis| basis != Some(self.latest(shard))) {
+        if basis.is_some_and(|basis| basis != self.latest(shard)) {
             return Committed::Outdated { next };
         }
         self.instances[by].next = at;
