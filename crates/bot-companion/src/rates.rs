@@ -20,6 +20,7 @@ pub struct RateLimits {
     refused_sign_ins: Option<Limit>,
     exchanges_per_user: Option<Limit>,
     feed: Option<Limit>,
+    refused_keys: Option<Limit>,
     exempt: Vec<Network>,
     clock: Clock,
 }
@@ -46,6 +47,7 @@ impl RateLimits {
                 Duration::from_secs(1),
                 feed.requests_per_second.saturating_mul(2),
             ),
+            refused_keys: Limit::new(feed.refused_keys_per_minute, minute, feed.refused_keys_per_minute),
             exempt: limits.exempt.clone(),
             clock,
         }
@@ -60,6 +62,11 @@ impl RateLimits {
     pub fn feed(&self, key: &TokenHash) -> Result<(), Duration> {
         let Some(limit) = &self.feed else { return Ok(()) };
         limit.take(limit.subject(key), self.clock.ticks())
+    }
+
+    /// Counts a bot's key that is not known to be good; if it is one too many, when the next one may come.
+    pub fn unknown_key(&self, client: IpAddr) -> Result<(), Duration> {
+        self.limit(self.refused_keys.as_ref(), client, Limit::take)
     }
 
     /// Counts a sign-in as refused before it is tried; if it is one too many, when the next one may come. What is not refused

@@ -1,5 +1,7 @@
 //! A log throttle: what happens often is reported the first time, then at most once per minute, with how often it happened.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -41,6 +43,36 @@ impl Flood {
     }
 }
 
+/// The same for each of many subjects. At most so many are remembered; beyond that, new ones are not reported until the minute of
+/// others is over.
+#[derive(Debug)]
+pub struct Throttles<S>(Mutex<HashMap<S, Flood>>);
+
+/// How many subjects are remembered.
+const SUBJECTS: usize = 1_024;
+
+impl<S> Default for Throttles<S> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<S: Clone + Eq + Hash> Throttles<S> {
+    /// Counts an event of this subject, as [`Throttle::count`] does.
+    pub fn count(&self, subject: &S, now: Duration) -> Option<u64> {
+        let mut floods = self.0.lock();
+        if !floods.contains_key(subject) && floods.len() >= SUBJECTS {
+            floods.retain(|_, flood| now < flood.next);
+            if floods.len() >= SUBJECTS {
+                return None;
+            }
+        }
+        let flood = floods.entry(subject.clone()).or_default();
+        flood.unreported = flood.unreported.saturating_add(1);
+        flood.report(now)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +91,18 @@ mod tests {
         assert_eq!(throttle.rest(at(125)), Some(1));
         assert_eq!(throttle.rest(at(4000)), None, "nothing new");
         assert_eq!(throttle.count(at(4000)), Some(1));
+    }
+
+    #[test]
+    fn each_subject_has_its_own_count_and_there_is_a_bound_to_them() {
+        let throttles = Throttles::default();
+        let at = Duration::from_secs;
+        assert_eq!((throttles.count(&0, at(0)), throttles.count(&1, at(5))), (Some(1), Some(1)));
+        assert_eq!((throttles.count(&0, at(59)), throttles.count(&0, at(60))), (None, Some(2)));
+        for subject in 2..SUBJECTS {
+            assert_eq!(throttles.count(&subject, at(60)), Some(1));
+        }
+        assert_eq!(throttles.count(&SUBJECTS, at(60)), None, "no room");
+        assert_eq!(throttles.count(&SUBJECTS, at(65)), Some(1), "the minute of one is over");
     }
 }

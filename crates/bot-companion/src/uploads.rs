@@ -9,8 +9,9 @@ use tokio::sync::Semaphore;
 use tracing::warn;
 
 use crate::background::Background;
-use crate::domain::feed::Scope;
+use crate::domain::feed::{InstanceId, Scope};
 use crate::store::Store;
+use crate::throttle::Throttles;
 
 /// Snapshots at a time.
 const SNAPSHOTS: usize = 4;
@@ -23,6 +24,8 @@ const STEP: usize = 1_000;
 pub struct Uploads {
     /// How many requests of the bot's side may be in work at once.
     pub in_work: Semaphore,
+    /// Of whom the log was told that its data is ignored.
+    pub ignored: Throttles<InstanceId>,
     scopes: Mutex<HashSet<Scope>>,
     cleaning: AtomicBool,
     store: Arc<dyn Store>,
@@ -46,6 +49,7 @@ impl Uploads {
     pub fn new(store: Arc<dyn Store>, background: Background) -> Self {
         Self {
             in_work: Semaphore::new(REQUESTS),
+            ignored: Throttles::default(),
             scopes: Mutex::default(),
             cleaning: AtomicBool::new(false),
             store,

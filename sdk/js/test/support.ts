@@ -130,7 +130,7 @@ export class Service {
     for (const id of old.keys()) if ((BigInt(id) >> 22n) % BigInt(count) === BigInt(shard)) this.guilds.delete(id);
     for (const line of lines) {
       if ((BigInt(line["id"]) >> 22n) % BigInt(count) !== BigInt(shard)) throw new Error(`${line["id"]} on ${path}`);
-      const kept = line["unavailable"] ? old.get(line["id"]) : { grants: {}, staff: {}, ...line };
+      const kept = line["unavailable"] ? old.get(line["id"]) : { grants: {}, staff: {}, ...keptParts(old.get(line["id"])), ...line };
       if (kept) this.guilds.set(line["id"], kept);
     }
   }
@@ -174,6 +174,11 @@ export class Service {
   of(path: string): Call[] {
     return this.calls.filter((call) => call.path.startsWith(path));
   }
+}
+
+/** What a snapshot that does not say it leaves as it is. */
+function keptParts(guild: Json | undefined): Json {
+  return guild ? { grants: guild["grants"], staff: guild["staff"] } : {};
 }
 
 function without(staff: Json, user: string): Json {

@@ -79,7 +79,9 @@ class Feed:
             for line in lines[:-1]:
                 assert (int(line["id"]) >> 22) % count == shard
                 if not line.get("unavailable"):
-                    self.guilds[line["id"]] = line
+                    # What it does not say of grants and staff stays as it is.
+                    kept = {name: old.get(line["id"], {}).get(name, {}) for name in ("grants", "staff")}
+                    self.guilds[line["id"]] = {**kept, **line}
                 elif line["id"] in old:
                     self.guilds[line["id"]] = old[line["id"]]
         return 200, {"applied": len(lines) - 1, "ignored": 0, "next": sequence}, {}

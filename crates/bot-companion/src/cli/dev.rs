@@ -12,7 +12,7 @@ use super::{demo, logging, print, runtime, serve};
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::{Config, Layer, keyfile};
-use crate::domain::token::random_text;
+use crate::domain::token::{self, random_text};
 use crate::http::Web;
 use crate::idp::sandbox::{Sandbox, SandboxOptions, people};
 use crate::random::{Random, secret_bytes};
@@ -160,7 +160,7 @@ The codes refused, no-scope, slow, rate-limited, edge-limited, down and nonsense
 "#,
         version = Version::NAME,
         authorize = sandbox.authorize_url(),
-        key = demo::key().expose_secret(),
+        key = token::DEMO_KEY,
         people = names.join(", "),
         data = data.display(),
     )

@@ -5,10 +5,11 @@ use std::net::{SocketAddr, TcpListener};
 use anyhow::Context;
 use tracing::{info, warn};
 
-use super::{ConfigFile, logging, runtime};
+use super::{ConfigFile, demo, logging, runtime};
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::domain::token;
 use crate::http::Web;
 use crate::random::Random;
 use crate::version::Version;
@@ -32,10 +33,25 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         info!(version = Version::NAME, store = store::kind(&config.store.url), "starting");
         let base_path = config.http.base_path.clone();
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
+        tell_of_demo_key(&app).await;
         info!("listening on {scheme}://{address}{base_path}/");
         server::run(listeners, tls, Web::new(app), asked_to_stop()).await;
         Ok(())
     })
+}
+
+/// A store that `dev` has used holds the demonstration key, which everybody knows.
+async fn tell_of_demo_key(app: &App) {
+    // A store that does not answer right now is told of when it is needed.
+    if let Ok(Some(key)) = app.store.key(token::demo_key_hash()).await
+        && key.revoked.is_none()
+    {
+        warn!(
+            "the store holds the demonstration key of `dev`; it opens nothing here. Remove it with `bot-companion key revoke {}`, and \
+             check whether the demonstration's data is still in the store",
+            demo::KEY_ID
+        );
+    }
 }
 
 /// Binds the listening sockets and sees to it that there are enough file descriptors for the connections.

@@ -170,6 +170,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             snapshot_bytes: s.number("feed.snapshot_bytes", 65_536..=1 << 40)?,
             idle_timeout: s.text("feed.idle_timeout", duration("30s", TEN_MS..=10 * MINUTE))?,
             requests_per_second: s.number("feed.requests_per_second", 0..=MILLION)?,
+            refused_keys_per_minute: s.number("feed.refused_keys_per_minute", 0..=MILLION)?,
         },
         log: Log { filter: s.text("log.filter", value::log_filter)?, format: s.text("log.format", value::log_format)? },
     })

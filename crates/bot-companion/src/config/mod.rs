@@ -189,6 +189,8 @@ pub struct Feed {
     pub idle_timeout: Duration,
     /// `feed.requests_per_second`, a key; twice as many may come at once. 0 is no limit.
     pub requests_per_second: u32,
+    /// `feed.refused_keys_per_minute`, per client address. 0 is no limit.
+    pub refused_keys_per_minute: u32,
 }
 
 /// What is logged, and how.

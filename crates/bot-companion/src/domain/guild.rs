@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::feed::Carried;
 use super::permissions::Standing;
 use super::subscription::Plus;
 use super::{PermissionSet, Role, Snowflake, Subscription, Time, picture};
@@ -30,6 +31,13 @@ pub struct Guild {
     pub grants: Option<BTreeMap<Snowflake, PermissionSet>>,
     /// The roles of members who hold a granting one; `None` keeps what is stored.
     pub staff: Option<BTreeMap<Snowflake, Vec<Snowflake>>>,
+}
+
+impl Guild {
+    /// What it leaves as it is stored.
+    pub fn carried(&self) -> Carried {
+        Carried { grants: self.grants.is_none(), staff: self.staff.is_none() }
+    }
 }
 
 /// A guild in the provider's own list for a user. This is what "is in" means.

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use super::Time;
+use super::feed::{InstanceId, ShardKey};
 
 /// A process that is silent for this long counts as gone.
 pub const SILENCE: Duration = Duration::from_secs(90);
@@ -14,9 +15,9 @@ pub const SILENCE: Duration = Duration::from_secs(90);
 /// What a process of the bot says of itself and of its own shards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heartbeat {
-    /// A random id for each start of a process.
-    pub instance: String,
-    /// When it started.
+    /// Which process, in this start of it.
+    pub instance: InstanceId,
+    /// When it started, as it says.
     pub started_at: Time,
     /// Resident memory in bytes.
     pub memory: u64,
@@ -24,6 +25,13 @@ pub struct Heartbeat {
     pub shard_count: u32,
     /// Its own shards.
     pub shards: Vec<ShardBeat>,
+}
+
+impl Heartbeat {
+    /// The shards that the process calls its own.
+    pub fn own_shards(&self) -> impl Iterator<Item = ShardKey> {
+        self.shards.iter().filter_map(|shard| ShardKey::new(self.shard_count, shard.id))
+    }
 }
 
 /// What a process says of one shard; what it does not know keeps its last value.
@@ -56,7 +64,7 @@ pub struct Instance {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shard {
     /// Which process reported it.
-    pub instance: String,
+    pub instance: InstanceId,
     /// When that process started.
     pub started_at: Time,
     /// When it was reported.
@@ -72,14 +80,14 @@ pub struct Shard {
 /// All that is known of the bot's health.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
-    /// Processes by their id, living or not.
-    pub instances: BTreeMap<String, Instance>,
+    /// Processes, living or not.
+    pub instances: BTreeMap<InstanceId, Instance>,
     /// Shards by their number.
     pub shards: BTreeMap<u32, Shard>,
 }
 
 impl Health {
-    /// Merges a report that arrived `now`. Per shard the latest-started living process wins; shards beyond the newest count go;
+    /// Merges a report that arrived `now`, with the start that counts. Per shard the latest-started living process wins; shards beyond the newest count go;
     /// so do the records of processes that are long silent.
     pub fn merge(&mut self, beat: Heartbeat, now: Time) {
         self.instances.retain(|_, instance| now.since(instance.reported) < SILENCE);
@@ -224,7 +232,7 @@ mod tests {
 
     fn beat(instance: &str, started: u64, shard_count: u32, shards: &[(u32, Option<f64>)]) -> Heartbeat {
         Heartbeat {
-            instance: instance.to_owned(),
+            instance: InstanceId::parse("key", instance).unwrap(),
             started_at: Time::from_seconds(started),
             memory: 12_345_678,
             shard_count,
@@ -269,10 +277,10 @@ mod tests {
         let mut health = Health::default();
         health.merge(beat("new", 20, 2, &[(0, Some(1.0))]), NOW);
         health.merge(beat("old", 10, 2, &[(0, Some(9.0)), (1, Some(9.0))]), NOW);
-        assert_eq!(health.shards[&0].instance, "new");
-        assert_eq!(health.shards[&1].instance, "old");
+        assert_eq!(health.shards[&0].instance.name.as_str(), "new");
+        assert_eq!(health.shards[&1].instance.name.as_str(), "old");
         health.merge(beat("old", 10, 2, &[(0, Some(9.0))]), NOW.after(SILENCE));
-        assert_eq!(health.shards[&0].instance, "old", "the newer one is silent by now");
+        assert_eq!(health.shards[&0].instance.name.as_str(), "old", "the newer one is silent by now");
     }
 
     #[test]

@@ -10,6 +10,14 @@ const CHECKSUM: usize = 6;
 const PREFIX: usize = 4;
 const LENGTH: usize = PREFIX + RANDOM + CHECKSUM;
 
+/// The demonstration key of `dev`. It is the same everywhere, so that examples can name it; no other command lets it in.
+pub const DEMO_KEY: &str = "bck_Y004p6GQjzC6OnvIyCaSwSOetlS41FxG9G14";
+
+/// The hash of the demonstration key.
+pub fn demo_key_hash() -> TokenHash {
+    hash(DEMO_KEY.as_bytes())
+}
+
 /// What a token is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
@@ -96,6 +104,11 @@ mod tests {
     use super::*;
 
     const KINDS: [TokenKind; 2] = [TokenKind::Session, TokenKind::BotKey];
+
+    #[test]
+    fn the_demonstration_key_is_well_formed() {
+        assert_eq!(parse(TokenKind::BotKey, DEMO_KEY.as_bytes()), Some(demo_key_hash()));
+    }
 
     /// The token that these bytes, again and again, make.
     fn made(kind: TokenKind, seed: u64) -> String {

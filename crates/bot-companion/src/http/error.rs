@@ -67,11 +67,11 @@ errors! {
     bot_key_invalid: UNAUTHORIZED, "bot_key_invalid", "Send a bot key that is not revoked in the header `Authorization`, after `Bearer `. Make one with `bot-companion key create`.";
     feed_header_invalid: BAD_REQUEST, "feed_header_invalid", "Send the header `Feed-Instance` with 1 to 64 letters, digits, `_` or `-`, and `Feed-Sequence` with a whole number from 1.";
     encoding_unsupported: UNSUPPORTED_MEDIA_TYPE, "encoding_unsupported", "Send the body as it is, or with `Content-Encoding: gzip`.";
-    resync_required: CONFLICT, "resync_required", "Events are missing before these. Send the snapshots anew, with `next` as their sequence.";
-    snapshot_outdated: CONFLICT, "snapshot_outdated", "Events have overtaken this snapshot. Take it anew, with `next` as its sequence.";
+    resync_required: CONFLICT, "resync_required", "Events are missing before these, or the snapshot of their shard. Send the snapshots anew, with `next` as their sequence.";
+    snapshot_outdated: CONFLICT, "snapshot_outdated", "This snapshot was overtaken. Take it anew, with `next` as its sequence.";
     snapshot_busy: TOO_MANY_REQUESTS, "snapshot_busy", "This snapshot, or four others, are being received right now. Try again after the time in `Retry-After`.";
     line_invalid: UNPROCESSABLE_ENTITY, "line_invalid", "A line cannot be taken, and nothing was applied. See `line` and `reason`.";
-    feed_body_too_large: PAYLOAD_TOO_LARGE, "body_too_large", "Send at most 10,000 lines and 16 MiB at once; a snapshot may have as much as the service's `feed.snapshot_bytes`.";
+    feed_body_too_large: PAYLOAD_TOO_LARGE, "body_too_large", "Send at most 10,000 lines and 16 MiB at once, and 1 MiB in a heartbeat; a snapshot may have as much as the service's `feed.snapshot_bytes`.";
     headers_too_large: REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", "Send at most 64 headers with at most 16 KiB in all.";
     internal: INTERNAL_SERVER_ERROR, "internal", "Something went wrong on our side. Report the `request_id` to the operator.";
 }

@@ -1,6 +1,7 @@
 //! What handlers ask for in their signatures.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use http::header::AUTHORIZATION;
@@ -11,7 +12,7 @@ use secrecy::SecretString;
 use super::arrival::Arrival;
 use super::error::ApiError;
 use crate::app::App;
-use crate::domain::feed::InstanceId;
+use crate::domain::feed::{InstanceId, InstanceName};
 use crate::domain::token::{self, TokenKind};
 use crate::domain::{SessionId, Snowflake, TokenHash};
 
@@ -47,28 +48,46 @@ pub(super) fn session_token(headers: &HeaderMap) -> Result<TokenHash, ApiError> 
 }
 
 /// The bot behind a key, checked before a byte of the body is read.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bot;
+#[derive(Clone, Debug)]
+pub(super) struct Bot {
+    /// The key's id.
+    pub(super) key: Arc<str>,
+    pub(super) hash: TokenHash,
+    /// Since when the key may have changed, in ticks of the clock.
+    pub(super) since: Duration,
+}
 
 impl FromRequestParts<Arc<App>> for Bot {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        let key = bot_key(&parts.headers).ok_or_else(ApiError::bot_key_invalid)?;
-        if !app.views.keys.ready(&key) {
-            // Only keys that are at hand go without a limit of their sender's address: guessing must not cost the store.
-            let client = parts.extensions.get::<Arrival>().map(|arrival| arrival.client);
-            client.map_or(Ok(()), |client| app.rates.request(client)).map_err(too_often)?;
-            if !app.views.keys.find(key).await? {
-                return Err(ApiError::bot_key_invalid());
-            }
-        }
-        app.rates.feed(&key).map_err(too_often)?;
-        Ok(Self)
+        let since = parts.extensions.get::<Arrival>().map_or_else(|| app.clock.ticks(), |arrival| arrival.ticks);
+        let hash = bot_key(&parts.headers);
+        let cached = hash.and_then(|hash| Some((app.views.keys.ready(&hash)?, hash)));
+        let (key, hash) = match cached {
+            Some(cached) => cached,
+            None => unknown(parts, app, hash).await?,
+        };
+        app.rates.feed(&hash).map_err(too_often)?;
+        Ok(Self { key, hash, since })
     }
 }
 
-fn too_often(wait: std::time::Duration) -> ApiError {
+/// A key that is not cached. Guessing must not cost the store, so a client address may try only so many; past that, the store is
+/// asked only about keys on the list of good ones, so that nobody is refused for what a neighbour guesses.
+async fn unknown(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<(Arc<str>, TokenHash), ApiError> {
+    let client = parts.extensions.get::<Arrival>().map(|arrival| arrival.client);
+    let allowed = client.map_or(Ok(()), |client| app.rates.unknown_key(client));
+    if let Some(hash) = hash
+        && (allowed.is_ok() || app.views.keys.was_good(&hash).await?)
+        && let Some(key) = app.views.keys.find(hash).await?
+    {
+        return Ok((key, hash));
+    }
+    Err(allowed.map_or_else(too_often, |()| ApiError::bot_key_invalid()))
+}
+
+fn too_often(wait: Duration) -> ApiError {
     ApiError::rate_limited().after(wait)
 }
 
@@ -79,11 +98,18 @@ fn bot_key(headers: &HeaderMap) -> Option<TokenHash> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token::parse(TokenKind::BotKey, key.trim_ascii()))?
 }
 
-/// The process of the bot that sends, and the number of what it sends.
+/// What the process of the bot that sends calls itself, and the number of what it sends.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
-    pub(super) instance: InstanceId,
+    name: InstanceName,
     pub(super) sequence: u64,
+}
+
+impl Sender {
+    /// Which instance it is, under this bot's key.
+    pub(super) fn instance(&self, bot: &Bot) -> InstanceId {
+        InstanceId { key: bot.key.to_string(), name: self.name.clone() }
+    }
 }
 
 impl FromRequestParts<Arc<App>> for Sender {
@@ -94,14 +120,11 @@ impl FromRequestParts<Arc<App>> for Sender {
             Single::Once(value) => std::str::from_utf8(value).ok(),
             Single::Absent | Single::Repeated => None,
         };
-        let instance = text(INSTANCE).and_then(InstanceId::parse);
+        let name = text(INSTANCE).and_then(InstanceName::parse);
         let digits = text(SEQUENCE).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
         // The store counts in signed numbers, and up from this one.
         let sequence = digits.and_then(|text| text.parse().ok()).filter(|number| (1..=LAST_SEQUENCE).contains(number));
-        instance
-            .zip(sequence)
-            .map(|(instance, sequence)| Self { instance, sequence })
-            .ok_or_else(ApiError::feed_header_invalid)
+        name.zip(sequence).map(|(name, sequence)| Self { name, sequence }).ok_or_else(ApiError::feed_header_invalid)
     }
 }
 

@@ -173,20 +173,35 @@ pub struct BlockedUser {
 /// What became of a batch of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fed {
-    /// Applied from the instance's `next` on; what was applied before, or belongs to a newer instance, is counted as ignored.
+    /// Applied from the instance's `next` on; what was applied before, or is not this instance's to say, is counted as ignored.
     Applied {
         /// How many events changed something, or would have.
         applied: u64,
-        /// How many were repeats, unknown to us, or about a shard that a later-started instance has taken over.
+        /// How many did not count: repeats, what is unknown to us, and what is not the sender's to say.
         ignored: u64,
         /// The number of the next event.
         next: u64,
+        /// Of the ignored ones, those that are not the sender's to say.
+        foreign: Foreign,
     },
-    /// Events are missing before the first of these: the sender must send everything anew.
-    Gap {
+    /// Events are missing before the first of these, or the snapshot that they are about: the sender must send everything anew.
+    Resync {
         /// The number that we wait for.
         next: u64,
     },
+    /// The sender's key is not good, or no longer; nothing was applied.
+    KeyRefused,
+}
+
+/// Events that are not their sender's to say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Foreign {
+    /// How many are about shards of an instance that started later.
+    pub overruled: u64,
+    /// One such instance.
+    pub owner: Option<InstanceId>,
+    /// How many are about shards that nobody holds and the sender never named.
+    pub unclaimed: u64,
 }
 
 /// A snapshot that is being staged; invisible until it is committed.
@@ -205,12 +220,16 @@ pub enum Committed {
     Outranked {
         /// The number of the next event.
         next: u64,
+        /// Whose the shard is, or some of it.
+        owner: InstanceId,
     },
-    /// Events overtook it; nothing was applied.
+    /// Events overtook it, or another snapshot of what it leaves unsaid; nothing was applied.
     Outdated {
         /// The number of the next event.
         next: u64,
     },
+    /// The sender's key is not good, or no longer; nothing was applied.
+    KeyRefused,
 }
 
 /// A bot's key, without what it opens.
@@ -328,13 +347,16 @@ pub trait Store: Send + Sync + 'static {
     /// Applies changes in order, all or nothing.
     async fn apply(&self, changes: Vec<Change>) -> Result<()>;
     /// Applies a batch of numbered events of an instance, of which the first has the number `first`: all or nothing, and the
-    /// instance's `next` with them (feed.md, "Order, repeats, gaps"; an unknown instance waits for 1).
+    /// instance's `next` with them (feed.md, "Order, repeats, gaps"; an unknown instance waits for 1). Whether its key is good is
+    /// asked in the same step.
     async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed>;
     /// Begins a snapshot. What an earlier snapshot left staged by a crash is cleaned up behind, not here.
     async fn begin_snapshot(&self, scope: Scope, instance: InstanceId, sequence: u64, now: Time) -> Result<SnapshotId>;
-    /// Stages some lines of a snapshot in one short transaction; nothing of it is visible.
+    /// Stages some lines of a snapshot in one short transaction; nothing of it is visible. What a guild does not say of its
+    /// grants and staff is carried over from what is stored, here and not at the commit.
     async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()>;
-    /// Makes a staged snapshot the truth, in one visible step that does not depend on its size.
+    /// Makes a staged snapshot the truth, in one visible step that does not depend on its size. Whether the sender's key is good
+    /// is asked in the same step.
     async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed>;
     /// Drops a staged snapshot.
     async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()>;
@@ -353,7 +375,10 @@ pub trait Store: Send + Sync + 'static {
     async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>>;
     /// All keys, the oldest first.
     async fn keys(&self) -> Result<Vec<BotKey>>;
-    /// Revokes a key; `false` if there is no such key that still works.
+    /// The hashes of all keys that are good.
+    async fn good_keys(&self) -> Result<Vec<TokenHash>>;
+    /// Revokes a key; `false` if there is no such key that still works. What was sent with it and is not committed by then never
+    /// will be.
     async fn revoke_key(&self, id: String, now: Time) -> Result<bool>;
 
     /// Merges a heartbeat that arrived `now`.

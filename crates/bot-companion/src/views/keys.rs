@@ -1,42 +1,89 @@
-//! Which keys of bots are good. Known ones are kept in memory; unknown ones never are.
+//! Which keys of bots are good. Good ones are cached; unknown ones never are.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use quick_cache::sync::Cache;
+use tokio::sync::Mutex;
 
 use super::Sources;
-use crate::domain::TokenHash;
+use crate::domain::{TokenHash, token};
 use crate::store::freshness::{Dependencies, Mark};
 use crate::store::{Result, Topic};
 
-/// How many keys are kept in memory.
+/// How many keys are cached.
 const KEPT: usize = 1_000;
+/// How old the list of all good keys may be.
+const LIST_AGE: Duration = Duration::from_secs(1);
 
 /// The view.
 pub struct Keys {
     sources: Sources,
     dependencies: Dependencies,
-    kept: Cache<TokenHash, Mark>,
+    /// The ids of good keys.
+    kept: Cache<TokenHash, (Mark, Arc<str>)>,
+    /// The hashes of all good keys, and when they were read.
+    list: Mutex<Option<(Duration, HashSet<TokenHash>)>>,
+    /// Whether this process is a `dev`.
+    demo_admitted: AtomicBool,
 }
 
 impl Keys {
     pub(super) fn new(sources: &Sources) -> Self {
         let dependencies = [Topic::Keys].into_iter().collect();
-        Self { sources: sources.clone(), dependencies, kept: Cache::new(KEPT) }
+        Self {
+            sources: sources.clone(),
+            dependencies,
+            kept: Cache::new(KEPT),
+            list: Mutex::default(),
+            demo_admitted: AtomicBool::new(false),
+        }
     }
 
-    /// Whether the key is at hand, and good.
-    pub fn ready(&self, key: &TokenHash) -> bool {
-        self.kept.get(key).is_some_and(|mark| self.sources.freshness.holds(&self.dependencies, mark))
+    /// Lets the demonstration key in; only `dev` does.
+    pub fn admit_demo_key(&self) {
+        self.demo_admitted.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the key is good.
-    pub async fn find(&self, key: TokenHash) -> Result<bool> {
+    /// The id of the key, if it is cached and good.
+    pub fn ready(&self, key: &TokenHash) -> Option<Arc<str>> {
+        let (mark, id) = self.kept.get(key)?;
+        self.sources.freshness.holds(&self.dependencies, mark).then_some(id)
+    }
+
+    /// The id of the key, if it is good.
+    pub async fn find(&self, key: TokenHash) -> Result<Option<Arc<str>>> {
+        if key == token::demo_key_hash() && !self.demo_admitted.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
         let mark = self.sources.freshness.mark(&self.dependencies);
-        let good = self.sources.store.key(key).await?.is_some_and(|found| found.revoked.is_none());
-        if good {
-            self.kept.insert(key, mark);
+        let found = self.sources.store.key(key).await?.filter(|found| found.revoked.is_none());
+        let id: Option<Arc<str>> = found.map(|found| found.id.into());
+        if let Some(id) = &id {
+            self.kept.insert(key, (mark, Arc::clone(id)));
         } else {
             self.kept.remove(&key);
         }
-        Ok(good)
+        Ok(id)
+    }
+
+    /// Whether the key is still good.
+    pub async fn is_good(&self, key: TokenHash) -> Result<bool> {
+        Ok(self.ready(&key).is_some() || self.find(key).await?.is_some())
+    }
+
+    /// Whether the key was good about a second ago. However often and by however many this is asked, the store is asked once per
+    /// second: this is for clients that have guessed so often that they may not ask the store any more.
+    pub async fn was_good(&self, key: &TokenHash) -> Result<bool> {
+        let mut list = self.list.lock().await;
+        let now = self.sources.clock.ticks();
+        let known = match list.take() {
+            Some((read, known)) if now.saturating_sub(read) < LIST_AGE => (read, known),
+            _ => (now, self.sources.store.good_keys().await?.into_iter().collect()),
+        };
+        let (_, known) = list.insert(known);
+        Ok(known.contains(key))
     }
 }

@@ -46,6 +46,7 @@ async fn started() -> TestApp {
 async fn events_are_applied_once_in_order_and_without_gaps() {
     let app = started().await;
     let (bot, member) = (app.bot("one").await, app.user("member").await);
+    counted(&bot.guilds((1, 0), 1, &[]).await);
     let first = [event("guild", guild(1, "a")), event("guild", guild(2, "b"))];
     assert_eq!(counted(&bot.events(1, &first).await), (2, 0, 3));
     assert_eq!(names(&member.guilds().await), ["a", "b"]);
@@ -64,6 +65,7 @@ async fn events_are_applied_once_in_order_and_without_gaps() {
 async fn a_wrong_line_stops_all_and_what_is_unknown_stops_nothing() {
     let app = started().await;
     let (bot, member) = (app.bot("one").await, app.user("member").await);
+    counted(&bot.guilds((1, 0), 1, &[]).await);
     let wrong = bot.events(1, &[event("guild", guild(1, "a")), json!({"type": "guild_gone", "id": 5})]).await;
     let wrong = wrong.refused(422, "line_invalid");
     assert_eq!(wrong.data()["line"], 2);
@@ -100,6 +102,7 @@ async fn a_snapshot_is_the_whole_truth_of_its_shard_and_of_no_other() {
 async fn a_snapshot_that_events_overtook_is_outdated() {
     let app = started().await;
     let (bot, member) = (app.bot("one").await, app.user("member").await);
+    counted(&bot.guilds((1, 0), 1, &[]).await);
     counted(&bot.events(1, &[event("guild", guild(1, "a"))]).await);
     let late = bot.guilds((1, 0), 1, &[guild(2, "b")]).await.refused(409, "snapshot_outdated");
     assert_eq!(late.data()["next"], 2);
@@ -219,6 +222,7 @@ async fn ids_and_names_at_their_bounds() {
     let top = i64::MAX as u64;
     app.sandbox.edit("member", |person| person.guilds = vec![listed(top, 0), listed(1, 0)]);
     let (bot, member) = (app.bot(&"i".repeat(64)).await, app.user("member").await);
+    counted(&bot.guilds((1, 0), 1, &[]).await);
     let name = "🌙".repeat(100);
     let big = json!({"id": top.to_string(), "name": name, "icon": null, "owner": top.to_string()});
     let small = json!({"id": "1", "name": "x", "icon": null, "owner": "1"});

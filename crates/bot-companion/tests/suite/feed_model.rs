@@ -1,5 +1,6 @@
 //! Random histories of the feed over real sockets against a simple model that reads the same JSON: repeats, old numbers, gaps,
-//! cuts, processes that take over from each other, resharding, restarts of the service, and time that passes. After each step
+//! cuts, processes that take over from each other or fall silent, clocks that run ahead, resharding, restarts of the service,
+//! stores that were emptied, and time that passes. After each step
 //! everything that people see must be what the model says.
 
 use std::cmp::Reverse;
@@ -15,7 +16,9 @@ use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Bot, Client, START, TestApp, Wire, eventually, listed, ndjson, request, snapshot};
+use crate::harness::{
+    Answer, Bot, Client, EMPTIED, START, TestApp, Wire, eventually, listed, ndjson, request, snapshot,
+};
 
 const HISTORIES: u64 = 16;
 const STEPS: usize = 60;
@@ -36,6 +39,15 @@ fn guild_id(number: u64) -> u64 {
 /// The number of the guild with this id.
 fn number_of(id: &Value) -> u64 {
     id.as_str().unwrap().parse::<u64>().unwrap() >> 22
+}
+
+/// The number of the guild that an event is about.
+fn guild_of(event: &Value) -> Option<u64> {
+    match event["type"].as_str().unwrap() {
+        "guild" | "guild_gone" => Some(number_of(&event["id"])),
+        "member" | "member_gone" => Some(number_of(&event["guild"])),
+        _ => None,
+    }
 }
 
 fn user_of(id: &Value) -> u64 {
@@ -69,17 +81,36 @@ enum Expected {
     Refused { error: &'static str, next: u64 },
 }
 
-/// A process of the bot.
+/// A process of the bot. Times are milliseconds.
 #[derive(Clone, Debug)]
 struct Process {
     name: String,
-    started: u64,
+    /// When it says that it started.
+    said: u64,
     count: u64,
     own: Vec<u64>,
-    next: u64,
     memory: u64,
-    /// When it last beat, in milliseconds.
+    known: Life,
+}
+
+/// What the service knows of a process.
+#[derive(Clone, Debug, Default)]
+struct Life {
+    first_seen: Option<u64>,
+    next: u64,
+    /// When it counts as started.
+    started: u64,
     beat: u64,
+    call: u64,
+    sent_snapshot: bool,
+    /// The shards that it has called its own.
+    named: BTreeSet<(u64, u64)>,
+}
+
+impl Life {
+    fn new() -> Self {
+        Self { next: 1, ..Self::default() }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -95,8 +126,9 @@ struct Model {
     now: u64,
     processes: Vec<Process>,
     guilds: BTreeMap<u64, Known>,
-    /// Who sent the snapshot that covers a guild.
-    owners: BTreeMap<u64, usize>,
+    /// The latest snapshot of each shard that still counts: who sent it, and the number of its commit.
+    sent: BTreeMap<(u64, u64), (usize, u64)>,
+    commits: u64,
     lists: BTreeMap<u64, BTreeSet<u64>>,
     subscriptions: BTreeMap<u64, Value>,
     feedback: BTreeMap<String, Value>,
@@ -105,53 +137,135 @@ struct Model {
     shards: BTreeMap<u64, (usize, u64, Value)>,
 }
 
+fn covers(shard: (u64, u64), guild: u64) -> bool {
+    guild % shard.0 == shard.1
+}
+
+fn overlap(a: (u64, u64), b: (u64, u64)) -> bool {
+    (1..=GUILDS).any(|guild| covers(a, guild) && covers(b, guild))
+}
+
 impl Model {
-    fn is_outranked(&self, by: usize, guild: u64) -> bool {
-        self.owners.get(&guild).is_some_and(|owner| self.processes[*owner].started > self.processes[by].started)
+    fn is_living(&self, who: usize) -> bool {
+        let known = &self.processes[who].known;
+        self.now - known.beat.max(known.call) < SILENCE
+    }
+
+    fn is_outranked(&self, by: usize, owner: usize) -> bool {
+        self.is_living(owner) && self.processes[owner].known.started > self.processes[by].known.started
+    }
+
+    /// Whether a later-started process keeps the sender's snapshot from taking the shard.
+    fn is_taken(&self, by: usize, shard: (u64, u64)) -> bool {
+        let own = self.sent.get(&shard).map_or(0, |(_, commit)| *commit);
+        let mut counting = self.sent.iter().filter(|(sent, (_, commit))| overlap(**sent, shard) && *commit >= own);
+        counting.any(|(_, (owner, _))| *owner != by && self.is_outranked(by, *owner))
+    }
+
+    /// Whether an event about a guild counts; `None` if the snapshot must come first.
+    fn may_say(&self, by: usize, guild: u64) -> Option<bool> {
+        let covering = self.sent.iter().filter(|(shard, _)| covers(**shard, guild));
+        let owner = covering.max_by_key(|(_, (_, commit))| *commit).map(|(_, (by, _))| *by);
+        let sender = &self.processes[by].known;
+        match owner {
+            Some(owner) if owner == by => Some(true),
+            Some(owner) if self.is_living(owner) => Some(!self.is_outranked(by, owner)),
+            _ => {
+                let named: Vec<_> = sender.named.iter().filter(|shard| covers(**shard, guild)).collect();
+                if named.is_empty() {
+                    return sender.sent_snapshot.then_some(false);
+                }
+                named.iter().all(|shard| self.is_taken(by, **shard)).then_some(false)
+            }
+        }
+    }
+
+    /// A call with a number came.
+    fn called(&mut self, by: usize) {
+        let (now, known) = (self.now, &mut self.processes[by].known);
+        if known.first_seen.is_none() {
+            (known.first_seen, known.started) = (Some(now), now);
+        }
+        known.call = now;
     }
 
     fn receive(&mut self, sent: &Sent) -> Expected {
-        let (by, count, next) = (sent.by, sent.lines.len(), self.processes[sent.by].next);
+        self.called(sent.by);
+        let (by, count, next) = (sent.by, sent.lines.len(), self.processes[sent.by].known.next);
         if sent.what == What::Events {
-            if sent.sequence > next {
-                return Expected::Refused { error: "resync_required", next };
-            }
-            let mut applied = 0;
-            for (number, event) in (sent.sequence..).zip(&sent.lines) {
-                if number >= next && self.apply(by, event) {
-                    applied += 1;
-                }
-            }
-            let next = next.max(sent.sequence + count as u64);
-            self.processes[by].next = next;
-            return Expected::Taken { applied, ignored: count - applied, next };
+            return self.receive_events(sent, next);
         }
+        let shard = if let What::Shard(shards, shard) = sent.what { Some((shards, shard)) } else { None };
+        let known = &mut self.processes[by].known;
+        known.sent_snapshot = true;
+        known.named.extend(shard);
         if next > sent.sequence {
             return Expected::Refused { error: "snapshot_outdated", next };
         }
         let next = sent.sequence;
-        self.processes[by].next = next;
+        known.next = next;
         let taken = Expected::Taken { applied: count, ignored: 0, next };
-        let What::Shard(shards, shard) = sent.what else {
+        let Some(shard) = shard else {
             self.subscriptions = sent.lines.iter().map(|line| (user_of(&line["userid"]), line.clone())).collect();
             return taken;
         };
-        let covered: Vec<u64> = (1..=GUILDS).filter(|number| number % shards == shard).collect();
-        if covered.iter().any(|number| self.is_outranked(by, *number)) {
+        if self.is_taken(by, shard) {
             return Expected::Taken { applied: 0, ignored: count, next };
         }
-        for number in covered {
-            self.owners.insert(number, by);
+        self.commits += 1;
+        self.sent.insert(shard, (by, self.commits));
+        self.drop_superseded(shard.0);
+        for number in (1..=GUILDS).filter(|number| covers(shard, *number)) {
             match sent.lines.iter().rfind(|line| number_of(&line["id"]) == number) {
                 None => drop(self.guilds.remove(&number)),
                 Some(line) if line["unavailable"] == true => {}
-                Some(line) => {
-                    self.guilds.remove(&number);
-                    self.put_guild(line);
-                }
+                Some(line) => self.put_guild(line),
             }
         }
         taken
+    }
+
+    fn receive_events(&mut self, sent: &Sent, next: u64) -> Expected {
+        let (by, count) = (sent.by, sent.lines.len());
+        let refused = Expected::Refused { error: "resync_required", next };
+        if sent.sequence > next {
+            return refused;
+        }
+        let new: Vec<&Value> =
+            (sent.sequence..).zip(&sent.lines).filter(|(at, _)| *at >= next).map(|it| it.1).collect();
+        let mut accepted = Vec::new();
+        for event in new {
+            match guild_of(event).map_or(Some(true), |guild| self.may_say(by, guild)) {
+                None => return refused,
+                Some(true) => accepted.push(event),
+                Some(false) => {}
+            }
+        }
+        let applied = accepted.into_iter().filter(|event| self.apply(event)).count();
+        let next = next.max(sent.sequence + count as u64);
+        self.processes[by].known.next = next;
+        Expected::Taken { applied, ignored: count - applied, next }
+    }
+
+    /// Forgets the snapshots of other counts that were all sent anew under this one.
+    fn drop_superseded(&mut self, count: u64) {
+        let sent = self.sent.clone();
+        self.sent.retain(|shard, (_, commit)| {
+            let anew = |id| sent.get(&(count, id)).is_some_and(|(_, later)| *later > *commit);
+            let mut overlapping = (0..count).filter(|id| overlap((count, *id), *shard));
+            shard.0 == count || !overlapping.all(anew)
+        });
+    }
+
+    /// What the feed holds is gone.
+    fn emptied(&mut self) {
+        self.guilds.clear();
+        self.sent.clear();
+        self.subscriptions.clear();
+        self.shards.clear();
+        for process in &mut self.processes {
+            (process.known, process.memory) = (Life::new(), 0);
+        }
     }
 
     fn put_guild(&mut self, said: &Value) {
@@ -166,16 +280,8 @@ impl Model {
     }
 
     /// Whether it counts as applied.
-    fn apply(&mut self, by: usize, event: &Value) -> bool {
-        let kind = event["type"].as_str().unwrap();
-        let guild = match kind {
-            "guild" | "guild_gone" => Some(number_of(&event["id"])),
-            "member" | "member_gone" => Some(number_of(&event["guild"])),
-            _ => None,
-        };
-        if guild.is_some_and(|guild| self.is_outranked(by, guild)) {
-            return false;
-        }
+    fn apply(&mut self, event: &Value) -> bool {
+        let (kind, guild) = (event["type"].as_str().unwrap(), guild_of(event));
         match kind {
             "guild" => self.put_guild(event),
             "guild_gone" => drop(self.guilds.remove(&guild.unwrap())),
@@ -220,13 +326,17 @@ impl Model {
     }
 
     fn beat(&mut self, by: usize, report: &Value) {
-        let now = self.now;
-        let (started, count) = (self.processes[by].started, self.processes[by].count);
+        let (now, count) = (self.now, self.processes[by].count);
+        let process = &mut self.processes[by];
+        let first_seen = *process.known.first_seen.get_or_insert(now);
+        process.known.started = process.said.min(first_seen);
+        process.known.named.extend(process.own.iter().map(|shard| (count, *shard)));
+        let started = process.known.started;
         for shard in report["shards"].as_array().unwrap() {
             let id = shard["id"].as_u64().unwrap();
             let known = self.shards.get(&id);
             let outranks = |other: &(usize, u64, Value)| {
-                other.0 != by && self.processes[other.0].started > started && now - other.1 < SILENCE
+                other.0 != by && self.processes[other.0].known.started > started && now - other.1 < SILENCE
             };
             if known.is_some_and(outranks) {
                 continue;
@@ -243,21 +353,21 @@ impl Model {
             }
             self.shards.insert(id, (by, now, record));
         }
-        self.processes[by].beat = now;
+        self.processes[by].known.beat = now;
         self.processes[by].memory = report["memory"].as_u64().unwrap();
-        let newest = self.living().max_by_key(|process| process.started).map_or(count, |process| process.count);
+        let newest = self.living().max_by_key(|process| process.known.started).map_or(count, |process| process.count);
         self.shards.retain(|id, _| *id < newest);
     }
 
     fn living(&self) -> impl Iterator<Item = &Process> {
-        self.processes.iter().filter(|process| self.now - process.beat < SILENCE)
+        self.processes.iter().filter(|process| self.now - process.known.beat < SILENCE)
     }
 
     fn status(&self) -> Value {
         let shards: BTreeMap<String, &Value> =
             self.shards.iter().map(|(id, shard)| (id.to_string(), &shard.2)).collect();
         let memory: u64 = self.living().map(|process| process.memory / 10_000).sum();
-        let epoch = self.living().map(|process| process.started).min().unwrap_or(0);
+        let epoch = self.living().map(|process| process.known.started / 1000).min().unwrap_or(0);
         #[expect(clippy::cast_precision_loss, reason = "a few hundred megabytes")]
         let memory = memory as f64 / 100.0;
         json!({"shards": shards, "memory": memory, "epoch": epoch})
@@ -530,9 +640,11 @@ impl World {
     async fn another_process(&mut self) {
         let (number, count) = (self.model.processes.len(), 1 + self.dice.below(COUNTS));
         let own: Vec<u64> = (0..count).filter(|shard| *shard == 0 || !self.dice.one_in(4)).collect();
-        let started = START.seconds() - 1000 + 10 * number as u64;
+        // One clock in five runs ahead.
+        let ahead = if self.dice.one_in(5) { 9_000_000 } else { 0 };
+        let said = START.millis() - 1_000_000 + 10_000 * number as u64 + ahead;
         let name = format!("process-{number}");
-        self.model.processes.push(Process { name, started, count, own, next: 1, memory: 0, beat: 0 });
+        self.model.processes.push(Process { name, said, count, own, memory: 0, known: Life::new() });
         self.beat(number).await;
         self.compare().await;
         let sent = self.shard(number, 1);
@@ -568,7 +680,7 @@ impl World {
             json!({"id": id, "sent_ms_ago": maybe(self.dice.below(9000).into()),
                 "acknowledged_ms_ago": maybe(self.dice.below(9000).into()), "latency": maybe(self.dice.below(200).into())})
         });
-        let report = json!({"instance": process.name, "started_at": process.started, "shard_count": process.count,
+        let report = json!({"instance": process.name, "started_at": process.said / 1000, "shard_count": process.count,
             "memory": self.dice.below(1000) * 10_000, "shards": shards.collect::<Vec<_>>()});
         self.note(format!("heartbeat {report}"));
         self.model.beat(by, &report);
@@ -655,6 +767,8 @@ impl World {
         }
         let uploads = &self.app.app.uploads;
         eventually("the upload is over", async || uploads.under_way() == 0).await;
+        // Whether it was a sign of life depends on how far it came; this is one in any case.
+        self.beat(sent.by).await;
         self.compare().await;
     }
 
@@ -673,11 +787,16 @@ impl World {
         self.app.settled().await;
     }
 
-    async fn restart(self) -> Self {
-        let Self { app, people, model, dice, sent, mut story, .. } = self;
-        story.steps.push("the service starts anew".to_owned());
-        let app = app.restarted(&[SETTINGS]).await;
-        let bot = app.bot("again").await;
+    async fn restart(self, emptied: bool) -> Self {
+        let Self { app, bot, people, mut model, dice, sent, mut story } = self;
+        story.steps.push(format!("the service starts anew{}", if emptied { ", and is empty" } else { "" }));
+        let app = if emptied {
+            model.emptied();
+            app.restarted_after(EMPTIED, &[SETTINGS]).await
+        } else {
+            app.restarted(&[SETTINGS]).await
+        };
+        let bot = bot.at(&app);
         let people = people
             .into_iter()
             .map(|(name, user, client)| (name, user, app.anon().with_token(client.token())))
@@ -685,11 +804,35 @@ impl World {
         Self { app, bot, people, model, dice, sent, story }
     }
 
+    /// A well-behaved process has something to say of its own shards: whatever state the service is in, it is asked for its
+    /// snapshots at most once.
+    async fn insist(&mut self, by: usize) {
+        let Process { count, own, .. } = self.model.processes[by].clone();
+        let guilds: Vec<u64> = (1..=GUILDS).filter(|guild| own.contains(&(guild % count))).collect();
+        let mut events = Vec::new();
+        for _ in 0..3 {
+            let mut event = self.dice.guild(self.dice.pick(&guilds));
+            event["type"] = "guild".into();
+            events.push(event);
+        }
+        self.beat(by).await;
+        for asked in 0..2 {
+            let sequence = self.model.processes[by].known.next;
+            let sent = Sent { by, sequence, what: What::Events, lines: events.clone() };
+            if matches!(self.send(sent).await, Expected::Taken { .. }) {
+                return;
+            }
+            assert_eq!(asked, 0, "it is asked again and again");
+            self.resync(by, sequence).await;
+        }
+        panic!("it is asked again and again");
+    }
+
     async fn step(mut self) -> Self {
         let all = self.model.processes.len();
         let by = if self.dice.one_in(3) { usize::try_from(self.dice.below(all as u64)).unwrap() } else { all - 1 };
-        let next = self.model.processes[by].next;
-        match self.dice.below(40) {
+        let next = self.model.processes[by].known.next;
+        match self.dice.below(43) {
             0..=13 => {
                 let sent = self.events(by, next);
                 self.send(sent).await;
@@ -730,10 +873,16 @@ impl World {
             36 => self.pass(SILENCE, false).await,
             37 => self.pass(660_000, true).await,
             38 => self.another_process().await,
-            _ => {
-                self = self.restart().await;
+            39 => {
+                self = self.restart(false).await;
                 self.compare().await;
             }
+            40 => {
+                self = self.restart(true).await;
+                self.compare().await;
+                self.insist(by).await;
+            }
+            _ => self.insist(by).await,
         }
         self
     }
@@ -766,7 +915,7 @@ impl World {
         assert_eq!(shown, self.model.status());
         for process in &self.model.processes {
             let known = state["instances"].as_array().unwrap().iter().find(|one| one["instance"] == process.name);
-            assert_eq!(known.map_or(1, |one| one["next"].as_u64().unwrap()), process.next, "{}", process.name);
+            assert_eq!(known.map_or(1, |one| one["next"].as_u64().unwrap()), process.known.next, "{}", process.name);
         }
         let counts = json!([state["subscriptions"], state["feedback"], state["team"]]);
         let model = &self.model;

@@ -122,6 +122,7 @@ async fn bombs_and_masses_are_refused() {
         let call = bot.numbered(method, path, 1).header("Content-Encoding", "gzip").body(bomb.clone());
         call.send().await.refused(413, "body_too_large");
     }
+    assert_eq!(bot.guilds((1, 0), 1, &[]).await.status, 200);
     let gone = json!({"type": "guild_gone", "id": "1"});
     bot.events(1, &vec![gone.clone(); 10_001]).await.refused(413, "body_too_large");
     assert_eq!(bot.events(1, &vec![gone; 10_000]).await.data()["next"], 10_001);
@@ -164,7 +165,7 @@ async fn one_snapshot_a_shard_and_four_in_all_while_people_sign_in() {
     bot.guilds((8, 5), 1, &[]).await.refused(429, "snapshot_busy");
     // They hold nothing that anybody else needs.
     app.user("member").await.guilds().await;
-    assert_eq!(bot.events(1, &[json!({"type": "guild_gone", "id": "1"})]).await.status, 200);
+    assert_eq!(bot.events(1, &[json!({"type": "feedback_gone", "id": "1"})]).await.status, 200);
     drop(stalled);
     eventually("there is room again", async || bot.guilds((8, 5), 2, &[]).await.status == 200).await;
     assert_eq!(held(&bot).await, 0);

@@ -10,8 +10,8 @@ use bot_companion::idp::sandbox::people::{MEMBER, MODERATOR};
 use serde_json::json;
 
 use crate::harness::{
-    Client, START, TestApp, feedback, grants, guild, id, listed, names, staff, subscription, team, team_member,
-    true_keys,
+    Client, START, TestApp, feedback, grants, guild, id, instance, listed, names, staff, subscription, team,
+    team_member, true_keys,
 };
 
 /// Two people who share the guilds 1, 2 and 3, all of which `member` owns but the third.
@@ -245,8 +245,7 @@ async fn a_heartbeat_shows_at_once() {
     let warm = Warm::start().await;
     for memory in [1_000_000, 2_000_000] {
         warm.warmed().await;
-        let beat =
-            Heartbeat { instance: "a".to_owned(), started_at: START, memory, shard_count: 1, shards: Vec::new() };
+        let beat = Heartbeat { instance: instance("a"), started_at: START, memory, shard_count: 1, shards: Vec::new() };
         warm.app.app.store.beat(beat, START).await.unwrap();
         let shown = warm.app.anon().get("/").await.data();
         assert_eq!(shown["resources"]["memory"], json!(memory / 1_000_000).as_f64().unwrap());

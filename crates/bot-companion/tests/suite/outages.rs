@@ -11,7 +11,7 @@ use bot_companion::idp::sandbox::people::{HARBOUR, OWNER};
 use bot_companion::random::secret_bytes;
 use secrecy::ExposeSecret;
 
-use crate::harness::{Answer, Client, Disk, START, TestApp, eventually, feedback, guild, team, team_member};
+use crate::harness::{Answer, Client, Disk, START, TestApp, eventually, feedback, guild, instance, team, team_member};
 
 const ENTRIES: usize = 12;
 const MINUTE: Duration = Duration::from_mins(1);
@@ -22,7 +22,8 @@ async fn warmed(app: &TestApp) -> Client {
     let roster = team(vec![team_member(1, "Ann", "a", 1, &[Permission::Founder])]);
     let harbour = Change::Guild(guild(HARBOUR.id, HARBOUR.name, OWNER));
     app.bot_says(entries.chain([roster, harbour])).await;
-    let beat = Heartbeat { instance: "a".into(), started_at: START, memory: 5_000_000, shard_count: 1, shards: vec![] };
+    let beat =
+        Heartbeat { instance: instance("a"), started_at: START, memory: 5_000_000, shard_count: 1, shards: vec![] };
     app.app.store.beat(beat, START).await.unwrap();
     let owner = app.user("owner").await;
     for answer in everything(app, &owner).await {
@@ -149,7 +150,7 @@ async fn what_changed_is_read_again_before_anybody_asks() {
     app.clock.advance(10 * MINUTE);
     let roster = team(vec![team_member(1, "Ann", "a", 1, &[Permission::Founder])]);
     app.bot_says([roster, Change::Feedback(feedback("new", 5))]).await;
-    let beat = Heartbeat { instance: "a".into(), started_at: START, memory: 5_000_000, shard_count: 1, shards: vec![] };
+    let beat = Heartbeat { instance: instance("a"), started_at: START, memory: 5_000_000, shard_count: 1, shards: vec![] };
     app.app.store.beat(beat, app.clock.now()).await.unwrap();
     filled(&app).await;
     let lost = disk.fails().await;

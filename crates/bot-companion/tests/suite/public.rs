@@ -10,7 +10,7 @@ use crate::harness::{START, TestApp, feedback, id, team, team_member};
 
 fn beat(instance: &str, shards: &[u32]) -> Heartbeat {
     Heartbeat {
-        instance: instance.to_owned(),
+        instance: crate::harness::instance(instance),
         started_at: START.before(Duration::from_hours(76)),
         memory: 50_000_000,
         shard_count: 4,

@@ -10,7 +10,8 @@ use bot_companion::idp::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
 
 use crate::harness::{
-    Answer, START, TestApp, Wire, feedback, grants, guild, id, listed, request, staff, subscription, team, team_member,
+    Answer, START, TestApp, Wire, feedback, grants, guild, id, instance, listed, request, staff, subscription, team,
+    team_member,
 };
 
 /// The text with each of these values replaced by its name.
@@ -118,7 +119,7 @@ async fn the_status() {
     insta::assert_snapshot!("status_offline", status().await);
     let shard = |id, sent, latency| ShardBeat { id, sent, acknowledged: sent, latency };
     let beat = Heartbeat {
-        instance: "a".to_owned(),
+        instance: instance("a"),
         started_at: START.before(Duration::from_hours(76)),
         memory: 123_456_789,
         shard_count: 11,

@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use reqwest::{Method, RequestBuilder};
-use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use crate::app::App;
 use crate::domain::feed::ShardKey;
 use crate::domain::health::SILENCE;
-use crate::domain::token::{self, TokenKind, random_text};
+use crate::domain::token::{self, random_text};
 use crate::domain::{Guild, Permission, PermissionSet, Roster, Subscription, Time};
-use crate::random::{Random, secret_bytes};
+use crate::random::secret_bytes;
 use crate::store::BotKey;
 
 /// When the demo bot says that it started.
@@ -26,27 +25,24 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SHARDS: u32 = 2;
 /// Demo bots of earlier runs, whose last beat may not be old, are told from real ones by this.
 const NAMED: &str = "demo-";
-/// The demo key is the same everywhere, so that examples can name it; it opens nothing but a `dev` on loopback.
-const KEY_SEED: u64 = 0xB07;
+/// The id of the demo key in a store.
+pub(super) const KEY_ID: &str = "demo";
 
-/// The demo key.
-pub(super) fn key() -> SecretString {
-    let numbers = Random::seeded(KEY_SEED);
-    token::generate(TokenKind::BotKey, |bytes| bytes.fill_with(|| numbers.number().to_le_bytes()[0]))
-}
-
-/// Makes the demo key good, if the store does not know it yet.
+/// Makes the demo key good, in this process only.
 pub(super) async fn admit_key(app: &App) -> anyhow::Result<()> {
-    let hash = token::hash_of(&key());
-    if app.store.key(hash).await?.is_none() {
-        let key = BotKey {
-            id: "demo".to_owned(),
-            label: "the demo key of `dev`".to_owned(),
-            created: app.clock.now(),
-            revoked: None,
-        };
-        app.store.add_key(key, hash).await?;
+    let hash = token::demo_key_hash();
+    match app.store.key(hash).await? {
+        None => {
+            let label = "the demo key of `dev`".to_owned();
+            let key = BotKey { id: KEY_ID.to_owned(), label, created: app.clock.now(), revoked: None };
+            app.store.add_key(key, hash).await?;
+        }
+        Some(known) => ensure!(
+            known.revoked.is_none(),
+            "the demonstration key was revoked in this store, so `dev` cannot use it: give another folder with --data"
+        ),
     }
+    app.views.keys.admit_demo_key();
     Ok(())
 }
 
@@ -161,7 +157,7 @@ impl DemoBot {
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.service)).bearer_auth(key().expose_secret())
+        self.http.request(method, format!("{}{path}", self.service)).bearer_auth(token::DEMO_KEY)
     }
 
     fn numbered(&self, method: Method, path: &str) -> RequestBuilder {
@@ -205,16 +201,4 @@ fn team_event(team: &Roster) -> Value {
         member
     });
     json!({"type": "team", "members": members.collect::<Vec<_>>()})
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_demo_key_is_good_and_always_the_same() {
-        let key = key();
-        assert!(token::parse(TokenKind::BotKey, key.expose_secret().as_bytes()).is_some());
-        assert_eq!(key.expose_secret(), super::key().expose_secret());
-    }
 }

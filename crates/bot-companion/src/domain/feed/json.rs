@@ -50,9 +50,13 @@ pub(super) fn object(line: &[u8]) -> Result<Fields<'_>, Reason> {
     match serde_json::from_slice(line) {
         Ok(Json::Map(fields)) => Ok(fields),
         Ok(_) => Err(Reason::new("A line must be a JSON object.")),
-        // Its own text could repeat the input; the place is enough to find it.
-        Err(error) => Err(Reason::new(format!("The line is not valid JSON (column {}).", error.column()))),
+        Err(error) => Err(no_json(&error)),
     }
+}
+
+/// The line is no JSON. The error's own text could repeat the input; the place is enough to find it.
+pub(super) fn no_json(error: &serde_json::Error) -> Reason {
+    Reason::new(format!("The line is not valid JSON (column {}).", error.column()))
 }
 
 /// A little of a text from outside.
@@ -104,23 +108,9 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A number that is not negative, if it is there.
-    pub(super) fn amount(&self, name: &str) -> Result<Option<f64>, Reason> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        value
-            .number()
-            .filter(|number| *number >= 0.0)
-            .map(Some)
-            .ok_or_else(|| wrong(name, "a number that is not negative, or null"))
-    }
-
     /// Epoch seconds, which may be fractional.
     pub(super) fn time(&self, name: &str) -> Result<Time, Reason> {
-        let seconds = self.get(name).and_then(Json::number).filter(|seconds| (0.0..=LAST_SECOND).contains(seconds));
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be within the years")]
-        seconds
-            .map(|seconds| Time::from_millis((seconds * 1000.0).round() as u64))
-            .ok_or_else(|| wrong(name, "a time in epoch seconds"))
+        seconds(self.get(name).and_then(Json::number)).ok_or_else(|| wrong(name, "a time in epoch seconds"))
     }
 
     pub(super) fn list(&self, name: &str, most: usize) -> Result<&[Json<'a>], Reason> {
@@ -164,6 +154,13 @@ impl<'a> Fields<'a> {
         };
         value.text().filter(fits).map(Some).ok_or_else(|| wrong(name, "a picture's hash, an https URL or null"))
     }
+}
+
+/// The time in epoch seconds, which may be fractional, if it can be one.
+pub(super) fn seconds(number: Option<f64>) -> Option<Time> {
+    let seconds = number.filter(|seconds| (0.0..=LAST_SECOND).contains(seconds))?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be within the years")]
+    Some(Time::from_millis((seconds * 1000.0).round() as u64))
 }
 
 /// The ids in a list, if it holds nothing else.
@@ -262,7 +259,7 @@ impl<'de> Visitor<'de> for Any {
 }
 
 /// A field's name; serde's own `Cow` is never borrowed.
-struct Name<'a>(Cow<'a, str>);
+pub(super) struct Name<'a>(pub(super) Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

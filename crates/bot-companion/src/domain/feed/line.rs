@@ -14,7 +14,7 @@ const COVERED: usize = 10_000;
 /// What a signed 64-bit column holds.
 const MOST: u64 = i64::MAX as u64;
 
-/// A line of a shard's snapshot. Absent grants and staff mean that there are none.
+/// A line of a shard's snapshot. Absent grants and staff stay as they are stored.
 pub fn guild_line(line: &[u8]) -> Result<SnapshotLine<GuildLine>, Reason> {
     let fields = object(line)?;
     if let Some(end) = end(&fields, "id")? {
@@ -24,9 +24,7 @@ pub fn guild_line(line: &[u8]) -> Result<SnapshotLine<GuildLine>, Reason> {
         return Ok(SnapshotLine::One(GuildLine::Unavailable(fields.id("id")?), Vec::new()));
     }
     let mut ignored = Vec::new();
-    let mut guild = guild(&fields, &mut ignored)?;
-    guild.grants.get_or_insert_default();
-    guild.staff.get_or_insert_default();
+    let guild = guild(&fields, &mut ignored)?;
     Ok(SnapshotLine::One(GuildLine::Guild(guild), ignored))
 }
 

@@ -2,8 +2,10 @@
 
 mod event;
 mod heartbeat;
+mod instance;
 mod json;
 mod line;
+mod ownership;
 mod roster;
 #[cfg(test)]
 mod tests;
@@ -12,8 +14,10 @@ use super::{Change, Guild, Snowflake, Subscription, Time};
 
 pub use event::{event_line, feedback_line};
 pub use heartbeat::heartbeat;
+pub use instance::{InstanceId, InstanceName, Life, counted_start};
 pub use json::Reason;
 pub use line::{guild_line, subscription_line};
+pub use ownership::{Carried, Holder, Named, OwnShards, Verdict, judge, merged_basis, still_counting};
 pub use roster::roster;
 
 /// A line of a snapshot: one thing, or the end with the number of things before it.
@@ -27,24 +31,6 @@ pub enum SnapshotLine<T> {
 
 /// The most shards that a bot can have.
 pub const MAX_SHARDS: u32 = 100_000;
-
-/// Names one start of one process of the bot: 1 to 64 characters of `[A-Za-z0-9_-]`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct InstanceId(String);
-
-impl InstanceId {
-    /// The id with this text, if it has the shape of one.
-    pub fn parse(text: &str) -> Option<Self> {
-        let shaped = (1..=64).contains(&text.len())
-            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-        shaped.then(|| Self(text.to_owned()))
-    }
-
-    /// The id's text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
 
 /// A shard under one way of splitting the guilds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -87,6 +73,24 @@ pub enum GuildLine {
     Unavailable(Snowflake),
 }
 
+impl GuildLine {
+    /// The guild that it is about.
+    pub fn id(&self) -> Snowflake {
+        match self {
+            Self::Guild(guild) => guild.id,
+            Self::Unavailable(guild) => *guild,
+        }
+    }
+
+    /// What it leaves as it is stored, of a guild that can be seen.
+    pub fn carried(&self) -> Carried {
+        match self {
+            Self::Guild(guild) => guild.carried(),
+            Self::Unavailable(_) => Carried::default(),
+        }
+    }
+}
+
 /// A whole truth that is replaced in one visible step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
@@ -105,6 +109,13 @@ pub enum Lines {
     Subscriptions(Vec<Subscription>),
 }
 
+impl Lines {
+    /// Whether any of them leaves something as it is stored, of a guild that can be seen.
+    pub fn carry(&self) -> bool {
+        matches!(self, Self::Guilds(lines) if lines.iter().any(|line| line.carried().any()))
+    }
+}
+
 /// An event line: a change, or one that this version does not know and counts as ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -117,11 +128,11 @@ pub enum Event {
 /// Where an instance's numbering stands and what the service holds of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceState {
-    /// Its id.
-    pub instance: String,
+    /// Which.
+    pub instance: InstanceId,
     /// The number that its next event must not exceed.
     pub next: u64,
-    /// When it started, as far as its heartbeats told.
+    /// When it counts as started, as far as its heartbeats told.
     pub started_at: Option<Time>,
     /// When it last reported its health.
     pub last_heartbeat: Option<Time>,
@@ -133,7 +144,7 @@ pub struct ShardState {
     /// Which.
     pub shard: ShardKey,
     /// Who sent its snapshot.
-    pub instance: String,
+    pub instance: InstanceId,
     /// When the snapshot was acknowledged.
     pub snapshot_at: Time,
     /// How many guilds it holds now.

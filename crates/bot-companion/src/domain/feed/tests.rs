@@ -57,10 +57,13 @@ fn a_whole_guild() {
 fn what_a_guild_leaves_out() {
     let Ok(SnapshotLine::One(GuildLine::Guild(read), _)) = guild_line(&bytes(&guild())) else { panic!() };
     assert_eq!((read.members, read.setup, read.linked), (0, false, false));
-    assert!(read.grants.unwrap().is_empty() && read.staff.unwrap().is_empty(), "in a snapshot there are none");
+    assert!(read.grants.is_none() && read.staff.is_none(), "they stay");
+    let none = with(guild(), &json!({"grants": {}, "staff": {}}));
+    let Ok(SnapshotLine::One(GuildLine::Guild(read), _)) = guild_line(&bytes(&none)) else { panic!() };
+    assert!(read.grants.unwrap().is_empty() && read.staff.unwrap().is_empty(), "there are none");
     let event = with(guild(), &json!({"type": "guild"}));
     let Ok((Event::Change(Change::Guild(read)), _)) = event_line(&bytes(&event)) else { panic!() };
-    assert!(read.grants.is_none() && read.staff.is_none(), "in an event they stay");
+    assert!(read.grants.is_none() && read.staff.is_none(), "in an event they stay, too");
 }
 
 #[test]
@@ -216,7 +219,7 @@ fn a_team_and_all_that_is_wrong_with_one() {
 fn a_heartbeat_tells_ages() {
     let beat = json!({"instance": "i-1", "started_at": 1_799_999_999.5, "memory": 1000, "library": "x", "shard_count": 2,
         "shards": [{"id": 0, "sent_ms_ago": 1500.5, "acknowledged_ms_ago": null, "latency": -1}, {"id": 1, "latency": 4.5}]});
-    let read = heartbeat(&bytes(&beat), NOW).unwrap();
+    let read = heartbeat("key", &bytes(&beat), NOW).unwrap();
     assert_eq!(read.started_at, Time::from_millis(1_799_999_999_500));
     assert_eq!(read.shards[0].sent, Some(Time::from_millis(1_799_999_998_500)));
     assert_eq!((read.shards[0].latency, read.shards[1].latency), (None, Some(4.5)));
@@ -230,7 +233,7 @@ fn a_heartbeat_tells_ages() {
         ),
         (json!({"started_at": null}), "`started_at` must be a time in epoch seconds."),
     ] {
-        assert_eq!(heartbeat(&bytes(&with(beat.clone(), &fields)), NOW).unwrap_err().to_string(), reason);
+        assert_eq!(heartbeat("key", &bytes(&with(beat.clone(), &fields)), NOW).unwrap_err().to_string(), reason);
     }
 }
 
@@ -241,7 +244,7 @@ fn read_all(line: &[u8]) -> Vec<String> {
         subscription_line(line).err(),
         event_line(line).err(),
         feedback_line(line).err(),
-        heartbeat(line, NOW).err(),
+        heartbeat("key", line, NOW).err(),
         roster(line).err().and_then(|reasons| reasons.into_iter().next()),
     ];
     reasons.into_iter().flatten().map(|reason| reason.to_string()).collect()

@@ -1,6 +1,7 @@
 //! The body of an upload, decompressed and cut into lines as it arrives. Memory holds one line and one piece, whatever is sent.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
@@ -9,7 +10,10 @@ use flate2::write::GzDecoder;
 use futures_util::StreamExt;
 use http::{HeaderMap, header};
 
+use crate::app::App;
+use crate::domain::TokenHash;
 use crate::http::error::ApiError;
+use crate::http::extract::Bot;
 
 /// A line's bound.
 const LINE: usize = 1 << 20;
@@ -18,9 +22,39 @@ const TURN: usize = 256 * 1024;
 /// When a client whose upload fell silent should come back.
 const RELIEF: Duration = Duration::from_secs(1);
 
+/// How often the key of an upload is looked at while bytes come.
+const LOOK_EVERY: Duration = Duration::from_secs(3);
+
+/// Looks again and again whether the key of an upload is still good.
+pub(super) struct Watch {
+    app: Arc<App>,
+    key: TokenHash,
+    looked: Duration,
+}
+
+impl Watch {
+    pub(super) fn new(app: &Arc<App>, bot: &Bot) -> Self {
+        Self { app: Arc::clone(app), key: bot.hash, looked: bot.since }
+    }
+
+    async fn look(&mut self) -> Result<(), ApiError> {
+        let now = self.app.clock.ticks();
+        if now.saturating_sub(self.looked) < LOOK_EVERY {
+            return Ok(());
+        }
+        self.looked = now;
+        match self.app.views.keys.is_good(self.key).await {
+            Ok(false) => Err(ApiError::bot_key_invalid()),
+            // If the store does not answer, the commit asks again.
+            Ok(true) | Err(_) => Ok(()),
+        }
+    }
+}
+
 /// An upload.
 pub(super) struct Upload {
     pieces: BodyDataStream,
+    watch: Option<Watch>,
     /// What has arrived and is not decoded yet.
     arrived: Bytes,
     decoder: Option<GzDecoder<Vec<u8>>>,
@@ -49,6 +83,7 @@ impl Upload {
         }
         Ok(Self {
             pieces: body.into_data_stream(),
+            watch: None,
             arrived: Bytes::new(),
             decoder,
             silence,
@@ -60,6 +95,12 @@ impl Upload {
             line: 0,
             turn: 0,
         })
+    }
+
+    /// With its key watched while it goes on.
+    pub(super) fn watched(mut self, watch: Watch) -> Self {
+        self.watch = Some(watch);
+        self
     }
 
     /// The number of the line that was given out last, counted from 1.
@@ -130,7 +171,12 @@ impl Upload {
         if self.arrived.is_empty() {
             match tokio::time::timeout(self.silence, self.pieces.next()).await {
                 Err(_) => return Err(ApiError::timeout().after(RELIEF).because(&"an upload fell silent")),
-                Ok(Some(Ok(piece))) => self.arrived = piece,
+                Ok(Some(Ok(piece))) => {
+                    self.arrived = piece;
+                    if let Some(watch) = &mut self.watch {
+                        watch.look().await?;
+                    }
+                }
                 Ok(Some(Err(_))) => return Err(self.refused("The body was cut.")),
                 Ok(None) => return self.end(),
             }

@@ -3,7 +3,6 @@
 mod body;
 mod snapshot;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -11,6 +10,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use http::HeaderMap;
 use serde::Serialize;
+use tracing::warn;
 use utoipa::ToSchema;
 
 use super::envelope::{Envelope, Nothing, Success};
@@ -19,11 +19,14 @@ use super::extract::{Bot, Sender};
 use super::openapi::{BotRefusals, FeedRefusals, Refusals, ShardNotFound, UploadRefusals};
 use crate::app::App;
 use crate::domain::Time;
-use crate::domain::feed::{self, Event, InstanceState, ShardKey};
-use crate::store::Fed;
-use body::Upload;
+use crate::domain::feed::{self, Event, InstanceId, ShardKey};
+use crate::outside::Outside;
+use crate::store::{Fed, Foreign};
+use body::{Upload, Watch};
 
-/// Of a heartbeat, and of a batch of events.
+/// Of a heartbeat, decompressed.
+const HEARTBEAT: u64 = 1 << 20;
+/// Of a batch of events, decompressed.
 const BODY: u64 = 16 << 20;
 const EVENTS: usize = 10_000;
 /// How many reasons an answer tells.
@@ -52,6 +55,22 @@ impl Taken {
         self.reasons.truncate(REASONS);
     }
 
+    /// Says why events about guilds were ignored, before all other reasons.
+    fn explain(&mut self, app: &App, instance: &InstanceId, foreign: &Foreign) {
+        if foreign.unclaimed > 0 {
+            let reason = format!(
+                "{} ignored: this process has neither sent a snapshot of the shard nor named it in a heartbeat. Send its snapshot first.",
+                foreign.unclaimed
+            );
+            self.reasons.insert(0, reason);
+        }
+        if let Some(owner) = &foreign.owner {
+            tell_operator(app, instance, owner, foreign.overruled);
+            self.reasons.insert(0, overruled(foreign.overruled, owner));
+        }
+        self.reasons.truncate(REASONS);
+    }
+
     fn with(self, applied: u64, ignored: u64, next: u64) -> Self {
         Self { applied, ignored: self.ignored + ignored, next, ..self }
     }
@@ -66,13 +85,16 @@ impl Taken {
     responses((status = 200, description = "Noted", body = Envelope<Nothing>), BotRefusals, UploadRefusals, Refusals))]
 pub(super) async fn heartbeat(
     State(app): State<Arc<App>>,
-    _: Bot,
+    bot: Bot,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Success<Nothing>, ApiError> {
-    let report = upload(&app, &headers, body, BODY)?.whole().await?;
+    let report = upload(&app, &bot, &headers, body, HEARTBEAT)?.whole().await?;
+    if !app.views.keys.is_good(bot.hash).await? {
+        return Err(ApiError::bot_key_invalid());
+    }
     let now = app.clock.now();
-    let beat = feed::heartbeat(&report, now).map_err(|reason| ApiError::line(1, &reason))?;
+    let beat = feed::heartbeat(&bot.key, &report, now).map_err(|reason| ApiError::line(1, &reason))?;
     app.store.beat(beat, now).await?;
     Ok(Success(Nothing {}))
 }
@@ -92,15 +114,15 @@ pub(super) async fn heartbeat(
         BotRefusals, ShardNotFound, UploadRefusals, FeedRefusals, Refusals))]
 pub(super) async fn guilds(
     State(app): State<Arc<App>>,
-    _: Bot,
+    bot: Bot,
     shard: Result<Path<(String, String)>, PathRejection>,
     sender: Sender,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Success<Taken>, ApiError> {
     let shard = shard.ok().and_then(|Path((count, id))| shard_key(&count, &id)).ok_or_else(ApiError::not_found)?;
-    let upload = upload(&app, &headers, body, app.config.feed.snapshot_bytes)?;
-    snapshot::receive(&app, shard, sender, upload).await.map(Success)
+    let upload = upload(&app, &bot, &headers, body, app.config.feed.snapshot_bytes)?;
+    snapshot::receive(&app, shard, sender.instance(&bot), sender.sequence, upload).await.map(Success)
 }
 
 /// All subscriptions
@@ -114,13 +136,13 @@ pub(super) async fn guilds(
         BotRefusals, UploadRefusals, FeedRefusals, Refusals))]
 pub(super) async fn subscriptions(
     State(app): State<Arc<App>>,
-    _: Bot,
+    bot: Bot,
     sender: Sender,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Success<Taken>, ApiError> {
-    let upload = upload(&app, &headers, body, app.config.feed.snapshot_bytes)?;
-    snapshot::receive(&app, snapshot::Subscriptions, sender, upload).await.map(Success)
+    let upload = upload(&app, &bot, &headers, body, app.config.feed.snapshot_bytes)?;
+    snapshot::receive(&app, snapshot::Subscriptions, sender.instance(&bot), sender.sequence, upload).await.map(Success)
 }
 
 /// Events
@@ -134,13 +156,13 @@ pub(super) async fn subscriptions(
         BotRefusals, UploadRefusals, FeedRefusals, Refusals))]
 pub(super) async fn events(
     State(app): State<Arc<App>>,
-    _: Bot,
+    bot: Bot,
     sender: Sender,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Success<Taken>, ApiError> {
-    let mut upload = upload(&app, &headers, body, BODY)?;
-    let (events, taken) = match read_events(&mut upload).await {
+    let mut upload = upload(&app, &bot, &headers, body, BODY)?;
+    let (events, mut taken) = match read_events(&mut upload).await {
         Ok(read) => read,
         Err(refusal) => {
             upload.forget().await;
@@ -149,12 +171,40 @@ pub(super) async fn events(
     };
     // Whole, it runs to its end even if the client leaves.
     let store = Arc::clone(&app.store);
-    let now = app.clock.now();
-    let fed = app.background.spawn(async move { store.feed(sender.instance, sender.sequence, events, now).await });
+    let (now, instance, first) = (app.clock.now(), sender.instance(&bot), sender.sequence);
+    let by = instance.clone();
+    let fed = app.background.spawn(async move { store.feed(by, first, events, now).await });
     match fed.await.map_err(|error| ApiError::internal().because(&error))?? {
-        Fed::Applied { applied, ignored, next } => Ok(Success(taken.with(applied, ignored, next))),
-        Fed::Gap { next } => Err(ApiError::resync_required().with_next(next)),
+        Fed::Applied { applied, ignored, next, foreign } => {
+            taken.explain(&app, &instance, &foreign);
+            Ok(Success(taken.with(applied, ignored, next)))
+        }
+        Fed::Resync { next } => Err(ApiError::resync_required().with_next(next)),
+        Fed::KeyRefused => Err(ApiError::bot_key_invalid()),
     }
+}
+
+/// Why the sender was told that its data does not count.
+fn overruled(count: u64, owner: &InstanceId) -> String {
+    format!(
+        "{count} ignored: the shard belongs to the process `{}`, which started later. If that one is gone, it loses the shard after \
+         90 seconds without a heartbeat or a call.",
+        owner.name.as_str()
+    )
+}
+
+/// Tells the operator, once per minute and instance, that data of the bot does not count, and what to do about it.
+fn tell_operator(app: &App, instance: &InstanceId, owner: &InstanceId, ignored: u64) {
+    if app.uploads.ignored.count(instance, app.clock.ticks()).is_none() {
+        return;
+    }
+    let (key, name) = (Outside(&instance.key), instance.name.as_str());
+    let (owner_key, owner) = (Outside(&owner.key), owner.name.as_str());
+    warn!(
+        %key, instance = name, %owner_key, owner, ignored,
+        "the bot's data is ignored: a process that started later owns its shards; if both run, stop one of them, and if the owner is \
+         gone, its shards are free after 90 seconds of silence"
+    );
 }
 
 async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, Taken), ApiError> {
@@ -181,7 +231,7 @@ async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, Taken), ApiErro
 #[derive(Serialize, ToSchema)]
 #[schema(as = BotState)]
 pub(super) struct StateData {
-    /// Every process that the service knows.
+    /// Every process that the service knows; those of the key that asks come first.
     instances: Vec<InstanceEntry>,
     /// Every shard of which there is a snapshot.
     shards: Vec<ShardEntry>,
@@ -201,9 +251,11 @@ pub(super) struct StateData {
 struct InstanceEntry {
     /// Its name.
     instance: String,
+    /// The id of its key: the same name under another key is another process.
+    key: String,
     /// The number of its next event.
     next: u64,
-    /// When it started, epoch seconds; null if it has not said so.
+    /// When it started, epoch seconds, and never after it was first seen; null if it has not said so.
     started_at: Option<f64>,
     /// Milliseconds since its last heartbeat; null if there was none, or none for a long time.
     heartbeat_age: Option<u64>,
@@ -219,6 +271,8 @@ struct ShardEntry {
     shard_id: u32,
     /// Who sent its snapshot.
     instance: String,
+    /// The id of that one's key.
+    key: String,
     /// Milliseconds since its snapshot.
     snapshot_age: u64,
     /// How many guilds it holds.
@@ -233,21 +287,16 @@ struct ShardEntry {
 /// how much there is of everything.
 #[utoipa::path(get, path = "/bot/state", operation_id = "botState", tag = "bot", security(("bot" = [])),
     responses((status = 200, description = "The state", body = Envelope<StateData>), BotRefusals, Refusals))]
-pub(super) async fn state(State(app): State<Arc<App>>, _: Bot) -> Result<Success<StateData>, ApiError> {
+pub(super) async fn state(State(app): State<Arc<App>>, bot: Bot) -> Result<Success<StateData>, ApiError> {
     let (held, health) = (app.store.feed_state().await?, app.store.health().await?);
     let now = app.clock.now();
     let age = |time: Time| u64::try_from(now.since(time).as_millis()).unwrap_or(u64::MAX);
-    let numbered: HashSet<String> = held.instances.iter().map(|known| known.instance.clone()).collect();
-    // One that beats and has sent nothing yet waits at the first number.
-    let beating =
-        health.instances.iter().filter(|(name, _)| !numbered.contains(*name)).map(|(name, beats)| InstanceState {
-            instance: name.clone(),
-            next: 1,
-            started_at: Some(beats.started_at),
-            last_heartbeat: Some(beats.reported),
-        });
-    let instances = held.instances.into_iter().chain(beating).map(|known| InstanceEntry {
-        instance: known.instance,
+    let (mut known, rest): (Vec<_>, Vec<_>) =
+        held.instances.into_iter().partition(|known| known.instance.key == *bot.key);
+    known.extend(rest);
+    let instances = known.into_iter().map(|known| InstanceEntry {
+        instance: known.instance.name.as_str().to_owned(),
+        key: known.instance.key,
         next: known.next,
         #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double exactly")]
         started_at: known.started_at.map(|time| time.millis() as f64 / 1000.0),
@@ -256,7 +305,8 @@ pub(super) async fn state(State(app): State<Arc<App>>, _: Bot) -> Result<Success
     let shards = held.shards.into_iter().map(|known| ShardEntry {
         shard_count: known.shard.count,
         shard_id: known.shard.id,
-        instance: known.instance,
+        instance: known.instance.name.as_str().to_owned(),
+        key: known.instance.key,
         snapshot_age: age(known.snapshot_at),
         guilds: known.guilds,
         heartbeat_age: health.shards.get(&known.shard.id).map(|shard| age(shard.reported)),
@@ -271,8 +321,9 @@ pub(super) async fn state(State(app): State<Arc<App>>, _: Bot) -> Result<Success
     }))
 }
 
-fn upload(app: &App, headers: &HeaderMap, body: Body, bound: u64) -> Result<Upload, ApiError> {
-    Upload::new(headers, body, bound, app.config.feed.idle_timeout)
+fn upload(app: &Arc<App>, bot: &Bot, headers: &HeaderMap, body: Body, bound: u64) -> Result<Upload, ApiError> {
+    let upload = Upload::new(headers, body, bound, app.config.feed.idle_timeout)?;
+    Ok(upload.watched(Watch::new(app, bot)))
 }
 
 /// The shard with these numbers; decimal digits and nothing else.

@@ -6,13 +6,14 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tracing::warn;
 
-use super::Taken;
 use super::body::Upload;
+use super::{Taken, overruled, tell_operator};
 use crate::app::App;
 use crate::domain::Subscription;
-use crate::domain::feed::{GuildLine, Lines, Reason, Scope, ShardKey, SnapshotLine, guild_line, subscription_line};
+use crate::domain::feed::{
+    GuildLine, InstanceId, Lines, Reason, Scope, ShardKey, SnapshotLine, guild_line, subscription_line,
+};
 use crate::http::error::ApiError;
-use crate::http::extract::Sender;
 use crate::store::{Committed, SnapshotId, StoreError};
 use crate::uploads::Place;
 
@@ -36,10 +37,7 @@ impl Kind for ShardKey {
     fn read(&self, line: &[u8]) -> Result<SnapshotLine<GuildLine>, Reason> {
         let read = guild_line(line)?;
         let SnapshotLine::One(guild, ignored) = &read else { return Ok(read) };
-        let id = match guild {
-            GuildLine::Guild(guild) => guild.id,
-            GuildLine::Unavailable(id) => *id,
-        };
+        let id = guild.id();
         if self.covers(id) {
             return Ok(read);
         }
@@ -86,13 +84,15 @@ impl Kind for Subscriptions {
 pub(super) async fn receive<K: Kind>(
     app: &Arc<App>,
     kind: K,
-    sender: Sender,
+    instance: InstanceId,
+    sequence: u64,
     mut upload: Upload,
 ) -> Result<Taken, ApiError> {
     let busy = || ApiError::snapshot_busy().after(RELIEF);
     let place = app.uploads.place(kind.scope()).ok_or_else(busy)?;
-    let begun = app.store.begin_snapshot(kind.scope(), sender.instance, sender.sequence, app.clock.now()).await;
-    let mut staging = Staging { app: Arc::clone(app), snapshot: begun?, under_way: None, _place: place, over: false };
+    let begun = app.store.begin_snapshot(kind.scope(), instance.clone(), sequence, app.clock.now()).await;
+    let mut staging =
+        Staging { app: Arc::clone(app), instance, snapshot: begun?, under_way: None, _place: place, over: false };
     match fill(&mut staging, &kind, &mut upload).await {
         Ok((count, taken)) => staging.commit(count, taken).await,
         Err(refusal) => {
@@ -146,6 +146,7 @@ async fn fill<K: Kind>(staging: &mut Staging, kind: &K, upload: &mut Upload) -> 
 /// A snapshot on its way; abandoned, behind, if it does not get to its commit.
 struct Staging {
     app: Arc<App>,
+    instance: InstanceId,
     snapshot: SnapshotId,
     /// The batch that is being written while the next one is read.
     under_way: Option<JoinHandle<Result<(), StoreError>>>,
@@ -171,7 +172,7 @@ impl Staging {
 
     /// Runs to its end even if the client leaves.
     async fn commit(mut self, count: u64, taken: Taken) -> Result<Taken, ApiError> {
-        let app = Arc::clone(&self.app);
+        let (app, instance) = (Arc::clone(&self.app), self.instance.clone());
         let commit = app.background.spawn(async move {
             let committed = self.app.store.commit_snapshot(self.snapshot, self.app.clock.now()).await;
             self.over = matches!(committed, Ok(Committed::Replaced { .. }));
@@ -180,10 +181,12 @@ impl Staging {
         });
         match commit.await.map_err(|error| ApiError::internal().because(&error))?? {
             Committed::Replaced { next } => Ok(taken.with(count, 0, next)),
-            Committed::Outranked { next } => {
-                let reason = "A process of the bot that started later has taken this over.".to_owned();
-                Ok(Taken { reasons: vec![reason], ..Taken::default() }.with(0, count, next))
+            Committed::Outranked { next, owner } => {
+                tell_operator(&app, &instance, &owner, count);
+                let reasons = vec![overruled(count, &owner)];
+                Ok(Taken { reasons, ..Taken::default() }.with(0, count, next))
             }
+            Committed::KeyRefused => Err(ApiError::bot_key_invalid()),
             Committed::Outdated { next } => Err(ApiError::snapshot_outdated().with_next(next)),
         }
     }

@@ -13,7 +13,7 @@ use super::{feedback, guilds, subscriptions, team};
 pub(super) async fn apply(db: &Transaction<'_>, touched: &mut Touched, changes: &[Change]) -> Sql<()> {
     lock(db, Lock::Feed).await?;
     let guilds: Vec<_> = changes.iter().filter_map(Change::guild).collect();
-    let mut coverage = Coverage::of(db, &guilds, None).await?;
+    let mut coverage = Coverage::for_changes(db, &guilds).await?;
     for change in changes {
         apply_one(db, touched, &mut coverage, change).await?;
     }
@@ -28,10 +28,22 @@ pub(super) async fn apply_one(
     change: &Change,
 ) -> Sql<()> {
     match change {
-        Change::Guild(guild) => guilds::put(db, touched, coverage, guild).await,
-        Change::GuildGone(guild) => guilds::remove(db, touched, coverage, *guild).await,
-        Change::Member { guild, user, roles } => guilds::put_member(db, touched, coverage, *guild, *user, roles).await,
-        Change::MemberGone { guild, user } => guilds::remove_member(db, touched, coverage, *guild, *user).await,
+        Change::Guild(guild) => {
+            guilds::put(db, touched, coverage, guild).await?;
+            guilds::carry_on(db, coverage, guild.id, None).await
+        }
+        Change::GuildGone(guild) => {
+            guilds::remove(db, touched, coverage, *guild).await?;
+            guilds::carry_on(db, coverage, *guild, None).await
+        }
+        Change::Member { guild, user, roles } => {
+            guilds::put_member(db, touched, coverage, *guild, *user, roles).await?;
+            guilds::carry_on(db, coverage, *guild, Some(*user)).await
+        }
+        Change::MemberGone { guild, user } => {
+            guilds::remove_member(db, touched, coverage, *guild, *user).await?;
+            guilds::carry_on(db, coverage, *guild, Some(*user)).await
+        }
         Change::Subscription(subscription) => subscriptions::put(db, touched, subscription).await,
         Change::SubscriptionGone(user) => subscriptions::remove(db, touched, *user).await,
         Change::Feedback(entry) => feedback::put(db, touched, entry).await,

@@ -125,7 +125,7 @@ impl Sweep {
         let statement = db.prepare_cached(sql).await?;
         let rows = db.query(&statement, &[&self.snapshot, &self.after, &up_to]).await?;
         let walked: Vec<Snowflake> = readable("guild", &rows, |row| Ok(row.try_get(0)?));
-        let coverage = Coverage::of(db, &walked, None).await?;
+        let coverage = Coverage::of(db, &walked).await?;
         let hidden = |guild: &Snowflake| coverage.cover(*guild).snapshot != self.snapshot;
         let gone: Vec<Snowflake> = walked.iter().copied().filter(hidden).collect();
         if gone.is_empty() {

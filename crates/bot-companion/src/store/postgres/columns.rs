@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 use tracing::warn;
 
-use crate::domain::feed::InstanceId;
+use crate::domain::feed::InstanceName;
 use crate::domain::{SessionId, Snowflake, Time};
 pub(super) use crate::store::columns::{grants, grants_text, integer, json, keys, keys_text, listed, roles, unsigned};
 
@@ -43,7 +43,7 @@ column!(Snowflake, i64, INT8, |id: &Snowflake| integer(id.get()), |number: i64| 
     .and_then(Snowflake::new));
 column!(Time, i64, INT8, |time: &Time| integer(time.millis()), |millis: i64| Some(Time::from_millis(unsigned(millis))));
 column!(SessionId, String, TEXT, SessionId::as_str, |text: String| SessionId::parse(&text));
-column!(InstanceId, String, TEXT, InstanceId::as_str, |text: String| InstanceId::parse(&text));
+column!(InstanceName, String, TEXT, InstanceName::as_str, |text: String| InstanceName::parse(&text));
 
 /// A number that is smaller than its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
 
-use crate::domain::Snowflake;
-use crate::domain::feed::{InstanceId, ShardKey, common_divisor};
+use crate::domain::feed::{Holder, InstanceId, Life, ShardKey, common_divisor};
+use crate::domain::{Snowflake, Time};
 
 use super::columns::{Whole, integer};
 use super::errors::Sql;
+use super::instances;
 
 /// The counts of shards under which snapshots were committed: one, but for the time of a resharding, and 0, under which stand
 /// the guilds that no snapshot covers. One step a count: a DISTINCT would walk over every shard.
@@ -40,49 +41,101 @@ pub(super) struct Coverage {
     covers: HashMap<Snowflake, Cover>,
     /// How many guilds more, or fewer, each shard has by now.
     more: BTreeMap<(i64, i64), i64>,
+    /// The snapshots being staged that carry something over from what is stored.
+    carrying: Vec<(i64, ShardKey)>,
 }
 
 /// The snapshot that covers a guild, with the row of `feed_shards` that says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cover {
     shard: (i64, i64),
     pub(super) snapshot: i64,
-    /// Whether it was sent by an instance that started later than the one that is asking.
-    pub(super) outranks: bool,
+    owner: Option<(InstanceId, Option<Life>)>,
+}
+
+impl Cover {
+    /// Who holds the shard of this snapshot, from the view of this sender.
+    pub(super) fn holder(&self, sender: &InstanceId, life: &Life, now: Time) -> (Holder, Option<&InstanceId>) {
+        match &self.owner {
+            Some((owner, theirs)) => (seen_by(sender, life, owner, theirs.as_ref(), now), Some(owner)),
+            None => (Holder::Nobody, None),
+        }
+    }
+}
+
+/// Who an owner is, from the view of this sender.
+fn seen_by(sender: &InstanceId, life: &Life, owner: &InstanceId, theirs: Option<&Life>, now: Time) -> Holder {
+    if owner == sender { Holder::Sender } else { Holder::other(theirs, life, now) }
+}
+
+/// What is known of the life of the owner of `$shard`.
+macro_rules! owner {
+    ($shard:literal) => {
+        concat!(
+            " LEFT JOIN feed_instances AS owner ON owner.key = ",
+            $shard,
+            ".key AND owner.instance = ",
+            $shard,
+            ".instance LEFT JOIN instances AS beats ON beats.key = ",
+            $shard,
+            ".key AND beats.id = ",
+            $shard,
+            ".instance "
+        )
+    };
 }
 
 impl Coverage {
-    /// What covers these guilds, and what of it is not this instance's to change.
-    pub(super) async fn of(db: &Transaction<'_>, guilds: &[Snowflake], instance: Option<&InstanceId>) -> Sql<Self> {
+    /// What covers these guilds.
+    pub(super) async fn of(db: &Transaction<'_>, guilds: &[Snowflake]) -> Sql<Self> {
         let mut covers = HashMap::new();
         if !guilds.is_empty() {
             let sql = concat!(
                 "WITH ",
                 counts!(),
-                " SELECT asked.guild, cover.shard_count, cover.shard_id, cover.snapshot, EXISTS (
-                    SELECT 1 FROM feed_instances AS theirs JOIN feed_instances AS ours ON ours.instance = $2
-                    WHERE theirs.instance = cover.instance AND theirs.instance <> ours.instance
-                        AND coalesce(theirs.started_at, theirs.first_seen) > coalesce(ours.started_at, ours.first_seen))
+                " SELECT asked.guild, cover.shard_count, cover.shard_id, cover.snapshot, cover.key, cover.instance,
+                    owner.first_seen, owner.started_at, owner.last_used, beats.reported
                 FROM unnest($1::bigint[]) AS asked (guild) CROSS JOIN LATERAL ",
                 cover!(),
-                " AS cover"
+                " AS cover",
+                owner!("cover")
             );
             let statement = db.prepare_cached(sql).await?;
-            for row in db.query(&statement, &[&guilds, &instance]).await? {
+            for row in db.query(&statement, &[&guilds]).await? {
                 let shard = (row.try_get(1)?, row.try_get(2)?);
-                covers.insert(row.try_get(0)?, Cover { shard, snapshot: row.try_get(3)?, outranks: row.try_get(4)? });
+                let owner =
+                    if shard.0 == 0 { None } else { Some((instances::read(&row, 4)?, instances::life(&row, 6)?)) };
+                covers.insert(row.try_get(0)?, Cover { shard, snapshot: row.try_get(3)?, owner });
             }
         }
-        Ok(Self { covers, more: BTreeMap::new() })
+        Ok(Self { covers, more: BTreeMap::new(), carrying: Vec::new() })
+    }
+
+    /// The same, for work that changes guilds.
+    pub(super) async fn for_changes(db: &Transaction<'_>, guilds: &[Snowflake]) -> Sql<Self> {
+        let sql = "SELECT id, shard_count, shard_id FROM staged_snapshots WHERE basis IS NOT NULL";
+        let statement = db.prepare_cached(sql).await?;
+        let read = |row: &Row| {
+            let (Whole(count), Whole(id)) = (row.try_get(1)?, row.try_get(2)?);
+            Ok((row.try_get(0)?, ShardKey { count, id }))
+        };
+        let carrying = db.query(&statement, &[]).await?.iter().map(read).collect::<Sql<_>>()?;
+        Ok(Self { carrying, ..Self::of(db, guilds).await? })
+    }
+
+    /// The snapshots being staged that may carry something of this guild over.
+    pub(super) fn carrying(&self, guild: Snowflake) -> Vec<i64> {
+        let covering = self.carrying.iter().filter(|(_, shard)| shard.covers(guild));
+        covering.map(|(snapshot, _)| *snapshot).collect()
     }
 
     /// The snapshot that covers one of the guilds; the one with the number 0 if none does.
     pub(super) fn cover(&self, guild: Snowflake) -> Cover {
-        self.covers.get(&guild).copied().unwrap_or(Cover { shard: (0, 0), snapshot: 0, outranks: false })
+        self.covers.get(&guild).cloned().unwrap_or(Cover { shard: (0, 0), snapshot: 0, owner: None })
     }
 
     /// Notes that the snapshot has this many more guilds, or fewer.
-    pub(super) fn count(&mut self, cover: Cover, more: i64) {
+    pub(super) fn count(&mut self, cover: &Cover, more: i64) {
         *self.more.entry(cover.shard).or_default() += more;
     }
 
@@ -102,8 +155,9 @@ impl Coverage {
 pub(super) struct Sent {
     pub(super) shard: ShardKey,
     pub(super) snapshot: i64,
-    pub(super) instance: String,
-    committed: i64,
+    pub(super) instance: InstanceId,
+    pub(super) committed: i64,
+    life: Option<Life>,
 }
 
 impl Sent {
@@ -113,20 +167,30 @@ impl Sent {
         Ok(Self {
             shard: ShardKey { count, id },
             snapshot: row.try_get(2)?,
-            instance: row.try_get(3)?,
-            committed: row.try_get(4)?,
+            committed: row.try_get(3)?,
+            instance: instances::read(row, 4)?,
+            life: instances::life(row, 6)?,
         })
+    }
+
+    /// Who holds the shard of this snapshot, from the view of this sender.
+    pub(super) fn holder(&self, sender: &InstanceId, life: &Life, now: Time) -> Holder {
+        seen_by(sender, life, &self.instance, self.life.as_ref(), now)
     }
 }
 
 /// Every snapshot that covers some guild of this shard, which may be one of the same shard.
 pub(super) async fn overlapping(db: &impl GenericClient, shard: ShardKey) -> Sql<Vec<Sent>> {
     // Apart, because without a resharding the first finds one row and the second none, and neither walks over the shards.
-    let sql = "SELECT shard_count, shard_id, snapshot, instance, committed FROM feed_shards
-        WHERE shard_count = $1 AND shard_id = $2
-        UNION ALL SELECT shard_count, shard_id, snapshot, instance, committed FROM feed_shards
-        WHERE (shard_count > 0 AND shard_count < $1 OR shard_count > $1)
-            AND shard_id % gcd(shard_count, $1) = $2 % gcd(shard_count, $1)";
+    let sql = concat!(
+        "SELECT shard.shard_count, shard_id, snapshot, committed, shard.key, shard.instance,
+            owner.first_seen, owner.started_at, owner.last_used, beats.reported
+        FROM (SELECT * FROM feed_shards WHERE shard_count = $1 AND shard_id = $2
+            UNION ALL SELECT * FROM feed_shards
+            WHERE (shard_count > 0 AND shard_count < $1 OR shard_count > $1)
+                AND shard_id % gcd(shard_count, $1) = $2 % gcd(shard_count, $1)) AS shard",
+        owner!("shard")
+    );
     let statement = db.prepare_cached(sql).await?;
     let rows = db.query(&statement, &[&i64::from(shard.count), &i64::from(shard.id)]).await?;
     rows.iter().map(Sent::read).collect()
@@ -186,7 +250,8 @@ mod tests {
     use super::*;
 
     fn committed(count: u32, id: u32, committed: i64) -> Sent {
-        Sent { shard: ShardKey { count, id }, snapshot: committed, instance: String::new(), committed }
+        let instance = InstanceId::parse("key", "a").unwrap();
+        Sent { shard: ShardKey { count, id }, snapshot: committed, instance, committed, life: None }
     }
 
     #[test]

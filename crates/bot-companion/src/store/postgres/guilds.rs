@@ -95,7 +95,7 @@ pub(super) async fn put(
     let row: [&(dyn ToSql + Sync); 9] = [&cover.snapshot, id, name, icon, owner, &members, setup, linked, &grants];
     let inserted: bool = db.query_one(&statement, &row).await?.try_get(0)?;
     if inserted {
-        coverage.count(cover, 1);
+        coverage.count(&cover, 1);
     } else if guild.staff.is_some() {
         delete_staff(db, cover.snapshot, &[guild.id]).await?;
     }
@@ -126,7 +126,7 @@ pub(super) async fn remove(
 ) -> Sql<()> {
     let cover = coverage.cover(guild);
     if delete(db, cover.snapshot, &[guild]).await?.guilds > 0 {
-        coverage.count(cover, -1);
+        coverage.count(&cover, -1);
         touched.push(Topic::Id(guild));
     }
     Ok(())
@@ -214,4 +214,49 @@ pub(super) async fn relocate(db: &Transaction<'_>, from: i64, to: i64, guilds: &
     db.execute(&statement, &[&from, &to, &guilds]).await?;
     let statement = db.prepare_cached("UPDATE guilds SET snapshot = $2 WHERE snapshot = $1 AND id = ANY ($3)").await?;
     Ok(db.execute(&statement, &[&from, &to, &guilds]).await?)
+}
+
+/// Fills those parts of guilds in snapshots that are being staged which are kept, as another snapshot has them; of the staff all,
+/// or that of one member.
+pub(super) async fn carry(
+    db: &Transaction<'_>,
+    from: i64,
+    to: &[i64],
+    guilds: &[Snowflake],
+    member: Option<Snowflake>,
+) -> Sql<()> {
+    if member.is_none() {
+        let sql = "UPDATE guilds AS staged
+            SET grants = coalesce((SELECT grants FROM guilds WHERE snapshot = $1 AND id = staged.id), '{}')
+            WHERE snapshot = ANY ($2) AND id = ANY ($3) AND carried & 1 = 1";
+        let statement = db.prepare_cached(sql).await?;
+        db.execute(&statement, &[&from, &to, &guilds]).await?;
+    }
+    let sql = "DELETE FROM guild_staff AS staff USING guilds AS staged
+        WHERE staged.snapshot = ANY ($1) AND staged.id = ANY ($2) AND carried & 2 = 2
+            AND staff.snapshot = staged.snapshot AND staff.guild = staged.id AND ($3::bigint IS NULL OR staff.\"user\" = $3)";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&to, &guilds, &member]).await?;
+    let sql = "INSERT INTO guild_staff (snapshot, guild, \"user\", roles)
+        SELECT staged.snapshot, staff.guild, staff.\"user\", roles FROM guilds AS staged
+        JOIN guild_staff AS staff ON staff.snapshot = $1 AND staff.guild = staged.id
+        WHERE staged.snapshot = ANY ($2) AND staged.id = ANY ($3) AND carried & 2 = 2
+            AND ($4::bigint IS NULL OR staff.\"user\" = $4)";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&from, &to, &guilds, &member]).await?;
+    Ok(())
+}
+
+/// After a change of a guild: whoever is staging a snapshot that keeps it as it is stored keeps it as it is now.
+pub(super) async fn carry_on(
+    db: &Transaction<'_>,
+    coverage: &Coverage,
+    guild: Snowflake,
+    member: Option<Snowflake>,
+) -> Sql<()> {
+    let staged = coverage.carrying(guild);
+    if staged.is_empty() {
+        return Ok(());
+    }
+    carry(db, coverage.cover(guild).snapshot, &staged, &[guild], member).await
 }

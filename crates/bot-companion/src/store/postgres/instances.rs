@@ -1,63 +1,130 @@
-//! The numbering of the bot's processes, and which of two started later.
+//! The bot's processes: their numbering, their life, and the shards that they call their own.
 
 use std::time::Duration;
 
 use deadpool_postgres::{GenericClient, Transaction};
+use tokio_postgres::Row;
 
 use crate::domain::Time;
-use crate::domain::feed::{InstanceId, InstanceState};
+use crate::domain::feed::{InstanceId, InstanceState, Life, OwnShards, ShardKey, counted_start};
 
-use super::columns::{integer, readable, unsigned};
+use super::columns::{Whole, integer, readable, unsigned};
 use super::errors::Sql;
-use super::locks::{Lock, lock};
 
 /// How long a numbering that nobody uses is remembered, counted back from the latest use of any.
 const REMEMBERED: Duration = Duration::from_hours(30 * 24);
 
-/// The number of an instance's next event; an unknown one begins at 1.
-pub(super) async fn next(db: &Transaction<'_>, instance: &InstanceId) -> Sql<u64> {
-    let statement = db.prepare_cached("SELECT next FROM feed_instances WHERE instance = $1").await?;
-    let next = db.query_opt(&statement, &[instance]).await?.map(|row| row.try_get(0)).transpose()?;
-    Ok(next.map_or(1, unsigned))
+/// What is known of an instance.
+pub(super) struct Known {
+    /// The number of its next event.
+    pub(super) next: u64,
+    pub(super) life: Life,
+    pub(super) sent_snapshot: bool,
 }
 
-/// Sets the number of an instance's next event. One that is new was first seen at `seen`.
-pub(super) async fn advance(db: &Transaction<'_>, instance: &InstanceId, next: u64, seen: Time, now: Time) -> Sql<()> {
-    let sql = "UPDATE feed_instances SET next = $2, last_used = greatest(last_used, $3) WHERE instance = $1";
+/// Reads columns of `feed_instances` and `reported`, from this one on; `None` if they are of no row.
+pub(super) fn life(row: &Row, first: usize) -> Sql<Option<Life>> {
+    let (Some(first_seen), Some(last_call)) = (row.try_get(first)?, row.try_get(first + 2)?) else { return Ok(None) };
+    let (said_start, last_heartbeat) = (row.try_get(first + 1)?, row.try_get(first + 3)?);
+    Ok(Some(Life { first_seen, said_start, last_call, last_heartbeat }))
+}
+
+/// Notes a numbered call of an instance, and says what is known of it; an unknown one begins at 1.
+pub(super) async fn touch(db: &Transaction<'_>, instance: &InstanceId, now: Time) -> Sql<Known> {
+    let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
+        VALUES ($1, $2, 1, $3, NULL, $3, false)
+        ON CONFLICT (key, instance) DO UPDATE SET last_used = greatest(feed_instances.last_used, $3)
+        RETURNING next, sent_snapshot, first_seen, started_at, last_used,
+            (SELECT reported FROM instances WHERE instances.key = $1 AND id = $2)";
     let statement = db.prepare_cached(sql).await?;
-    if db.execute(&statement, &[instance, &integer(next), &now]).await? > 0 {
+    let row = db.query_one(&statement, &[&instance.key, &instance.name.as_str(), &now]).await?;
+    let unseen = Life { first_seen: now, said_start: None, last_call: now, last_heartbeat: None };
+    Ok(Known {
+        next: unsigned(row.try_get(0)?),
+        sent_snapshot: row.try_get(1)?,
+        life: life(&row, 2)?.unwrap_or(unseen),
+    })
+}
+
+/// Sets the number of a known instance's next event.
+pub(super) async fn advance(db: &Transaction<'_>, instance: &InstanceId, next: u64) -> Sql<()> {
+    let statement = db.prepare_cached("UPDATE feed_instances SET next = $3 WHERE key = $1 AND instance = $2").await?;
+    db.execute(&statement, &[&instance.key, &instance.name.as_str(), &integer(next)]).await?;
+    Ok(())
+}
+
+/// Notes that a known instance has sent a snapshot; if it is of a shard, then that is its own.
+pub(super) async fn note_snapshot(db: &Transaction<'_>, instance: &InstanceId, shard: Option<ShardKey>) -> Sql<()> {
+    let sql = "UPDATE feed_instances SET sent_snapshot = true WHERE key = $1 AND instance = $2 AND NOT sent_snapshot";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&instance.key, &instance.name.as_str()]).await?;
+    note_own(db, instance, shard).await
+}
+
+/// Notes that an instance calls these shards its own.
+pub(super) async fn note_own(
+    db: &Transaction<'_>,
+    instance: &InstanceId,
+    shards: impl IntoIterator<Item = ShardKey>,
+) -> Sql<()> {
+    let (counts, ids): (Vec<i64>, Vec<i64>) =
+        shards.into_iter().map(|shard| (i64::from(shard.count), i64::from(shard.id))).unzip();
+    if counts.is_empty() {
         return Ok(());
     }
-    // A first heartbeat beside it either is seen here, or sees the new row.
-    lock(db, Lock::Health).await?;
-    let sql = "INSERT INTO feed_instances (instance, next, first_seen, started_at, last_used)
-        VALUES ($1, $2, $3, (SELECT started_at FROM instances WHERE id = $1), $4)";
+    let sql = "INSERT INTO feed_own_shards (key, instance, shard_count, shard_id)
+        SELECT $1, $2, own.* FROM unnest($3::bigint[], $4::bigint[]) AS own ON CONFLICT DO NOTHING";
     let statement = db.prepare_cached(sql).await?;
-    db.execute(&statement, &[instance, &integer(next), &seen, &now]).await?;
+    db.execute(&statement, &[&instance.key, &instance.name.as_str(), &counts, &ids]).await?;
     Ok(())
 }
 
-/// Notes when an instance says that it started. The health forgets it soon after its last heartbeat; its rank must not change
-/// with that.
-pub(super) async fn note_started(db: &Transaction<'_>, instance: &str, started_at: Time) -> Sql<()> {
-    let sql = "UPDATE feed_instances SET started_at = $2 WHERE instance = $1 AND started_at IS DISTINCT FROM $2";
+/// The shards that an instance has called its own.
+pub(super) async fn own(db: &Transaction<'_>, instance: &InstanceId) -> Sql<OwnShards> {
+    let sql = "SELECT shard_count, shard_id FROM feed_own_shards WHERE key = $1 AND instance = $2";
     let statement = db.prepare_cached(sql).await?;
-    db.execute(&statement, &[&instance, &started_at]).await?;
-    Ok(())
+    let rows = db.query(&statement, &[&instance.key, &instance.name.as_str()]).await?;
+    let read = |row: &Row| {
+        let (Whole(count), Whole(id)) = (row.try_get(0)?, row.try_get(1)?);
+        Ok(ShardKey { count, id })
+    };
+    rows.iter().map(read).collect()
 }
 
-/// Whether one of the others started later than this known one.
-pub(super) async fn is_outranked(db: &Transaction<'_>, instance: &InstanceId, others: &[&str]) -> Sql<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM feed_instances AS theirs JOIN feed_instances AS ours ON ours.instance = $2
-        WHERE theirs.instance = ANY ($1) AND theirs.instance <> ours.instance
-            AND coalesce(theirs.started_at, theirs.first_seen) > coalesce(ours.started_at, ours.first_seen))";
-    let statement = db.prepare_cached(sql).await?;
-    Ok(db.query_one(&statement, &[&others, instance]).await?.try_get(0)?)
+/// Notes when an instance says that it started, and gives what counts. The health forgets it soon after its last heartbeat; its
+/// rank must not change with that.
+pub(super) async fn note_started(db: &Transaction<'_>, instance: &InstanceId, said: Time, now: Time) -> Sql<Time> {
+    // If it is new, a numbered call beside this one may see it first: then that one's time is told here.
+    let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
+        VALUES ($1, $2, 1, $3, NULL, $3, false) ON CONFLICT DO NOTHING";
+    let (key, name) = (&instance.key, instance.name.as_str());
+    let find = "SELECT first_seen, started_at FROM feed_instances WHERE key = $1 AND instance = $2";
+    let find = db.prepare_cached(find).await?;
+    let known = if let Some(row) = db.query_opt(&find, &[key, &name]).await? {
+        row
+    } else {
+        let statement = db.prepare_cached(sql).await?;
+        db.execute(&statement, &[key, &name, &now]).await?;
+        db.query_one(&find, &[key, &name]).await?
+    };
+    let (first_seen, noted): (Time, Option<Time>) = (known.try_get(0)?, known.try_get(1)?);
+    let started = counted_start(said, first_seen);
+    if noted != Some(started) {
+        let sql = "UPDATE feed_instances SET started_at = $3 WHERE key = $1 AND instance = $2";
+        let statement = db.prepare_cached(sql).await?;
+        db.execute(&statement, &[key, &name, &started]).await?;
+    }
+    Ok(started)
 }
 
 /// Forgets the numberings that nobody uses: a process that comes back after that long sends everything anew.
 pub(super) async fn forget(db: &Transaction<'_>) -> Sql<()> {
-    let sql = "DELETE FROM feed_instances WHERE last_used < (SELECT max(last_used) FROM feed_instances) - $1::bigint";
+    // One that only beats lives all the same.
+    let sql = "WITH gone AS (DELETE FROM feed_instances
+            WHERE last_used < (SELECT max(last_used) FROM feed_instances) - $1::bigint
+                AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.key = feed_instances.key AND id = instance)
+            RETURNING key, instance)
+        DELETE FROM feed_own_shards AS own USING gone WHERE own.key = gone.key AND own.instance = gone.instance";
     let statement = db.prepare_cached(sql).await?;
     let remembered = i64::try_from(REMEMBERED.as_millis()).unwrap_or(i64::MAX);
     db.execute(&statement, &[&remembered]).await?;
@@ -65,15 +132,21 @@ pub(super) async fn forget(db: &Transaction<'_>) -> Sql<()> {
 }
 
 pub(super) async fn states(db: &impl GenericClient) -> Sql<Vec<InstanceState>> {
-    let sql = "SELECT instance, next, feed_instances.started_at, reported
-        FROM feed_instances LEFT JOIN instances ON id = instance ORDER BY instance";
+    let sql = "SELECT feed_instances.key, instance, next, feed_instances.started_at, reported
+        FROM feed_instances LEFT JOIN instances ON instances.key = feed_instances.key AND id = instance
+        ORDER BY feed_instances.key, instance";
     let statement = db.prepare_cached(sql).await?;
     Ok(readable("instance", &db.query(&statement, &[]).await?, |row| {
         Ok(InstanceState {
-            instance: row.try_get(0)?,
-            next: unsigned(row.try_get(1)?),
-            started_at: row.try_get(2)?,
-            last_heartbeat: row.try_get(3)?,
+            instance: read(row, 0)?,
+            next: unsigned(row.try_get(2)?),
+            started_at: row.try_get(3)?,
+            last_heartbeat: row.try_get(4)?,
         })
     }))
+}
+
+/// Reads an instance from the columns of its key and its name.
+pub(super) fn read(row: &Row, first: usize) -> Sql<InstanceId> {
+    Ok(InstanceId { key: row.try_get(first)?, name: row.try_get(first + 1)? })
 }

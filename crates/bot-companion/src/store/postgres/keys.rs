@@ -24,6 +24,22 @@ pub(super) async fn by_hash(db: &impl GenericClient, hash: TokenHash) -> Sql<Opt
     db.query_opt(&statement, &[&hash.0.as_slice()]).await?.as_ref().map(read).transpose()
 }
 
+/// Whether there is a key with this id that was not revoked. Whoever revokes it waits until this work has ended: what comes after
+/// the revocation finds it revoked.
+pub(super) async fn is_good(db: &Transaction<'_>, id: &str) -> Sql<bool> {
+    let sql = "SELECT 1 FROM bot_keys WHERE id = $1 AND revoked IS NULL FOR SHARE";
+    let statement = db.prepare_cached(sql).await?;
+    Ok(db.query_opt(&statement, &[&id]).await?.is_some())
+}
+
+pub(super) async fn good(db: &impl GenericClient) -> Sql<Vec<TokenHash>> {
+    let statement = db.prepare_cached("SELECT key_hash FROM bot_keys WHERE revoked IS NULL").await?;
+    let hashes = readable("bot key", &db.query(&statement, &[]).await?, |row| {
+        Ok(row.try_get::<_, &[u8]>(0)?.try_into().ok().map(TokenHash))
+    });
+    Ok(hashes.into_iter().flatten().collect())
+}
+
 pub(super) async fn all(db: &impl GenericClient) -> Sql<Vec<BotKey>> {
     let statement =
         db.prepare_cached("SELECT id, label, created, revoked FROM bot_keys ORDER BY created, ordinal").await?;

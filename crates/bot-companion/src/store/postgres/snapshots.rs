@@ -6,19 +6,19 @@ use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey};
+use crate::domain::feed::{GuildLine, InstanceId, Life, Lines, Scope, ShardKey, merged_basis, still_counting};
 use crate::domain::{Guild, Snowflake, Subscription, Time};
 use crate::store::{Committed, SnapshotId, Topic};
 
 use super::columns::{Whole, grants_text, integer, json, readable, unsigned};
 use super::copying::Rows;
-use super::coverage::{self, Commits, Coverage};
+use super::coverage::{self, Commits, Coverage, Sent};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::Touched;
-use super::{clean_up, guilds, instances, subscriptions};
+use super::{clean_up, guilds, instances, keys, subscriptions};
 
-const COPY_GUILDS: &str = "COPY guilds (snapshot, id, name, icon, owner, members, setup, linked, grants)
+const COPY_GUILDS: &str = "COPY guilds (snapshot, id, name, icon, owner, members, setup, linked, grants, carried)
     FROM STDIN (FORMAT binary)";
 const COPY_STAFF: &str = "COPY guild_staff (snapshot, guild, \"user\", roles) FROM STDIN (FORMAT binary)";
 
@@ -29,20 +29,26 @@ pub(super) async fn begin(
     sequence: u64,
     now: Time,
 ) -> Sql<SnapshotId> {
+    instances::touch(db, instance, now).await?;
     let shard = match scope {
         Scope::Shard(shard) => Some(shard),
         Scope::Subscriptions => None,
     };
-    let sql = "INSERT INTO staged_snapshots (id, shard_count, shard_id, instance, sequence, begun, guilds)
-        VALUES (nextval('versions'), $1, $2, $3, $4, $5, 0) RETURNING id";
+    let sql = "INSERT INTO staged_snapshots (id, shard_count, shard_id, key, instance, sequence, begun, guilds)
+        VALUES (nextval('versions'), $1, $2, $3, $4, $5, $6, 0) RETURNING id";
     let statement = db.prepare_cached(sql).await?;
     let (count, id) = (shard.map(|shard| i64::from(shard.count)), shard.map(|shard| i64::from(shard.id)));
-    let row = db.query_one(&statement, &[&count, &id, instance, &integer(sequence), &now]).await?;
+    let (key, name, sequence) = (&instance.key, &instance.name, integer(sequence));
+    let row = db.query_one(&statement, &[&count, &id, key, name, &sequence, &now]).await?;
     Ok(SnapshotId(unsigned(row.try_get(0)?)))
 }
 
 /// Stages some lines; `None` if the snapshot is not being staged.
 pub(super) async fn stage(db: &Transaction<'_>, snapshot: SnapshotId, lines: &Lines) -> Sql<Option<()>> {
+    if lines.carry() {
+        // What is carried over must not change on the way.
+        lock(db, Lock::Feed).await?;
+    }
     match lines {
         Lines::Guilds(lines) => stage_guilds(db, integer(snapshot.0), lines).await,
         Lines::Subscriptions(lines) => stage_subscriptions(db, integer(snapshot.0), lines).await,
@@ -73,6 +79,7 @@ async fn stage_guilds(db: &Transaction<'_>, snapshot: i64, lines: &[GuildLine]) 
     let unavailable: Vec<Snowflake> =
         last.iter().filter(|(_, guild)| guild.is_none()).map(|(guild, _)| *guild).collect();
     let Some(any_kept) = hold(db, snapshot, guilds.len() as u64).await? else { return Ok(None) };
+    let carrying: Vec<Snowflake> = guilds.iter().filter(|guild| guild.carried().any()).map(|guild| guild.id).collect();
     let mut known = 0;
     if !guilds.is_empty() {
         let ids: Vec<Snowflake> = guilds.iter().map(|guild| guild.id).collect();
@@ -83,6 +90,9 @@ async fn stage_guilds(db: &Transaction<'_>, snapshot: i64, lines: &[GuildLine]) 
             db.execute(&statement, &[&snapshot, &ids]).await?;
         }
         known += copy(db, snapshot, &guilds, &ids).await?;
+    }
+    if !carrying.is_empty() {
+        carry_over(db, snapshot, &carrying).await?;
     }
     if !unavailable.is_empty() {
         known += guilds::delete(db, snapshot, &unavailable).await?.guilds;
@@ -95,6 +105,39 @@ async fn stage_guilds(db: &Transaction<'_>, snapshot: i64, lines: &[GuildLine]) 
         db.execute(&statement, &[&snapshot, &integer(known)]).await?;
     }
     Ok(Some(()))
+}
+
+/// Carries over what is stored of these guilds and was not said, and notes from which commits. If they changed on the way, no
+/// later commit is the right one.
+async fn carry_over(db: &Transaction<'_>, snapshot: i64, guilds: &[Snowflake]) -> Sql<()> {
+    for (from, guilds) in by_snapshot(&Coverage::of(db, guilds).await?, guilds) {
+        guilds::carry(db, from, &[snapshot], &guilds, None).await?;
+    }
+    let statement =
+        db.prepare_cached("SELECT shard_count, shard_id, basis FROM staged_snapshots WHERE id = $1").await?;
+    let row = db.query_one(&statement, &[&snapshot]).await?;
+    let (Some(Whole(count)), Some(Whole(id))) = (row.try_get(0)?, row.try_get(1)?) else { return Ok(()) };
+    let (shard, known) = (ShardKey { count, id }, row.try_get::<_, Option<i64>>(2)?);
+    let basis = merged_basis(known, latest_commit(&coverage::overlapping(db, shard).await?));
+    if known != Some(basis) {
+        let statement = db.prepare_cached("UPDATE staged_snapshots SET basis = $2 WHERE id = $1").await?;
+        db.execute(&statement, &[&snapshot, &basis]).await?;
+    }
+    Ok(())
+}
+
+/// The latest commit among these.
+fn latest_commit(sent: &[Sent]) -> i64 {
+    sent.iter().map(|sent| sent.committed).max().unwrap_or(0)
+}
+
+/// Guilds by the snapshots that cover them.
+fn by_snapshot(coverage: &Coverage, guilds: &[Snowflake]) -> BTreeMap<i64, Vec<Snowflake>> {
+    let mut by_snapshot: BTreeMap<i64, Vec<Snowflake>> = BTreeMap::new();
+    for guild in guilds {
+        by_snapshot.entry(coverage.cover(*guild).snapshot).or_default().push(*guild);
+    }
+    by_snapshot
 }
 
 /// Copies guilds into a snapshot, and says how many of them it had already.
@@ -113,13 +156,14 @@ async fn copy(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild], ids: &[Sno
 }
 
 async fn copy_new(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild]) -> Sql<()> {
-    let (mut rows, mut staff) = (Rows::of(9), Rows::of(4));
+    let (mut rows, mut staff) = (Rows::of(10), Rows::of(4));
     let (mut any_staff, nothing) = (false, BTreeMap::new());
     for guild in guilds {
-        // It is whole: what it does not say is not there.
+        // What it does not say is carried over afterwards.
         let grants = grants_text(guild.grants.as_ref().unwrap_or(&nothing));
         rows.row().number(snapshot).id(guild.id).text(Some(&guild.name)).text(guild.icon.as_deref()).id(guild.owner);
         rows.number(integer(guild.members)).flag(guild.setup).flag(guild.linked).text(Some(&grants));
+        rows.number(guild.carried().bits());
         for (user, roles) in guild.staff.iter().flatten() {
             staff.row().number(snapshot).id(guild.id).id(*user).text(Some(&json(roles)));
             any_staff = true;
@@ -156,8 +200,8 @@ struct Staged {
     shard: Option<ShardKey>,
     instance: InstanceId,
     sequence: u64,
-    begun: Time,
     guilds: i64,
+    basis: Option<i64>,
 }
 
 /// Makes a staged snapshot the truth, or drops it; `None` if it is not being staged.
@@ -169,62 +213,97 @@ pub(super) async fn commit(
 ) -> Sql<Option<Committed>> {
     lock(db, Lock::Feed).await?;
     let Some(staged) = take(db, snapshot).await? else { return Ok(None) };
-    let (instance, sequence) = (&staged.instance, staged.sequence);
-    let next = instances::next(db, instance).await?;
-    if next > sequence {
-        clean_up::bury(db, &[staged.id]).await?;
-        return Ok(Some(Committed::Outdated { next }));
-    }
-    instances::advance(db, instance, sequence, staged.begun, now).await?;
-    if let Some(shard) = staged.shard {
-        if !replace_shard(db, &staged, shard, now).await? {
-            clean_up::bury(db, &[staged.id]).await?;
-            return Ok(Some(Committed::Outranked { next: sequence }));
-        }
+    let committed = decide(db, &staged, now).await?;
+    if matches!(committed, Committed::Replaced { .. }) {
+        // Which answers it changes is a question as large as the snapshot.
+        touched.push(Topic::Everything);
     } else {
+        clean_up::bury(db, &[staged.id]).await?;
+    }
+    Ok(Some(committed))
+}
+
+async fn decide(db: &Transaction<'_>, staged: &Staged, now: Time) -> Sql<Committed> {
+    let (instance, sequence) = (&staged.instance, staged.sequence);
+    if !keys::is_good(db, &instance.key).await? {
+        return Ok(Committed::KeyRefused);
+    }
+    let sender = instances::touch(db, instance, now).await?;
+    instances::note_snapshot(db, instance, staged.shard).await?;
+    if sender.next > sequence {
+        return Ok(Committed::Outdated { next: sender.next });
+    }
+    let Some(shard) = staged.shard else {
+        instances::advance(db, instance, sequence).await?;
         subscriptions::replace_from(db, staged.id).await?;
         clean_up::bury(db, &[staged.id]).await?;
+        return Ok(Committed::Replaced { next: sequence });
+    };
+    let overlapping = coverage::overlapping(db, shard).await?;
+    if let Some(owner) = later_owner(shard, &overlapping, instance, &sender.life, now) {
+        let owner = owner.clone();
+        instances::advance(db, instance, sequence).await?;
+        return Ok(Committed::Outranked { next: sequence, owner });
     }
-    // Which answers it changes is a question as large as the snapshot.
-    touched.push(Topic::Everything);
-    Ok(Some(Committed::Replaced { next: sequence }))
+    if staged.basis.is_some_and(|basis| basis != latest_commit(&overlapping)) {
+        return Ok(Committed::Outdated { next: sender.next });
+    }
+    instances::advance(db, instance, sequence).await?;
+    replace_shard(db, staged, shard, overlapping, now).await?;
+    Ok(Committed::Replaced { next: sequence })
+}
+
+/// The instance to which a shard, or a part of it, belongs so that this sender's snapshot is ignored, if there is one.
+pub(super) fn later_owner<'a>(
+    shard: ShardKey,
+    overlapping: &'a [Sent],
+    sender: &InstanceId,
+    life: &Life,
+    now: Time,
+) -> Option<&'a InstanceId> {
+    let counting = still_counting(shard, overlapping, |sent| (sent.shard, sent.committed));
+    let later = counting.into_iter().filter(|sent| !sent.holder(sender, life, now).yields());
+    later.max_by_key(|sent| sent.committed).map(|sent| &sent.instance)
 }
 
 /// Takes a snapshot out of staging.
 async fn take(db: &Transaction<'_>, snapshot: SnapshotId) -> Sql<Option<Staged>> {
     let id = integer(snapshot.0);
     let sql = "DELETE FROM staged_snapshots WHERE id = $1
-        RETURNING shard_count, shard_id, instance, sequence, begun, guilds";
+        RETURNING shard_count, shard_id, key, instance, sequence, guilds, basis";
     let statement = db.prepare_cached(sql).await?;
     let read = |row: Row| {
         let shard = row.try_get::<_, Option<Whole<u32>>>(0)?.zip(row.try_get::<_, Option<Whole<u32>>>(1)?);
         Ok(Staged {
             id,
             shard: shard.and_then(|(Whole(count), Whole(id))| ShardKey::new(count, id)),
-            instance: row.try_get(2)?,
-            sequence: unsigned(row.try_get(3)?),
-            begun: row.try_get(4)?,
+            instance: instances::read(&row, 2)?,
+            sequence: unsigned(row.try_get(4)?),
             guilds: row.try_get(5)?,
+            basis: row.try_get(6)?,
         })
     };
     db.query_opt(&statement, &[&id]).await?.map(read).transpose()
 }
 
-/// Makes the staged guilds those of the shard; `false` if it belongs to an instance that started later.
-async fn replace_shard(db: &Transaction<'_>, staged: &Staged, shard: ShardKey, now: Time) -> Sql<bool> {
-    let overlapping = coverage::overlapping(db, shard).await?;
-    let senders: Vec<&str> = overlapping.iter().map(|cover| cover.instance.as_str()).collect();
-    if instances::is_outranked(db, &staged.instance, &senders).await? {
-        return Ok(false);
-    }
+/// Makes the staged guilds those of the shard.
+async fn replace_shard(
+    db: &Transaction<'_>,
+    staged: &Staged,
+    shard: ShardKey,
+    overlapping: Vec<Sent>,
+    now: Time,
+) -> Sql<()> {
     let kept = keep_unavailable(db, staged.id).await?;
-    let sql = "INSERT INTO feed_shards (shard_count, shard_id, snapshot, committed, instance, snapshot_at, guilds)
-        VALUES ($1, $2, $3, nextval('versions'), $4, $5, $6)
+    let sql = "INSERT INTO feed_shards (shard_count, shard_id, snapshot, committed, key, instance, snapshot_at, guilds)
+        VALUES ($1, $2, $3, nextval('versions'), $4, $5, $6, $7)
         ON CONFLICT (shard_count, shard_id) DO UPDATE SET snapshot = excluded.snapshot, committed = excluded.committed,
-            instance = excluded.instance, snapshot_at = excluded.snapshot_at, guilds = excluded.guilds";
+            key = excluded.key, instance = excluded.instance, snapshot_at = excluded.snapshot_at,
+            guilds = excluded.guilds";
     let statement = db.prepare_cached(sql).await?;
     let (count, id, guilds) = (i64::from(shard.count), i64::from(shard.id), staged.guilds + kept);
-    let row: [&(dyn ToSql + Sync); 6] = [&count, &id, &staged.id, &staged.instance, &now, &guilds];
+    let InstanceId { key, name } = &staged.instance;
+    let row: [&(dyn ToSql + Sync); 7] = [&count, &id, &staged.id, key, name, &now, &guilds];
     db.execute(&statement, &row).await?;
 
     let (same, others): (Vec<_>, Vec<_>) = overlapping.into_iter().partition(|cover| cover.shard.count == shard.count);
@@ -244,7 +323,7 @@ async fn replace_shard(db: &Transaction<'_>, staged: &Staged, shard: ShardKey, n
     if db.query_opt(&statement, &[]).await?.is_some() {
         clean_up::thin_out(db, &[0]).await?;
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Takes the guilds that are unavailable over as they are stored at this moment, and says how many there were. They move:
@@ -253,13 +332,9 @@ async fn keep_unavailable(db: &Transaction<'_>, snapshot: i64) -> Sql<i64> {
     let statement = db.prepare_cached("DELETE FROM staged_kept WHERE snapshot = $1 RETURNING guild").await?;
     let rows = db.query(&statement, &[&snapshot]).await?;
     let unavailable: Vec<Snowflake> = readable("guild", &rows, |row| Ok(row.try_get(0)?));
-    let coverage = Coverage::of(db, &unavailable, None).await?;
-    let mut by_snapshot: BTreeMap<i64, Vec<Snowflake>> = BTreeMap::new();
-    for guild in unavailable {
-        by_snapshot.entry(coverage.cover(guild).snapshot).or_default().push(guild);
-    }
+    let coverage = Coverage::of(db, &unavailable).await?;
     let mut kept = 0;
-    for (from, guilds) in by_snapshot {
+    for (from, guilds) in by_snapshot(&coverage, &unavailable) {
         let moved = guilds::relocate(db, from, snapshot, &guilds).await?;
         coverage::count_down(db, from, moved).await?;
         kept += integer(moved);

@@ -9,7 +9,7 @@ use super::writer::Touched;
 use super::{feedback, guilds, subscriptions, team};
 
 pub(super) fn apply(connection: &Connection, touched: &mut Touched, changes: &[Change]) -> rusqlite::Result<()> {
-    let coverage = Coverage::load(connection)?;
+    let coverage = Coverage::for_changes(connection)?;
     changes.iter().try_for_each(|change| apply_one(connection, touched, &coverage, change))
 }
 
@@ -20,12 +20,22 @@ pub(super) fn apply_one(
     change: &Change,
 ) -> rusqlite::Result<()> {
     match change {
-        Change::Guild(guild) => guilds::put(connection, touched, coverage, guild),
-        Change::GuildGone(guild) => guilds::remove(connection, touched, coverage, *guild),
-        Change::Member { guild, user, roles } => {
-            guilds::put_member(connection, touched, coverage, *guild, *user, roles)
+        Change::Guild(guild) => {
+            guilds::put(connection, touched, coverage, guild)?;
+            guilds::carry_on(connection, coverage, guild.id, None)
         }
-        Change::MemberGone { guild, user } => guilds::remove_member(connection, touched, coverage, *guild, *user),
+        Change::GuildGone(guild) => {
+            guilds::remove(connection, touched, coverage, *guild)?;
+            guilds::carry_on(connection, coverage, *guild, None)
+        }
+        Change::Member { guild, user, roles } => {
+            guilds::put_member(connection, touched, coverage, *guild, *user, roles)?;
+            guilds::carry_on(connection, coverage, *guild, Some(*user))
+        }
+        Change::MemberGone { guild, user } => {
+            guilds::remove_member(connection, touched, coverage, *guild, *user)?;
+            guilds::carry_on(connection, coverage, *guild, Some(*user))
+        }
         Change::Subscription(subscription) => subscriptions::put(connection, touched, subscription),
         Change::SubscriptionGone(user) => subscriptions::remove(connection, touched, *user),
         Change::Feedback(entry) => feedback::put(connection, touched, entry),

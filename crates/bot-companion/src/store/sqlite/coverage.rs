@@ -2,12 +2,16 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::domain::Snowflake;
-use crate::domain::feed::{ShardKey, common_divisor};
+use crate::domain::feed::{Holder, InstanceId, Life, ShardKey, common_divisor};
+use crate::domain::{Snowflake, Time};
+
+use super::instances;
 
 /// The counts of shards under which snapshots were committed: one, but for the time of a resharding.
 pub(super) struct Coverage {
     counts: Vec<u32>,
+    /// The snapshots being staged that carry something over from what is stored.
+    carrying: Vec<(i64, ShardKey)>,
 }
 
 /// The snapshot that covers a guild, with the row of `feed_shards` that says so.
@@ -29,7 +33,33 @@ impl Coverage {
             counts.push(count);
             last = count;
         }
-        Ok(Self { counts })
+        Ok(Self { counts, carrying: Vec::new() })
+    }
+
+    /// The same, for work that changes guilds.
+    pub(super) fn for_changes(connection: &Connection) -> rusqlite::Result<Self> {
+        let sql = "SELECT id, shard_count, shard_id FROM staged_snapshots WHERE basis IS NOT NULL";
+        let mut statement = connection.prepare_cached(sql)?;
+        let rows =
+            statement.query_map([], |row| Ok((row.get(0)?, ShardKey { count: row.get(1)?, id: row.get(2)? })))?;
+        Ok(Self { carrying: rows.collect::<rusqlite::Result<_>>()?, ..Self::load(connection)? })
+    }
+
+    /// The snapshots being staged that may carry something of this guild over.
+    pub(super) fn carrying(&self, guild: Snowflake) -> impl Iterator<Item = i64> {
+        self.carrying.iter().filter(move |(_, shard)| shard.covers(guild)).map(|(snapshot, _)| *snapshot)
+    }
+
+    /// Who holds the shard of a guild, from the view of this sender.
+    pub(super) fn holder(
+        &self,
+        connection: &Connection,
+        guild: Snowflake,
+        sender: &InstanceId,
+        life: &Life,
+        now: Time,
+    ) -> rusqlite::Result<(Holder, Option<InstanceId>)> {
+        self.of(connection, guild)?.holder(connection, sender, life, now)
     }
 
     /// The snapshot that covers a guild; the one with the number 0 if none does.
@@ -71,6 +101,40 @@ impl Cover {
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self { shard_count: row.get(0)?, shard_id: row.get(1)?, snapshot: row.get(2)?, committed: row.get(3)? })
+    }
+
+    /// The shard that it is of.
+    pub(super) fn shard(&self) -> ShardKey {
+        ShardKey { count: self.shard_count, id: self.shard_id }
+    }
+
+    /// Who holds the shard of this snapshot, from the view of this sender.
+    pub(super) fn holder(
+        &self,
+        connection: &Connection,
+        sender: &InstanceId,
+        life: &Life,
+        now: Time,
+    ) -> rusqlite::Result<(Holder, Option<InstanceId>)> {
+        if self.shard_count == 0 {
+            return Ok((Holder::Nobody, None));
+        }
+        let sql = "SELECT shard.key, shard.instance, first_seen, theirs.started_at, last_used, reported
+            FROM feed_shards AS shard
+            JOIN feed_instances AS theirs ON theirs.key = shard.key AND theirs.instance = shard.instance
+            LEFT JOIN instances ON instances.key = shard.key AND instances.id = shard.instance
+            WHERE shard.shard_count = ?1 AND shard_id = ?2";
+        let owner = connection
+            .prepare_cached(sql)?
+            .query_row([self.shard_count, self.shard_id], |row| {
+                Ok((instances::read(row, 0)?, instances::life(row, 2)?))
+            })
+            .optional()?;
+        Ok(match owner {
+            Some((owner, _)) if owner == *sender => (Holder::Sender, Some(owner)),
+            Some((owner, theirs)) => (Holder::other(Some(&theirs), life, now), Some(owner)),
+            None => (Holder::Nobody, None),
+        })
     }
 
     /// Notes that the snapshot has this many more guilds, or fewer.

@@ -3,6 +3,7 @@
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Statement, params};
 use tracing::warn;
 
+use crate::domain::feed::Carried;
 use crate::domain::{Guild, GuildFacts, PermissionSet, PersonFacts, Snowflake};
 use crate::store::Topic;
 
@@ -96,7 +97,7 @@ pub(super) fn put(
 ) -> rusqlite::Result<()> {
     let cover = coverage.of(connection, guild.id)?;
     let mut rows = Rows::of(connection, cover.snapshot)?;
-    if rows.insert(guild)? {
+    if rows.insert(guild, Carried::default())? {
         cover.count(connection, 1)?;
     } else {
         rows.update(guild)?;
@@ -186,8 +187,9 @@ pub(super) struct Rows<'c> {
 
 impl<'c> Rows<'c> {
     pub(super) fn of(connection: &'c Connection, snapshot: i64) -> rusqlite::Result<Self> {
-        let guild = "INSERT OR IGNORE INTO guilds (snapshot, id, name, icon, owner, members, setup, linked, grants)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce(?9, '{}'))";
+        let guild = "INSERT OR IGNORE INTO guilds
+            (snapshot, id, name, icon, owner, members, setup, linked, grants, carried)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce(?9, '{}'), ?10)";
         let staff = "INSERT INTO guild_staff (snapshot, guild, user, roles) VALUES (?1, ?2, ?3, ?4)";
         Ok(Self {
             connection,
@@ -197,9 +199,9 @@ impl<'c> Rows<'c> {
         })
     }
 
-    /// Adds a guild; `false` if the snapshot has it already, and then nothing is changed.
-    pub(super) fn insert(&mut self, guild: &Guild) -> rusqlite::Result<bool> {
-        let inserted = write(&mut self.guild, self.snapshot, guild)?;
+    /// Adds a guild of which these parts are carried over; `false` if the snapshot has it already, and then nothing is changed.
+    pub(super) fn insert(&mut self, guild: &Guild, carried: Carried) -> rusqlite::Result<bool> {
+        let inserted = write(&mut self.guild, self.snapshot, guild, carried)?;
         if inserted {
             self.insert_staff(guild)?;
         }
@@ -209,8 +211,8 @@ impl<'c> Rows<'c> {
     /// Changes a guild that the snapshot has; grants and staff that are not said anew stay.
     pub(super) fn update(&mut self, guild: &Guild) -> rusqlite::Result<()> {
         let sql = "UPDATE guilds SET name = ?3, icon = ?4, owner = ?5, members = ?6, setup = ?7, linked = ?8,
-            grants = coalesce(?9, grants) WHERE snapshot = ?1 AND id = ?2";
-        write(&mut *self.connection.prepare_cached(sql)?, self.snapshot, guild)?;
+            grants = coalesce(?9, grants), carried = ?10 WHERE snapshot = ?1 AND id = ?2";
+        write(&mut *self.connection.prepare_cached(sql)?, self.snapshot, guild, Carried::default())?;
         if guild.staff.is_some() {
             delete_staff(self.connection, self.snapshot, guild.id)?;
             self.insert_staff(guild)?;
@@ -226,10 +228,10 @@ impl<'c> Rows<'c> {
     }
 }
 
-fn write(statement: &mut Statement<'_>, snapshot: i64, guild: &Guild) -> rusqlite::Result<bool> {
+fn write(statement: &mut Statement<'_>, snapshot: i64, guild: &Guild, carried: Carried) -> rusqlite::Result<bool> {
     let grants = guild.grants.as_ref().map(grants_text);
     let Guild { id, name, icon, owner, members, setup, linked, .. } = guild;
-    let row = params![snapshot, id, name, icon, owner, integer(*members), setup, linked, grants];
+    let row = params![snapshot, id, name, icon, owner, integer(*members), setup, linked, grants, carried.bits()];
     statement.execute(row).map(|rows| rows > 0)
 }
 
@@ -250,4 +252,49 @@ pub(super) fn relocate(connection: &Connection, from: i64, to: i64, guild: Snowf
     connection.prepare_cached(staff)?.execute(params![from, to, guild])?;
     let sql = "UPDATE guilds SET snapshot = ?2 WHERE snapshot = ?1 AND id = ?3";
     connection.prepare_cached(sql)?.execute(params![from, to, guild]).map(|rows| rows > 0)
+}
+
+/// Fills those parts of a guild in a snapshot that is being staged which are kept as another snapshot has them; of the staff all,
+/// or one member.
+pub(super) fn carry(
+    connection: &Connection,
+    from: i64,
+    to: i64,
+    guild: Snowflake,
+    carried: Carried,
+    member: Option<Snowflake>,
+) -> rusqlite::Result<()> {
+    if carried.grants && member.is_none() {
+        let sql = "UPDATE guilds
+            SET grants = coalesce((SELECT grants FROM guilds WHERE snapshot = ?1 AND id = ?3), '{}')
+            WHERE snapshot = ?2 AND id = ?3";
+        connection.prepare_cached(sql)?.execute(params![from, to, guild])?;
+    }
+    if carried.staff {
+        let sql = "DELETE FROM guild_staff WHERE snapshot = ?1 AND guild = ?2 AND (?3 IS NULL OR user = ?3)";
+        connection.prepare_cached(sql)?.execute(params![to, guild, member])?;
+        let sql = "INSERT INTO guild_staff (snapshot, guild, user, roles)
+            SELECT ?2, guild, user, roles FROM guild_staff
+            WHERE snapshot = ?1 AND guild = ?3 AND (?4 IS NULL OR user = ?4)";
+        connection.prepare_cached(sql)?.execute(params![from, to, guild, member])?;
+    }
+    Ok(())
+}
+
+/// After a change of a guild: whoever is staging a snapshot that keeps it as it is stored keeps it as it is now.
+pub(super) fn carry_on(
+    connection: &Connection,
+    coverage: &Coverage,
+    guild: Snowflake,
+    member: Option<Snowflake>,
+) -> rusqlite::Result<()> {
+    for staged in coverage.carrying(guild) {
+        let sql = "SELECT carried FROM guilds WHERE snapshot = ?1 AND id = ?2 AND carried <> 0";
+        let carried = connection.prepare_cached(sql)?.query_row(params![staged, guild], |row| row.get(0)).optional()?;
+        if let Some(bits) = carried {
+            let from = coverage.of(connection, guild)?.snapshot;
+            carry(connection, from, staged, guild, Carried::from_bits(bits), member)?;
+        }
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, params};
 
+use crate::domain::feed::InstanceId;
 use crate::domain::health::{Instance, Shard};
 use crate::domain::{Health, Heartbeat, Time};
 use crate::store::Topic;
@@ -16,41 +17,47 @@ pub(super) fn load(connection: &Connection) -> rusqlite::Result<Health> {
     Ok(Health { instances: instances(connection)?, shards: shards(connection)? })
 }
 
-fn instances(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Instance>> {
-    let sql = "SELECT id, started_at, memory, reported, shard_count FROM instances";
+fn instances(connection: &Connection) -> rusqlite::Result<BTreeMap<InstanceId, Instance>> {
+    let sql = "SELECT key, id, started_at, memory, reported, shard_count FROM instances";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map([], |row| {
         let instance = Instance {
-            started_at: row.get(1)?,
-            memory: unsigned(row.get(2)?),
-            reported: row.get(3)?,
-            shard_count: row.get(4)?,
+            started_at: row.get(2)?,
+            memory: unsigned(row.get(3)?),
+            reported: row.get(4)?,
+            shard_count: row.get(5)?,
         };
-        Ok((row.get(0)?, instance))
+        Ok((numbering::read(row, 0)?, instance))
     })?;
     Ok(readable("instance", rows)?.into_iter().collect())
 }
 
 fn shards(connection: &Connection) -> rusqlite::Result<BTreeMap<u32, Shard>> {
-    let sql = "SELECT id, instance, started_at, reported, sent, acknowledged, latency FROM shards";
+    let sql = "SELECT id, key, instance, started_at, reported, sent, acknowledged, latency FROM shards";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map([], |row| {
         let shard = Shard {
-            instance: row.get(1)?,
-            started_at: row.get(2)?,
-            reported: row.get(3)?,
-            sent: row.get(4)?,
-            acknowledged: row.get(5)?,
-            latency: row.get(6)?,
+            instance: numbering::read(row, 1)?,
+            started_at: row.get(3)?,
+            reported: row.get(4)?,
+            sent: row.get(5)?,
+            acknowledged: row.get(6)?,
+            latency: row.get(7)?,
         };
         Ok((row.get(0)?, shard))
     })?;
     Ok(readable("shard", rows)?.into_iter().collect())
 }
 
-pub(super) fn beat(connection: &Connection, touched: &mut Touched, beat: Heartbeat, now: Time) -> rusqlite::Result<()> {
+pub(super) fn beat(
+    connection: &Connection,
+    touched: &mut Touched,
+    mut beat: Heartbeat,
+    now: Time,
+) -> rusqlite::Result<()> {
     let before = load(connection)?;
-    numbering::note_started(connection, &beat.instance, beat.started_at)?;
+    beat.started_at = numbering::note_started(connection, &beat.instance, beat.started_at, now)?;
+    numbering::note_own(connection, &beat.instance, beat.own_shards())?;
     let mut after = before.clone();
     after.merge(beat, now);
     write_instances(connection, &before.instances, &after.instances)?;
@@ -61,19 +68,19 @@ pub(super) fn beat(connection: &Connection, touched: &mut Touched, beat: Heartbe
 
 fn write_instances(
     connection: &Connection,
-    before: &BTreeMap<String, Instance>,
-    after: &BTreeMap<String, Instance>,
+    before: &BTreeMap<InstanceId, Instance>,
+    after: &BTreeMap<InstanceId, Instance>,
 ) -> rusqlite::Result<()> {
-    let mut delete = connection.prepare_cached("DELETE FROM instances WHERE id = ?1")?;
+    let mut delete = connection.prepare_cached("DELETE FROM instances WHERE key = ?1 AND id = ?2")?;
     for id in before.keys().filter(|id| !after.contains_key(*id)) {
-        delete.execute([id])?;
+        delete.execute([id.key.as_str(), id.name.as_str()])?;
     }
-    let sql = "INSERT OR REPLACE INTO instances (id, started_at, memory, reported, shard_count)
-        VALUES (?1, ?2, ?3, ?4, ?5)";
+    let sql = "INSERT OR REPLACE INTO instances (key, id, started_at, memory, reported, shard_count)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let mut put = connection.prepare_cached(sql)?;
     for (id, instance) in after.iter().filter(|(id, instance)| before.get(*id) != Some(*instance)) {
         let Instance { started_at, memory, reported, shard_count } = instance;
-        put.execute(params![id, started_at, integer(*memory), reported, shard_count])?;
+        put.execute(params![id.key, id.name.as_str(), started_at, integer(*memory), reported, shard_count])?;
     }
     Ok(())
 }
@@ -87,12 +94,13 @@ fn write_shards(
     for id in before.keys().filter(|id| !after.contains_key(*id)) {
         delete.execute([id])?;
     }
-    let sql = "INSERT OR REPLACE INTO shards (id, instance, started_at, reported, sent, acknowledged, latency)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let sql = "INSERT OR REPLACE INTO shards (id, key, instance, started_at, reported, sent, acknowledged, latency)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     let mut put = connection.prepare_cached(sql)?;
     for (id, shard) in after.iter().filter(|(id, shard)| before.get(*id) != Some(*shard)) {
         let Shard { instance, started_at, reported, sent, acknowledged, latency } = shard;
-        put.execute(params![id, instance, started_at, reported, sent, acknowledged, latency])?;
+        let (key, name) = (&instance.key, instance.name.as_str());
+        put.execute(params![id, key, name, started_at, reported, sent, acknowledged, latency])?;
     }
     Ok(())
 }

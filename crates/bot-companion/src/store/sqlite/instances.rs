@@ -1,80 +1,157 @@
-//! The numbering of the bot's processes, and which of two started later.
+//! The bot's processes: their numbering, their life, and the shards that they call their own.
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::Time;
-use crate::domain::feed::{InstanceId, InstanceState};
+use crate::domain::feed::{InstanceId, InstanceState, Life, OwnShards, ShardKey, counted_start};
 
 use super::columns::{integer, readable, unsigned};
-use super::coverage::Cover;
 
 /// How long a numbering that nobody uses is remembered, counted back from the latest use of any.
 const REMEMBERED: Duration = Duration::from_hours(30 * 24);
 
-/// The number of an instance's next event; an unknown one begins at 1.
-pub(super) fn next(connection: &Connection, instance: &InstanceId) -> rusqlite::Result<u64> {
-    let next = connection
-        .prepare_cached("SELECT next FROM feed_instances WHERE instance = ?1")?
-        .query_row([instance.as_str()], |row| row.get(0))
-        .optional()?;
-    Ok(next.map_or(1, unsigned))
+/// What is known of an instance.
+pub(super) struct Known {
+    /// The number of its next event.
+    pub(super) next: u64,
+    pub(super) life: Life,
+    pub(super) sent_snapshot: bool,
 }
 
-/// Sets the number of an instance's next event. One that is new was first seen at `seen`.
-pub(super) fn advance(
+/// Reads columns of `feed_instances` and `reported`, from this one on.
+pub(super) fn life(row: &Row<'_>, first: usize) -> rusqlite::Result<Life> {
+    Ok(Life {
+        first_seen: row.get(first)?,
+        said_start: row.get(first + 1)?,
+        last_call: row.get(first + 2)?,
+        last_heartbeat: row.get(first + 3)?,
+    })
+}
+
+/// Notes a numbered call of an instance, and says what is known of it; an unknown one begins at 1.
+pub(super) fn touch(connection: &Connection, instance: &InstanceId, now: Time) -> rusqlite::Result<Known> {
+    let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
+        VALUES (?1, ?2, 1, ?3, NULL, ?3, 0)
+        ON CONFLICT (key, instance) DO UPDATE SET last_used = max(last_used, ?3)";
+    let name = instance.name.as_str();
+    connection.prepare_cached(sql)?.execute(params![instance.key, name, now])?;
+    let sql = "SELECT next, sent_snapshot, first_seen, feed_instances.started_at, last_used, reported
+        FROM feed_instances LEFT JOIN instances ON instances.key = feed_instances.key AND id = instance
+        WHERE feed_instances.key = ?1 AND instance = ?2";
+    connection.prepare_cached(sql)?.query_row(params![instance.key, name], |row| {
+        Ok(Known { next: unsigned(row.get(0)?), sent_snapshot: row.get(1)?, life: life(row, 2)? })
+    })
+}
+
+/// Sets the number of a known instance's next event.
+pub(super) fn advance(connection: &Connection, instance: &InstanceId, next: u64) -> rusqlite::Result<()> {
+    let sql = "UPDATE feed_instances SET next = ?3 WHERE key = ?1 AND instance = ?2";
+    connection.prepare_cached(sql)?.execute(params![instance.key, instance.name.as_str(), integer(next)]).map(drop)
+}
+
+/// Notes that a known instance has sent a snapshot; if it is of a shard, then that is its own.
+pub(super) fn note_snapshot(
     connection: &Connection,
     instance: &InstanceId,
-    next: u64,
-    seen: Time,
-    now: Time,
+    shard: Option<ShardKey>,
 ) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO feed_instances (instance, next, first_seen, started_at, last_used)
-        VALUES (?1, ?2, ?3, (SELECT started_at FROM instances WHERE id = ?1), ?4)
-        ON CONFLICT (instance) DO UPDATE SET next = ?2, last_used = max(last_used, ?4)";
-    connection.prepare_cached(sql)?.execute(params![instance.as_str(), integer(next), seen, now]).map(drop)
+    let sql = "UPDATE feed_instances SET sent_snapshot = 1 WHERE key = ?1 AND instance = ?2 AND NOT sent_snapshot";
+    connection.prepare_cached(sql)?.execute(params![instance.key, instance.name.as_str()])?;
+    note_own(connection, instance, shard)
 }
 
-/// Notes when an instance says that it started. The health forgets it soon after its last heartbeat; its rank must not change
-/// with that.
-pub(super) fn note_started(connection: &Connection, instance: &str, started_at: Time) -> rusqlite::Result<()> {
-    let sql = "UPDATE feed_instances SET started_at = ?2 WHERE instance = ?1 AND started_at IS NOT ?2";
-    connection.prepare_cached(sql)?.execute(params![instance, started_at]).map(drop)
+/// Notes that an instance calls these shards its own.
+pub(super) fn note_own(
+    connection: &Connection,
+    instance: &InstanceId,
+    shards: impl IntoIterator<Item = ShardKey>,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT OR IGNORE INTO feed_own_shards (key, instance, shard_count, shard_id) VALUES (?1, ?2, ?3, ?4)";
+    let mut insert = connection.prepare_cached(sql)?;
+    shards.into_iter().try_for_each(|shard| {
+        insert.execute(params![instance.key, instance.name.as_str(), shard.count, shard.id]).map(drop)
+    })
 }
 
-/// Whether another instance, started later than this known one, has sent the snapshot.
-pub(super) fn is_outranked(connection: &Connection, instance: &InstanceId, cover: &Cover) -> rusqlite::Result<bool> {
-    let sql = "SELECT 1 FROM feed_shards AS shard
-        JOIN feed_instances AS theirs ON theirs.instance = shard.instance
-        JOIN feed_instances AS ours ON ours.instance = ?3
-        WHERE shard_count = ?1 AND shard_id = ?2 AND theirs.instance <> ours.instance
-            AND coalesce(theirs.started_at, theirs.first_seen) > coalesce(ours.started_at, ours.first_seen)";
-    connection.prepare_cached(sql)?.exists(params![cover.shard_count, cover.shard_id, instance.as_str()])
+/// The shards that an instance has called its own.
+pub(super) fn own(connection: &Connection, instance: &InstanceId) -> rusqlite::Result<OwnShards> {
+    let sql = "SELECT shard_count, shard_id FROM feed_own_shards WHERE key = ?1 AND instance = ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![instance.key, instance.name.as_str()], |row| {
+        Ok(ShardKey { count: row.get(0)?, id: row.get(1)? })
+    })?;
+    rows.collect()
+}
+
+/// Notes when an instance says that it started, and gives what counts. The health forgets it soon after its last heartbeat; its
+/// rank must not change with that.
+pub(super) fn note_started(
+    connection: &Connection,
+    instance: &InstanceId,
+    said: Time,
+    now: Time,
+) -> rusqlite::Result<Time> {
+    let name = instance.name.as_str();
+    let known: Option<(Time, Option<Time>)> = connection
+        .prepare_cached("SELECT first_seen, started_at FROM feed_instances WHERE key = ?1 AND instance = ?2")?
+        .query_row(params![instance.key, name], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let started = counted_start(said, known.map_or(now, |(first_seen, _)| first_seen));
+    match known {
+        Some((_, noted)) if noted == Some(started) => {}
+        Some(_) => {
+            let sql = "UPDATE feed_instances SET started_at = ?3 WHERE key = ?1 AND instance = ?2";
+            connection.prepare_cached(sql)?.execute(params![instance.key, name, started])?;
+        }
+        None => {
+            let sql =
+                "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
+                VALUES (?1, ?2, 1, ?3, ?4, ?3, 0)";
+            connection.prepare_cached(sql)?.execute(params![instance.key, name, now, started])?;
+        }
+    }
+    Ok(started)
 }
 
 /// Forgets the numberings that nobody uses: a process that comes back after that long sends everything anew.
 pub(super) fn forget(connection: &Connection) -> rusqlite::Result<()> {
     let latest: Option<Time> =
         connection.prepare_cached("SELECT max(last_used) FROM feed_instances")?.query_row([], |row| row.get(0))?;
-    if let Some(latest) = latest {
-        let sql = "DELETE FROM feed_instances WHERE last_used < ?1";
-        connection.prepare_cached(sql)?.execute([latest.before(REMEMBERED)])?;
-    }
-    Ok(())
+    let Some(latest) = latest else { return Ok(()) };
+    // One that only beats lives all the same.
+    let sql = "DELETE FROM feed_instances WHERE last_used < ?1
+        AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.key = feed_instances.key AND id = instance)
+        RETURNING key, instance";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([latest.before(REMEMBERED)], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let gone: Vec<(String, String)> = readable("instance", rows)?;
+    let mut own = connection.prepare_cached("DELETE FROM feed_own_shards WHERE key = ?1 AND instance = ?2")?;
+    gone.iter().try_for_each(|(key, name)| own.execute([key, name]).map(drop))
 }
 
 pub(super) fn states(connection: &Connection) -> rusqlite::Result<Vec<InstanceState>> {
-    let sql = "SELECT instance, next, feed_instances.started_at, reported
-        FROM feed_instances LEFT JOIN instances ON id = instance ORDER BY instance";
+    let sql = "SELECT feed_instances.key, instance, next, feed_instances.started_at, reported
+        FROM feed_instances LEFT JOIN instances ON instances.key = feed_instances.key AND id = instance
+        ORDER BY feed_instances.key, instance";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map([], |row| {
         Ok(InstanceState {
-            instance: row.get(0)?,
-            next: unsigned(row.get(1)?),
-            started_at: row.get(2)?,
-            last_heartbeat: row.get(3)?,
+            instance: read(row, 0)?,
+            next: unsigned(row.get(2)?),
+            started_at: row.get(3)?,
+            last_heartbeat: row.get(4)?,
         })
     })?;
     readable("instance", rows)
+}
+
+/// Reads an instance from the columns of its key and its name.
+pub(super) fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<InstanceId> {
+    let (key, name): (String, String) = (row.get(first)?, row.get(first + 1)?);
+    InstanceId::parse(&key, &name).ok_or_else(|| {
+        let problem = "not the name of an instance".into();
+        rusqlite::Error::FromSqlConversionFailure(first + 1, rusqlite::types::Type::Text, problem)
+    })
 }

@@ -27,6 +27,16 @@ pub(super) fn by_hash(connection: &Connection, hash: TokenHash) -> rusqlite::Res
         .optional()
 }
 
+/// Whether there is a key with this id that was not revoked.
+pub(super) fn is_good(connection: &Connection, id: &str) -> rusqlite::Result<bool> {
+    connection.prepare_cached("SELECT 1 FROM bot_keys WHERE id = ?1 AND revoked IS NULL")?.exists([id])
+}
+
+pub(super) fn good(connection: &Connection) -> rusqlite::Result<Vec<TokenHash>> {
+    let mut statement = connection.prepare_cached("SELECT key_hash FROM bot_keys WHERE revoked IS NULL")?;
+    readable("bot key", statement.query_map([], |row| row.get(0).map(TokenHash))?)
+}
+
 pub(super) fn all(connection: &Connection) -> rusqlite::Result<Vec<BotKey>> {
     let sql = "SELECT id, label, created, revoked FROM bot_keys ORDER BY created, rowid";
     let mut statement = connection.prepare_cached(sql)?;

@@ -314,6 +314,10 @@ impl Store for Sqlite {
         self.readers.read(keys::all).await
     }
 
+    async fn good_keys(&self) -> Result<Vec<TokenHash>> {
+        self.readers.read(keys::good).await
+    }
+
     async fn revoke_key(&self, id: String, now: Time) -> Result<bool> {
         self.writer.write(move |connection, touched| keys::revoke(connection, touched, &id, now)).await
     }

@@ -19,7 +19,8 @@ pub(super) const CODES: u8 = 3;
 pub(super) const KEYS: u8 = 3;
 /// Enough for every remainder of the counts of shards that are tried.
 pub(super) const PLACES: u64 = 12;
-pub(super) const INSTANCES: [&str; 3] = ["old", "new", "third"];
+/// The third has the name of the first, and a key that may not be there, or be revoked.
+pub(super) const INSTANCES: [(&str, &str); 3] = [(KEY, "old"), (KEY, "new"), ("key1", "old")];
 const MODERATOR: u64 = 70;
 
 /// Which version of something a step means.
@@ -70,6 +71,11 @@ pub(super) enum Step {
     AddKey(u8),
     RevokeKey(u8),
     Beat(Heartbeat),
+}
+
+pub(super) fn sender(by: usize) -> InstanceId {
+    let (key, name) = INSTANCES[by];
+    InstanceId::parse(key, name).unwrap()
 }
 
 fn user() -> impl Strategy<Value = u64> {
@@ -204,10 +210,15 @@ fn heartbeat() -> impl Strategy<Value = Heartbeat> {
         acknowledged: (!sent).then_some(NOW),
         latency: latency.map(|latency| f64::from(latency) / 3.0),
     });
-    (0..INSTANCES.len(), 1..4_u64, 1..=4_u32, prop::collection::vec(shard, 0..4)).prop_map(
+    (0..INSTANCES.len(), 1..5_u64, 1..=4_u32, prop::collection::vec(shard, 0..4)).prop_map(
         |(by, started, shard_count, shards)| Heartbeat {
-            instance: INSTANCES[by].to_owned(),
-            started_at: Time::from_seconds(100 * started),
+            instance: sender(by),
+            // The last is a clock that runs ahead.
+            started_at: if started == 4 {
+                NOW.after(Duration::from_hours(9))
+            } else {
+                Time::from_seconds(100 * started)
+            },
             memory: 1000 * started,
             shard_count,
             shards,

@@ -15,7 +15,7 @@ use crate::domain::feed::{GuildLine, InstanceId, Scope, ShardKey};
 use crate::domain::{
     Guild, ListedGuild, Permission, PermissionSet, Session, SessionId, Snowflake, Time, TokenHash, User,
 };
-use crate::store::{CodeHash, SealedGrant, StoredList};
+use crate::store::{BotKey, CodeHash, Fed, Foreign, SealedGrant, Store, StoredList};
 
 pub(in crate::store) const NOW: Time = Time::from_seconds(1_000_000);
 
@@ -92,8 +92,27 @@ pub(in crate::store) fn placed(number: u64) -> Snowflake {
     id(number << 22)
 }
 
+/// The key of every instance that does not name another, and how it is stored.
+pub(in crate::store) const KEY: &str = "bot";
+
+/// Makes the key good.
+pub(in crate::store) async fn admit(store: &(impl Store + ?Sized)) {
+    let key = BotKey { id: KEY.to_owned(), label: String::new(), created: NOW, revoked: None };
+    store.add_key(key, token(200)).await.unwrap();
+}
+
 pub(in crate::store) fn instance(name: &str) -> InstanceId {
-    InstanceId::parse(name).unwrap()
+    InstanceId::parse(KEY, name).unwrap()
+}
+
+pub(in crate::store) fn applied(applied: u64, ignored: u64, next: u64) -> Fed {
+    Fed::Applied { applied, ignored, next, foreign: Foreign::default() }
+}
+
+/// The same, with so many that are another instance's to say.
+pub(in crate::store) fn overruled(applied: u64, overruled: u64, by: &str, next: u64) -> Fed {
+    let foreign = Foreign { overruled, owner: Some(instance(by)), unclaimed: 0 };
+    Fed::Applied { applied, ignored: overruled, next, foreign }
 }
 
 pub(in crate::store) fn shard(id: u32, count: u32) -> Scope {

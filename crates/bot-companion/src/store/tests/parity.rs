@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tokio_postgres::Client;
 
-use super::history::{CODES, DEVICES, INSTANCES, KEYS, PLACES, SESSIONS, Step, USERS, Version, fitting, history};
+use super::history::{CODES, DEVICES, KEYS, PLACES, SESSIONS, Step, USERS, Version, fitting, history, sender};
 use super::server::Database;
 use super::*;
 use crate::clock::Clock;
@@ -42,6 +42,7 @@ impl World {
     async fn in_a_file() -> Self {
         let (scratch, freshness) = (Scratch::new(), Arc::new(Freshness::new(Clock::system())));
         let store = Sqlite::open(scratch.database(), Duration::from_mins(1), Arc::clone(&freshness)).await.unwrap();
+        admit(&store).await;
         Self::of(Arc::new(store), freshness, Kind::File(scratch))
     }
 
@@ -147,12 +148,12 @@ impl World {
             Step::Apply(changes) => said(store.apply(changes).await),
             Step::Feed(by, at, events) => {
                 let first = (self.next(by).await + at).saturating_sub(2).max(1);
-                said(store.feed(instance(INSTANCES[by]), first, events, now).await)
+                said(store.feed(sender(by), first, events, now).await)
             }
             Step::Begin(by, of, at) => {
                 let scope = of.map_or(Scope::Subscriptions, |(count, number)| shard(number, count));
                 let at = (self.next(by).await + at).saturating_sub(1).max(1);
-                let begun = store.begin_snapshot(scope, instance(INSTANCES[by]), at, now).await;
+                let begun = store.begin_snapshot(scope, sender(by), at, now).await;
                 self.staged.extend(begun.as_ref().ok().map(|snapshot| (*snapshot, scope)));
                 said(begun.map(drop))
             }
@@ -204,7 +205,7 @@ impl World {
 
     async fn next(&self, by: usize) -> u64 {
         let instances = self.store.feed_state().await.unwrap().instances;
-        instances.iter().find(|it| it.instance == INSTANCES[by]).map_or(1, |it| it.next)
+        instances.iter().find(|it| it.instance == sender(by)).map_or(1, |it| it.next)
     }
 
     fn pick(&self, which: prop::sample::Index) -> Option<(SnapshotId, Scope)> {
@@ -322,6 +323,7 @@ async fn empty(database: &Database) {
 
 async fn compare(steps: Vec<Step>, database: &Database, server: &mut World) -> std::result::Result<(), TestCaseError> {
     empty(database).await;
+    admit(&*server.store).await;
     *server = World::of(Arc::clone(&server.store), Arc::clone(&server.freshness), Kind::Server);
     let mut file = World::in_a_file().await;
     let outside = database.outside().await;

@@ -95,7 +95,7 @@ async fn what_one_replica_changes_becomes_stale_at_the_others() {
         async || assert_eq!(one.snapshot("a", shard(0, 1), &[1, 2], "y").await, Committed::Replaced { next: 1 });
     assert!(two.hears(Topic::Id(placed(9)), snapshot()).await, "a snapshot is about everything");
     let started_at = Time::from_seconds(1);
-    let beat = Heartbeat { instance: "a".to_owned(), started_at, memory: 1, shard_count: 1, shards: Vec::new() };
+    let beat = Heartbeat { instance: instance("a"), started_at, memory: 1, shard_count: 1, shards: Vec::new() };
     assert!(two.hears(Topic::Health, async { one.store.beat(beat, NOW).await.unwrap() }).await);
     let many = (1..3000).map(|place| named(place, "z")).collect();
     assert!(two.hears(Topic::Id(placed(2999)), apply(many)).await, "more than a notice can name");
@@ -112,9 +112,9 @@ async fn what_one_replica_changes_becomes_stale_at_the_others() {
 async fn the_numbering_holds_whichever_replica_a_batch_reaches() {
     let Some(database) = Database::new().await else { return };
     let (one, two) = (database.replica().await, database.replica().await);
-    let applied = |applied, ignored, next| Fed::Applied { applied, ignored, next };
+    one.snapshot("a", shard(0, 1), &[], "").await;
     assert_eq!(one.feed(1, &[named(1, "one"), named(2, "one")]).await, applied(2, 0, 3));
-    assert_eq!(two.feed(4, &[named(1, "early")]).await, Fed::Gap { next: 3 });
+    assert_eq!(two.feed(4, &[named(1, "early")]).await, Fed::Resync { next: 3 });
     assert_eq!(two.feed(2, &[named(2, "again"), named(3, "two")]).await, applied(1, 1, 4));
     assert_eq!(one.feed(1, &[named(1, "again")]).await, applied(0, 1, 4));
     let expected = [(1, "one"), (2, "one"), (3, "two")].map(|(place, name)| (place, name.to_owned()));
@@ -126,6 +126,7 @@ async fn the_numbering_holds_whichever_replica_a_batch_reaches() {
 async fn a_batch_that_reaches_two_replicas_at_once_applies_once() {
     let Some(database) = Database::new().await else { return };
     let (one, two) = (database.replica().await, database.replica().await);
+    one.snapshot("a", shard(0, 1), &[], "").await;
     for round in 0..20 {
         let batch: Vec<_> = (1..=5).map(|place| named(place, &round.to_string())).collect();
         let first = 1 + round * 5;
@@ -248,4 +249,49 @@ async fn what_is_broken_in_the_database_breaks_nothing_else() {
     assert_eq!(shown, [5, 7]);
     let sample = replica.store.sample_feedback(1).await.unwrap();
     assert_eq!((sample.count, sample.entries.len()), (2, 1));
+}
+
+#[tokio::test]
+async fn a_database_from_before_the_keys_of_instances_gives_them_to_the_only_key() {
+    for (keys, expected) in
+        [("('only', 'x', '\\x01', 1, NULL)", "only"), ("('a', '', '\\x01', 1, 2), ('b', '', '\\x02', 1, NULL)", "")]
+    {
+        let Some(database) = Database::new().await else { return };
+        let first = include_str!("../postgres/migrations/0001_start.sql");
+        let data = format!(
+            "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (1);
+            INSERT INTO bot_keys VALUES {keys};
+            INSERT INTO feed_instances VALUES ('ahead', 7, 1000, 9000000, 2000), ('silent', 1, 900, NULL, 900);
+            INSERT INTO instances VALUES ('ahead', 9000000, 5, 2000, 1);
+            INSERT INTO shards VALUES (0, 'ahead', 9000000, 2000, 0, 0, 0.0);
+            INSERT INTO feed_shards VALUES (1, 0, 5, 6, 'ahead', 1500, 1);
+            INSERT INTO guilds VALUES (5, 4194304, 'one', NULL, 1, 5, true, false, '{{}}')"
+        );
+        let outside = database.outside().await;
+        outside.batch_execute(first).await.unwrap();
+        outside.batch_execute(&data).await.unwrap();
+        let store = database.replica().await.store;
+        let state = store.feed_state().await.unwrap();
+        let known: Vec<_> =
+            state.instances.iter().map(|it| (it.instance.key.as_str(), it.next, it.started_at)).collect();
+        assert_eq!(known, [(expected, 7, Some(Time::from_millis(1000))), (expected, 1, None)]);
+        assert_eq!(state.shards[0].instance.key, expected);
+        let health = store.health().await.unwrap();
+        assert_eq!(health.shards[&0].started_at, Time::from_millis(2000));
+        assert_eq!(health.shards[&0].instance.key, expected);
+        assert_eq!(store.person(id(1), vec![placed(1)]).await.unwrap().guilds.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn what_is_committed_after_a_revocation_is_refused_at_every_replica() {
+    let Some(database) = Database::new().await else { return };
+    let (one, two) = (database.replica().await, database.replica().await);
+    one.snapshot("a", shard(0, 1), &[1], "old").await;
+    let snapshot = one.store.begin_snapshot(shard(0, 1), instance("a"), 1, NOW).await.unwrap();
+    one.store.stage(snapshot, Lines::Guilds(vec![line(1, "new", 2)])).await.unwrap();
+    assert!(two.store.revoke_key(KEY.to_owned(), NOW).await.unwrap());
+    assert_eq!(one.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::KeyRefused);
+    assert_eq!(two.feed(1, &[Change::GuildGone(placed(1))]).await, Fed::KeyRefused);
+    assert_eq!(one.names().await, [(1, "old".to_owned())]);
 }

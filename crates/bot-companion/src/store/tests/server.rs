@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio_postgres::{Client, NoTls};
 
+use super::admit;
 use crate::clock::Clock;
 use crate::random::Random;
 use crate::store::postgres::Postgres;
@@ -50,6 +51,9 @@ impl Database {
     pub(super) async fn replica(&self) -> Replica {
         let freshness = Arc::new(Freshness::new(Clock::system()));
         let store = Postgres::open(&self.options(), Arc::clone(&freshness)).await.unwrap();
+        if store.keys().await.unwrap().is_empty() {
+            admit(&store).await;
+        }
         Replica { store: Arc::new(store), freshness }
     }
 

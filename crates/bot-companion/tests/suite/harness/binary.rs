@@ -98,6 +98,11 @@ impl Running {
         after.split_once('/')?.0.parse().ok()
     }
 
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn logged(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()
     }

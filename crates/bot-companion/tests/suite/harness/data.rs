@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bot_companion::domain::feed::InstanceId;
 use bot_companion::domain::feedback::{Feedback, FeedbackEntry};
 use bot_companion::domain::team::{Roster, RosterEntry, TeamMember};
 use bot_companion::domain::{Change, Guild, Permission, PermissionSet, Snowflake, Subscription, Time, User};
@@ -18,6 +19,11 @@ impl TestApp {
 
 pub fn id(number: u64) -> Snowflake {
     Snowflake::new(number).unwrap()
+}
+
+/// A process of the bot, under some key.
+pub fn instance(name: &str) -> InstanceId {
+    InstanceId::parse("key", name).unwrap()
 }
 
 /// A guild that has the bot.

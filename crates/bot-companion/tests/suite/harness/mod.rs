@@ -29,7 +29,7 @@ use secrecy::SecretString;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-pub use bot::{Bot, gzip, ndjson, snapshot};
+pub use bot::{Bot, EMPTIED, gzip, ndjson, snapshot};
 pub use claims::claiming;
 pub use client::{Answer, Client, names, raw, true_keys};
 pub use data::*;
@@ -163,12 +163,17 @@ impl TestApp {
 
     /// Stops the service and starts it anew on the same data, provider and clock.
     pub async fn restarted(self, layers: &[&str]) -> Self {
+        self.restarted_after("SELECT 1", layers).await
+    }
+
+    /// The same, and does this to the store in between.
+    pub async fn restarted_after(self, statements: &str, layers: &[&str]) -> Self {
         let mut builder = Self::builder();
         builder.clock = self.clock.clone();
         builder.folder = Arc::clone(&self.folder);
         builder.sandbox = Some(Arc::clone(&self.sandbox));
         let settings: Vec<_> = layers.iter().map(|text| (*text).to_owned()).collect();
-        self.stopped().await;
+        self.stopped().await.sql(statements).await;
         settings.into_iter().fold(builder, |builder, text| builder.set(&text)).start().await
     }
 }

@@ -16,8 +16,10 @@ pub(super) fn fill(db: &Connection, guilds: i64) {
         INSERT INTO team VALUES (1, 'c', '', '', 2, '', '', '', 0, '[]');
         INSERT INTO bot_keys (rowid, id, label, key_hash, created, revoked) VALUES
             (9, 'aa', 'first by name, last made', x'01', 5, NULL), (2, 'bb', 'سميرة', x'02', 5, 6);
-        INSERT INTO instances VALUES ('one', 1, 2, 3, 4), ('Zwei', 5, 6, 7, 8), ('ärger', 0, 0, 0, 0);
-        INSERT INTO shards VALUES (0, 'one', 1, 2, 3, 4, 0.1), (1, 'one', 1, 2, 3, 4, 1e300), (2, 'one', 1, 2, 3, 4, -0.0);
+        INSERT INTO instances VALUES ('k', 'one', 1, 2, 3, 4), ('K', 'Zwei', 5, 6, 7, 8), ('', 'ärger', 0, 0, 0, 0),
+            ('K', 'one', 1, 2, 3, 4);
+        INSERT INTO shards VALUES (0, 'one', 1, 2, 3, 4, 0.1, 'k'), (1, 'one', 1, 2, 3, 4, 1e300, ''),
+            (2, 'one', 1, 2, 3, 4, -0.0, 'k');
         UPDATE counter SET value = 123456789;
         COMMIT",
     )
@@ -48,17 +50,19 @@ fn feed(db: &Connection, guilds: i64) {
     // Snapshot 5 and 7 are those of two shards; 9 is on its way out, and 11 on its way in.
     db.execute_batch(
         "UPDATE feed_shards SET guilds = 2 WHERE shard_count = 0;
-        INSERT INTO feed_shards VALUES (2, 0, 7, 10, 'one', 5, 3), (2, 1, 5, 8, 'Zwei', 6, 10500);
+        INSERT INTO feed_shards VALUES (2, 0, 7, 10, 'one', 5, 3, 'k'), (2, 1, 5, 8, 'Zwei', 6, 10500, '');
         INSERT INTO feed_sweeps VALUES (9, 1, 0, 0), (5, 0, 77, 1), (0, 0, 0, 0);
-        INSERT INTO staged_snapshots VALUES (11, 2, 0, 'one', 4, 5, 1);
+        INSERT INTO staged_snapshots VALUES (11, 2, 0, 'one', 4, 5, 1, 'k', 8);
         INSERT INTO staged_kept VALUES (11, 1);
         INSERT INTO staged_subscriptions VALUES (11, 1, 2, 3, '[]');
-        INSERT INTO feed_instances VALUES ('one', 4, 5, NULL, 6), ('Zwei', 1, 2, 3, 4);
+        INSERT INTO feed_instances VALUES ('k', 'one', 4, 5, NULL, 6, 1), ('K', 'Zwei', 1, 2, 3, 4, 0),
+            ('K', 'one', 1, 2, 3, 4, 0);
+        INSERT INTO feed_own_shards VALUES ('k', 'one', 2, 0), ('k', 'one', 2, 1), ('K', 'Zwei', 1, 0);
         INSERT INTO subscriptions VALUES (1, 2, NULL), (-5, 3, 9), (7, 0, 1);
         INSERT INTO subscription_guilds VALUES (4, 1, 1), (4, 7, 0), (3, 1, 0)",
     )
     .unwrap();
-    let mut guild = db.prepare("INSERT INTO guilds VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, '{}')").unwrap();
+    let mut guild = db.prepare("INSERT INTO guilds VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, '{}', 0)").unwrap();
     let mut staff = db.prepare("INSERT INTO guild_staff VALUES (?1, ?2, ?3, '[\"5\"]')").unwrap();
     let snapshots = [(0, 2), (5, guilds), (7, 3), (9, 40), (11, 1)];
     for (snapshot, id) in snapshots.into_iter().flat_map(|(snapshot, count)| (0..count).map(move |id| (snapshot, id))) {
@@ -87,13 +91,14 @@ pub(super) fn contents(db: &Connection) -> Vec<String> {
         ("feed_sweeps WHERE snapshot NOT IN (9)", "1"),
         ("guilds WHERE snapshot NOT IN (9, 11)", "1, 2"),
         ("guild_staff WHERE snapshot NOT IN (9, 11)", "1, 2, 3"),
-        ("feed_instances", "1"),
+        ("feed_instances", "1, 2"),
+        ("feed_own_shards", "1, 2, 3, 4"),
         ("subscriptions", "1"),
         ("subscription_guilds", "1, 2"),
         ("team", "1"),
         ("feedback", "1"),
         ("bot_keys", "1"),
-        ("instances", "1"),
+        ("instances", "1, 2"),
         ("shards", "1"),
         ("(SELECT id FROM sessions ORDER BY rowid)", "1"),
         ("(SELECT rowid, id FROM sessions)", "1"),

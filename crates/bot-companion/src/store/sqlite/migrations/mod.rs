@@ -12,7 +12,8 @@ const STEPS: &[&str] = &[
     include_str!("0001_start.sql"),
     include_str!("0002_feed.sql"),
     include_str!("0003_refresh.sql"),
-    include_str!("0004_revocations.sql"),
+    include_str!("0004_instances.sql"),
+    include_str!("0005_revocations.sql"),
 ];
 
 /// Brings the database to the newest schema, all or nothing.

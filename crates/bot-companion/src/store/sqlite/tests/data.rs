@@ -317,7 +317,7 @@ async fn what_is_broken_in_the_file_breaks_nothing_else() {
 async fn heartbeats_merge_and_write_only_what_changed() {
     let fixture = Fixture::new().await;
     let beat = |instance: &str, started: u64, ids: std::ops::Range<u32>| Heartbeat {
-        instance: instance.to_owned(),
+        instance: crate::store::tests::instance(instance),
         started_at: Time::from_seconds(started),
         memory: 1000,
         shard_count: 4,

@@ -7,15 +7,12 @@ fn named(place: u64, name: &str) -> Change {
     Change::Guild(Guild { id: placed(place), name: name.to_owned(), ..guild(1) })
 }
 
-fn applied(applied: u64, ignored: u64, next: u64) -> Fed {
-    Fed::Applied { applied, ignored, next }
-}
-
 #[tokio::test]
 async fn events_apply_once_in_order_and_without_a_gap() {
     let fixture = Fixture::new().await;
-    assert_eq!(fixture.feed("a", 2, &[named(1, "early")]).await, Fed::Gap { next: 1 });
-    assert_eq!(fixture.store.feed_state().await.unwrap().instances, []);
+    assert_eq!(fixture.feed("a", 2, &[named(1, "early")]).await, Fed::Resync { next: 1 });
+    assert_eq!(fixture.feed("a", 1, &[named(1, "early")]).await, Fed::Resync { next: 1 }, "no snapshot covers it");
+    fixture.snapshot("a", shard(0, 1), 1, &[], "").await;
     assert_eq!(fixture.feed("a", 1, &[]).await, applied(0, 0, 1));
     assert_eq!(fixture.feed("a", 1, &[named(1, "one"), named(2, "two")]).await, applied(2, 0, 3));
     assert_eq!(fixture.map().await, "one: [1], two: [2]");
@@ -27,15 +24,15 @@ async fn events_apply_once_in_order_and_without_a_gap() {
 
     let topics = [Topic::Id(placed(1)), Topic::Everything];
     let (gap, touched) = fixture.touched(&topics, fixture.feed("a", 5, &again)).await;
-    assert_eq!((gap, touched), (Fed::Gap { next: 4 }, Vec::new()));
-    assert_eq!(fixture.feed("a", u64::MAX, &again).await, Fed::Gap { next: 4 });
+    assert_eq!((gap, touched), (Fed::Resync { next: 4 }, Vec::new()));
+    assert_eq!(fixture.feed("a", u64::MAX, &again).await, Fed::Resync { next: 4 });
     assert_eq!(fixture.map().await, "again: [2], one: [1]");
 
     let unknown = vec![Event::Ignored("unknown type".to_owned()), Event::Change(Change::GuildGone(placed(1)))];
     assert_eq!(fixture.store.feed(instance("a"), 4, unknown, NOW).await.unwrap(), applied(1, 1, 6));
     let fixture = fixture.reopened().await;
     assert_eq!(fixture.map().await, "again: [2]");
-    assert_eq!(fixture.feed("b", 2, &again).await, Fed::Gap { next: 1 }, "each counts for itself");
+    assert_eq!(fixture.feed("b", 2, &again).await, Fed::Resync { next: 1 }, "each counts for itself");
     let state = fixture.store.feed_state().await.unwrap();
     assert_eq!((state.guilds, state.instances[0].next), (1, 6));
 }
@@ -44,6 +41,7 @@ async fn events_apply_once_in_order_and_without_a_gap() {
 async fn a_batch_that_fails_changes_nothing_and_may_come_again() {
     let fixture = Fixture::new().await;
     fixture.outside().execute_batch("ALTER TABLE feedback RENAME TO elsewhere").unwrap();
+    fixture.snapshot("a", shard(0, 1), 1, &[], "").await;
     let events = vec![named(1, "one"), Change::FeedbackGone("x".to_owned())];
     let batch: Vec<_> = events.iter().cloned().map(Event::Change).collect();
     assert!(fixture.store.feed(instance("a"), 1, batch, NOW).await.is_err());
@@ -65,7 +63,7 @@ async fn a_shard_belongs_to_the_latest_started_that_has_sent_it() {
     // Its heartbeats may end; it has the shard all the same.
     let later = NOW.after(Duration::from_hours(1));
     let alive = Heartbeat {
-        instance: "old".to_owned(),
+        instance: instance("old"),
         started_at: Time::from_seconds(100),
         memory: 1,
         shard_count: 1,
@@ -77,7 +75,7 @@ async fn a_shard_belongs_to_the_latest_started_that_has_sent_it() {
     let member = |place| Change::MemberGone { guild: placed(place), user: id(2) };
     let said =
         [named(2, "stale"), Change::GuildGone(placed(4)), member(4), member(1), named(3, "old"), named(6, "stale")];
-    assert_eq!(fixture.feed("old", 1, &said).await, applied(2, 4, 7));
+    assert_eq!(fixture.feed("old", 1, &said).await, overruled(2, 4, "new", 7));
     assert_eq!(
         fixture
             .names()
@@ -88,9 +86,15 @@ async fn a_shard_belongs_to_the_latest_started_that_has_sent_it() {
         ["1 old false", "2 new true", "3 old false", "4 new true"]
     );
     for scope in [even, all, shard(2, 4), shard(4, 6)] {
-        assert_eq!(fixture.snapshot("old", scope, 7, &[], "stale").await, Committed::Outranked { next: 7 });
+        assert_eq!(
+            fixture.snapshot("old", scope, 7, &[], "stale").await,
+            Committed::Outranked { next: 7, owner: instance("new") }
+        );
     }
-    assert_eq!(fixture.snapshot("old", even, 9, &[], "stale").await, Committed::Outranked { next: 9 });
+    assert_eq!(
+        fixture.snapshot("old", even, 9, &[], "stale").await,
+        Committed::Outranked { next: 9, owner: instance("new") }
+    );
     assert_eq!(fixture.map().await, "new: [2, 4], old: [1, 3]");
     assert_eq!(fixture.feed("old", 9, &[named(1, "odd")]).await, applied(1, 0, 10), "its numbering goes on");
     assert_eq!(fixture.snapshot("old", shard(1, 2), 10, &[1], "old").await, Committed::Replaced { next: 10 });
@@ -106,7 +110,8 @@ async fn without_heartbeats_the_one_seen_first_counts_as_the_earlier() {
     let second = fixture.store.begin_snapshot(all, instance("second"), 1, later).await.unwrap();
     fixture.store.stage(second, Lines::Guilds(vec![line(1, "second", 2)])).await.unwrap();
     assert_eq!(fixture.store.commit_snapshot(second, later).await.unwrap(), Committed::Replaced { next: 1 });
-    assert_eq!(fixture.store.commit_snapshot(first, later).await.unwrap(), Committed::Outranked { next: 1 });
+    let outranked = Committed::Outranked { next: 1, owner: instance("second") };
+    assert_eq!(fixture.store.commit_snapshot(first, later).await.unwrap(), outranked);
     assert_eq!(fixture.map().await, "second: [1]");
     // A heartbeat that comes after all decides anew.
     fixture.started("second", 5).await;
@@ -126,8 +131,8 @@ async fn numberings_that_nobody_uses_are_forgotten() {
     }
     assert_eq!(fixture.store.clean_up(10).await.unwrap(), 0);
     let names: Vec<_> = fixture.store.feed_state().await.unwrap().instances.into_iter().map(|it| it.instance).collect();
-    assert_eq!(names, ["busy", "quiet"]);
-    assert_eq!(fixture.feed("gone", 2, &[named(1, "x")]).await, Fed::Gap { next: 1 });
+    assert_eq!(names, [instance("busy"), instance("quiet")]);
+    assert_eq!(fixture.feed("gone", 2, &[named(1, "x")]).await, Fed::Resync { next: 1 });
 }
 
 #[tokio::test]
@@ -144,7 +149,7 @@ async fn keys_are_found_by_hash_until_they_are_revoked() {
     assert_eq!(touched, [Topic::Keys]);
     fixture.store.add_key(key(2), token(2)).await.unwrap();
     assert!(fixture.store.add_key(key(3), token(2)).await.is_err(), "a hash is a key's own");
-    assert_eq!(fixture.store.keys().await.unwrap(), [key(2), key(1)]);
+    assert_eq!(fixture.store.keys().await.unwrap()[..2], [key(2), key(1)]);
     assert_eq!(fixture.store.key(token(1)).await.unwrap(), Some(key(1)));
     assert_eq!(fixture.store.key(token(9)).await.unwrap(), None);
 
@@ -174,6 +179,7 @@ async fn a_file_of_the_first_schema_keeps_its_guilds() {
     let freshness = Arc::new(Freshness::new(Clock::system()));
     let store = Sqlite::open(scratch.database(), Duration::from_mins(1), Arc::clone(&freshness)).await.unwrap();
     let fixture = Fixture { store: Arc::new(store), freshness, scratch };
+    admit(&*fixture.store).await;
     assert_eq!(fixture.names().await, [(1, "one".to_owned(), true), (2, "two".to_owned(), false)]);
     assert_eq!(fixture.outside_count("guild_staff"), 2);
     assert_eq!(fixture.store.feed_state().await.unwrap().guilds, 2);
@@ -185,4 +191,45 @@ async fn a_file_of_the_first_schema_keeps_its_guilds() {
     let fixture = fixture.reopened().await;
     assert_eq!(fixture.map().await, "three: [3]");
     assert_eq!(fixture.store.feed_state().await.unwrap().guilds, 1);
+}
+
+#[tokio::test]
+async fn a_file_from_before_the_keys_of_instances_gives_them_to_the_only_key() {
+    for (keys, expected) in
+        [("('only', 'x', x'01', 1, NULL)", "only"), ("('a', '', x'01', 1, 2), ('b', '', x'02', 1, NULL)", "")]
+    {
+        let scratch = Scratch::new();
+        std::fs::create_dir_all(scratch.database().parent().unwrap()).unwrap();
+        let first = Connection::open(scratch.database()).unwrap();
+        for step in [
+            include_str!("../migrations/0001_start.sql"),
+            include_str!("../migrations/0002_feed.sql"),
+            include_str!("../migrations/0003_refresh.sql"),
+        ] {
+            first.execute_batch(step).unwrap();
+        }
+        // One whose clock ran ahead has frozen the shard.
+        let data = format!(
+            "PRAGMA user_version = 3;
+            INSERT INTO bot_keys VALUES {keys};
+            INSERT INTO feed_instances VALUES ('ahead', 7, 1000, 9000000, 2000), ('silent', 1, 900, NULL, 900);
+            INSERT INTO instances VALUES ('ahead', 9000000, 5, 2000, 1);
+            INSERT INTO shards VALUES (0, 'ahead', 9000000, 2000, 0, 0, 0.0);
+            INSERT INTO feed_shards VALUES (1, 0, 5, 6, 'ahead', 1500, 1);
+            INSERT INTO guilds VALUES (5, 4194304, 'one', NULL, 1, 5, 1, 0, '{{}}')"
+        );
+        first.execute_batch(&data).unwrap();
+        drop(first);
+        let freshness = Arc::new(Freshness::new(Clock::system()));
+        let store = Sqlite::open(scratch.database(), Duration::from_mins(1), Arc::clone(&freshness)).await.unwrap();
+        let state = store.feed_state().await.unwrap();
+        let known: Vec<_> =
+            state.instances.iter().map(|it| (it.instance.key.as_str(), it.next, it.started_at)).collect();
+        assert_eq!(known, [(expected, 7, Some(Time::from_millis(1000))), (expected, 1, None)]);
+        assert_eq!(state.shards[0].instance.key, expected);
+        let health = store.health().await.unwrap();
+        assert_eq!(health.shards[&0].started_at, Time::from_millis(2000));
+        assert_eq!(health.shards[&0].instance.key, expected);
+        assert_eq!(store.person(id(1), vec![placed(1)]).await.unwrap().guilds.len(), 1);
+    }
 }

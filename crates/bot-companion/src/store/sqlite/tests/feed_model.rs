@@ -1,13 +1,17 @@
-//! Random histories of two instances against a model that a reader can believe at a glance.
+//! Random histories of two instances against a simple model: events, snapshots, heartbeats, silence, and clocks that run ahead.
+
+mod model;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
+use self::model::{Model, SEVERAL, Staged};
 use super::*;
-use crate::store::SnapshotId;
+use crate::domain::health::ShardBeat;
+use crate::store::BotKey;
 use crate::store::sqlite::snapshots::Staging;
-use crate::store::sqlite::{clean_up, feed, guilds, health, migrations, snapshots};
+use crate::store::sqlite::{clean_up, feed, guilds, health, keys, migrations, snapshots};
 
 /// Enough for every remainder of the counts of shards that are tried.
 const PLACES: u64 = 12;
@@ -25,7 +29,7 @@ enum Said {
 
 #[derive(Clone, Debug)]
 enum Line {
-    Guild { place: u64, name: u8, staff: BTreeSet<u64> },
+    Guild { place: u64, name: u8, grants: Option<bool>, staff: Option<BTreeSet<u64>> },
     Unavailable(u64),
 }
 
@@ -39,6 +43,10 @@ enum Step {
     Abandon(prop::sample::Index),
     CleanUp(usize),
     Restart,
+    /// So many seconds go by.
+    Pass(u64),
+    /// An instance says when it started, and names these shards of that many.
+    Beat(usize, u64, u32, Vec<u32>),
 }
 
 fn said() -> impl Strategy<Value = Said> {
@@ -56,9 +64,11 @@ fn said() -> impl Strategy<Value = Said> {
 }
 
 fn snapshot_line() -> impl Strategy<Value = Line> {
-    let staff = prop::collection::btree_set(prop::sample::select(&USERS[..]), 0..3);
+    let staff = prop::option::of(prop::collection::btree_set(prop::sample::select(&USERS[..]), 0..3));
+    let grants = prop_oneof![2 => Just(Some(true)), 1 => Just(Some(false)), 2 => Just(None)];
     prop_oneof![
-        3 => (1..=PLACES, any::<u8>(), staff).prop_map(|(place, name, staff)| Line::Guild { place, name, staff }),
+        3 => (1..=PLACES, any::<u8>(), grants, staff)
+            .prop_map(|(place, name, grants, staff)| Line::Guild { place, name, grants, staff }),
         1 => (1..=PLACES).prop_map(Line::Unavailable),
     ]
 }
@@ -74,111 +84,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => which().prop_map(Step::Abandon),
         3 => (1..8_usize).prop_map(Step::CleanUp),
         1 => Just(Step::Restart),
+        2 => prop::sample::select(&[1, 50, 90][..]).prop_map(Step::Pass),
+        2 => (0..2_usize, prop::sample::select(&[50, 100, 200, u64::MAX][..]), 1..=4_u32, prop::collection::vec(0..4_u32, 0..3))
+            .prop_map(|(by, started, count, own)| Step::Beat(by, started, count, own)),
     ]
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Known {
-    name: String,
-    grants: bool,
-    staff: BTreeSet<u64>,
-}
-
-struct Staged {
-    id: SnapshotId,
-    by: usize,
-    shard: ShardKey,
-    at: u64,
-    lines: BTreeMap<u64, Line>,
-}
-
-#[derive(Default)]
-struct Model {
-    guilds: BTreeMap<u64, Known>,
-    /// Who sent the snapshot that covers a place. The second instance started later.
-    owners: BTreeMap<u64, usize>,
-    next: [u64; 2],
-    staged: Vec<Staged>,
-}
-
-impl Model {
-    fn is_outranked(&self, by: usize, place: u64) -> bool {
-        self.owners.get(&place).is_some_and(|owner| *owner > by)
-    }
-
-    /// Whether it counts as applied.
-    fn apply(&mut self, by: usize, said: &Said) -> bool {
-        let place = match said {
-            Said::Unknown => return false,
-            Said::Guild { place, .. } | Said::Gone(place) | Said::Member { place, .. } | Said::Left { place, .. } => {
-                place
-            }
-        };
-        if self.is_outranked(by, *place) {
-            return false;
-        }
-        match said {
-            Said::Guild { place, name, grants, staff } => {
-                let known = self.guilds.entry(*place).or_default();
-                known.name = name.to_string();
-                known.grants = grants.unwrap_or(known.grants);
-                known.staff = staff.clone().unwrap_or(std::mem::take(&mut known.staff));
-            }
-            Said::Gone(place) => drop(self.guilds.remove(place)),
-            Said::Member { place, user, moderator } => {
-                if let Some(known) = self.guilds.get_mut(place) {
-                    known.staff.remove(user);
-                    if *moderator && known.grants {
-                        known.staff.insert(*user);
-                    }
-                }
-            }
-            Said::Left { place, user } => {
-                self.guilds.get_mut(place).map(|known| known.staff.remove(user));
-            }
-            Said::Unknown => {}
-        }
-        true
-    }
-
-    fn feed(&mut self, by: usize, first: u64, said: &[Said]) -> Fed {
-        let next = self.next[by];
-        if first > next {
-            return Fed::Gap { next };
-        }
-        let mut applied = 0;
-        for (number, said) in (first..).zip(said) {
-            if number >= next {
-                applied += u64::from(self.apply(by, said));
-            }
-        }
-        self.next[by] = next.max(first + said.len() as u64);
-        Fed::Applied { applied, ignored: said.len() as u64 - applied, next: self.next[by] }
-    }
-
-    fn commit(&mut self, staged: Staged) -> Committed {
-        let Staged { by, shard, at, lines, .. } = staged;
-        if self.next[by] > at {
-            return Committed::Outdated { next: self.next[by] };
-        }
-        self.next[by] = at;
-        let covered: Vec<u64> = (1..=PLACES).filter(|place| shard.covers(placed(*place))).collect();
-        if covered.iter().any(|place| self.is_outranked(by, *place)) {
-            return Committed::Outranked { next: at };
-        }
-        for place in covered {
-            self.owners.insert(place, by);
-            match lines.get(&place) {
-                None => drop(self.guilds.remove(&place)),
-                Some(Line::Unavailable(_)) => {}
-                Some(Line::Guild { name, staff, .. }) => {
-                    let known = Known { name: name.to_string(), grants: true, staff: staff.clone() };
-                    self.guilds.insert(place, known);
-                }
-            }
-        }
-        Committed::Replaced { next: at }
-    }
 }
 
 fn to_guild(place: u64, name: u8, grants: Option<bool>, staff: Option<&BTreeSet<u64>>) -> Guild {
@@ -206,7 +115,9 @@ fn to_event(said: &Said) -> Event {
 
 fn to_line(line: &Line) -> GuildLine {
     match line {
-        Line::Guild { place, name, staff } => GuildLine::Guild(to_guild(*place, *name, Some(true), Some(staff))),
+        Line::Guild { place, name, grants, staff } => {
+            GuildLine::Guild(to_guild(*place, *name, *grants, staff.as_ref()))
+        }
         Line::Unavailable(place) => GuildLine::Unavailable(placed(*place)),
     }
 }
@@ -223,13 +134,19 @@ impl World {
         let mut connection = Connection::open_in_memory().unwrap();
         migrations::run(&mut connection).unwrap();
         let mut touched = Vec::new();
-        for (name, seconds) in NAMES.into_iter().zip([100, 200]) {
-            let (instance, started_at) = (name.to_owned(), Time::from_seconds(seconds));
-            let beat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards: Vec::new() };
-            health::beat(&connection, &mut touched, beat, NOW).unwrap();
+        let key = BotKey { id: KEY.to_owned(), label: String::new(), created: NOW, revoked: None };
+        keys::add(&connection, &mut touched, &key, token(200)).unwrap();
+        let mut model = Model { now: NOW.seconds(), ..Model::default() };
+        model.instances.iter_mut().for_each(|instance| instance.next = 1);
+        let mut world = Self { connection, staging: Staging::default(), touched, model };
+        for (by, seconds) in [100, 200].into_iter().enumerate() {
+            world.run(Step::Beat(by, seconds, 1, Vec::new())).unwrap();
         }
-        let model = Model { next: [1, 1], ..Model::default() };
-        Self { connection, staging: Staging::default(), touched, model }
+        world
+    }
+
+    fn now(&self) -> Time {
+        Time::from_seconds(self.model.now)
     }
 
     fn pick(&self, which: prop::sample::Index) -> Option<usize> {
@@ -237,23 +154,38 @@ impl World {
     }
 
     fn run(&mut self, step: Step) -> Result<(), TestCaseError> {
-        let connection = &self.connection;
+        let (connection, now) = (&self.connection, self.now());
         match step {
+            Step::Pass(seconds) => self.model.now += seconds,
+            Step::Beat(by, started, shard_count, own) => {
+                let shards = own.iter().map(|id| ShardBeat { id: *id, sent: None, acknowledged: None, latency: None });
+                let (name, shards) = (instance(NAMES[by]), shards.collect());
+                let started_at = Time::from_seconds(started.min(u64::MAX / 1000));
+                let beat = Heartbeat { instance: name, started_at, memory: 1, shard_count, shards };
+                health::beat(connection, &mut self.touched, beat, now).unwrap();
+                let known = &mut self.model.instances[by];
+                // Both were first seen at the beginning.
+                known.started = started.min(NOW.seconds());
+                known.last_sign = self.model.now;
+                known.own.extend(own.into_iter().filter_map(|id| ShardKey::new(shard_count, id)));
+            }
             Step::Feed(by, at, said) => {
-                let first = (self.model.next[by] + at).saturating_sub(2).max(1);
+                let first = (self.model.instances[by].next + at).saturating_sub(2).max(1);
                 let events: Vec<_> = said.iter().map(to_event).collect();
-                let fed = feed::feed(connection, &mut self.touched, &instance(NAMES[by]), first, &events, NOW).unwrap();
+                let fed = feed::feed(connection, &mut self.touched, &instance(NAMES[by]), first, &events, now).unwrap();
                 prop_assert_eq!(fed, self.model.feed(by, first, &said));
             }
             Step::Begin(by, count, number, at) => {
                 let shard = ShardKey::new(count, number).unwrap();
-                let at = (self.model.next[by] + at).saturating_sub(1).max(1);
+                let at = (self.model.instances[by].next + at).saturating_sub(1).max(1);
                 let scope = Scope::Shard(shard);
-                let id = snapshots::begin(connection, &self.staging, scope, &instance(NAMES[by]), at, NOW).unwrap();
-                self.model.staged.push(Staged { id, by, shard, at, lines: BTreeMap::new() });
+                let id = snapshots::begin(connection, &self.staging, scope, &instance(NAMES[by]), at, now).unwrap();
+                self.model.instances[by].last_sign = self.model.now;
+                self.model.staged.push(Staged { id, by, shard, at, lines: BTreeMap::new(), basis: None });
             }
             Step::Stage(which, lines) => {
                 let Some(index) = self.pick(which) else { return Ok(()) };
+                let latest = self.model.latest(self.model.staged[index].shard);
                 let staged = &mut self.model.staged[index];
                 let place = |line: &Line| match line {
                     Line::Guild { place, .. } | Line::Unavailable(place) => *place,
@@ -261,12 +193,17 @@ impl World {
                 let own: Vec<_> = lines.into_iter().filter(|line| staged.shard.covers(placed(place(line)))).collect();
                 let lines = Lines::Guilds(own.iter().map(to_line).collect());
                 prop_assert_eq!(snapshots::stage(connection, staged.id, lines).unwrap(), Some(()));
+                let carries = |line: &Line| matches!(line, Line::Guild { grants, staff, .. } if grants.is_none() || staff.is_none());
+                if own.iter().any(carries) {
+                    let basis = staged.basis.unwrap_or(latest);
+                    staged.basis = Some(if basis == latest { latest } else { SEVERAL });
+                }
                 staged.lines.extend(own.into_iter().map(|line| (place(&line), line)));
             }
             Step::Commit(which) => {
                 let Some(index) = self.pick(which) else { return Ok(()) };
                 let staged = self.model.staged.remove(index);
-                let done = snapshots::commit(connection, &mut self.touched, &self.staging, staged.id, NOW).unwrap();
+                let done = snapshots::commit(connection, &mut self.touched, &self.staging, staged.id, now).unwrap();
                 prop_assert_eq!(done, Some(self.model.commit(staged)));
             }
             Step::Abandon(which) => {

@@ -34,6 +34,7 @@ impl Fixture {
     async fn waiting(wait: Duration) -> Self {
         let (scratch, freshness) = (Scratch::new(), Arc::new(Freshness::new(Clock::system())));
         let store = Arc::new(Sqlite::open(scratch.database(), wait, Arc::clone(&freshness)).await.unwrap());
+        admit(&*store).await;
         Self { store, freshness, scratch }
     }
 
@@ -106,7 +107,7 @@ impl Fixture {
     }
 
     async fn started(&self, by: &str, seconds: u64) {
-        let (instance, started_at) = (by.to_owned(), Time::from_seconds(seconds));
+        let (instance, started_at) = (instance(by), Time::from_seconds(seconds));
         let beat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards: Vec::new() };
         self.store.beat(beat, NOW).await.unwrap();
     }

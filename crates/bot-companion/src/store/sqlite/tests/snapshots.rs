@@ -48,7 +48,7 @@ async fn a_snapshot_is_invisible_until_its_commit_and_then_is_the_truth() {
         Change::MemberGone { guild: placed(3), user: id(2) },
         Change::Guild(Guild { id: placed(4), ..guild(1) }),
     ];
-    assert_eq!(fixture.feed("a", 5, &said).await, Fed::Applied { applied: 3, ignored: 0, next: 8 });
+    assert_eq!(fixture.feed("a", 5, &said).await, applied(3, 0, 8));
     assert_eq!(fixture.names().await, [(3, "new".to_owned(), false), (4, "G 1".to_owned(), false)]);
     let state = fixture.store.feed_state().await.unwrap();
     assert_eq!((state.shards[0].guilds, state.shards[0].snapshot_at), (2, NOW));
@@ -61,9 +61,10 @@ async fn a_snapshot_that_events_overtook_is_dropped() {
     let fixture = Fixture::new().await;
     let snapshot = fixture.begin(shard(0, 1), 1).await;
     fixture.stage(snapshot, &[line(1, "late", 2)]).await;
+    fixture.snapshot("a", shard(0, 1), 1, &[3], "first").await;
     fixture.feed("a", 1, &[Change::Guild(Guild { id: placed(2), ..guild(1) })]).await;
     assert_eq!(fixture.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::Outdated { next: 2 });
-    assert_eq!(fixture.map().await, "G 1: [2]");
+    assert_eq!(fixture.map().await, "G 1: [2], first: [3]");
     assert_eq!(fixture.snapshot("a", shard(0, 1), 2, &[1], "new").await, Committed::Replaced { next: 2 });
     assert_eq!(fixture.snapshot("a", shard(0, 1), 9, &[1], "newer").await, Committed::Replaced { next: 9 });
     fixture.assert_clean().await;
@@ -142,10 +143,78 @@ async fn of_the_lines_of_one_guild_the_last_counts() {
     fixture.stage(snapshot, &[line(2, "z", 4), line(3, "x", 2), unavailable(3), unavailable(4)]).await;
     fixture.stage(snapshot, &[line(4, "back", 2), unavailable(5), unavailable(3)]).await;
     fixture.store.commit_snapshot(snapshot, NOW).await.unwrap();
-    let expected = [(1, "bare", false), (2, "z", false), (3, "old", true), (4, "back", true)];
+    // Of the first, what is stored stays, and not what an earlier line said.
+    let expected = [(1, "bare", true), (2, "z", false), (3, "old", true), (4, "back", true)];
     assert_eq!(fixture.names().await, expected.map(|(place, name, moderates)| (place, name.to_owned(), moderates)));
     fixture.assert_clean().await;
+    assert_eq!(fixture.outside_count("guild_staff"), 4);
+}
+
+/// A guild that says nothing of its grants and staff.
+fn unsaid(place: u64, name: &str) -> GuildLine {
+    GuildLine::Guild(Guild { id: placed(place), name: name.to_owned(), ..guild(1) })
+}
+
+#[tokio::test]
+async fn what_a_snapshot_leaves_unsaid_is_as_it_is_stored_at_the_commit() {
+    let fixture = Fixture::new().await;
+    fixture.snapshot("a", shard(0, 1), 1, &[1, 2, 3, 4], "old").await;
+    // It holds what the events below it have changed, also those that come while it is sent.
+    let snapshot = fixture.begin(shard(0, 1), 6).await;
+    let all = [1, 2, 3, 4, 5].map(|place| unsaid(place, "new"));
+    fixture.stage(snapshot, &all).await;
+    let guild = |place, staff: &[u64]| {
+        let staff = staff.iter().map(|user| (id(*user), vec![id(70)])).collect();
+        Change::Guild(Guild { id: placed(place), staff: Some(staff), ..guild(1) })
+    };
+    let said = [
+        Change::Member { guild: placed(1), user: id(2), roles: Vec::new() },
+        Change::MemberGone { guild: placed(2), user: id(2) },
+        guild(2, &[2, 3]),
+        Change::GuildGone(placed(3)),
+        guild(4, &[3]),
+    ];
+    assert_eq!(fixture.feed("a", 1, &said).await, applied(5, 0, 6));
+    assert_eq!(fixture.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::Replaced { next: 6 });
+    let expected = [(1, false), (2, true), (3, false), (4, false), (5, false)];
+    assert_eq!(fixture.names().await, expected.map(|(place, moderates)| (place, "new".to_owned(), moderates)));
+    fixture.assert_clean().await;
     assert_eq!(fixture.outside_count("guild_staff"), 3);
+}
+
+#[tokio::test]
+async fn a_snapshot_that_leaves_something_unsaid_is_overtaken_by_another_of_the_same() {
+    let fixture = Fixture::new().await;
+    fixture.snapshot("a", shard(0, 2), 1, &[2, 4], "first").await;
+    let (whole, part, other) =
+        (fixture.begin(shard(0, 2), 1).await, fixture.begin(shard(0, 2), 1).await, fixture.begin(shard(1, 2), 1).await);
+    fixture.stage(whole, &[line(2, "whole", 2)]).await;
+    fixture.stage(part, &[unsaid(2, "part")]).await;
+    fixture.stage(other, &[unsaid(1, "other")]).await;
+    // Of all guilds: it changes what the second and third have carried over.
+    assert_eq!(fixture.snapshot("a", shard(0, 1), 1, &[1, 2], "all").await, Committed::Replaced { next: 1 });
+    for (snapshot, outcome) in [
+        (part, Committed::Outdated { next: 1 }),
+        (other, Committed::Outdated { next: 1 }),
+        (whole, Committed::Replaced { next: 1 }),
+    ] {
+        assert_eq!(fixture.store.commit_snapshot(snapshot, NOW).await.unwrap(), outcome);
+    }
+    assert_eq!(fixture.map().await, "all: [1], whole: [2]");
+    fixture.assert_clean().await;
+}
+
+#[tokio::test]
+async fn a_commit_with_a_revoked_key_changes_nothing() {
+    let fixture = Fixture::new().await;
+    fixture.snapshot("a", shard(0, 1), 1, &[1], "old").await;
+    let snapshot = fixture.begin(shard(0, 1), 1).await;
+    fixture.stage(snapshot, &[line(1, "new", 2)]).await;
+    assert!(fixture.store.revoke_key(KEY.to_owned(), NOW).await.unwrap());
+    assert_eq!(fixture.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::KeyRefused);
+    assert_eq!(fixture.feed("a", 1, &[Change::GuildGone(placed(1))]).await, Fed::KeyRefused);
+    assert_eq!(fixture.map().await, "old: [1]");
+    fixture.assert_clean().await;
 }
 
 #[tokio::test]
