@@ -34,7 +34,7 @@ pub(super) enum StoreCommand {
         /// Give up a copy that was not finished: empty the destination and begin anew.
         #[arg(long)]
         start_over: bool,
-        /// How long to keep trying to reach a database server; the service's store.start_wait.
+        /// How long to keep trying to reach a database server; the service has `store.start_wait` for that.
         #[arg(
             long,
             value_name = "DURATION",
