@@ -39,6 +39,7 @@ pub(super) enum StoreCommand {
             long,
             value_name = "DURATION",
             env = "COMPANION_STORE_START_WAIT",
+            hide_env_values = true,
             default_value = "30s",
             value_parser = config::start_wait
         )]
