@@ -35,7 +35,7 @@ BINARY = os.environ["BOT_COMPANION"]
 WORK = Path(os.environ["KILL_WORK"])
 ROUNDS = int(os.environ.get("KILL_ROUNDS") or 200)
 SEED = int(os.environ.get("KILL_SEED") or random.SystemRandom().randrange(1 << 32))
-DEADLINE = 60.0
+DEADLINE = 300.0
 REPORT = 20
 
 PERSON, OWNER, PAYER = 77, 5, 78

@@ -10,12 +10,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use secrecy::SecretString;
 
 use super::{logging, print, runtime};
-use crate::config::{Log, LogFormat};
+use crate::config::{self, Log, LogFormat};
 use crate::store;
 use crate::store::copy::{Copy, Progress, Report, Stage, copy};
-
-/// How long to keep trying to reach a database server; the service has `store.start_wait` for that, and the same default.
-const START_WAIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Subcommand)]
 pub(super) enum StoreCommand {
@@ -37,6 +34,16 @@ pub(super) enum StoreCommand {
         /// Give up a copy that was not finished: empty the destination and begin anew.
         #[arg(long)]
         start_over: bool,
+        /// How long to keep trying to reach a database server; the service has `store.start_wait` for that.
+        #[arg(
+            long,
+            value_name = "DURATION",
+            env = "COMPANION_STORE_START_WAIT",
+            hide_env_values = true,
+            default_value = "30s",
+            value_parser = config::start_wait
+        )]
+        start_wait: Duration,
     },
 }
 
@@ -49,10 +56,10 @@ fn secret(url: &str) -> Result<SecretString, Infallible> {
 }
 
 pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
-    let StoreCommand::Copy { from, to, start_over } = command;
+    let StoreCommand::Copy { from, to, start_over, start_wait } = command;
     // It says so if it waits for a database.
     logging::start(&Log { filter: "warn".to_owned(), format: LogFormat::Text })?;
-    let what = Copy { from, to, start_over, start_wait: START_WAIT };
+    let what = Copy { from, to, start_over, start_wait };
     let (bar, mut begun) = (progress(), false);
     let copied = runtime()?.block_on(async {
         let copying = copy(&what, |progress| {
@@ -156,7 +163,7 @@ mod tests {
             from: "sqlite:a".into(),
             to: "postgres://me:hush@b/c".into(),
             start_over: false,
-            start_wait: START_WAIT,
+            start_wait: Duration::ZERO,
         };
         let report = Report {
             tables: vec![("users", 2, "0123456789abcdef0123".to_owned()), ("guilds", 1_000_000, "ff".repeat(32))],

@@ -119,7 +119,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             url: s.text("store.url", value::store_url)?,
             wait: s.text("store.wait", duration("2s", TEN_MS..=MINUTE))?,
             connections: s.number("store.connections", 2..=1_000)?,
-            start_wait: s.text("store.start_wait", duration("30s", Duration::ZERO..=10 * MINUTE))?,
+            start_wait: s.text("store.start_wait", start_wait)?,
         },
         idp: Idp {
             base_url: s.text("idp.base_url", value::base_url)?,
@@ -174,6 +174,11 @@ fn build(settings: &mut Settings) -> Option<Config> {
         },
         log: Log { filter: s.text("log.filter", value::log_filter)?, format: s.text("log.format", value::log_format)? },
     })
+}
+
+/// `store.start_wait`, which a command without a configuration has, too.
+pub(crate) fn start_wait(text: &str) -> Result<Duration, String> {
+    duration("30s", Duration::ZERO..=10 * MINUTE)(text)
 }
 
 const TEN_MS: Duration = Duration::from_millis(10);

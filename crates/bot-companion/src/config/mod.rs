@@ -21,6 +21,7 @@ use secrecy::SecretString;
 
 use crate::domain::SessionLimits;
 pub use key::{SecretKey, SecretKeyError};
+pub(crate) use load::start_wait;
 pub use load::{ConfigError, Layer};
 pub use network::{Network, NetworkError};
 

@@ -305,7 +305,7 @@ async fn a_store_that_is_down_is_a_503_with_a_time_to_come_back() {
 
 #[tokio::test]
 async fn a_write_that_another_process_keeps_out_is_a_503_and_works_later() {
-    let app = TestApp::start().await;
+    let app = TestApp::builder().set("store.wait = \"5s\"").start().await;
     let user = app.user("owner").await;
     let other = app.folder.keep_out().await;
     let answer = user.delete("/auth").send().await.refused(503, "store_unavailable");

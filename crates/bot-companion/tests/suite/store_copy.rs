@@ -147,8 +147,11 @@ async fn a_copy_that_cannot_be_made_says_why_without_a_password() {
     ];
     for (from, to, reason) in cases {
         for (arguments, environment) in [
-            (vec!["store", "copy", "--from", from, "--to", to], vec![]),
-            (vec!["store", "copy"], vec![("COMPANION_COPY_FROM", from), ("COMPANION_COPY_TO", to)]),
+            (vec!["store", "copy", "--start-wait", "0s", "--from", from, "--to", to], vec![]),
+            (
+                vec!["store", "copy"],
+                vec![("COMPANION_COPY_FROM", from), ("COMPANION_COPY_TO", to), ("COMPANION_STORE_START_WAIT", "0s")],
+            ),
         ] {
             let (code, said, error) = outcome(&arguments, &environment).await;
             assert_eq!((code, said.as_str()), (1, ""));

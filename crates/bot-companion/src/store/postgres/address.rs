@@ -21,7 +21,7 @@ use super::tls::{self, Trust};
 const ACCEPT: Duration = Duration::from_secs(2);
 /// How long a host that has accepted may take until it is ready for queries. Where it asks for no password, PostgreSQL says nothing
 /// at all before it is ready, so silence alone does not mean that it is dead. Measured: 64 connections at once to a server that
-/// gets a twentieth of its two cores are ready after 0.95 s at most (0.2 s with the cores to itself). This is ten times that.
+/// gets a twentieth of its two cores are ready after 0.95 s at most (0.2 s with the cores to itself). This is ten times as long.
 const READY: Duration = Duration::from_secs(10);
 /// After how long without an outcome the next host is tried, too. The first one goes on: whichever is ready first is taken.
 const NEXT_HOST: Duration = Duration::from_secs(1);

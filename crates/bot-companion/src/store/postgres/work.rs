@@ -153,13 +153,14 @@ impl Link {
 
     /// Makes one connection, for the first who needs one.
     pub(super) async fn warm(&self) -> Result<()> {
-        match self.0.pool.get().await {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                self.close();
-                Err(StoreError::Unavailable(format!("no connection to the database: {}", reason(&error))))
-            }
-        }
+        // The pool's own limit leaves out what is said to a new connection.
+        let why = match timeout(self.0.address.patience() + self.0.wait, self.0.pool.get()).await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => reason(&error),
+            Err(_) => "it does not answer".to_owned(),
+        };
+        self.close();
+        Err(StoreError::Unavailable(format!("no connection to the database: {why}")))
     }
 
     pub(super) fn close(&self) {

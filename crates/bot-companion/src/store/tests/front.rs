@@ -1,4 +1,4 @@
-//! Stands between a store and its server, and fails on demand.
+//! A TCP proxy between a store and its server that fails on demand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

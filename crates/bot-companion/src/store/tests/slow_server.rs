@@ -24,7 +24,7 @@ async fn open(database: &Database, url: &str, wait: Duration, start_wait: Durati
 #[tokio::test]
 async fn a_server_whose_answer_is_slow_to_come_is_waited_for() {
     let Some(database) = Database::new().await else { return };
-    // Longer than a host is the only one that is tried.
+    // Longer than the second after which another host would be tried.
     let slow = |number| if number == 0 { Conduct::Late(Duration::from_secs(3)) } else { Conduct::Pass };
     let front = Front::before(&database.url(), slow).await;
     let replica = open(&database, &front.url(&database.url()), LONG, Duration::ZERO).await.unwrap();
