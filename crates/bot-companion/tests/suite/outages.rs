@@ -150,7 +150,8 @@ async fn what_changed_is_read_again_before_anybody_asks() {
     app.clock.advance(10 * MINUTE);
     let roster = team(vec![team_member(1, "Ann", "a", 1, &[Permission::Founder])]);
     app.bot_says([roster, Change::Feedback(feedback("new", 5))]).await;
-    let beat = Heartbeat { instance: instance("a"), started_at: START, memory: 5_000_000, shard_count: 1, shards: vec![] };
+    let beat =
+        Heartbeat { instance: instance("a"), started_at: START, memory: 5_000_000, shard_count: 1, shards: vec![] };
     app.app.store.beat(beat, app.clock.now()).await.unwrap();
     filled(&app).await;
     let lost = disk.fails().await;

@@ -155,6 +155,20 @@ fn every_path_that_the_architecture_names_exists() {
 }
 
 #[test]
+fn every_test_that_the_page_on_security_names_exists() {
+    let sources: String = files().iter().filter(|path| path.ends_with(".rs")).map(|path| read(path)).collect();
+    let page = read("docs/security.md");
+    // In the last column of a table; a setting has a dot in it.
+    let rows = page.lines().filter(|line| line.starts_with("| ") && line.ends_with(" |"));
+    let last = rows.filter_map(|row| row.trim_end_matches(" |").rsplit(" | ").next());
+    let named: Vec<_> = last.flat_map(in_backticks).filter(|name| name.contains('_') && !name.contains('.')).collect();
+    assert!(named.len() > 40, "{}", named.len());
+    for name in named {
+        assert!(sources.contains(&format!("fn {name}(")), "docs/security.md names a test `{name}`, which is not there");
+    }
+}
+
+#[test]
 fn every_relative_link_of_the_documents_leads_somewhere() {
     let documents = files().into_iter().filter(|path| path.ends_with(".md"));
     for document in documents {

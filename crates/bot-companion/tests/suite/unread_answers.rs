@@ -138,7 +138,8 @@ async fn a_slow_http_2_client_gets_its_whole_answer_however_long_it_takes() {
 #[tokio::test]
 async fn unread_answers_of_one_http_2_connection_have_a_bound() {
     // Requests that wait for room have the time of any other.
-    let app = TestApp::builder().secure().set("limits.request_timeout = \"5m\"").start().await;
+    let app =
+        TestApp::builder().secure().set("[limits]\nrequest_timeout = \"5m\"\nsign_ins_per_user = 0").start().await;
     let user = many_sessions(&app, 40).await;
     let size = user.get("/sessions").await.body.len();
     assert!(size > 10_000, "{size}");
