@@ -79,6 +79,7 @@ impl RateLimits {
     }
 
     /// Gives back a reservation: the sign-in was not refused.
+    #[expect(clippy::needless_pass_by_value, reason = "what is given back cannot be given back again")]
     pub fn refund_sign_in(&self, client: IpAddr, reservation: Reservation) {
         let Reservation(paid_at) = reservation;
         let subject = self.refused_sign_ins.as_ref().zip(self.counted_as(client));
