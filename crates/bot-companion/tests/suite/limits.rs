@@ -225,7 +225,7 @@ async fn only_refused_sign_ins_count() {
 
 #[tokio::test]
 async fn hanging_up_does_not_dodge_the_limit_of_refused_sign_ins() {
-    let app = proxied("refused_sign_ins_per_minute = 10").await;
+    let app = proxied("refused_sign_ins_per_minute = 10\nexchanges_per_address = 0").await;
     let (bad, good) = ("203.0.113.1", "203.0.113.2");
     let hold = app.sandbox.hold(Endpoint::Token);
     for attempt in 0..10 {
