@@ -1,9 +1,10 @@
 //! The answers of one HTTP/2 connection that the client has not taken. It may ask on many streams and read none of them, so the
 //! bytes that wait have a bound: past it, the next requests wait too, before any work is done for them.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
@@ -17,7 +18,8 @@ use crate::http::Body;
 
 /// What a connection's unread answers may take, in units of 1 KiB.
 const BOUND: usize = 1024;
-/// What the answer to a request in work is taken for, until its size is known, in units.
+/// What the answer to a request in work is taken for, until its size is known, in units. So one client's connection has at most
+/// 64 requests in work.
 const ASSUMED: u32 = 16;
 const UNIT: usize = 1024;
 
@@ -29,14 +31,37 @@ pub(super) struct Backlog {
     free: Semaphore,
     /// Units that answers took beyond what was free: their size was known too late.
     debt: Mutex<usize>,
-    /// Answers of which something is unread.
-    unread: AtomicUsize,
+    /// Answers of which something is unread, by number, with when something of each was last taken.
+    unread: Mutex<BTreeMap<u64, u64>>,
+    answers: AtomicU64,
 }
 
 impl Backlog {
     pub(super) fn new(entry: &Arc<Entry>) -> Arc<Self> {
-        let (free, debt) = (Semaphore::new(BOUND), Mutex::default());
-        Arc::new(Self { entry: Arc::clone(entry), free, debt, unread: AtomicUsize::new(0) })
+        // One proxy may carry many clients, of which one that does not read must not hold up the others.
+        let bound = if entry.is_shared { Semaphore::MAX_PERMITS / 2 } else { BOUND };
+        let (free, debt) = (Semaphore::new(bound), Mutex::default());
+        Arc::new(Self { entry: Arc::clone(entry), free, debt, unread: Mutex::default(), answers: AtomicU64::new(0) })
+    }
+
+    /// Something of this answer was taken, or the answer is there now.
+    fn progressed(&self, answer: u64) {
+        let mut unread = self.unread.lock();
+        unread.insert(answer, self.entry.now());
+        self.entry.has_unread_since(self.waiting_since(&unread));
+    }
+
+    /// All of this answer was taken, or nobody wants it any more.
+    fn ended(&self, answer: u64) {
+        let mut unread = self.unread.lock();
+        unread.remove(&answer);
+        self.entry.has_unread_since(self.waiting_since(&unread));
+    }
+
+    /// Since when the client has taken nothing of some answer. Behind a proxy any answer counts for all of them.
+    fn waiting_since(&self, unread: &BTreeMap<u64, u64>) -> Option<u64> {
+        let times = unread.values().copied();
+        if self.entry.is_shared { times.max() } else { times.min() }
     }
 
     /// Whether there is room for an answer that is ready.
@@ -74,6 +99,7 @@ impl Backlog {
 /// The room that an answer takes until all of it is gone. It counts whole: until the last byte is taken, all are in memory.
 struct Share {
     backlog: Arc<Backlog>,
+    number: u64,
     units: usize,
 }
 
@@ -81,16 +107,15 @@ impl Share {
     fn new(backlog: &Arc<Backlog>, bytes: usize) -> Arc<Self> {
         let units = bytes.div_ceil(UNIT);
         backlog.take(units);
-        backlog.unread.fetch_add(1, Ordering::Relaxed);
-        backlog.entry.has_unread();
-        Arc::new(Self { backlog: Arc::clone(backlog), units })
+        let number = backlog.answers.fetch_add(1, Ordering::Relaxed);
+        backlog.progressed(number);
+        Arc::new(Self { backlog: Arc::clone(backlog), number, units })
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        let more = self.backlog.unread.fetch_sub(1, Ordering::Relaxed) > 1;
-        self.backlog.entry.took(more);
+        self.backlog.ended(self.number);
         self.backlog.give_back(self.units);
     }
 }
@@ -159,7 +184,7 @@ impl Buf for Piece {
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
         if count > 0 {
-            self.share.backlog.entry.took(true);
+            self.share.backlog.progressed(self.share.number);
         }
     }
 }
@@ -178,7 +203,7 @@ mod tests {
 
     #[test]
     fn requests_wait_in_their_order_until_enough_was_taken() {
-        let entry = Arc::new(Entry::new(&Clock::manual(Time::from_seconds(1)), None));
+        let entry = Arc::new(Entry::new(&Clock::manual(Time::from_seconds(1)), None, false));
         let backlog = Backlog::new(&entry);
         let whole = Metered::new(answer(BOUND * UNIT - 1), &backlog);
         assert!(!backlog.has_room());
@@ -198,7 +223,7 @@ mod tests {
 
     #[test]
     fn an_answer_counts_whole_until_its_last_byte_is_taken() {
-        let entry = Arc::new(Entry::new(&Clock::manual(Time::from_seconds(1)), None));
+        let entry = Arc::new(Entry::new(&Clock::manual(Time::from_seconds(1)), None, false));
         let backlog = Backlog::new(&entry);
         let mut body = Metered::new(answer(10 * UNIT), &backlog).into_body();
         let frame = http_body_util::BodyExt::frame(&mut body).now_or_never().unwrap().unwrap();
@@ -209,6 +234,6 @@ mod tests {
         drop(piece);
         assert_eq!(backlog.free.available_permits(), BOUND);
         drop(Metered::new(answer(0), &backlog));
-        assert_eq!(backlog.unread.load(Ordering::Relaxed), 0);
+        assert!(backlog.unread.lock().is_empty());
     }
 }

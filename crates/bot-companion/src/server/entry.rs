@@ -20,6 +20,8 @@ pub(super) struct Entry {
     clock: Clock,
     /// Whose it is, where connections of one client address have a bound.
     pub(super) subject: Option<u64>,
+    /// Whether a proxy or another trusted peer may carry many clients over it.
+    pub(super) is_shared: bool,
     /// Milliseconds of the clock's ticks at which the present wait began.
     pub(super) since: AtomicU64,
     phase: AtomicU32,
@@ -64,10 +66,11 @@ pub(super) enum Phase {
 }
 
 impl Entry {
-    pub(super) fn new(clock: &Clock, subject: Option<u64>) -> Self {
+    pub(super) fn new(clock: &Clock, subject: Option<u64>, is_shared: bool) -> Self {
         Self {
             clock: clock.clone(),
             subject,
+            is_shared,
             since: AtomicU64::new(millis(clock)),
             phase: AtomicU32::new(Phase::FirstByte as u32),
             stalled: AtomicU64::new(NEVER),
@@ -154,11 +157,24 @@ impl Entry {
 
     /// The client has taken something and is reading, so it is not idle; whether there is more.
     pub(super) fn took(&self, more: bool) {
-        let now = millis(&self.clock);
+        let now = self.now();
         self.stalled.store(if more { now } else { NEVER }, Ordering::Relaxed);
-        if self.is_in(Phase::Idle) {
+        // Also in the middle of the next request's headers, which wait behind the answer.
+        if more || self.is_in(Phase::Idle) {
             self.since.store(now, Ordering::Relaxed);
         }
+    }
+
+    /// Of several answers at once: since when nothing was taken of the one that has waited longest, if any is unread.
+    pub(super) fn has_unread_since(&self, since: Option<u64>) {
+        self.stalled.store(since.unwrap_or(NEVER), Ordering::Relaxed);
+        if self.is_in(Phase::Idle) {
+            self.since.store(self.now(), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        millis(&self.clock)
     }
 
     /// Whether to finish what is in flight and close; if not, the task is woken when it is.

@@ -81,8 +81,8 @@ impl Registry {
 
     /// Takes a connection in, sending another away if the house is full; `None` if all are busy, or the address has too many.
     pub(super) fn enter(&self, address: IpAddr) -> Option<Arc<Entry>> {
-        let bounded = self.most_per_address > 0 && !self.unbounded.iter().any(|network| network.contains(address));
-        let subject = bounded.then(|| subject(address));
+        let is_shared = self.unbounded.iter().any(|network| network.contains(address));
+        let subject = (self.most_per_address > 0 && !is_shared).then(|| subject(address));
         let mut house = self.house.lock();
         if let Some(subject) = subject {
             let open = house.addresses.entry(subject).or_insert(0);
@@ -104,7 +104,7 @@ impl Registry {
             debug!("too many busy connections");
             return None;
         }
-        let entry = Arc::new(Entry::new(&self.clock, subject));
+        let entry = Arc::new(Entry::new(&self.clock, subject, is_shared));
         let mut house = self.house.lock();
         // A drain that began since then has not met it.
         entry.draining.store(self.draining.load(Ordering::SeqCst), Ordering::SeqCst);

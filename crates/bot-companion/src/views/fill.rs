@@ -1,9 +1,11 @@
 //! Keeps the public views filled, asked for or not: a fresh replica, or one whose data has just changed, must be able to answer
 //! from memory when the store goes away.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use tracing::debug;
+use futures_util::FutureExt;
+use tracing::{debug, error};
 
 use super::Views;
 use crate::store::Result;
@@ -46,8 +48,13 @@ async fn keep(name: &'static str, view: &impl Fill) {
             continue;
         }
         pause = PAUSE;
-        if let Err(error) = view.fill().await {
-            debug!(view = name, %error, "a public view could not be filled; trying again in a second");
+        // A bug in one view must not leave all of them empty for the rest of the process's life.
+        match AssertUnwindSafe(view.fill()).catch_unwind().await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                debug!(view = name, %error, "a public view could not be filled; trying again in a second");
+            }
+            Err(_) => error!(view = name, "filling a public view panicked; trying again in a second"),
         }
     }
 }

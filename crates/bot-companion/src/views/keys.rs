@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use super::Sources;
 use crate::domain::{TokenHash, token};
 use crate::store::freshness::{Dependencies, Mark};
-use crate::store::{Result, Topic};
+use crate::store::{Result, StoreError, Topic};
 
 /// How many keys are cached.
 const KEPT: usize = 1_000;
@@ -24,10 +24,17 @@ pub struct Keys {
     dependencies: Dependencies,
     /// The ids of good keys.
     kept: Cache<TokenHash, (Mark, Arc<str>)>,
-    /// The hashes of all good keys, and when they were read.
-    list: Mutex<Option<(Duration, HashSet<TokenHash>)>>,
+    list: Mutex<List>,
     /// Whether this process is a `dev`.
     demo_admitted: AtomicBool,
+}
+
+/// The hashes of all good keys.
+#[derive(Default)]
+struct List {
+    /// When they were last asked for, whether or not there was an answer.
+    asked: Option<Duration>,
+    known: Option<HashSet<TokenHash>>,
 }
 
 impl Keys {
@@ -77,13 +84,24 @@ impl Keys {
     /// Whether the key was good about a second ago. However often and by however many this is asked, the store is asked once per
     /// second: this is for clients that have guessed so often that they may not ask the store any more.
     pub async fn was_good(&self, key: &TokenHash) -> Result<bool> {
+        let Sources { store, clock, background, .. } = &self.sources;
         let mut list = self.list.lock().await;
-        let now = self.sources.clock.ticks();
-        let known = match list.take() {
-            Some((read, known)) if now.saturating_sub(read) < LIST_AGE => (read, known),
-            _ => (now, self.sources.store.good_keys().await?.into_iter().collect()),
-        };
-        let (_, known) = list.insert(known);
-        Ok(known.contains(key))
+        if list.asked.is_none_or(|asked| clock.ticks().saturating_sub(asked) >= LIST_AGE) {
+            // Noted before the answer, and read in the background: whoever hangs up must not make the next one ask again.
+            list.asked = Some(clock.ticks());
+            let store = Arc::clone(store);
+            let read = background.spawn(async move { store.good_keys().await }).await;
+            list.asked = Some(clock.ticks());
+            match read {
+                Ok(Ok(keys)) => list.known = Some(keys.into_iter().collect()),
+                Ok(Err(error)) if list.known.is_none() => return Err(error),
+                // The list of a moment ago is better than none.
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+        match &list.known {
+            Some(known) => Ok(known.contains(key)),
+            None => Err(StoreError::Unavailable("the bots' keys could not be read a moment ago".to_owned())),
+        }
     }
 }

@@ -50,6 +50,17 @@ async fn beat(bot: &Bot, started_at: u64) {
 }
 
 #[tokio::test]
+async fn an_unavailable_guild_of_another_shard_stays_where_it_is() {
+    let app = started().await;
+    let (bot, member) = (app.bot("one").await, app.user("member").await);
+    let of_another = json!({"id": guild_id(1).to_string(), "unavailable": true});
+    assert_eq!(counted(&bot.guilds((2, 1), 1, &[guild(1, "one")]).await).0, 1);
+    let answer = bot.guilds((2, 0), 1, &[guild(2, "two"), of_another]).await;
+    assert!(reason(&answer).contains("belongs to shard 1 of 2"), "{}", answer.text());
+    assert_eq!(names(&member.guilds().await), ["one", "two"]);
+}
+
+#[tokio::test]
 async fn a_clock_that_runs_ahead_freezes_nothing() {
     let app = started().await;
     let (ahead, member) = (app.bot("ahead").await, app.user("member").await);

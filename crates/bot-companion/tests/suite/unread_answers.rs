@@ -117,6 +117,33 @@ async fn an_http_2_client_that_opens_no_window_for_30_seconds_is_cut_however_liv
 }
 
 #[tokio::test]
+async fn an_answer_that_is_never_taken_is_not_kept_alive_by_others() {
+    let app = TestApp::builder().secure().set(PATIENT).start().await;
+    let mut sly = Windowed::connect(&app, 1_000).await;
+    let parked = sly.get("/openapi.json", None).await;
+    let parked = soon("the head of the answer", parked).await.unwrap();
+    let mut turned = Duration::ZERO;
+    eventually("it is cut", async || {
+        if turned < 40 * SECOND {
+            app.clock.advance(SECOND);
+            turned += SECOND;
+        }
+        // It takes short answers all the while.
+        let short = async {
+            let mut ready = sly.sender.clone().ready().await.ok()?;
+            let request = http::Request::get("https://localhost/none").body(()).unwrap();
+            let (answer, _) = ready.send_request(request, true).ok()?;
+            answer.await.ok()?.into_body().data().await
+        };
+        let _ = short.await;
+        sly.ended.is_finished()
+    })
+    .await;
+    assert!(turned > 30 * SECOND, "after {turned:?}");
+    drop(parked);
+}
+
+#[tokio::test]
 async fn a_slow_http_2_client_gets_its_whole_answer_however_long_it_takes() {
     let app = TestApp::builder().secure().start().await;
     let whole = app.anon().get("/openapi.json").await.body;

@@ -20,6 +20,8 @@ use crate::uploads::Place;
 /// A batch is staged when it has this many lines or bytes.
 const BATCH_LINES: usize = 2_000;
 const BATCH_BYTES: usize = 4 << 20;
+/// What a line counts for that leaves something as it is stored: that has to be copied, however short the line is.
+const CARRIED_BYTES: usize = BATCH_BYTES / 256;
 /// When a client that came while there was no room should come back.
 const RELIEF: Duration = Duration::from_secs(2);
 
@@ -27,6 +29,10 @@ const RELIEF: Duration = Duration::from_secs(2);
 pub(super) trait Kind {
     type Line: Send + 'static;
     fn read(&self, line: &[u8]) -> Result<SnapshotLine<Self::Line>, Reason>;
+    /// Whether the line is about something that this snapshot is the truth of.
+    fn is_own(&self, line: &Self::Line) -> bool;
+    /// What staging the line costs beyond its own bytes.
+    fn weight(line: &Self::Line) -> usize;
     fn lines(batch: Vec<Self::Line>) -> Lines;
     fn scope(&self) -> Scope;
 }
@@ -45,10 +51,21 @@ impl Kind for ShardKey {
         let reason = format!("`id` belongs to shard {} of {}, not to this one.", home.id, home.count);
         match guild {
             GuildLine::Guild(_) => Err(Reason::new(reason)),
-            // Nothing is kept for it here: staging it changes nothing.
+            // It is counted, and not staged: what is kept is another shard's.
             GuildLine::Unavailable(_) => {
                 Ok(SnapshotLine::One(guild.clone(), ignored.iter().cloned().chain([reason]).collect()))
             }
+        }
+    }
+
+    fn is_own(&self, line: &GuildLine) -> bool {
+        self.covers(line.id())
+    }
+
+    fn weight(line: &GuildLine) -> usize {
+        match line {
+            GuildLine::Guild(guild) if guild.grants.is_none() || guild.staff.is_none() => CARRIED_BYTES,
+            GuildLine::Guild(_) | GuildLine::Unavailable(_) => 0,
         }
     }
 
@@ -69,6 +86,14 @@ impl Kind for Subscriptions {
 
     fn read(&self, line: &[u8]) -> Result<SnapshotLine<Subscription>, Reason> {
         subscription_line(line)
+    }
+
+    fn is_own(&self, _: &Subscription) -> bool {
+        true
+    }
+
+    fn weight(_: &Subscription) -> usize {
+        0
     }
 
     fn lines(batch: Vec<Subscription>) -> Lines {
@@ -123,7 +148,10 @@ async fn fill<K: Kind>(staging: &mut Staging, kind: &K, upload: &mut Upload) -> 
             SnapshotLine::One(line, reasons) => {
                 count += 1;
                 taken.ignore(reasons);
-                batch.push(line);
+                bytes += K::weight(&line);
+                if kind.is_own(&line) {
+                    batch.push(line);
+                }
                 if batch.len() >= BATCH_LINES || bytes >= BATCH_BYTES {
                     staging.stage(K::lines(std::mem::take(&mut batch))).await?;
                     bytes = 0;

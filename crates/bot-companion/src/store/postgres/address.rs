@@ -74,6 +74,11 @@ impl ConnectError {
         })
     }
 
+    /// Whether a database has said that it has no room for another connection: so it is there.
+    pub(super) fn is_for_want_of_room(&self) -> bool {
+        self.0.iter().any(|(_, problem)| matches!(problem, Problem::Refused(error) if error.is_for_want_of_room()))
+    }
+
     /// The most telling of the driver's errors: that there is no room, or else what a database said.
     pub(super) fn into_driver_error(self) -> Option<tokio_postgres::Error> {
         let refused = self.0.into_iter().filter_map(|(_, problem)| match problem {
@@ -187,6 +192,10 @@ fn host(url: &str, verified: bool) -> Result<Host, String> {
     let ready = config.get_connect_timeout().copied().unwrap_or(READY);
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(ACCEPT);
+    }
+    // Whatever stands before it belongs to the password, and would be shown as a part of the host.
+    if matches!(config.get_hosts().first(), Some(HostName::Tcp(host)) if host.contains('@')) {
+        return Err("the URL has more than one `@`: write `%40` for one in the user or the password".to_owned());
     }
     let port = config.get_ports().first().copied().unwrap_or(5432);
     let name = match config.get_hosts().first() {
@@ -334,6 +343,8 @@ mod tests {
             "postgres://me:secret@one/data?sslmode=sometimes",
             "postgres://me:secret@one/data?colour=secret",
             "postgres://me:secret@one:secret/data",
+            "postgres://me:pa@secret@one/data",
+            "postgres://me:secret@one@two,three/data",
             "postgres://me:secret@one/data?sslrootcert=/x",
             "postgres://me:secret@one/data?sslmode=verify-full&sslrootcert=/there/is/none",
         ] {

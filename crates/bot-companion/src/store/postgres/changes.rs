@@ -30,6 +30,10 @@ pub(super) async fn apply_one(
     match change {
         Change::Guild(guild) => {
             guilds::put(db, touched, coverage, guild).await?;
+            if guild.grants.is_none() && guild.staff.is_none() {
+                // What snapshots carry over has not changed.
+                return Ok(());
+            }
             guilds::carry_on(db, coverage, guild.id, None).await
         }
         Change::GuildGone(guild) => {

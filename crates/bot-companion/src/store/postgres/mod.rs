@@ -32,6 +32,7 @@ mod tls;
 mod work;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
@@ -96,9 +97,22 @@ impl Drop for Postgres {
     }
 }
 
+/// How long a database that has accepted a connection may take for the first questions.
+const SILENCE: Duration = Duration::from_mins(1);
+
 async fn migrate(address: &Address) -> Result<()> {
     let (mut client, connection) = connect(address).await?;
-    let migrated = match copy::refuse_unfinished(&client).await {
+    let readable = async {
+        // A replica that vanishes in the middle must not keep the lock for hours, and nobody waits for it without a word.
+        let bounds = "SET lock_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s'";
+        client
+            .batch_execute(bounds)
+            .await
+            .map_err(|error| StoreError::Unavailable(errors::SqlError::from(error).to_string()))?;
+        copy::refuse_unfinished(&client).await
+    };
+    let silent = |_| Err(StoreError::Unavailable("the database accepted the connection and fell silent".to_owned()));
+    let migrated = match tokio::time::timeout(SILENCE, readable).await.unwrap_or_else(silent) {
         Ok(()) => migrations::run(&mut client).await,
         refused => refused,
     };

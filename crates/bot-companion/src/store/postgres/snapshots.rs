@@ -294,7 +294,7 @@ async fn replace_shard(
     overlapping: Vec<Sent>,
     now: Time,
 ) -> Sql<()> {
-    let kept = keep_unavailable(db, staged.id).await?;
+    let kept = keep_unavailable(db, staged.id, shard).await?;
     let sql = "INSERT INTO feed_shards (shard_count, shard_id, snapshot, committed, key, instance, snapshot_at, guilds)
         VALUES ($1, $2, $3, nextval('versions'), $4, $5, $6, $7)
         ON CONFLICT (shard_count, shard_id) DO UPDATE SET snapshot = excluded.snapshot, committed = excluded.committed,
@@ -328,10 +328,11 @@ async fn replace_shard(
 
 /// Takes the guilds that are unavailable over as they are stored at this moment, and says how many there were. They move:
 /// where they were, nobody will look for them any more.
-async fn keep_unavailable(db: &Transaction<'_>, snapshot: i64) -> Sql<i64> {
+async fn keep_unavailable(db: &Transaction<'_>, snapshot: i64, shard: ShardKey) -> Sql<i64> {
     let statement = db.prepare_cached("DELETE FROM staged_kept WHERE snapshot = $1 RETURNING guild").await?;
     let rows = db.query(&statement, &[&snapshot]).await?;
-    let unavailable: Vec<Snowflake> = readable("guild", &rows, |row| Ok(row.try_get(0)?));
+    let mut unavailable: Vec<Snowflake> = readable("guild", &rows, |row| Ok(row.try_get(0)?));
+    unavailable.retain(|guild| shard.covers(*guild));
     let coverage = Coverage::of(db, &unavailable).await?;
     let mut kept = 0;
     for (from, guilds) in by_snapshot(&coverage, &unavailable) {

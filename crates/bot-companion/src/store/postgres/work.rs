@@ -9,10 +9,12 @@ use deadpool_postgres::{HookError, Object, Pool, PoolError, TimeoutType, Transac
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::error::Elapsed;
 use tokio::time::{sleep, timeout};
+use tokio_postgres::Client;
 use tracing::{debug, info, warn};
 
-use super::address::{Address, goodbye};
+use super::address::{Address, ConnectError, Line, goodbye};
 use super::errors::{Remedy, Sql, SqlError, text_of};
 use super::gate::{Gate, Knock, Pass};
 use super::notice::{self, Origin};
@@ -67,6 +69,8 @@ struct Inner {
     gate: Gate,
     /// How often the database has answered work or taken a connection: while this grows, it is slow at most.
     heard: AtomicU64,
+    /// Who tries whether it is still there: one at a time, for all who wait. It holds what `heard` was when it was not.
+    probe: tokio::sync::Mutex<Option<u64>>,
     wait: Duration,
     runtime: Handle,
     freshness: Arc<Freshness>,
@@ -89,6 +93,7 @@ impl Link {
             feed: Semaphore::new(1),
             gate: Gate::default(),
             heard: AtomicU64::new(0),
+            probe: tokio::sync::Mutex::default(),
             wait,
             runtime: Handle::current(),
             freshness,
@@ -165,6 +170,18 @@ impl Link {
 
     pub(super) fn close(&self) {
         self.0.pool.close();
+    }
+}
+
+/// Whether a database has answered a try to connect: one without room for another connection is there, too.
+fn is_there(tried: std::result::Result<std::result::Result<(Client, Line), ConnectError>, Elapsed>) -> bool {
+    match tried {
+        Ok(Ok(connected)) => {
+            goodbye(connected);
+            true
+        }
+        Ok(Err(error)) => error.is_for_want_of_room(),
+        Err(_) => false,
     }
 }
 
@@ -263,11 +280,11 @@ impl Inner {
                     let inner = Arc::clone(&inner);
                     async move {
                         let limit = if knock == Knock::Quick { PROBE } else { inner.address.patience() };
-                        let answered = async { inner.address.connect().await.map(goodbye) };
-                        inner.pool.is_closed() || matches!(timeout(limit, answered).await, Ok(Ok(())))
+                        inner.pool.is_closed() || is_there(timeout(limit, inner.address.connect()).await)
                     }
                 };
                 inner.gate.knock(spread, answers).await;
+                inner.note_heard();
                 info!("the database answers again");
             });
         }
@@ -276,8 +293,7 @@ impl Inner {
 
     /// Whether the server of the last connection takes another one, in this time.
     async fn takes_another(&self, limit: Duration) -> bool {
-        let connected = timeout(limit, self.address.connect_to_latest()).await;
-        matches!(connected.map(|connected| connected.map(goodbye)), Ok(Ok(())))
+        is_there(timeout(limit, self.address.connect_to_latest()).await)
     }
 
     fn note_heard(&self) {
@@ -408,8 +424,20 @@ impl Inner {
             sleep(LOOK_EVERY).await;
             doubt = if is_silent(heard) { doubt + LOOK_EVERY } else { Duration::ZERO };
             heard = self.heard.load(Ordering::Relaxed);
-            let limit = PROBE.max(self.wait * 3 / 4);
-            if doubt >= DOUBTFUL && !self.takes_another(limit).await && is_silent(heard) {
+            if doubt < DOUBTFUL {
+                continue;
+            }
+            let mut silent_at = self.probe.lock().await;
+            if !is_silent(heard) {
+                continue;
+            }
+            if *silent_at == Some(heard) {
+                return;
+            }
+            if self.takes_another(PROBE.max(self.wait * 3 / 4)).await {
+                self.note_heard();
+            } else if is_silent(heard) {
+                *silent_at = Some(heard);
                 return;
             }
         }

@@ -22,6 +22,10 @@ pub(super) fn apply_one(
     match change {
         Change::Guild(guild) => {
             guilds::put(connection, touched, coverage, guild)?;
+            if guild.grants.is_none() && guild.staff.is_none() {
+                // What snapshots carry over has not changed.
+                return Ok(());
+            }
             guilds::carry_on(connection, coverage, guild.id, None)
         }
         Change::GuildGone(guild) => {

@@ -265,7 +265,7 @@ fn replace_shard(
     overlapping: &[Cover],
     now: Time,
 ) -> rusqlite::Result<()> {
-    let kept = keep_unavailable(connection, coverage, staged.id)?;
+    let kept = keep_unavailable(connection, coverage, staged.id, shard)?;
     let committed = accounts::next_version(connection)?;
     let sql = "INSERT OR REPLACE INTO feed_shards
         (shard_count, shard_id, snapshot, committed, key, instance, snapshot_at, guilds)
@@ -300,11 +300,16 @@ fn replace_shard(
 
 /// Takes the guilds that are unavailable over as they are stored at this moment, and says how many there were. They move:
 /// where they were, nobody will look for them any more.
-fn keep_unavailable(connection: &Connection, coverage: &Coverage, snapshot: i64) -> rusqlite::Result<i64> {
+fn keep_unavailable(
+    connection: &Connection,
+    coverage: &Coverage,
+    snapshot: i64,
+    shard: ShardKey,
+) -> rusqlite::Result<i64> {
     let mut statement = connection.prepare_cached("DELETE FROM staged_kept WHERE snapshot = ?1 RETURNING guild")?;
     let guilds: Vec<Snowflake> = readable("guild", statement.query_map([snapshot], |row| row.get(0))?)?;
     let mut kept = 0;
-    for guild in guilds {
+    for guild in guilds.into_iter().filter(|guild| shard.covers(*guild)) {
         let cover = coverage.of(connection, guild)?;
         if guilds::relocate(connection, cover.snapshot, snapshot, guild)? {
             cover.count(connection, -1)?;
