@@ -33,6 +33,8 @@ pub(super) struct Backlog {
     debt: Mutex<usize>,
     /// Answers of which something is unread, by number, with when something of each was last taken.
     unread: Mutex<BTreeMap<u64, u64>>,
+    /// When something of any answer was last taken.
+    latest: AtomicU64,
     answers: AtomicU64,
 }
 
@@ -41,13 +43,15 @@ impl Backlog {
         // One proxy may carry many clients, of which one that does not read must not hold up the others.
         let bound = if entry.is_shared { Semaphore::MAX_PERMITS / 2 } else { BOUND };
         let (free, debt) = (Semaphore::new(bound), Mutex::default());
-        Arc::new(Self { entry: Arc::clone(entry), free, debt, unread: Mutex::default(), answers: AtomicU64::new(0) })
+        let (unread, latest, answers) = (Mutex::default(), AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { entry: Arc::clone(entry), free, debt, unread, latest, answers })
     }
 
     /// Something of this answer was taken, or the answer is there now.
     fn progressed(&self, answer: u64) {
-        let mut unread = self.unread.lock();
-        unread.insert(answer, self.entry.now());
+        let (mut unread, now) = (self.unread.lock(), self.entry.now());
+        unread.insert(answer, now);
+        self.latest.store(now, Ordering::Relaxed);
         self.entry.has_unread_since(self.waiting_since(&unread));
     }
 
@@ -55,13 +59,14 @@ impl Backlog {
     fn ended(&self, answer: u64) {
         let mut unread = self.unread.lock();
         unread.remove(&answer);
+        self.latest.store(self.entry.now(), Ordering::Relaxed);
         self.entry.has_unread_since(self.waiting_since(&unread));
     }
 
-    /// Since when the client has taken nothing of some answer. Behind a proxy any answer counts for all of them.
+    /// Since when the client has taken nothing of some answer. A proxy that takes anything at all is not cut.
     fn waiting_since(&self, unread: &BTreeMap<u64, u64>) -> Option<u64> {
-        let times = unread.values().copied();
-        if self.entry.is_shared { times.max() } else { times.min() }
+        let longest = unread.values().copied().min()?;
+        Some(if self.entry.is_shared { self.latest.load(Ordering::Relaxed) } else { longest })
     }
 
     /// Whether there is room for an answer that is ready.
@@ -235,5 +240,22 @@ mod tests {
         assert_eq!(backlog.free.available_permits(), BOUND);
         drop(Metered::new(answer(0), &backlog));
         assert!(backlog.unread.lock().is_empty());
+    }
+
+    #[test]
+    fn an_answer_that_nobody_takes_counts_by_itself_but_for_a_proxy() {
+        for (is_shared, stalled) in [(false, 20), (true, 0)] {
+            let clock = Clock::manual(Time::from_seconds(1));
+            let entry = Arc::new(Entry::new(&clock, None, is_shared));
+            let backlog = Backlog::new(&entry);
+            let parked = Metered::new(answer(9000), &backlog);
+            for _ in 0..2 {
+                clock.advance(std::time::Duration::from_secs(10));
+                drop(Metered::new(answer(10), &backlog));
+            }
+            assert_eq!(entry.stalled_for(entry.now()), std::time::Duration::from_secs(stalled), "{is_shared}");
+            drop(parked);
+            assert_eq!(entry.stalled_for(entry.now() + 60_000), std::time::Duration::ZERO);
+        }
     }
 }
