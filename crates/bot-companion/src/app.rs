@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::config::{self, Config, ConfigError, keyfile};
 use crate::idp::{Provider, ProviderOptions};
 use crate::random::Random;
-use crate::rates::RateLimits;
+use crate::rate_limit::RateLimits;
 use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
 use crate::uploads::Uploads;
 use crate::vault::{Vault, VaultError};
@@ -41,7 +41,7 @@ pub struct App {
     /// People coming and going.
     pub accounts: Arc<Accounts>,
     /// How often a client may ask.
-    pub rates: Arc<RateLimits>,
+    pub rate_limits: Arc<RateLimits>,
     /// How many requests may be in work at once.
     pub in_work: Semaphore,
     /// What the bot is sending.
@@ -85,10 +85,10 @@ impl App {
             stand_ins: StandIns::default(),
         };
         let views = Arc::new(Views::new(&sources, &config));
-        let rates = Arc::new(RateLimits::new(&config.limits, &config.feed, clock.clone()));
-        let accounts = Arc::new(Accounts::new(&sources, Arc::clone(&views), Arc::clone(&rates), &config));
+        let rate_limits = Arc::new(RateLimits::new(&config.limits, &config.feed, clock.clone()));
+        let accounts = Arc::new(Accounts::new(&sources, Arc::clone(&views), Arc::clone(&rate_limits), &config));
         Ok(Arc::new(Self {
-            rates,
+            rate_limits,
             in_work: Semaphore::new(config.limits.requests),
             uploads: Arc::new(Uploads::new(Arc::clone(&store), sources.background.clone())),
             clock,

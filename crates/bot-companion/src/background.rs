@@ -1,5 +1,5 @@
-//! Work that outlives the request that began it: exchanges, refreshes, revocations. It runs on one runtime, apart from the
-//! connections, and a drain waits for it.
+//! Background tasks: work that outlives the request that started it (code exchanges, token refreshes, revocations). It has a runtime
+//! of its own, apart from the connections, and a shutdown waits for it.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
-/// Where such work is handed to.
+/// Where background tasks are spawned.
 #[derive(Clone, Debug)]
 pub struct Background {
     runtime: Handle,

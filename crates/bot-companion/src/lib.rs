@@ -2,37 +2,41 @@
 //!
 //! The rooms, from the outside in; imports go down this list and never up:
 //! - [`cli`]: the commands.
-//! - [`server`]: sockets, TLS, timeouts, connection limits, drain.
-//! - [`http`]: routes, the envelope, errors, authentication, CORS, the ready answers.
+//! - [`server`]: sockets, TLS, timeouts, connection limits, graceful shutdown.
+//! - [`http`]: routes by zone, middleware, extractors, handlers.
 //! - [`app`]: what a handler can reach.
-//! - [`accounts`]: people coming and going; one code, one exchange.
-//! - [`views`]: answers kept ready in memory. [`uploads`]: what the bot is sending.
-//! - [`store`]: what lasts. [`idp`]: the identity provider. [`vault`]: encryption at rest. [`config`]: what can be set.
-//! - [`domain`]: pure rules.
+//! - [`views`]: cached responses. [`uploads`]: what the bot is sending.
+//! - [`accounts`]: people: sign-in, sessions, provider grants, guild lists.
+//! - [`store`]: the database. [`idp`]: the identity provider. [`vault`]: encryption at rest. [`config`]: the settings.
+//!   [`sandbox`]: the provider that stands in for the real one in `dev` and in tests.
+//! - [`api`]: what goes over the wire: shapes, envelope, error codes, schemas.
+//! - [`domain`]: pure rules and values.
 //!
-//! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`background`] (work that outlives its
-//! request), [`flights`] (one flight a key), [`rates`] (limits of client addresses), [`in_flight`] (a concurrency limit),
-//! [`throttle`] (floods of log lines), [`outside`] (text from outside in a log), [`version`].
+//! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`background`] (background tasks),
+//! [`single_flight`] (one task per key), [`rate_limit`], [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log
+//! lines), [`untrusted`] (escapes untrusted text for the log), [`version`].
 
 pub mod accounts;
+pub mod api;
 pub mod app;
 pub mod background;
 pub mod cli;
 pub mod clock;
+pub mod concurrency;
 pub mod config;
 pub mod domain;
-pub mod flights;
 pub mod http;
 pub mod idp;
-pub mod in_flight;
-pub mod outside;
+pub mod log_throttle;
 pub mod random;
-pub mod rates;
+pub mod rate_limit;
+pub mod sandbox;
 #[cfg(test)]
 mod scratch;
 pub mod server;
+pub mod single_flight;
 pub mod store;
-pub mod throttle;
+pub mod untrusted;
 pub mod uploads;
 pub mod vault;
 pub mod version;

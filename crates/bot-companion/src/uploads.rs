@@ -10,8 +10,8 @@ use tracing::warn;
 
 use crate::background::Background;
 use crate::domain::feed::{InstanceId, Scope};
+use crate::log_throttle::Throttles;
 use crate::store::Store;
-use crate::throttle::Throttles;
 
 /// Snapshots at a time.
 const SNAPSHOTS: usize = 4;

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+use crate::concurrency::ConcurrencyLimit;
 use crate::config::Config;
 use crate::domain::token::{self, random_text};
 use crate::domain::{Session, SessionId, SessionLimits, Snowflake, TokenKind, User, session};
-use crate::flights::Flights;
-use crate::in_flight::InFlight;
 use crate::random::secret_bytes;
-use crate::rates::RateLimits;
+use crate::rate_limit::RateLimits;
+use crate::single_flight::SingleFlight;
 use crate::store::{Admission, BlockedUser, CodeHash, Result};
 use crate::views::{Sources, Views};
 pub use sign_in::{Attempt, SignInError};
@@ -30,10 +30,10 @@ const NOTES_LAG: Duration = Duration::from_mins(2);
 pub struct Accounts {
     sources: Sources,
     views: Arc<Views>,
-    rates: Arc<RateLimits>,
-    exchanges: Flights<CodeHash, std::result::Result<User, SignInError>>,
+    rate_limits: Arc<RateLimits>,
+    exchanges: SingleFlight<CodeHash, std::result::Result<User, SignInError>>,
     /// How many exchanges may run at the same time.
-    in_flight: InFlight,
+    in_flight: ConcurrencyLimit,
     /// Whether somebody is sending revocations.
     revoking: Arc<AtomicBool>,
     limits: SessionLimits,
@@ -53,14 +53,14 @@ pub struct SignedIn {
 
 impl Accounts {
     /// Over these sources and views.
-    pub fn new(sources: &Sources, views: Arc<Views>, rates: Arc<RateLimits>, config: &Config) -> Self {
+    pub fn new(sources: &Sources, views: Arc<Views>, rate_limits: Arc<RateLimits>, config: &Config) -> Self {
         Self {
             sources: sources.clone(),
             views,
-            rates,
-            in_flight: InFlight::new(config.limits.exchanges, config.limits.exchanges_per_address),
+            rate_limits,
+            in_flight: ConcurrencyLimit::new(config.limits.exchanges, config.limits.exchanges_per_address),
             revoking: Arc::default(),
-            exchanges: Flights::new(sources.background.clone()),
+            exchanges: SingleFlight::new(sources.background.clone()),
             limits: config.sessions,
             exchange_limit: config.idp.sign_in_timeout,
             code_memory: config.idp.code_memory,

@@ -9,9 +9,9 @@ use secrecy::{ExposeSecret, SecretString};
 use tracing::{info, warn};
 
 use super::{Accounts, SignedIn};
+use crate::concurrency::LimitReached;
 use crate::domain::User;
 use crate::idp::{Grant, IdpError, IdpErrorKind};
-use crate::in_flight::Full;
 use crate::store::{Claim, CodeHash, GrantSaved, SealedGrant, StoreError};
 
 /// What the service needs to be allowed to see.
@@ -99,7 +99,7 @@ impl Accounts {
             let this = Arc::clone(self);
             async move { this.exchange_counted(client, hash, code, verifier, redirect_uri).await }
         });
-        let user = landing.landed().await.ok_or(SignInError::Crashed)??;
+        let user = landing.outcome().await.ok_or(SignInError::Crashed)??;
         self.open_session(user, &agent).await
     }
 
@@ -114,14 +114,14 @@ impl Accounts {
         verifier: Option<SecretString>,
         redirect_uri: String,
     ) -> Result<User, SignInError> {
-        let _permit = self.in_flight.enter(self.rates.counted_as(client)).map_err(|full| match full {
-            Full::All => SignInError::Overloaded(RELIEF),
-            Full::Subject => SignInError::Limited(RELIEF),
+        let _permit = self.in_flight.enter(self.rate_limits.counted_as(client)).map_err(|full| match full {
+            LimitReached::InAll => SignInError::Overloaded(RELIEF),
+            LimitReached::PerSubject => SignInError::Limited(RELIEF),
         })?;
-        let reservation = self.rates.reserve_sign_in(client).map_err(SignInError::Limited)?;
+        let reservation = self.rate_limits.reserve_sign_in(client).map_err(SignInError::Limited)?;
         let outcome = self.exchange_once(hash, code, verifier, redirect_uri).await;
         if !outcome.as_ref().is_err_and(SignInError::counts_as_refused) {
-            self.rates.refund_sign_in(client, reservation);
+            self.rate_limits.refund_sign_in(client, reservation);
         }
         outcome
     }
@@ -191,7 +191,7 @@ impl Accounts {
             }
         };
         // Revoking the new grant would end the user's other sessions: it is only forgotten.
-        self.rates.exchange_of(user.id).map_err(SignInError::Limited)?;
+        self.rate_limits.exchange_of(user.id).map_err(SignInError::Limited)?;
         self.save_grant(&user, &grant).await?;
         Ok(user)
     }

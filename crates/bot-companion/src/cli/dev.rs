@@ -14,8 +14,8 @@ use crate::clock::Clock;
 use crate::config::{Config, Layer, keyfile};
 use crate::domain::token::{self, random_text};
 use crate::http::Web;
-use crate::idp::sandbox::{Sandbox, SandboxOptions, people};
 use crate::random::{Random, secret_bytes};
+use crate::sandbox::{Sandbox, SandboxOptions, people};
 use crate::server;
 use crate::version::Version;
 

@@ -7,9 +7,9 @@ use secrecy::ExposeSecret;
 use super::database::{self, Missing};
 use super::{ConfigFile, print};
 use crate::domain::token::{self, TokenKind, random_text};
-use crate::outside::Outside;
 use crate::random::secret_bytes;
 use crate::store::BotKey;
+use crate::untrusted::Untrusted;
 
 const ID: usize = 8;
 const LABEL: usize = 100;
@@ -46,8 +46,8 @@ pub(super) fn run(key: Key) -> anyhow::Result<()> {
             let revoked = database::with(&config, Missing::Refuse, async |app| {
                 Ok(app.store.revoke_key(id.clone(), app.clock.now()).await?)
             })?;
-            ensure!(revoked, "there is no key `{}` that still works; see `bot-companion key list`", Outside(&id));
-            format!("Key {} is revoked.\n", Outside(&id))
+            ensure!(revoked, "there is no key `{}` that still works; see `bot-companion key list`", Untrusted(&id));
+            format!("Key {} is revoked.\n", Untrusted(&id))
         }
     };
     print(&said)
@@ -72,7 +72,7 @@ fn list(config: &ConfigFile) -> anyhow::Result<String> {
     let keys = database::with(config, Missing::Refuse, async |app| Ok(app.store.keys().await?))?;
     let line = |key: &BotKey| {
         let state = key.revoked.map_or_else(String::new, |at| format!("  revoked {} (epoch)", at.seconds()));
-        format!("{}  made {} (epoch){state}  {}\n", key.id, key.created.seconds(), Outside(&key.label))
+        format!("{}  made {} (epoch){state}  {}\n", key.id, key.created.seconds(), Untrusted(&key.label))
     };
     Ok(if keys.is_empty() { "There are no keys.\n".to_owned() } else { keys.iter().map(line).collect() })
 }

@@ -5,7 +5,7 @@ use clap::Subcommand;
 use super::database::{self, Missing};
 use super::{ConfigFile, print};
 use crate::domain::Snowflake;
-use crate::outside::Outside;
+use crate::untrusted::Untrusted;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Users {
@@ -53,7 +53,7 @@ pub(super) fn run(users: &Users) -> anyhow::Result<()> {
             Users::Blocked { .. } => {
                 let blocked = app.store.blocked().await?;
                 let lines = blocked.iter().map(|entry| {
-                    format!("{}  since {} (epoch)  {}\n", entry.user, entry.since.seconds(), Outside(&entry.reason))
+                    format!("{}  since {} (epoch)  {}\n", entry.user, entry.since.seconds(), Untrusted(&entry.reason))
                 });
                 if blocked.is_empty() { "Nobody is blocked.\n".to_owned() } else { lines.collect() }
             }

@@ -56,7 +56,7 @@ impl Arrival {
             id: given.cloned().unwrap_or_else(|| made_id(app.random.number())),
             seed: app.random.number(),
             client,
-            limited: if counted { app.rates.request(client) } else { Ok(()) },
+            limited: if counted { app.rate_limits.request(client) } else { Ok(()) },
             ticks: app.clock.ticks(),
             time: app.clock.now(),
             secure: peer.secure,

@@ -68,7 +68,7 @@ impl FromRequestParts<Arc<App>> for Bot {
             Some(cached) => cached,
             None => unknown(parts, app, hash).await?,
         };
-        app.rates.feed(&hash).map_err(too_often)?;
+        app.rate_limits.feed(&hash).map_err(too_often)?;
         Ok(Self { key, hash, since })
     }
 }
@@ -77,7 +77,7 @@ impl FromRequestParts<Arc<App>> for Bot {
 /// asked only about keys on the list of good ones, so that nobody is refused for what a neighbour guesses.
 async fn unknown(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<(Arc<str>, TokenHash), ApiError> {
     let client = parts.extensions.get::<Arrival>().map(|arrival| arrival.client);
-    let allowed = client.map_or(Ok(()), |client| app.rates.unknown_key(client));
+    let allowed = client.map_or(Ok(()), |client| app.rate_limits.unknown_key(client));
     if let Some(hash) = hash
         && (allowed.is_ok() || app.views.keys.was_good(&hash).await?)
         && let Some(key) = app.views.keys.find(hash).await?

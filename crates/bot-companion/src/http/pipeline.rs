@@ -20,7 +20,7 @@ use super::error::ApiError;
 use super::framing::Tracked;
 use super::{framing, readiness, ready};
 use crate::app::App;
-use crate::outside::Outside;
+use crate::untrusted::Untrusted;
 
 const BODY_BOUND: usize = 64 * 1024;
 const HEADER_COUNT: usize = 64;
@@ -82,7 +82,7 @@ impl Web {
         let Some(response) = answered.unwrap_or_default() else {
             return Err(arrival);
         };
-        debug!(id = arrival.id(), method = %Outside(request.method().as_str()), status = response.status().as_u16(), "answered at once");
+        debug!(id = arrival.id(), method = %Untrusted(request.method().as_str()), status = response.status().as_u16(), "answered at once");
         let response = if request.method() == Method::HEAD { without_body(response) } else { response };
         let mut response = response.map(Either::Left);
         self.dress(&mut response, request.headers(), Audience::of(path), &arrival);
@@ -131,7 +131,7 @@ impl Web {
                 response.headers_mut().insert(header::CONNECTION, CLOSE);
             }
         }
-        debug!(id = arrival.id(), method = %Outside(method.as_str()), path = %Outside(&asked), status = response.status().as_u16(), "answered");
+        debug!(id = arrival.id(), method = %Untrusted(method.as_str()), path = %Untrusted(&asked), status = response.status().as_u16(), "answered");
         if method == Method::HEAD {
             response = without_body(response);
         }
@@ -293,7 +293,7 @@ fn log(refusal: &ApiError, arrival: &Arrival, method: &Method, path: &str) {
     let cause = refusal.cause.as_deref().unwrap_or("-");
     let (id, status, code) = (arrival.id(), refusal.status.as_u16(), refusal.code);
     // A method too is whatever the client wrote, as long as the parser's bound allows.
-    let (method, path) = (Outside(method.as_str()), Outside(path));
+    let (method, path) = (Untrusted(method.as_str()), Untrusted(path));
     // A balancer is told on purpose, and again and again, that the process is stopping; that the provider refuses us is logged
     // where it is called, at most once per minute.
     let told = [ApiError::draining().code, ApiError::idp_misconfigured().code].contains(&refusal.code);

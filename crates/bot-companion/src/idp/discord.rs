@@ -10,7 +10,7 @@ use super::verdict::{self, Answer, Failure};
 use super::{Endpoint, Grant, IdpError, IdpErrorKind, wire};
 use crate::clock::Clock;
 use crate::domain::{ListedGuild, Snowflake, User};
-use crate::throttle::Throttle;
+use crate::log_throttle::Throttle;
 
 /// The provider asks every client for an address in its `User-Agent`.
 const CLIENT_URL: &str = "https://example.invalid/bot-companion";

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::{Endpoint, IdpError, IdpErrorKind};
 use crate::clock::Clock;
 use crate::domain::Snowflake;
-use crate::rates::Limit;
+use crate::rate_limit::RateLimit;
 
 /// Failures in a row after which an endpoint is left alone.
 const FAILURES: u32 = 5;
@@ -62,7 +62,7 @@ pub(super) struct Guard {
     clock: Clock,
     state: Mutex<State>,
     /// What each user has spent of the budget; a table of a fixed size.
-    shares: Limit,
+    shares: RateLimit,
 }
 
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Guard {
             budget: Budget::new(failure_budget),
             probes: 0,
         };
-        let shares = Limit::per_span((failure_budget / SHARES).max(1), BUCKET * 60);
+        let shares = RateLimit::per_span((failure_budget / SHARES).max(1), BUCKET * 60);
         Self { clock, state: Mutex::new(state), shares }
     }
 

@@ -3,7 +3,6 @@
 
 mod discord;
 mod guard;
-pub mod sandbox;
 mod verdict;
 mod wire;
 
@@ -28,14 +27,14 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    const COUNT: usize = 4;
+    pub(crate) const COUNT: usize = 4;
 
     /// Whether the answer is about the application, whose credentials go with the call, and not about one user.
-    const fn is_ours(self) -> bool {
+    pub(crate) const fn is_ours(self) -> bool {
         matches!(self, Self::Token | Self::Revoke)
     }
 
-    const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Token => "token",
             Self::User => "user",

@@ -17,8 +17,8 @@ use tracing::{debug, warn};
 use super::entry::{Entry, Phase, millis};
 use crate::clock::Clock;
 use crate::config::{Config, Network};
-use crate::rates::subject;
-use crate::throttle::Throttle;
+use crate::log_throttle::Throttle;
+use crate::rate_limit::subject;
 
 /// How long a new connection may take before it counts as one that never asks.
 const GRACE: Duration = Duration::from_secs(1);

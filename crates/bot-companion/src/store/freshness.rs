@@ -1,14 +1,14 @@
-//! Which answers kept in memory still hold.
+//! `Freshness`: cache invalidation by counters.
 //!
-//! Everything that can change has a counter, found by hashing its name into a fixed table. A write adds one to the counters of
-//! what it changed, after its commit and before its acknowledgement. A view notes the sum of the counters that its answer
-//! depends on *before* it reads the store, and keeps the answer with it: as long as the sum is the same, nothing that the answer
-//! was made of has changed. Counters only grow, so a sum never comes back. Two names that share a counter cost a needless
-//! recomputation, never a stale answer, and the table's size does not depend on how much there is to know.
+//! Everything that can change has a counter in a table of a fixed size; its name is hashed to find it. A write increments the
+//! counters of what it changed, after its commit and before its acknowledgement. A view takes the sum of the counters that its
+//! response depends on (the *mark*) before it reads the store, and caches the response with that mark. While the sum is the same,
+//! the cached response is fresh. Counters only grow, so an old sum never comes back. Two names that share a counter cost a needless
+//! read, never a stale response.
 //!
-//! Another process may change the store too, and then the store hears of it a little later. While it cannot hear, it is in doubt:
-//! no answer in memory holds, all are read anew. If they cannot be read either, what held when the doubt began may stand in for a
-//! minute.
+//! Other processes change the store too, and this one hears of it a little later. While it cannot hear them, the cache is
+//! *suspended*: no cached response counts as fresh, everything is read from the store. If the store cannot be read either, a
+//! response that was fresh when the suspension began may be served stale for a minute (stale-if-error).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::clock::Clock;
 use crate::domain::Snowflake;
 
 const SLOTS: usize = 1 << 16;
-/// How long an answer may stand in for one that the store cannot give.
-const STAND_IN: Duration = Duration::from_mins(1);
-/// Stands for no doubt.
+/// How long a stale response may be served while the store cannot be asked.
+const STALE_IF_ERROR: Duration = Duration::from_mins(1);
+/// Stands for "not suspended".
 const NEVER: u64 = u64::MAX;
 
-/// Something that answers are made of.
+/// Something that cached responses depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Topic {
     /// A guild, or what is known of a user beyond their sessions: the provider's ids share one space.
@@ -41,36 +41,36 @@ pub enum Topic {
     Everything,
 }
 
-/// The counters.
+/// The counters, and whether changes by other processes are heard.
 #[derive(Debug)]
 pub struct Freshness {
     slots: Box<[AtomicU64]>,
     everything: AtomicU64,
-    /// How often changes may have been missed.
+    /// How many suspensions ended with changes that may have been missed.
     missed: AtomicU64,
-    /// Since when it is in doubt, in milliseconds of the clock's ticks.
-    doubt: AtomicU64,
-    /// When the latest doubt began, whether it is over or not.
-    latest_doubt: AtomicU64,
+    /// When the present suspension began, in milliseconds of the clock's ticks; `NEVER` if there is none.
+    suspended_at: AtomicU64,
+    /// When the latest suspension began, whether it is over or not.
+    last_suspended_at: AtomicU64,
     clock: Clock,
 }
 
-/// The counters that one answer depends on.
+/// The counters that one cached response depends on.
 #[derive(Clone, Debug, Default)]
 pub struct Dependencies(Box<[u16]>);
 
-/// The sum of an answer's counters at one time.
+/// The sum of a response's counters at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     known: u64,
     missed: u64,
 }
 
-/// When an answer was last known to be right, in milliseconds of the clock's ticks.
+/// When a cached response was last known to be fresh, in milliseconds of the clock's ticks.
 #[derive(Debug)]
-pub struct Moment(AtomicU64);
+pub struct LastValid(AtomicU64);
 
-impl Clone for Moment {
+impl Clone for LastValid {
     fn clone(&self) -> Self {
         Self(AtomicU64::new(self.0.load(Ordering::Relaxed)))
     }
@@ -83,102 +83,102 @@ impl Freshness {
             slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
             everything: AtomicU64::new(0),
             missed: AtomicU64::new(0),
-            doubt: AtomicU64::new(NEVER),
-            latest_doubt: AtomicU64::new(NEVER),
+            suspended_at: AtomicU64::new(NEVER),
+            last_suspended_at: AtomicU64::new(NEVER),
             clock,
         }
     }
 
-    /// Says that something has changed. Called after the commit and before the acknowledgement.
-    pub fn touch(&self, topic: Topic) {
+    /// Invalidates what depends on this topic. Called after the commit and before the acknowledgement.
+    pub fn invalidate(&self, topic: Topic) {
         if topic == Topic::Everything {
-            return self.touch_everything();
+            return self.invalidate_all();
         }
-        self.touch_slot(slot(topic));
+        self.invalidate_slot(slot(topic));
     }
 
-    /// Says that something with this place in the table has changed.
-    pub(super) fn touch_slot(&self, slot: u16) {
+    /// Invalidates what depends on the counter at this index.
+    pub(super) fn invalidate_slot(&self, slot: u16) {
         self.slots[usize::from(slot)].fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Says that anything may have changed.
-    pub fn touch_everything(&self) {
+    /// Invalidates everything.
+    pub fn invalidate_all(&self) {
         self.everything.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The present sum of these counters. Take it before reading what the answer is made of.
+    /// The present sum of these counters. Take it before you read what the response is made of.
     pub fn mark(&self, dependencies: &Dependencies) -> Mark {
         let counters = dependencies.0.iter().map(|slot| self.slots[usize::from(*slot)].load(Ordering::SeqCst));
         let known = counters.fold(self.everything.load(Ordering::SeqCst), u64::wrapping_add);
         Mark { known, missed: self.missed.load(Ordering::SeqCst) }
     }
 
-    /// Whether an answer with this mark is still right.
-    pub fn holds(&self, dependencies: &Dependencies, mark: Mark) -> bool {
-        !self.in_doubt() && self.mark(dependencies) == mark
+    /// Whether a response with this mark is still fresh.
+    pub fn is_fresh(&self, dependencies: &Dependencies, mark: Mark) -> bool {
+        !self.is_suspended() && self.mark(dependencies) == mark
     }
 
-    /// Whether an answer with this mark may be shown though the store cannot be asked: nothing is known to have changed since,
-    /// and it held until the doubt that is, or was the last, not long ago.
-    pub fn may_stand_in(&self, dependencies: &Dependencies, mark: Mark) -> bool {
+    /// Whether a response with this mark may be served stale while the store cannot be asked. It must have been fresh when the
+    /// latest suspension began, that must be at most a minute ago, and nothing may be known to have changed since.
+    pub fn may_serve_stale(&self, dependencies: &Dependencies, mark: Mark) -> bool {
         let now = self.mark(dependencies);
-        let began = self.latest_doubt.load(Ordering::SeqCst);
-        let recent = u128::from(self.now().saturating_sub(began)) <= STAND_IN.as_millis();
-        let held = if self.in_doubt() {
+        let began = self.last_suspended_at.load(Ordering::SeqCst);
+        let recent = u128::from(self.now().saturating_sub(began)) <= STALE_IF_ERROR.as_millis();
+        let was_fresh = if self.is_suspended() {
             now.missed == mark.missed && recent
         } else {
             now.missed == mark.missed || now.missed == mark.missed + 1 && recent
         };
-        now.known == mark.known && held
+        now.known == mark.known && was_fresh
     }
 
-    /// Now, when an answer is being made, for [`Self::is_recent`].
-    pub fn moment(&self) -> Moment {
-        Moment(AtomicU64::new(self.now()))
+    /// The present time, to keep with a response that is being made; for [`Self::was_valid_recently`].
+    pub fn valid_now(&self) -> LastValid {
+        LastValid(AtomicU64::new(self.now()))
     }
 
-    /// Notes that an answer is still right if it is; says whether.
-    pub fn renew(&self, dependencies: &Dependencies, mark: Mark, right: &Moment) -> bool {
+    /// Whether a response is still fresh; if so, the time is noted in `right`.
+    pub fn renew_if_fresh(&self, dependencies: &Dependencies, mark: Mark, right: &LastValid) -> bool {
         let now = self.now();
-        let holds = self.holds(dependencies, mark);
-        if holds {
+        let is_fresh = self.is_fresh(dependencies, mark);
+        if is_fresh {
             right.0.store(now, Ordering::Relaxed);
         }
-        holds
+        is_fresh
     }
 
-    /// Whether an answer was right less than a minute ago. Then it may stand in for the store even if it is known to have changed
-    /// since, if it is one that everybody may see: a heartbeat just before an outage must not take the status away.
-    pub fn is_recent(&self, right: &Moment) -> bool {
-        u128::from(self.now().saturating_sub(right.0.load(Ordering::Relaxed))) <= STAND_IN.as_millis()
+    /// Whether a response was fresh less than a minute ago. A public response may then be served stale even if it is known to have
+    /// changed: a heartbeat just before an outage must not take the status away.
+    pub fn was_valid_recently(&self, right: &LastValid) -> bool {
+        u128::from(self.now().saturating_sub(right.0.load(Ordering::Relaxed))) <= STALE_IF_ERROR.as_millis()
     }
 
-    /// Whether changes of other processes may be missed at present.
-    pub fn in_doubt(&self) -> bool {
-        self.doubt.load(Ordering::SeqCst) != NEVER
+    /// Whether the cache is suspended: changes by other processes may be missed at present.
+    pub fn is_suspended(&self) -> bool {
+        self.suspended_at.load(Ordering::SeqCst) != NEVER
     }
 
-    /// Says that changes of other processes cannot be heard at present.
-    pub(super) fn doubt(&self) {
+    /// Suspends the cache: changes by other processes cannot be heard at present.
+    pub(super) fn suspend(&self) {
         let now = self.now();
-        if self.doubt.compare_exchange(NEVER, now, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            self.latest_doubt.store(now, Ordering::SeqCst);
+        if self.suspended_at.compare_exchange(NEVER, now, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            self.last_suspended_at.store(now, Ordering::SeqCst);
         }
     }
 
-    /// Ends the doubt: it turned out that nothing was missed.
-    pub(super) fn missed_nothing(&self) {
-        self.doubt.store(NEVER, Ordering::SeqCst);
+    /// Ends the suspension: nothing was missed.
+    pub(super) fn resume(&self) {
+        self.suspended_at.store(NEVER, Ordering::SeqCst);
     }
 
-    /// Ends the doubt: whatever changed meanwhile was missed, and from now on changes are heard again.
-    pub(super) fn missed_something(&self) {
+    /// Ends the suspension and invalidates everything: changes may have been missed.
+    pub(super) fn resume_invalidated(&self) {
         self.missed.fetch_add(1, Ordering::SeqCst);
-        self.doubt.store(NEVER, Ordering::SeqCst);
+        self.suspended_at.store(NEVER, Ordering::SeqCst);
     }
 
-    /// How often a topic was touched by its name.
+    /// How often a topic was invalidated by its name.
     #[cfg(test)]
     pub(super) fn changes_of(&self, topic: Topic) -> u64 {
         self.slots[usize::from(slot(topic))].load(Ordering::SeqCst)
@@ -207,8 +207,8 @@ impl FromIterator<Topic> for Dependencies {
     }
 }
 
-/// The place of a topic in the table. Replicas tell each other places, so this must be the same in all of them: a release that
-/// changes it must not listen to the older ones.
+/// The index of a topic's counter. Replicas send each other indexes, so it must be the same in all of them: a release that changes
+/// this function must not listen to older ones.
 pub(super) fn slot(topic: Topic) -> u16 {
     let (kind, id) = match topic {
         Topic::Id(id) => (1, id.get()),
@@ -217,7 +217,7 @@ pub(super) fn slot(topic: Topic) -> u16 {
         Topic::Feedback => (4, 0),
         Topic::Health => (5, 0),
         Topic::Keys => (6, 0),
-        // Every answer depends on it without saying so.
+        // Every response depends on it implicitly.
         Topic::Everything => (7, 0),
     };
     let mixed = (id ^ (kind << 60)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -230,88 +230,88 @@ mod tests {
     use crate::domain::Time;
 
     #[test]
-    fn an_answer_holds_until_something_it_was_made_of_changes() {
+    fn a_response_is_fresh_until_something_it_depends_on_changes() {
         let freshness = Freshness::new(Clock::manual(Time::from_seconds(1)));
         let id = |number| Topic::Id(Snowflake::new(number).unwrap());
         let dependencies: Dependencies = [id(1), id(2)].into_iter().collect();
         let mark = freshness.mark(&dependencies);
-        freshness.touch(id(3));
-        freshness.touch(Topic::SessionsOf(Snowflake::new(1).unwrap()));
+        freshness.invalidate(id(3));
+        freshness.invalidate(Topic::SessionsOf(Snowflake::new(1).unwrap()));
         assert_eq!(freshness.mark(&dependencies), mark);
-        freshness.touch(id(2));
-        let touched = freshness.mark(&dependencies);
-        assert_ne!(touched, mark);
-        freshness.touch_everything();
+        freshness.invalidate(id(2));
+        let invalidated = freshness.mark(&dependencies);
+        assert_ne!(invalidated, mark);
+        freshness.invalidate_all();
         let everything = freshness.mark(&dependencies);
-        assert_ne!(everything, touched);
-        freshness.touch(Topic::Everything);
+        assert_ne!(everything, invalidated);
+        freshness.invalidate(Topic::Everything);
         assert_ne!(freshness.mark(&dependencies), everything);
     }
 
     #[test]
-    fn in_doubt_nothing_holds_and_for_a_minute_what_held_may_stand_in() {
+    fn while_suspended_nothing_is_fresh_and_for_a_minute_it_may_be_served_stale() {
         let clock = Clock::manual(Time::from_seconds(1));
         let freshness = Freshness::new(clock.clone());
         let team: Dependencies = [Topic::Team].into_iter().collect();
         let other: Dependencies = [Topic::Keys].into_iter().collect();
         let (mark, others) = (freshness.mark(&team), freshness.mark(&other));
-        assert!(freshness.holds(&team, mark));
-        freshness.doubt();
-        assert!(!freshness.holds(&team, mark) && freshness.may_stand_in(&team, mark));
-        freshness.touch(Topic::Keys);
-        assert!(!freshness.may_stand_in(&other, others), "our own write is known to have changed it");
+        assert!(freshness.is_fresh(&team, mark));
+        freshness.suspend();
+        assert!(!freshness.is_fresh(&team, mark) && freshness.may_serve_stale(&team, mark));
+        freshness.invalidate(Topic::Keys);
+        assert!(!freshness.may_serve_stale(&other, others), "our own write is known to have changed it");
         clock.advance(Duration::from_mins(1));
-        freshness.doubt();
-        assert!(freshness.may_stand_in(&team, mark));
+        freshness.suspend();
+        assert!(freshness.may_serve_stale(&team, mark));
         clock.advance(Duration::from_millis(1));
-        assert!(!freshness.may_stand_in(&team, mark));
-        freshness.missed_nothing();
-        assert!(freshness.holds(&team, mark));
+        assert!(!freshness.may_serve_stale(&team, mark));
+        freshness.resume();
+        assert!(freshness.is_fresh(&team, mark));
     }
 
     #[test]
-    fn what_may_have_been_missed_is_read_anew_but_may_stand_in() {
+    fn what_may_have_been_missed_is_read_again_but_may_be_served_stale() {
         let clock = Clock::manual(Time::from_seconds(1));
         let freshness = Freshness::new(clock.clone());
         let team: Dependencies = [Topic::Team].into_iter().collect();
         let mark = freshness.mark(&team);
-        freshness.doubt();
-        freshness.missed_something();
-        assert!(!freshness.holds(&team, mark) && freshness.may_stand_in(&team, mark));
-        assert!(freshness.holds(&team, freshness.mark(&team)));
-        freshness.doubt();
-        assert!(!freshness.may_stand_in(&team, mark), "it is as old as the doubt before this one");
-        freshness.missed_something();
-        assert!(!freshness.may_stand_in(&team, mark));
+        freshness.suspend();
+        freshness.resume_invalidated();
+        assert!(!freshness.is_fresh(&team, mark) && freshness.may_serve_stale(&team, mark));
+        assert!(freshness.is_fresh(&team, freshness.mark(&team)));
+        freshness.suspend();
+        assert!(!freshness.may_serve_stale(&team, mark), "it is as old as the suspension before this one");
+        freshness.resume_invalidated();
+        assert!(!freshness.may_serve_stale(&team, mark));
     }
 
     #[test]
-    fn an_answer_is_recent_for_a_minute() {
+    fn a_response_counts_as_recent_for_a_minute() {
         let clock = Clock::manual(Time::from_seconds(1));
         let freshness = Freshness::new(clock.clone());
-        let made = freshness.moment();
-        freshness.touch(Topic::Health);
-        clock.advance(STAND_IN);
-        assert!(freshness.is_recent(&made));
+        let made = freshness.valid_now();
+        freshness.invalidate(Topic::Health);
+        clock.advance(STALE_IF_ERROR);
+        assert!(freshness.was_valid_recently(&made));
         clock.advance(Duration::from_millis(1));
-        assert!(!freshness.is_recent(&made));
+        assert!(!freshness.was_valid_recently(&made));
     }
 
     #[test]
-    fn an_answer_that_is_looked_at_stays_recent_as_long_as_it_is_right() {
+    fn a_response_that_is_checked_stays_recent_while_it_is_fresh() {
         let clock = Clock::manual(Time::from_seconds(1));
         let freshness = Freshness::new(clock.clone());
         let team: Dependencies = [Topic::Team].into_iter().collect();
-        let (mark, right) = (freshness.mark(&team), freshness.moment());
-        clock.advance(10 * STAND_IN);
-        assert!(!freshness.is_recent(&right));
-        assert!(freshness.renew(&team, mark, &right) && freshness.is_recent(&right));
-        freshness.touch(Topic::Team);
-        clock.advance(STAND_IN);
-        assert!(!freshness.renew(&team, mark, &right), "it is not right any more");
-        assert!(freshness.is_recent(&right), "but was a minute ago");
+        let (mark, right) = (freshness.mark(&team), freshness.valid_now());
+        clock.advance(10 * STALE_IF_ERROR);
+        assert!(!freshness.was_valid_recently(&right));
+        assert!(freshness.renew_if_fresh(&team, mark, &right) && freshness.was_valid_recently(&right));
+        freshness.invalidate(Topic::Team);
+        clock.advance(STALE_IF_ERROR);
+        assert!(!freshness.renew_if_fresh(&team, mark, &right), "it is stale");
+        assert!(freshness.was_valid_recently(&right), "but was a minute ago");
         clock.advance(Duration::from_millis(1));
-        assert!(!freshness.is_recent(&right));
+        assert!(!freshness.was_valid_recently(&right));
     }
 
     #[test]

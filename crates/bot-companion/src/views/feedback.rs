@@ -12,7 +12,7 @@ use super::fill::Fill;
 use super::{OPENING, Sources};
 use crate::domain::feedback::{SHOWN, draw};
 use crate::random::Random;
-use crate::store::freshness::{Dependencies, Mark, Moment};
+use crate::store::freshness::{Dependencies, LastValid, Mark};
 use crate::store::{Result, Topic};
 
 /// How many bytes of rendered entries are kept.
@@ -33,7 +33,7 @@ pub struct Feedback {
 /// What is kept of one state of the feedback.
 struct Held {
     mark: Mark,
-    right: Moment,
+    right: LastValid,
     count: u64,
     entries: Cache<u64, Rendered, ByBytes>,
 }
@@ -67,7 +67,7 @@ impl Feedback {
     pub fn ready(&self, seed: u64) -> Option<Bytes> {
         let held = self.held.load();
         let held = held.as_ref()?;
-        if !self.sources.freshness.holds(&self.dependencies, held.mark) {
+        if !self.sources.freshness.is_fresh(&self.dependencies, held.mark) {
             return None;
         }
         let random = Random::seeded(seed);
@@ -91,7 +91,7 @@ impl Feedback {
 
     /// The draw of this seed from the store, and where it is kept.
     async fn read(&self, seed: u64) -> Result<(Arc<Held>, Vec<Rendered>)> {
-        let (mark, right) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.moment());
+        let (mark, right) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.valid_now());
         let sample = self.sources.store.sample_feedback(seed).await?;
         let held = match self.held.load_full() {
             Some(held) if held.mark == mark => held,
@@ -115,7 +115,7 @@ impl Feedback {
     fn standing_in(&self, seed: u64) -> Option<Bytes> {
         let held = self.held.load_full()?;
         let freshness = &self.sources.freshness;
-        let may = freshness.may_stand_in(&self.dependencies, held.mark) || freshness.is_recent(&held.right);
+        let may = freshness.may_serve_stale(&self.dependencies, held.mark) || freshness.was_valid_recently(&held.right);
         if may { held.drawn_from_memory(seed).map(|entries| body(&entries)) } else { None }
     }
 }
@@ -123,11 +123,11 @@ impl Feedback {
 impl Fill for Feedback {
     fn is_right(&self) -> bool {
         let (freshness, held) = (&self.sources.freshness, self.held.load());
-        held.as_ref().is_some_and(|held| freshness.renew(&self.dependencies, held.mark, &held.right))
+        held.as_ref().is_some_and(|held| freshness.renew_if_fresh(&self.dependencies, held.mark, &held.right))
     }
 
-    fn is_recent(&self) -> bool {
-        self.held.load().as_ref().is_some_and(|held| self.sources.freshness.is_recent(&held.right))
+    fn was_valid_recently(&self) -> bool {
+        self.held.load().as_ref().is_some_and(|held| self.sources.freshness.was_valid_recently(&held.right))
     }
 
     /// Some draws, so that an outage does not show the same five entries to everybody.
@@ -136,7 +136,7 @@ impl Fill for Feedback {
         for draw in 0..FILLING {
             let (held, _) = self.read(seed.wrapping_add(draw)).await?;
             // While memory does not hold anyway, every draw would be one more for nothing.
-            if held.entries.len() as u64 >= held.count || self.sources.freshness.in_doubt() {
+            if held.entries.len() as u64 >= held.count || self.sources.freshness.is_suspended() {
                 break;
             }
         }
@@ -213,7 +213,7 @@ mod tests {
             entries.insert(slot, Rendered { id: slot.to_string().into(), json: Bytes::new() });
         }
         let freshness = Freshness::new(Clock::manual(Time::from_seconds(1)));
-        Held { mark: freshness.mark(&Dependencies::default()), right: freshness.moment(), count, entries }
+        Held { mark: freshness.mark(&Dependencies::default()), right: freshness.valid_now(), count, entries }
     }
 
     #[test]

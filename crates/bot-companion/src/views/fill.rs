@@ -20,7 +20,7 @@ pub(super) trait Fill {
     /// Whether what it holds is right; if so, that is noted.
     fn is_right(&self) -> bool;
     /// Whether what it holds was right a minute ago or later.
-    fn is_recent(&self) -> bool;
+    fn was_valid_recently(&self) -> bool;
     /// Reads it from the store.
     async fn fill(&self) -> Result<()>;
 }
@@ -33,7 +33,7 @@ impl Views {
 
     /// Whether every public view could stand in for the store now, even if all of it changed this moment.
     pub fn are_filled(&self) -> bool {
-        self.team.is_recent() && self.feedback.is_recent() && self.status.is_recent()
+        self.team.was_valid_recently() && self.feedback.was_valid_recently() && self.status.was_valid_recently()
     }
 }
 

@@ -111,13 +111,13 @@ impl Guilds {
 
     fn holding(&self, user: Snowflake, now: Time) -> Option<Arc<Answer>> {
         let kept = self.kept.get(&user)?;
-        let holds = self.sources.freshness.holds(&kept.dependencies, kept.mark) && !kept.is_over(now);
+        let holds = self.sources.freshness.is_fresh(&kept.dependencies, kept.mark) && !kept.is_over(now);
         holds.then_some(kept)
     }
 
     fn standing_in(&self, user: Snowflake) -> Option<Arc<Answer>> {
         let (kept, now) = (self.kept.get(&user)?, self.sources.clock.now());
-        let may = self.sources.freshness.may_stand_in(&kept.dependencies, kept.mark)
+        let may = self.sources.freshness.may_serve_stale(&kept.dependencies, kept.mark)
             && !kept.is_over(now)
             && kept.age(now) <= self.max_stale;
         may.then_some(kept)

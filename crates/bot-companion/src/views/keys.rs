@@ -57,7 +57,7 @@ impl Keys {
     /// The id of the key, if it is cached and good.
     pub fn ready(&self, key: &TokenHash) -> Option<Arc<str>> {
         let (mark, id) = self.kept.get(key)?;
-        self.sources.freshness.holds(&self.dependencies, mark).then_some(id)
+        self.sources.freshness.is_fresh(&self.dependencies, mark).then_some(id)
     }
 
     /// The id of the key, if it is good.

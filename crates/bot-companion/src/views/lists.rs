@@ -10,8 +10,8 @@ use tracing::{error, info, warn};
 use super::Sources;
 use crate::config::{Config, Guilds};
 use crate::domain::{ListedGuild, Snowflake, Time};
-use crate::flights::{Flights, Landing};
 use crate::idp::{Grant, IdpError, IdpErrorKind};
+use crate::single_flight::{Flight, SingleFlight};
 use crate::store::{Account, Lease, SealedGrant, StoreError, StoredList};
 
 /// For how many users a recent failure or forced refresh is remembered.
@@ -46,7 +46,7 @@ pub enum ListError {
 
 pub(super) struct Lists {
     shared: Arc<Shared>,
-    flights: Flights<Snowflake, Result<(), ListError>>,
+    flights: SingleFlight<Snowflake, Result<(), ListError>>,
     forced: Cache<Snowflake, Duration>,
     limits: Guilds,
     first_wait: Duration,
@@ -91,7 +91,7 @@ impl Lists {
                 retry: config.guilds.retry,
                 lease: config.idp.sign_in_timeout + LEASE_MARGIN,
             }),
-            flights: Flights::new(sources.background.clone()),
+            flights: SingleFlight::new(sources.background.clone()),
             forced: Cache::new(REMEMBERED),
             limits: config.guilds.clone(),
             first_wait: config.idp.list_timeout,
@@ -127,13 +127,13 @@ impl Lists {
         let _ = self.flight(user, than);
     }
 
-    fn flight(&self, user: Snowflake, than: Option<Time>) -> Landing<Result<(), ListError>> {
+    fn flight(&self, user: Snowflake, than: Option<Time>) -> Flight<Result<(), ListError>> {
         self.flights.join(user, || Arc::clone(&self.shared).fetch_and_remember(user, than))
     }
 
     async fn refreshed(&self, user: Snowflake, than: Option<Time>, wait: Duration) -> Result<(), ListError> {
         let landing = self.flight(user, than);
-        match tokio::time::timeout(wait, landing.landed()).await {
+        match tokio::time::timeout(wait, landing.outcome()).await {
             Ok(Some(outcome)) => outcome,
             Ok(None) => Err(StoreError::Failed("a fetch of a guild list crashed".to_owned()).into()),
             Err(_) => Err(IdpError {

@@ -52,7 +52,7 @@ impl Sessions {
     /// The session of a token, if it is at hand and alive; counts as a use.
     pub fn ready(&self, token: &TokenHash, now: Time) -> Option<Arc<LiveSession>> {
         let live = self.kept.get(token)?;
-        if !self.sources.freshness.holds(&live.dependencies, live.mark) {
+        if !self.sources.freshness.is_fresh(&live.dependencies, live.mark) {
             return None;
         }
         self.used(live, now)
@@ -98,7 +98,7 @@ impl Sessions {
 
     fn standing_in(&self, token: &TokenHash, now: Time) -> Option<Arc<LiveSession>> {
         let live = self.kept.get(token)?;
-        let may = self.sources.freshness.may_stand_in(&live.dependencies, live.mark);
+        let may = self.sources.freshness.may_serve_stale(&live.dependencies, live.mark);
         if may { self.used(live, now) } else { None }
     }
 

@@ -1,6 +1,6 @@
-//! What is shown while the store cannot be asked: what is kept, as long as [`Freshness::may_stand_in`] allows it.
+//! What is shown while the store cannot be asked: what is kept, as long as [`Freshness::may_serve_stale`] allows it.
 //!
-//! [`Freshness::may_stand_in`]: crate::store::Freshness::may_stand_in
+//! [`Freshness::may_serve_stale`]: crate::store::Freshness::may_serve_stale
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

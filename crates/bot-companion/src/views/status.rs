@@ -13,7 +13,7 @@ use super::fill::Fill;
 use super::{OPENING, Sources};
 use crate::domain::health::{HealthSummary, ShardRecord, Uptime};
 use crate::domain::{Health, Time};
-use crate::store::freshness::{Dependencies, Mark, Moment};
+use crate::store::freshness::{Dependencies, LastValid, Mark};
 use crate::store::{Result, Topic};
 use crate::version::Version;
 
@@ -82,7 +82,7 @@ pub struct BotHealth {
 /// The bytes around the two latencies, and what they were made of.
 struct Held {
     mark: Mark,
-    right: Moment,
+    right: LastValid,
     health: Health,
     holds_until: Time,
     before_response: Vec<u8>,
@@ -104,8 +104,8 @@ impl Status {
     pub fn ready(&self, latencies: impl FnOnce() -> (Option<f64>, f64)) -> Option<Bytes> {
         let held = self.held.load();
         let held = held.as_ref()?;
-        let holds =
-            self.sources.freshness.holds(&self.dependencies, held.mark) && self.sources.clock.now() < held.holds_until;
+        let holds = self.sources.freshness.is_fresh(&self.dependencies, held.mark)
+            && self.sources.clock.now() < held.holds_until;
         holds.then(|| held.body(latencies()))
     }
 
@@ -122,11 +122,11 @@ impl Status {
     }
 
     async fn read(&self) -> Result<Arc<Held>> {
-        let (mark, right) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.moment());
+        let (mark, right) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.valid_now());
         Ok(self.kept(mark, right, self.sources.store.health().await?))
     }
 
-    fn kept(&self, mark: Mark, right: Moment, health: Health) -> Arc<Held> {
+    fn kept(&self, mark: Mark, right: LastValid, health: Health) -> Arc<Held> {
         let held = Arc::new(Held::new(mark, right, health, self.sources.clock.now()));
         self.held.store(Some(Arc::clone(&held)));
         held
@@ -136,7 +136,7 @@ impl Status {
     fn standing_in(&self) -> Option<Arc<Held>> {
         let held = self.held.load_full()?;
         let freshness = &self.sources.freshness;
-        if !freshness.may_stand_in(&self.dependencies, held.mark) && !freshness.is_recent(&held.right) {
+        if !freshness.may_serve_stale(&self.dependencies, held.mark) && !freshness.was_valid_recently(&held.right) {
             return None;
         }
         let holds = self.sources.clock.now() < held.holds_until;
@@ -148,11 +148,11 @@ impl Fill for Status {
     fn is_right(&self) -> bool {
         // A summary that has run out is made anew from the same health, whenever somebody asks.
         let (freshness, held) = (&self.sources.freshness, self.held.load());
-        held.as_ref().is_some_and(|held| freshness.renew(&self.dependencies, held.mark, &held.right))
+        held.as_ref().is_some_and(|held| freshness.renew_if_fresh(&self.dependencies, held.mark, &held.right))
     }
 
-    fn is_recent(&self) -> bool {
-        self.held.load().as_ref().is_some_and(|held| self.sources.freshness.is_recent(&held.right))
+    fn was_valid_recently(&self) -> bool {
+        self.held.load().as_ref().is_some_and(|held| self.sources.freshness.was_valid_recently(&held.right))
     }
 
     async fn fill(&self) -> Result<()> {
@@ -161,7 +161,7 @@ impl Fill for Status {
 }
 
 impl Held {
-    fn new(mark: Mark, right: Moment, health: Health, now: Time) -> Self {
+    fn new(mark: Mark, right: LastValid, health: Health, now: Time) -> Self {
         let HealthSummary { memory, shards, uptime } = health.summary(now);
         let data = StatusData {
             version: Version::running(),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::fill::Fill;
 use super::{Sources, enveloped};
-use crate::store::freshness::{Dependencies, Mark, Moment};
+use crate::store::freshness::{Dependencies, LastValid, Mark};
 use crate::store::{Result, Topic};
 
 /// The view.
@@ -27,7 +27,7 @@ pub struct Answer {
     /// Changes with the body, quotes included.
     pub etag: String,
     mark: Mark,
-    right: Moment,
+    right: LastValid,
 }
 
 impl Team {
@@ -42,7 +42,7 @@ impl Team {
     /// The answer, if it is at hand.
     pub fn ready(&self) -> Option<Arc<Answer>> {
         let held = self.held.load_full()?;
-        self.sources.freshness.holds(&self.dependencies, held.mark).then_some(held)
+        self.sources.freshness.is_fresh(&self.dependencies, held.mark).then_some(held)
     }
 
     /// The answer, from the store if it must be; if that is away, the last one for a while.
@@ -57,7 +57,7 @@ impl Team {
     }
 
     async fn read(&self) -> Result<Arc<Answer>> {
-        let (mark, right) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.moment());
+        let (mark, right) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.valid_now());
         let roster = self.sources.store.team().await?;
         let body = enveloped(&roster.ordered());
         let answer = Arc::new(Answer { etag: etag(&body), body, mark, right });
@@ -68,18 +68,19 @@ impl Team {
     fn standing_in(&self) -> Option<Arc<Answer>> {
         let held = self.held.load_full()?;
         let freshness = &self.sources.freshness;
-        (freshness.may_stand_in(&self.dependencies, held.mark) || freshness.is_recent(&held.right)).then_some(held)
+        (freshness.may_serve_stale(&self.dependencies, held.mark) || freshness.was_valid_recently(&held.right))
+            .then_some(held)
     }
 }
 
 impl Fill for Team {
     fn is_right(&self) -> bool {
         let (freshness, held) = (&self.sources.freshness, self.held.load());
-        held.as_ref().is_some_and(|held| freshness.renew(&self.dependencies, held.mark, &held.right))
+        held.as_ref().is_some_and(|held| freshness.renew_if_fresh(&self.dependencies, held.mark, &held.right))
     }
 
-    fn is_recent(&self) -> bool {
-        self.held.load().as_ref().is_some_and(|held| self.sources.freshness.is_recent(&held.right))
+    fn was_valid_recently(&self) -> bool {
+        self.held.load().as_ref().is_some_and(|held| self.sources.freshness.was_valid_recently(&held.right))
     }
 
     async fn fill(&self) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The commands that answer and end, and `dev`.
 
 use bot_companion::clock::Clock;
-use bot_companion::idp::sandbox::people::HARBOUR;
+use bot_companion::sandbox::people::HARBOUR;
 
 use crate::harness::binary::{Running, command, config_file, run};
 use crate::harness::{Folder, sandbox};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::people::OWNER;
+use bot_companion::sandbox::people::OWNER;
 
 use crate::harness::{Client, TestApp, Wire, eventually, id, request};
 

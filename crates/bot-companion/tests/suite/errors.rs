@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bot_companion::domain::token::{self, TokenKind};
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::people::MEMBER;
 use bot_companion::random::secret_bytes;
+use bot_companion::sandbox::people::MEMBER;
 use reqwest::Method;
 use reqwest::header::HeaderName;
 use secrecy::ExposeSecret;

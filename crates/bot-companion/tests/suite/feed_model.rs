@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use bot_companion::domain::permissions::Standing;
 use bot_companion::domain::{Permission, PermissionSet};
-use bot_companion::idp::sandbox::people::{MEMBER, MODERATOR, OWNER};
 use bot_companion::random::Random;
+use bot_companion::sandbox::people::{MEMBER, MODERATOR, OWNER};
 use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};

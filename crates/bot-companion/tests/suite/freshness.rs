@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bot_companion::domain::health::Heartbeat;
 use bot_companion::domain::{Change, Guild, Permission, User};
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::people::{MEMBER, MODERATOR};
+use bot_companion::sandbox::people::{MEMBER, MODERATOR};
 use serde_json::json;
 
 use crate::harness::{

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bot_companion::domain::{Change, Guild, Permission};
-use bot_companion::idp::sandbox::people::{MEMBER, MODERATOR};
 use bot_companion::random::Random;
+use bot_companion::sandbox::people::{MEMBER, MODERATOR};
 use serde_json::Value;
 
 use crate::harness::{

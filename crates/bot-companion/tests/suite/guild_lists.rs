@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bot_companion::domain::Change;
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::Fault;
-use bot_companion::idp::sandbox::people::MEMBER;
+use bot_companion::sandbox::Fault;
+use bot_companion::sandbox::people::MEMBER;
 use futures_util::future::join_all;
 use reqwest::Method;
 

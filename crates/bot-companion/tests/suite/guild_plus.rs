@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bot_companion::domain::Change;
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::people::MEMBER;
+use bot_companion::sandbox::people::MEMBER;
 use serde_json::json;
 
 use crate::guilds::{member_in, others};

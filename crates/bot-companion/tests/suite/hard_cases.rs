@@ -7,8 +7,8 @@ use std::time::Duration;
 use bot_companion::domain::token::{self, TokenKind};
 use bot_companion::domain::{Session, SessionId, User};
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::people::MEMBER;
 use bot_companion::random::secret_bytes;
+use bot_companion::sandbox::people::MEMBER;
 use bot_companion::store::StoredList;
 use secrecy::ExposeSecret;
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::Fault;
-use bot_companion::idp::sandbox::people::MEMBER;
+use bot_companion::sandbox::Fault;
+use bot_companion::sandbox::people::MEMBER;
 use reqwest::Method;
 
 use crate::harness::{Answer, TestApp, id};

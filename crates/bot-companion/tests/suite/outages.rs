@@ -7,8 +7,8 @@ use bot_companion::domain::health::Heartbeat;
 use bot_companion::domain::token::{self, TokenKind};
 use bot_companion::domain::{Change, Permission};
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::people::{HARBOUR, OWNER};
 use bot_companion::random::secret_bytes;
+use bot_companion::sandbox::people::{HARBOUR, OWNER};
 use secrecy::ExposeSecret;
 
 use crate::harness::{Answer, Client, Disk, START, TestApp, eventually, feedback, guild, instance, team, team_member};
@@ -174,7 +174,7 @@ async fn an_outage_right_after_a_change_shows_what_was_right_until_then() {
     eventually("the views were looked at", async || app.app.views.are_filled()).await;
     let lost = disk.fails().await;
     // What nobody can read any more has changed, too.
-    app.app.freshness.touch_everything();
+    app.app.freshness.invalidate_all();
     app.clock.advance(MINUTE);
     for answer in public(&app).await {
         assert_eq!(answer.status, 200, "{}", answer.text());

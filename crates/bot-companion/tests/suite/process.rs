@@ -6,7 +6,7 @@ use std::process::Command;
 
 use bot_companion::clock::Clock;
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::people::{MEMBER, OWNER};
+use bot_companion::sandbox::people::{MEMBER, OWNER};
 
 use crate::harness::binary::{Running, command, config_file, run};
 use crate::harness::{CLIENT_SECRET, Client, Folder, eventually, sandbox, sqlite_only};

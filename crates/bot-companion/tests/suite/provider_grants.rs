@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bot_companion::domain::{Change, REVOCATION_WAIT};
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::people::{HARBOUR, OWNER};
-use bot_companion::idp::sandbox::{Fault, Hold};
+use bot_companion::sandbox::people::{HARBOUR, OWNER};
+use bot_companion::sandbox::{Fault, Hold};
 
 use crate::harness::{Answer, Client, TestApp, eventually, guild};
 

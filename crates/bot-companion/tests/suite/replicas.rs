@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bot_companion::domain::Change;
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::people::{HARBOUR, OWNER};
+use bot_companion::sandbox::people::{HARBOUR, OWNER};
 use bot_companion::store::Lease;
 
 use crate::harness::{Client, TestApp, claiming, eventually, guild, id};

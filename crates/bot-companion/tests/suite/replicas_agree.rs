@@ -2,7 +2,7 @@
 //! is in a replica's memory would stay there for good if nobody told it.
 
 use bot_companion::domain::Change;
-use bot_companion::idp::sandbox::people::{MEMBER, OWNER};
+use bot_companion::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bot_companion::domain::{Session, SessionId, TokenKind, User, token};
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::people::{MEMBER, OWNER};
 use bot_companion::random::secret_bytes;
+use bot_companion::sandbox::people::{MEMBER, OWNER};
 use bot_companion::store::{Claim, CodeHash};
 use serde_json::{Value, json};
 

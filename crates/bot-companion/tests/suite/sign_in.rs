@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::people::{self, MEMBER, OWNER};
-use bot_companion::idp::sandbox::{Fault, Sandbox, SandboxOptions};
+use bot_companion::sandbox::people::{self, MEMBER, OWNER};
+use bot_companion::sandbox::{Fault, Sandbox, SandboxOptions};
 use reqwest::Url;
 use secrecy::SecretString;
 use serde_json::json;

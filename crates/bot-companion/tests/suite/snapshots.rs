@@ -5,8 +5,8 @@ use std::time::Duration;
 use bot_companion::domain::health::{Heartbeat, ShardBeat};
 use bot_companion::domain::{Change, Guild, Permission};
 use bot_companion::idp::Endpoint;
-use bot_companion::idp::sandbox::Fault;
-use bot_companion::idp::sandbox::people::{MEMBER, OWNER};
+use bot_companion::sandbox::Fault;
+use bot_companion::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
 
 use crate::harness::{

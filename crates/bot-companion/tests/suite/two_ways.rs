@@ -2,7 +2,7 @@
 //! short way declines; so the same request with and without it goes the two ways.
 
 use bot_companion::domain::{Change, Permission};
-use bot_companion::idp::sandbox::people::MEMBER;
+use bot_companion::sandbox::people::MEMBER;
 use reqwest::Method;
 
 use crate::harness::{Answer, ORIGIN, TestApp, feedback, guild, listed, subscription, team, team_member};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::domain::feedback::{Feedback, FeedbackEntry};
 use crate::domain::team::{Roster, RosterEntry, TeamMember};
 use crate::domain::{Guild, Permission, PermissionSet, Snowflake, Subscription, Time, User, picture};
-use crate::idp::sandbox::people::{
+use crate::sandbox::people::{
     ADMINISTRATOR, ADMINISTRATOR_ROLE, HARBOUR, LANTERN, MANAGER, MEMBER, MODERATOR, MODERATOR_ROLE, NIGHT_SHIFT,
     OASIS, OWNER, TIN_CAN, id,
 };

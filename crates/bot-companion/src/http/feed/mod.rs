@@ -20,8 +20,8 @@ use super::openapi::{BotRefusals, FeedRefusals, Refusals, ShardNotFound, UploadR
 use crate::app::App;
 use crate::domain::Time;
 use crate::domain::feed::{self, Event, InstanceId, ShardKey};
-use crate::outside::Outside;
 use crate::store::{Fed, Foreign};
+use crate::untrusted::Untrusted;
 use body::{Upload, Watch};
 
 /// Of a heartbeat, decompressed.
@@ -198,8 +198,8 @@ fn tell_operator(app: &App, instance: &InstanceId, owner: &InstanceId, ignored: 
     if app.uploads.ignored.count(instance, app.clock.ticks()).is_none() {
         return;
     }
-    let (key, name) = (Outside(&instance.key), instance.name.as_str());
-    let (owner_key, owner) = (Outside(&owner.key), owner.name.as_str());
+    let (key, name) = (Untrusted(&instance.key), instance.name.as_str());
+    let (owner_key, owner) = (Untrusted(&owner.key), owner.name.as_str());
     warn!(
         %key, instance = name, %owner_key, owner, ignored,
         "the bot's data is ignored: a process that started later owns its shards; if both run, stop one of them, and if the owner is \

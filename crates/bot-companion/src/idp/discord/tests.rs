@@ -7,7 +7,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::*;
 use crate::domain::Time;
-use crate::idp::sandbox::{Fault, Sandbox, SandboxOptions, people};
+use crate::sandbox::{Fault, Sandbox, SandboxOptions, people};
 
 const REDIRECT: &str = "https://dash.example/callback";
 const START: Time = Time::from_seconds(1_700_000_000);

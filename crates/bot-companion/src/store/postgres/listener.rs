@@ -41,7 +41,7 @@ impl Listener {
 
     /// Begins to listen; fails if it cannot.
     pub(super) async fn start(self) -> Result<JoinHandle<()>, String> {
-        self.freshness.doubt();
+        self.freshness.suspend();
         let line = self.connect().await?;
         Ok(tokio::spawn(async move {
             let stop = self.stop.clone();
@@ -52,7 +52,7 @@ impl Listener {
     async fn run(&self, mut line: Line) {
         loop {
             let lost = self.stay(&mut line).await;
-            self.freshness.doubt();
+            self.freshness.suspend();
             let why = lost.as_ref().map_or("the database does not answer", String::as_str);
             warn!(why, "changes of other replicas cannot be heard; reading everything anew until they can");
             line = if lost.is_some() {
@@ -64,7 +64,7 @@ impl Listener {
                     new = self.reconnect() => new,
                     () = answers(&line) => {
                         // Notices come in order, on the same line: they may have been late, but none is missing.
-                        self.freshness.missed_nothing();
+                        self.freshness.resume();
                         line
                     }
                 }
@@ -102,7 +102,7 @@ impl Listener {
             Ok(listening) => listening.map_err(|error| SqlError::from(error).to_string())?,
             Err(_) => return Err("the database does not answer".to_owned()),
         }
-        self.freshness.missed_something();
+        self.freshness.resume_invalidated();
         Ok(line)
     }
 
@@ -116,12 +116,12 @@ impl Listener {
                 tokio::pin!(answer);
                 let mut answered = timeout(PROMPT, &mut answer).await;
                 if answered.is_err() {
-                    self.freshness.doubt();
+                    self.freshness.suspend();
                     answered = timeout(PATIENCE, &mut answer).await;
                 }
                 match answered {
                     // Notices come in order, on the same line: they may have been late, but none is missing.
-                    Ok(Ok(_)) => self.freshness.missed_nothing(),
+                    Ok(Ok(_)) => self.freshness.resume(),
                     Ok(Err(error)) => return Some(SqlError::from(error).to_string()),
                     Err(_) => return None,
                 }

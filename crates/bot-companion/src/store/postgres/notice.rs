@@ -69,8 +69,8 @@ pub(super) fn heed(notice: &str, own: &Origin, freshness: &Freshness) {
     let place = |letters: &[u8]| u16::from_str_radix(std::str::from_utf8(letters).ok()?, 16).ok();
     let places: Option<Vec<u16>> = places.as_bytes().chunks(4).map(place).collect();
     match places {
-        Some(places) => places.into_iter().for_each(|place| freshness.touch_slot(place)),
-        None => freshness.touch_everything(),
+        Some(places) => places.into_iter().for_each(|place| freshness.invalidate_slot(place)),
+        None => freshness.invalidate_all(),
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
         let dependencies: Dependencies = [topic].into_iter().collect();
         let mark = freshness.mark(&dependencies);
         heed(notice, &origin(2), &freshness);
-        !freshness.holds(&dependencies, mark)
+        !freshness.is_fresh(&dependencies, mark)
     }
 
     #[test]
@@ -113,10 +113,10 @@ mod tests {
         let mark = freshness.mark(&dependencies);
         let notice = of(&own, &[id(7)]).unwrap();
         heed(&notice, &own, &freshness);
-        assert!(freshness.holds(&dependencies, mark));
+        assert!(freshness.is_fresh(&dependencies, mark));
         own.lost_track();
         heed(&notice, &own, &freshness);
-        assert!(!freshness.holds(&dependencies, mark));
+        assert!(!freshness.is_fresh(&dependencies, mark));
     }
 
     #[test]

@@ -366,7 +366,7 @@ impl Inner {
                 self.origin.lost_track();
             }
             for topic in touched {
-                self.freshness.touch(topic);
+                self.freshness.invalidate(topic);
             }
             return outcome;
         }
@@ -419,7 +419,7 @@ impl Inner {
     /// `store.wait`: with the default, and the time in which the listener notices, all of it stays below three seconds.
     async fn out_of_reach(&self) {
         let (mut doubt, mut heard) = (Duration::ZERO, self.heard.load(Ordering::Relaxed));
-        let is_silent = |heard| self.freshness.in_doubt() && self.heard.load(Ordering::Relaxed) == heard;
+        let is_silent = |heard| self.freshness.is_suspended() && self.heard.load(Ordering::Relaxed) == heard;
         loop {
             sleep(LOOK_EVERY).await;
             doubt = if is_silent(heard) { doubt + LOOK_EVERY } else { Duration::ZERO };

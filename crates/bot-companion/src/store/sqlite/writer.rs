@@ -193,7 +193,7 @@ impl Thread {
         let commit = outcome.and_then(|()| self.execute("COMMIT")).map_err(StoreError::from);
         if commit.is_ok() {
             for topic in touched {
-                self.freshness.touch(topic);
+                self.freshness.invalidate(topic);
             }
         } else if !self.connection.is_autocommit()
             && let Err(error) = self.execute("ROLLBACK")
@@ -223,22 +223,22 @@ impl Thread {
     /// Notices what other processes have written. They cannot say what it was, so it may have been anything. As long as the
     /// file cannot be looked at, nothing in memory is known to hold.
     fn watch(&mut self) {
-        let doubted = self.freshness.in_doubt();
+        let doubted = self.freshness.is_suspended();
         match data_version(&self.connection) {
             Ok(version) => {
                 let changed = std::mem::replace(&mut self.seen, version) != version;
                 if doubted {
                     info!("the store's file can be read again");
-                    self.freshness.missed_something();
+                    self.freshness.resume_invalidated();
                 } else if changed {
-                    self.freshness.touch_everything();
+                    self.freshness.invalidate_all();
                 }
             }
             Err(error) => {
                 if !doubted {
                     warn!(%error, "cannot tell whether another process has written");
                 }
-                self.freshness.doubt();
+                self.freshness.suspend();
             }
         }
     }

@@ -60,7 +60,7 @@ impl World {
         let answer = self.answer(step, database).await;
         // Also a line to the server that broke meanwhile is no change.
         let stale = topics.into_iter().zip(before);
-        let stale = stale.filter(|(_, (dependencies, mark))| !self.freshness.may_stand_in(dependencies, *mark));
+        let stale = stale.filter(|(_, (dependencies, mark))| !self.freshness.may_serve_stale(dependencies, *mark));
         Outcome(answer, stale.map(|(topic, _)| topic).collect())
     }
 

@@ -55,10 +55,10 @@ impl Replica {
             };
             tokio::time::timeout(BOUND, waiting).await.is_ok()
         };
-        assert!(wait(&|| !self.freshness.in_doubt()).await, "the line is not good");
+        assert!(wait(&|| !self.freshness.is_suspended()).await, "the line is not good");
         let mark = self.freshness.mark(&dependencies);
         work.await;
-        wait(&|| !self.freshness.holds(&dependencies, mark)).await
+        wait(&|| !self.freshness.is_fresh(&dependencies, mark)).await
     }
 }
 

@@ -136,5 +136,5 @@ async fn a_server_that_falls_silent_is_noticed_and_found_again() {
         line.send_replace(true);
     }
     replica.eventually("it is found again", async || replica.store.keys().await.is_ok()).await;
-    replica.eventually("the doubt is over", async || !replica.freshness.in_doubt()).await;
+    replica.eventually("the doubt is over", async || !replica.freshness.is_suspended()).await;
 }

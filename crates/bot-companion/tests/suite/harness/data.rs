@@ -6,7 +6,7 @@ use bot_companion::domain::feed::InstanceId;
 use bot_companion::domain::feedback::{Feedback, FeedbackEntry};
 use bot_companion::domain::team::{Roster, RosterEntry, TeamMember};
 use bot_companion::domain::{Change, Guild, Permission, PermissionSet, Snowflake, Subscription, Time, User};
-use bot_companion::idp::sandbox::PersonGuild;
+use bot_companion::sandbox::PersonGuild;
 
 use super::TestApp;
 

@@ -41,7 +41,7 @@ impl<'a> Disk<'a> {
             self.app.folder.let_in(false).await;
             Vec::new()
         };
-        eventually("the service has noticed", async || self.app.app.freshness.in_doubt()).await;
+        eventually("the service has noticed", async || self.app.app.freshness.is_suspended()).await;
         Lost(lost)
     }
 
@@ -52,7 +52,7 @@ impl<'a> Disk<'a> {
             None => self.app.folder.let_in(true).await,
         }
         self.noticed().await;
-        eventually("the doubt is over", async || !self.app.app.freshness.in_doubt()).await;
+        eventually("the doubt is over", async || !self.app.app.freshness.is_suspended()).await;
     }
 
     /// Before each write to SQLite the service looks whether somebody else has written.

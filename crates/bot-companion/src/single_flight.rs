@@ -1,5 +1,5 @@
-//! One flight a key: whoever asks while the work runs waits for that same work. It runs in the background, so it goes on to its
-//! end even when everybody who asked has left.
+//! Single flight: at most one task per key. Whoever asks while it runs gets its outcome. The task runs in the background, so it
+//! finishes even when everybody who asked has left.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -11,18 +11,18 @@ use tokio::sync::watch;
 
 use crate::background::Background;
 
-/// The work in flight.
+/// The tasks in flight, by key.
 #[derive(Debug)]
-pub struct Flights<K, T> {
+pub struct SingleFlight<K, T> {
     running: Arc<Mutex<HashMap<K, watch::Receiver<Option<T>>>>>,
     background: Background,
 }
 
-/// A wait for one flight to land.
+/// One task in flight, to wait for.
 #[derive(Debug)]
-pub struct Landing<T>(watch::Receiver<Option<T>>);
+pub struct Flight<T>(watch::Receiver<Option<T>>);
 
-impl<K, T> Flights<K, T>
+impl<K, T> SingleFlight<K, T>
 where
     K: Clone + Eq + Hash + Send + 'static,
     T: Clone + Send + Sync + 'static,
@@ -32,46 +32,46 @@ where
         Self { running: Arc::default(), background }
     }
 
-    /// Joins the flight of this key, or starts it.
-    pub fn join<F>(&self, key: K, start: impl FnOnce() -> F) -> Landing<T>
+    /// Joins the task of this key, or starts it.
+    pub fn join<F>(&self, key: K, start: impl FnOnce() -> F) -> Flight<T>
     where
         F: Future<Output = T> + Send + 'static,
     {
         let mut running = self.running.lock();
         if let Some(receiver) = running.get(&key) {
-            return Landing(receiver.clone());
+            return Flight(receiver.clone());
         }
         let (sender, receiver) = watch::channel(None);
         running.insert(key.clone(), receiver.clone());
         // A start that panics, or a runtime that is gone and drops the work at once, takes the key out again at once.
         drop(running);
-        let gone = Departure { running: Arc::clone(&self.running), key };
+        let free_key = FreeKey { running: Arc::clone(&self.running), key };
         let work = start();
         self.background.spawn(async move {
             // Dropped at the end, or when the work panics: a key never stays taken.
-            let gone = gone;
+            let free_key = free_key;
             let outcome = work.await;
-            drop(gone);
+            drop(free_key);
             sender.send_replace(Some(outcome));
         });
-        Landing(receiver)
+        Flight(receiver)
     }
 }
 
-struct Departure<K: Eq + Hash, T> {
+struct FreeKey<K: Eq + Hash, T> {
     running: Arc<Mutex<HashMap<K, watch::Receiver<Option<T>>>>>,
     key: K,
 }
 
-impl<K: Eq + Hash, T> Drop for Departure<K, T> {
+impl<K: Eq + Hash, T> Drop for FreeKey<K, T> {
     fn drop(&mut self) {
         self.running.lock().remove(&self.key);
     }
 }
 
-impl<T: Clone> Landing<T> {
-    /// What the flight brought; `None` if it crashed.
-    pub async fn landed(mut self) -> Option<T> {
+impl<T: Clone> Flight<T> {
+    /// The task's outcome; `None` if it panicked.
+    pub async fn outcome(mut self) -> Option<T> {
         self.0.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone())
     }
 }
@@ -86,7 +86,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_who_ask_meanwhile_share_one_flight() {
-        let flights: Flights<u8, usize> = Flights::new(Background::here());
+        let flights: SingleFlight<u8, usize> = SingleFlight::new(Background::here());
         let (gate, runs) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
         let start = || {
             let (gate, runs) = (Arc::clone(&gate), Arc::clone(&runs));
@@ -100,34 +100,34 @@ mod tests {
         gate.notify_one();
         tokio::task::yield_now().await;
         gate.notify_waiters();
-        assert_eq!(first.landed().await, second.landed().await);
-        assert!(other.landed().await.is_some());
+        assert_eq!(first.outcome().await, second.outcome().await);
+        assert!(other.outcome().await.is_some());
         assert_eq!(runs.load(Ordering::SeqCst), 2);
         assert!(flights.running.lock().is_empty());
     }
 
     #[tokio::test]
     async fn a_crash_reaches_the_waiters_and_frees_the_key() {
-        let flights: Flights<u8, u8> = Flights::new(Background::here());
+        let flights: SingleFlight<u8, u8> = SingleFlight::new(Background::here());
         let crashed = flights.join(1, || async { panic!("on purpose") });
-        assert_eq!(crashed.landed().await, None);
-        assert_eq!(flights.join(1, || async { 7 }).landed().await, Some(7));
+        assert_eq!(crashed.outcome().await, None);
+        assert_eq!(flights.join(1, || async { 7 }).outcome().await, Some(7));
     }
 
     #[tokio::test]
     async fn a_start_finds_the_table_free() {
-        let flights: Flights<u8, u8> = Flights::new(Background::here());
+        let flights: SingleFlight<u8, u8> = SingleFlight::new(Background::here());
         let landing = flights.join(1, || {
             let free = flights.running.try_lock().is_some();
             async move { u8::from(free) }
         });
-        assert_eq!(landing.landed().await, Some(1));
+        assert_eq!(landing.outcome().await, Some(1));
     }
 
     #[tokio::test]
     async fn a_flight_goes_on_when_nobody_waits() {
         let background = Background::here();
-        let flights: Flights<u8, u8> = Flights::new(background.clone());
+        let flights: SingleFlight<u8, u8> = SingleFlight::new(background.clone());
         let done = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&done);
         drop(flights.join(1, || async move {

@@ -1,5 +1,6 @@
-//! How often a client address, or a bot's key, may ask. Each limit is a table of a fixed size, so that no number of addresses grows it: an address
-//! has its set of eight places by a keyed hash, and in a full set the one that has asked least makes room.
+//! Rate limits per client address, per user and per bot key, by the generic cell rate algorithm. Each limit is a table of a fixed
+//! size, like a set-associative cache: a keyed hash gives a subject its set of eight buckets, and in a full set the subject that has
+//! asked least is evicted. So no number of addresses makes it grow.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -12,15 +13,15 @@ use crate::config::{Feed, Limits, Network};
 use crate::domain::{Snowflake, TokenHash};
 
 const SETS: usize = 8192;
-const PLACES: usize = 8;
+const WAYS: usize = 8;
 
 /// The limits of client addresses and keys.
 pub struct RateLimits {
-    requests: Option<Limit>,
-    refused_sign_ins: Option<Limit>,
-    exchanges_per_user: Option<Limit>,
-    feed: Option<Limit>,
-    refused_keys: Option<Limit>,
+    requests: Option<RateLimit>,
+    refused_sign_ins: Option<RateLimit>,
+    exchanges_per_user: Option<RateLimit>,
+    feed: Option<RateLimit>,
+    refused_keys: Option<RateLimit>,
     exempt: Vec<Network>,
     clock: Clock,
 }
@@ -35,19 +36,23 @@ impl RateLimits {
     pub fn new(limits: &Limits, feed: &Feed, clock: Clock) -> Self {
         let minute = Duration::from_mins(1);
         Self {
-            requests: Limit::new(limits.requests_per_second, Duration::from_secs(1), limits.burst),
-            refused_sign_ins: Limit::new(
+            requests: RateLimit::new(limits.requests_per_second, Duration::from_secs(1), limits.burst),
+            refused_sign_ins: RateLimit::new(
                 limits.refused_sign_ins_per_minute,
                 minute,
                 limits.refused_sign_ins_per_minute,
             ),
-            exchanges_per_user: Limit::new(limits.sign_ins_per_user, Duration::from_mins(10), limits.sign_ins_per_user),
-            feed: Limit::new(
+            exchanges_per_user: RateLimit::new(
+                limits.sign_ins_per_user,
+                Duration::from_mins(10),
+                limits.sign_ins_per_user,
+            ),
+            feed: RateLimit::new(
                 feed.requests_per_second,
                 Duration::from_secs(1),
                 feed.requests_per_second.saturating_mul(2),
             ),
-            refused_keys: Limit::new(feed.refused_keys_per_minute, minute, feed.refused_keys_per_minute),
+            refused_keys: RateLimit::new(feed.refused_keys_per_minute, minute, feed.refused_keys_per_minute),
             exempt: limits.exempt.clone(),
             clock,
         }
@@ -55,7 +60,7 @@ impl RateLimits {
 
     /// Counts a request; if it is one too many, when the next one may come.
     pub fn request(&self, client: IpAddr) -> Result<(), Duration> {
-        self.limit(self.requests.as_ref(), client, Limit::take)
+        self.limit(self.requests.as_ref(), client, RateLimit::take)
     }
 
     /// Counts a request with a bot's key; if it is one too many, when the next one may come.
@@ -66,7 +71,7 @@ impl RateLimits {
 
     /// Counts a bot's key that is not known to be good; if it is one too many, when the next one may come.
     pub fn unknown_key(&self, client: IpAddr) -> Result<(), Duration> {
-        self.limit(self.refused_keys.as_ref(), client, Limit::take)
+        self.limit(self.refused_keys.as_ref(), client, RateLimit::take)
     }
 
     /// Counts a sign-in as refused before it is tried; if it is one too many, when the next one may come. What is not refused
@@ -101,9 +106,9 @@ impl RateLimits {
 
     fn limit(
         &self,
-        limit: Option<&Limit>,
+        limit: Option<&RateLimit>,
         client: IpAddr,
-        count: impl FnOnce(&Limit, u64, Duration) -> Result<(), Duration>,
+        count: impl FnOnce(&RateLimit, u64, Duration) -> Result<(), Duration>,
     ) -> Result<(), Duration> {
         match limit.zip(self.counted_as(client)) {
             Some((limit, subject)) => count(limit, limit.subject(&subject), self.clock.ticks()),
@@ -121,27 +126,27 @@ pub(crate) fn subject(client: IpAddr) -> u64 {
 }
 
 /// One limit for many subjects, by the generic cell rate algorithm: for each, only the time at which its debt is paid.
-pub(crate) struct Limit {
+pub(crate) struct RateLimit {
     interval: u64,
     tolerance: u64,
     hasher: RandomState,
-    sets: Box<[Mutex<[Place; PLACES]>]>,
+    sets: Box<[Mutex<[Bucket; WAYS]>]>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Bucket {
     subject: u64,
     /// Nanoseconds of the clock's ticks.
     paid_at: u64,
 }
 
-impl std::fmt::Debug for Limit {
+impl std::fmt::Debug for RateLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Limit").field("interval", &self.interval).finish_non_exhaustive()
+        f.debug_struct("RateLimit").field("interval", &self.interval).finish_non_exhaustive()
     }
 }
 
-impl Limit {
+impl RateLimit {
     /// `count` per span over time, `burst` at once; a count of 0 is no limit.
     fn new(count: u32, span: Duration, burst: u32) -> Option<Self> {
         (count > 0).then(|| Self::per_span(count, span).with_burst(burst))
@@ -173,7 +178,7 @@ impl Limit {
         self.count(subject, now, true).map(drop)
     }
 
-    /// Counts one if it is allowed, and gives when it will be paid for, which [`Limit::refund`] asks for.
+    /// Counts one if it is allowed, and gives when it will be paid for, which [`RateLimit::refund`] asks for.
     fn reserve(&self, subject: u64, now: Duration) -> Result<u64, Duration> {
         self.count(subject, now, false)
     }
@@ -181,24 +186,24 @@ impl Limit {
     /// Takes back one that was counted, as far as time has not paid for it yet.
     fn refund(&self, subject: u64, paid_at: u64, now: Duration) {
         let unpaid = paid_at.saturating_sub(nanos(now)).min(self.interval);
-        let mut places = self.set(subject).lock();
-        if let Some(place) = places.iter_mut().find(|place| place.subject == subject) {
-            place.paid_at = place.paid_at.saturating_sub(unpaid);
+        let mut buckets = self.set(subject).lock();
+        if let Some(bucket) = buckets.iter_mut().find(|bucket| bucket.subject == subject) {
+            bucket.paid_at = bucket.paid_at.saturating_sub(unpaid);
         }
     }
 
     fn count(&self, subject: u64, now: Duration, happened: bool) -> Result<u64, Duration> {
         let now = nanos(now);
-        let mut places = self.set(subject).lock();
-        let index = places.iter().position(|place| place.subject == subject).unwrap_or_else(|| {
-            let least = (0..PLACES).min_by_key(|index| places[*index].paid_at).unwrap_or(0);
-            places[least] = Place { subject, paid_at: 0 };
+        let mut buckets = self.set(subject).lock();
+        let index = buckets.iter().position(|bucket| bucket.subject == subject).unwrap_or_else(|| {
+            let least = (0..WAYS).min_by_key(|index| buckets[*index].paid_at).unwrap_or(0);
+            buckets[least] = Bucket { subject, paid_at: 0 };
             least
         });
-        let paid_at = places[index].paid_at.max(now).saturating_add(self.interval);
+        let paid_at = buckets[index].paid_at.max(now).saturating_add(self.interval);
         let allowed = self.judge(paid_at, now);
         if happened || allowed.is_ok() {
-            places[index].paid_at = paid_at;
+            buckets[index].paid_at = paid_at;
         }
         allowed.map(|()| paid_at)
     }
@@ -206,8 +211,8 @@ impl Limit {
     /// Whether one more would be allowed; if not, when.
     pub(crate) fn look(&self, subject: u64, now: Duration) -> Result<(), Duration> {
         let now = nanos(now);
-        let places = self.set(subject).lock();
-        let paid_at = places.iter().find(|place| place.subject == subject).map_or(0, |place| place.paid_at);
+        let buckets = self.set(subject).lock();
+        let paid_at = buckets.iter().find(|bucket| bucket.subject == subject).map_or(0, |bucket| bucket.paid_at);
         self.judge(paid_at.max(now).saturating_add(self.interval), now)
     }
 
@@ -218,7 +223,7 @@ impl Limit {
         }
     }
 
-    fn set(&self, subject: u64) -> &Mutex<[Place; PLACES]> {
+    fn set(&self, subject: u64) -> &Mutex<[Bucket; WAYS]> {
         &self.sets[usize::try_from(subject >> 32).unwrap_or(0) % SETS]
     }
 }
@@ -233,8 +238,8 @@ mod tests {
 
     use super::*;
 
-    fn limit(count: u32, burst: u32) -> Limit {
-        Limit::new(count, Duration::from_secs(1), burst).unwrap()
+    fn limit(count: u32, burst: u32) -> RateLimit {
+        RateLimit::new(count, Duration::from_secs(1), burst).unwrap()
     }
 
     #[test]

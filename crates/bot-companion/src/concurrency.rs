@@ -1,5 +1,5 @@
-//! A concurrency limit: how much work may be in flight at the same time, in all and for each subject (a client address). Its
-//! table has an entry for each subject with work in flight, so the limit on all work bounds it.
+//! A concurrency limit: how many tasks may run at the same time, in all and per subject (a client address). Its table has an entry
+//! per subject with a running task, so the limit on all tasks bounds it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 /// The limit.
 #[derive(Debug)]
-pub struct InFlight {
+pub struct ConcurrencyLimit {
     most: usize,
     most_per_subject: usize,
     running: Arc<Mutex<Running>>,
@@ -22,11 +22,11 @@ struct Running {
 
 /// Which limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
+pub enum LimitReached {
     /// That on all work.
-    All,
+    InAll,
     /// The subject's own.
-    Subject,
+    PerSubject,
 }
 
 /// The right to do one piece of work; given back when it is dropped.
@@ -36,23 +36,23 @@ pub struct Permit {
     subject: Option<u64>,
 }
 
-impl InFlight {
+impl ConcurrencyLimit {
     /// `most` in all, `most_per_subject` for each subject; 0 for a subject is no limit.
     pub fn new(most: usize, most_per_subject: usize) -> Self {
         Self { most, most_per_subject, running: Arc::default() }
     }
 
     /// Starts a piece of work of this subject's; one without a subject counts only towards all.
-    pub fn enter(&self, subject: Option<u64>) -> Result<Permit, Full> {
+    pub fn enter(&self, subject: Option<u64>) -> Result<Permit, LimitReached> {
         let mut running = self.running.lock();
         if let Some(subject) = subject {
             let own = running.by_subject.get(&subject).copied().unwrap_or(0);
             if self.most_per_subject > 0 && own >= self.most_per_subject {
-                return Err(Full::Subject);
+                return Err(LimitReached::PerSubject);
             }
         }
         if running.all >= self.most {
-            return Err(Full::All);
+            return Err(LimitReached::InAll);
         }
         running.all += 1;
         if let Some(subject) = subject {
@@ -83,16 +83,16 @@ mod tests {
 
     #[test]
     fn each_subject_has_its_share_and_all_have_a_limit() {
-        let work = InFlight::new(3, 2);
+        let work = ConcurrencyLimit::new(3, 2);
         let first = work.enter(Some(1)).unwrap();
         let second = work.enter(Some(1)).unwrap();
-        assert_eq!(work.enter(Some(1)).unwrap_err(), Full::Subject);
+        assert_eq!(work.enter(Some(1)).unwrap_err(), LimitReached::PerSubject);
         let other = work.enter(Some(2)).unwrap();
-        assert_eq!(work.enter(Some(2)).unwrap_err(), Full::All);
-        assert_eq!(work.enter(None).unwrap_err(), Full::All);
+        assert_eq!(work.enter(Some(2)).unwrap_err(), LimitReached::InAll);
+        assert_eq!(work.enter(None).unwrap_err(), LimitReached::InAll);
         drop(first);
         let third = work.enter(None).unwrap();
-        assert_eq!(work.enter(Some(2)).unwrap_err(), Full::All);
+        assert_eq!(work.enter(Some(2)).unwrap_err(), LimitReached::InAll);
         drop((second, other, third));
         let running = work.running.lock();
         assert!(running.all == 0 && running.by_subject.is_empty(), "nothing stays behind");
@@ -100,9 +100,9 @@ mod tests {
 
     #[test]
     fn zero_per_subject_is_no_limit() {
-        let work = InFlight::new(5, 0);
+        let work = ConcurrencyLimit::new(5, 0);
         let permits: Vec<_> = (0..5).map(|_| work.enter(Some(1)).unwrap()).collect();
-        assert_eq!(work.enter(Some(1)).unwrap_err(), Full::All);
+        assert_eq!(work.enter(Some(1)).unwrap_err(), LimitReached::InAll);
         drop(permits);
     }
 }

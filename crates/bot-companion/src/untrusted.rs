@@ -1,15 +1,15 @@
-//! Text from outside on its way into a log.
+//! Untrusted text, escaped for the log.
 
 use std::fmt;
 
-/// Shows text from outside with control and bidirectional characters escaped, so that it can neither forge a line nor hide in
+/// Shows untrusted text with control and bidirectional characters escaped, so that it can neither forge a line nor hide in
 /// one, and cut to a sane length.
 #[derive(Clone, Copy, Debug)]
-pub struct Outside<'a>(pub &'a str);
+pub struct Untrusted<'a>(pub &'a str);
 
 const SHOWN: usize = 256;
 
-impl fmt::Display for Outside<'_> {
+impl fmt::Display for Untrusted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for character in self.0.chars().take(SHOWN) {
             let hides = character.is_control()
@@ -29,9 +29,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_from_outside_forges_a_line() {
-        assert_eq!(Outside("a\nb\u{1b}[31m\u{202e}c").to_string(), "a\\u{a}b\\u{1b}[31m\\u{202e}c");
-        assert_eq!(Outside("عربي 🎉").to_string(), "عربي 🎉");
-        assert_eq!(Outside(&"x".repeat(300)).to_string().chars().count(), 257);
+    fn untrusted_text_forges_no_line() {
+        assert_eq!(Untrusted("a\nb\u{1b}[31m\u{202e}c").to_string(), "a\\u{a}b\\u{1b}[31m\\u{202e}c");
+        assert_eq!(Untrusted("عربي 🎉").to_string(), "عربي 🎉");
+        assert_eq!(Untrusted(&"x".repeat(300)).to_string().chars().count(), 257);
     }
 }

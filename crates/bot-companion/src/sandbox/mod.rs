@@ -24,8 +24,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::faults::Switchboard;
 use self::grants::{Grants, Terms};
-use super::Endpoint;
 use crate::clock::Clock;
+use crate::idp::Endpoint;
 pub use faults::{Fault, Hold};
 pub use people::{Person, PersonGuild};
 
