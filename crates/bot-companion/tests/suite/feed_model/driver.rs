@@ -243,7 +243,9 @@ impl World {
         let guilds: Vec<u64> =
             self.dice.guilds.iter().copied().filter(|guild| own.contains(&(guild % count))).collect();
         let mut events: Vec<Value> = (0..3).map(|_| self.dice.guild(self.dice.pick(&guilds))).collect();
-        events.iter_mut().for_each(|event| event["type"] = "guild".into());
+        for event in &mut events {
+            event["type"] = "guild".into();
+        }
         self.beat(by).await;
         for asked in 0..2 {
             let sequence = self.model.processes[by].life.next;
@@ -274,7 +276,9 @@ impl World {
         let next = self.model.processes[by].life.next;
         let staged = (!self.staged.is_empty()).then(|| self.dice.index(self.staged.len()));
         match (self.dice.below(66), staged) {
-            (0..=13, _) => drop(self.send(self.events(by, next)).await),
+            (0..=13, _) => {
+                self.send(self.events(by, next)).await;
+            }
             (14..=17, _) => {
                 let sequence = (next + self.dice.below(6)).saturating_sub(3).max(1);
                 let expected = self.send(self.events(by, sequence)).await;
@@ -286,8 +290,12 @@ impl World {
                 let sequence = (next + self.dice.below(3)).saturating_sub(1).max(1);
                 self.send(self.snapshot(by, sequence)).await;
             }
-            (22 | 23, _) => drop(self.send(self.all_subscriptions(by, next)).await),
-            (24..=27, _) => drop(self.send(self.dice.pick(&self.sent)).await),
+            (22 | 23, _) => {
+                self.send(self.all_subscriptions(by, next)).await;
+            }
+            (24..=27, _) => {
+                self.send(self.dice.pick(&self.sent)).await;
+            }
             (28..=30, _) => {
                 let sent = match self.dice.below(3) {
                     0 => self.events(by, next),
