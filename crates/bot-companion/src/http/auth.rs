@@ -14,7 +14,7 @@ use super::envelope::{Envelope, Nothing, Success};
 use super::error::ApiError;
 use super::extract::{self, Session};
 use super::openapi::{IdpRefusals, Refusals, SignInRefusals, TokenRefusals};
-use crate::accounts::Attempt;
+use crate::accounts::SignInAttempt;
 use crate::app::App;
 use crate::domain::User;
 
@@ -48,7 +48,10 @@ pub(super) async fn sign_in(
     arrival: Arrival,
     headers: HeaderMap,
 ) -> Result<Success<NewSession>, ApiError> {
-    let signed_in = app.accounts.sign_in(attempt(&app, &headers, arrival.client)?).await?;
+    let signed_in = app
+        .accounts
+        .sign_in(attempt(&app, &headers, arrival.client)?, |user| app.views.sessions.last_uses(user))
+        .await?;
     Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user: signed_in.user }))
 }
 
@@ -63,7 +66,7 @@ pub(super) async fn sign_out(State(app): State<Arc<App>>, session: Session) -> R
     Ok(Success(Nothing {}))
 }
 
-fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<Attempt, ApiError> {
+fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<SignInAttempt, ApiError> {
     let code = extract::secret(headers, &CODE).map_err(|()| ApiError::idp_code_malformed())?;
     let verifier = extract::secret(headers, &VERIFIER).map_err(|()| ApiError::idp_code_verifier_malformed())?;
     // An empty one is a page that has lost its verifier: without it the provider would only say that the code is bad.
@@ -72,7 +75,7 @@ fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<Attempt, Ap
     }
     let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
     let agent = headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
-    Ok(Attempt {
+    Ok(SignInAttempt {
         code: code.ok_or_else(ApiError::idp_code_missing)?,
         verifier,
         redirect_uri: app.config.idp.redirect_uri_for(origin).unwrap_or_default().to_owned(),

@@ -1,7 +1,7 @@
 //! What can go wrong, as the client is told.
 //!
 //! Which error belongs where: `store::StoreError` says that the store failed, `idp::IdpError` that the provider did,
-//! `accounts::SignInError` and `views::ListError` why a sign-in or a list did not come about. Only [`ApiError`] becomes a
+//! `accounts::SignInError` and `accounts::ListError` why a sign-in or a list did not come about. Only [`ApiError`] becomes a
 //! response. It keeps the public sentence apart from the internal cause, which is logged once, when the response is written.
 
 use std::time::Duration;
@@ -10,10 +10,9 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 
 use super::envelope::{Details, ErrorData, Refusal};
-use crate::accounts::SignInError;
+use crate::accounts::{ListError, SignInError};
 use crate::idp::{IdpError, IdpErrorKind};
 use crate::store::StoreError;
-use crate::views::ListError;
 
 /// An answer that is not a success.
 #[derive(Clone, Debug)]
