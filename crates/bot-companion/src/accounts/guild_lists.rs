@@ -65,11 +65,11 @@ impl Backoff {
     fn error(self, now: Duration) -> ListError {
         let left = self.until.saturating_sub(now);
         match self.error {
-            ListError::Idp(error @ IdpError { kind: IdpErrorKind::RateLimited(_) | IdpErrorKind::HeldBack(_), .. }) => {
-                ListError::Idp(IdpError { kind: IdpErrorKind::HeldBack(left), ..error })
-            }
-            ListError::Idp(error @ IdpError { kind: IdpErrorKind::Paused(_), .. }) => {
-                ListError::Idp(IdpError { kind: IdpErrorKind::Paused(left), ..error })
+            ListError::Idp(
+                error @ IdpError { kind: IdpErrorKind::RateLimited(_) | IdpErrorKind::BackingOff(_), .. },
+            ) => ListError::Idp(IdpError { kind: IdpErrorKind::BackingOff(left), ..error }),
+            ListError::Idp(error @ IdpError { kind: IdpErrorKind::CircuitOpen(_), .. }) => {
+                ListError::Idp(IdpError { kind: IdpErrorKind::CircuitOpen(left), ..error })
             }
             error => error,
         }
@@ -174,7 +174,7 @@ impl Fetcher {
                 warn!(%user, %error, "the guild list could not be fetched");
                 let span = match error {
                     ListError::Idp(IdpError {
-                        kind: IdpErrorKind::RateLimited(span) | IdpErrorKind::HeldBack(span),
+                        kind: IdpErrorKind::RateLimited(span) | IdpErrorKind::BackingOff(span),
                         ..
                     }) => self.retry.max(span),
                     ListError::Store(StoreError::Unavailable(_) | StoreError::Busy(_)) => self.retry.min(STORE_BACKOFF),

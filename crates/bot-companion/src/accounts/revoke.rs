@@ -103,7 +103,7 @@ impl Accounts {
 /// What becomes of a revocation that failed.
 fn end_after(error: &IdpError, now: crate::domain::Time, tries: u32) -> RevocationEnd {
     match error.kind {
-        IdpErrorKind::HeldBack(wait) | IdpErrorKind::Paused(wait) => RevocationEnd::unsent(now, Some(wait)),
+        IdpErrorKind::BackingOff(wait) | IdpErrorKind::CircuitOpen(wait) => RevocationEnd::unsent(now, Some(wait)),
         IdpErrorKind::Unavailable | IdpErrorKind::Timeout if !error.code_spent => RevocationEnd::unsent(now, None),
         IdpErrorKind::RateLimited(wait) => RevocationEnd::failed(now, tries, Some(wait)),
         // The operator may correct our credentials meanwhile.

@@ -81,8 +81,8 @@ impl SignInError {
                 | IdpErrorKind::Unauthorized
                 | IdpErrorKind::Refused
                 | IdpErrorKind::RateLimited(_) => true,
-                IdpErrorKind::HeldBack(_)
-                | IdpErrorKind::Paused(_)
+                IdpErrorKind::BackingOff(_)
+                | IdpErrorKind::CircuitOpen(_)
                 | IdpErrorKind::Unavailable
                 | IdpErrorKind::Timeout => false,
             },

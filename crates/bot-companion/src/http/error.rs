@@ -158,13 +158,13 @@ impl From<IdpError> for ApiError {
     fn from(error: IdpError) -> Self {
         match error.kind {
             // The wait tells whoever signs in that the same code is good for another try; that must be so.
-            IdpErrorKind::Paused(wait) if !error.code_spent => Self::idp_unavailable().after(wait),
+            IdpErrorKind::CircuitOpen(wait) if !error.code_spent => Self::idp_unavailable().after(wait),
             IdpErrorKind::Rejected
             | IdpErrorKind::Unauthorized
             | IdpErrorKind::Refused
             | IdpErrorKind::Unavailable
-            | IdpErrorKind::Paused(_) => Self::idp_unavailable(),
-            IdpErrorKind::RateLimited(wait) | IdpErrorKind::HeldBack(wait) => Self::idp_rate_limited().after(wait),
+            | IdpErrorKind::CircuitOpen(_) => Self::idp_unavailable(),
+            IdpErrorKind::RateLimited(wait) | IdpErrorKind::BackingOff(wait) => Self::idp_rate_limited().after(wait),
             IdpErrorKind::Timeout => Self::idp_timeout(),
             IdpErrorKind::Misconfigured => Self::idp_misconfigured(),
         }
