@@ -43,12 +43,12 @@ pub(super) enum Form {
 
 /// The team as it stands in a file.
 #[derive(Serialize)]
-struct Written<'a> {
-    members: Vec<WrittenMember<'a>>,
+struct TeamFile<'a> {
+    members: Vec<TeamFileMember<'a>>,
 }
 
 #[derive(Serialize)]
-struct WrittenMember<'a> {
+struct TeamFileMember<'a> {
     #[serde(flatten)]
     member: &'a TeamMember,
     permissions: Vec<&'static str>,
@@ -105,9 +105,9 @@ fn read(text: &str, form: Form) -> anyhow::Result<(Roster, Vec<String>)> {
 fn write(roster: &Roster, form: Form) -> anyhow::Result<String> {
     let written = roster.0.iter().map(|RosterEntry { member, permissions }| {
         let permissions = permissions.keys().map(Permission::name).collect();
-        WrittenMember { member, permissions }
+        TeamFileMember { member, permissions }
     });
-    let team = Written { members: written.collect() };
+    let team = TeamFile { members: written.collect() };
     Ok(match form {
         Form::Toml => toml::to_string_pretty(&team)?,
         Form::Json => serde_json::to_string_pretty(&team)? + "\n",

@@ -175,7 +175,7 @@ impl Web {
         };
         begins.await;
         // Only now: a body that never comes must not keep a place from others; nor may a slow upload keep it from a sign-in.
-        let places = if audience == Audience::Nobody { &self.app.uploads.in_work } else { &self.app.in_work };
+        let places = if audience == Audience::Nobody { &self.app.uploads.in_work } else { &self.app.request_permits };
         let Ok(_place) = places.try_acquire() else {
             return ApiError::overloaded().after(RELIEF).into_response();
         };

@@ -37,10 +37,10 @@ const READY: Readiness = Readiness { status: "ready" };
 #[utoipa::path(get, path = "/ready", operation_id = "ready", tag = "public",
     responses((status = 200, description = "Requests are taken", body = Envelope<Readiness>), Refusals))]
 pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Success<Readiness>, ApiError> {
-    if app.is_stopping() { Err(ApiError::draining().after(COMES_BACK)) } else { Ok(Success(READY)) }
+    if app.is_shutting_down() { Err(ApiError::draining().after(COMES_BACK)) } else { Ok(Success(READY)) }
 }
 
 /// The answer without waiting for a place among the requests in work: a full house is no reason to be taken out of service.
 pub(super) fn at_once(app: &App) -> Option<Response<Full<Bytes>>> {
-    (!app.is_stopping()).then(|| json(success(READY)))
+    (!app.is_shutting_down()).then(|| json(success(READY)))
 }

@@ -24,7 +24,7 @@ const RANDOM_DRAWS: usize = 32;
 const WARMING_DRAWS: u64 = 8;
 
 /// The view.
-pub struct Feedback {
+pub struct FeedbackView {
     sources: Sources,
     cache: CacheSlot<FeedbackEntries>,
 }
@@ -50,12 +50,12 @@ impl Weighter<u64, RenderedEntry> for ByBytes {
     }
 }
 
-impl Feedback {
+impl FeedbackView {
     pub(super) fn new(sources: &Sources) -> Self {
         Self { sources: sources.clone(), cache: CacheSlot::new(sources) }
     }
 
-    /// The draw of this seed, if all of its entries are cached and fresh. If not, [`Feedback::get`] must be called with the same
+    /// The draw of this seed, if all of its entries are cached and fresh. If not, [`FeedbackView::get`] must be called with the same
     /// seed: another draw in its place would show entries that are not cached more rarely than others.
     pub fn cached(&self, seed: u64) -> Option<Bytes> {
         self.cache.with_fresh(|entries| entries.draw(seed)).flatten().map(|drawn| body(&drawn))
@@ -91,7 +91,7 @@ impl Feedback {
     }
 }
 
-impl Warm for Feedback {
+impl Warm for FeedbackView {
     type Value = FeedbackEntries;
 
     fn cache(&self) -> &CacheSlot<FeedbackEntries> {

@@ -18,7 +18,7 @@ const CACHED_BYTES: u64 = 64 << 20;
 const ESTIMATED_RESPONSES: usize = 16_384;
 
 /// The view.
-pub struct Guilds {
+pub struct GuildsView {
     sources: Sources,
     lists: Arc<GuildLists>,
     cache: CacheMap<Snowflake, GuildsResponse>,
@@ -58,7 +58,7 @@ impl Weigh for GuildsResponse {
     }
 }
 
-impl Guilds {
+impl GuildsView {
     pub(super) fn new(sources: &Sources, lists: Arc<GuildLists>, config: &Config) -> Self {
         Self {
             sources: sources.clone(),

@@ -20,7 +20,7 @@ use crate::store::{Result, Topic};
 use crate::version::Version;
 
 /// The view.
-pub struct Status {
+pub struct StatusView {
     sources: Sources,
     cache: CacheSlot<StatusResponse>,
 }
@@ -95,7 +95,7 @@ struct Rendered {
 
 const BETWEEN: &[u8] = br#","process":"#;
 
-impl Status {
+impl StatusView {
     pub(super) fn new(sources: &Sources) -> Self {
         Self { sources: sources.clone(), cache: CacheSlot::new(sources) }
     }
@@ -122,7 +122,7 @@ impl Status {
     }
 }
 
-impl Warm for Status {
+impl Warm for StatusView {
     type Value = StatusResponse;
 
     fn cache(&self) -> &CacheSlot<StatusResponse> {

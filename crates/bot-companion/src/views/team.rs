@@ -13,7 +13,7 @@ use crate::sources::Sources;
 use crate::store::{Result, Topic};
 
 /// The view.
-pub struct Team {
+pub struct TeamView {
     sources: Sources,
     cache: CacheSlot<TeamResponse>,
 }
@@ -27,7 +27,7 @@ pub struct TeamResponse {
     pub etag: String,
 }
 
-impl Team {
+impl TeamView {
     pub(super) fn new(sources: &Sources) -> Self {
         Self { sources: sources.clone(), cache: CacheSlot::new(sources) }
     }
@@ -53,7 +53,7 @@ impl Team {
     }
 }
 
-impl Warm for Team {
+impl Warm for TeamView {
     type Value = TeamResponse;
 
     fn cache(&self) -> &CacheSlot<TeamResponse> {
