@@ -8,8 +8,9 @@ use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use super::Sources;
 use super::fill::Fill;
-use super::{OPENING, Sources};
+use crate::api;
 use crate::domain::feedback::{SHOWN, draw};
 use crate::random::Random;
 use crate::store::freshness::{Dependencies, LastValid, Mark};
@@ -104,7 +105,7 @@ impl Feedback {
         };
         let mut drawn = Vec::with_capacity(SHOWN);
         for (slot, feedback) in sample.entries {
-            let json = serde_json::to_vec(&feedback.entry).unwrap_or_default().into();
+            let json = api::feedback::entry(feedback.entry);
             let rendered = Rendered { id: feedback.id.into(), json };
             held.entries.insert(slot, rendered.clone());
             drawn.push(rendered);
@@ -183,18 +184,7 @@ fn add_unless_known(found: &mut Vec<Rendered>, entry: Rendered) {
 }
 
 fn body(entries: &[Rendered]) -> Bytes {
-    let length: usize = entries.iter().map(|entry| entry.json.len() + 1).sum();
-    let mut body = Vec::with_capacity(OPENING.len() + length + 3);
-    body.extend_from_slice(OPENING.as_bytes());
-    body.push(b'[');
-    for (index, entry) in entries.iter().enumerate() {
-        if index > 0 {
-            body.push(b',');
-        }
-        body.extend_from_slice(&entry.json);
-    }
-    body.extend_from_slice(b"]}");
-    body.into()
+    api::feedback::list(entries.iter().map(|entry| &entry.json))
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use super::Sources;
 use super::lists::{ListError, Lists};
-use super::{Sources, enveloped};
+use crate::api;
 use crate::config::Config;
 use crate::domain::{Snowflake, Time, guild};
 use crate::store::freshness::{Dependencies, Mark};
@@ -136,7 +137,7 @@ impl Guilds {
         let facts = store.person(user, ids).await?;
         let now = clock.now();
         let expires = guild::expiry(&facts, now);
-        let body = enveloped(&guild::entries(user, &list.guilds, facts, now));
+        let body = api::guilds::list(guild::entries(user, &list.guilds, facts, now));
         let answer = Arc::new(Answer { body, fetched: list.fetched, list_version, expires, dependencies, mark });
         // The list was read before the mark was taken: kept only if nothing of the user's has changed since then.
         if freshness.mark(&own) == before {

@@ -7,8 +7,9 @@ use arc_swap::ArcSwapOption;
 use aws_lc_rs::digest;
 use bytes::Bytes;
 
+use super::Sources;
 use super::fill::Fill;
-use super::{Sources, enveloped};
+use crate::api;
 use crate::store::freshness::{Dependencies, LastValid, Mark};
 use crate::store::{Result, Topic};
 
@@ -58,8 +59,7 @@ impl Team {
 
     async fn read(&self) -> Result<Arc<Answer>> {
         let (mark, right) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.valid_now());
-        let roster = self.sources.store.team().await?;
-        let body = enveloped(&roster.ordered());
+        let body = api::team::list(self.sources.store.team().await?);
         let answer = Arc::new(Answer { etag: etag(&body), body, mark, right });
         self.held.store(Some(Arc::clone(&answer)));
         Ok(answer)
