@@ -9,12 +9,13 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use http_body_util::Full;
 
-use super::envelope::{Envelope, json};
 use super::error::ApiError;
 use super::extract::Session;
-use super::openapi::{IdpRefusals, Refusals, TokenRefusals};
+use super::respond::json;
+use crate::api::envelope::Envelope;
+use crate::api::guilds::GuildData;
+use crate::api::refusals::{IdpRefusals, Refusals, TokenRefusals};
 use crate::app::App;
-use crate::domain::GuildEntry;
 use crate::views::guilds::GuildsResponse;
 
 /// Guilds
@@ -23,7 +24,7 @@ use crate::views::guilds::GuildsResponse;
 /// may be up to an hour old while the provider does not work; the header `Age` tells. Send `Cache-Control: no-cache` to ask the
 /// provider first, at most once in 10 seconds.
 #[utoipa::path(get, path = "/guilds", operation_id = "guilds", tag = "dashboard", security(("session" = [])),
-    responses((status = 200, description = "The guilds", body = Envelope<Vec<GuildEntry>>,
+    responses((status = 200, description = "The guilds", body = Envelope<Vec<GuildData>>,
             headers(("Age" = u64, description = "Seconds since the provider's list was fetched"))),
         TokenRefusals, IdpRefusals, Refusals))]
 pub(super) async fn list(

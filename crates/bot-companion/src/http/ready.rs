@@ -7,7 +7,7 @@ use http_body_util::Full;
 use hyper::body::Body;
 
 use super::arrival::Arrival;
-use super::envelope::json;
+use super::respond::json;
 use super::{extract, guilds, pipeline, readiness, status, team};
 use crate::app::App;
 

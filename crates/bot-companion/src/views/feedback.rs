@@ -7,9 +7,9 @@ use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use super::OPENING;
 use super::cached::{CacheRead, CacheSlot, Cached};
 use super::warm::Warm;
+use crate::api::feedback;
 use crate::domain::feedback::{SHOWN, draw};
 use crate::random::Random;
 use crate::sources::Sources;
@@ -81,9 +81,8 @@ impl FeedbackView {
         let sample = read.depend_on([Topic::Feedback]).sample_feedback(seed).await?;
         let cached = self.cache.get_or_insert(read, || FeedbackEntries::new(sample.count));
         let mut drawn = Vec::with_capacity(SHOWN);
-        for (slot, feedback) in sample.entries {
-            let json = serde_json::to_vec(&feedback.entry).unwrap_or_default().into();
-            let rendered = RenderedEntry { id: feedback.id.into(), json };
+        for (slot, entry) in sample.entries {
+            let rendered = RenderedEntry { id: entry.id.into(), json: feedback::entry(entry.entry) };
             cached.by_slot.insert(slot, rendered.clone());
             drawn.push(rendered);
         }
@@ -163,19 +162,8 @@ fn add_unless_known(found: &mut Vec<RenderedEntry>, entry: RenderedEntry) {
     }
 }
 
-fn body(entries: &[RenderedEntry]) -> Bytes {
-    let length: usize = entries.iter().map(|entry| entry.json.len() + 1).sum();
-    let mut body = Vec::with_capacity(OPENING.len() + length + 3);
-    body.extend_from_slice(OPENING.as_bytes());
-    body.push(b'[');
-    for (index, entry) in entries.iter().enumerate() {
-        if index > 0 {
-            body.push(b',');
-        }
-        body.extend_from_slice(&entry.json);
-    }
-    body.extend_from_slice(b"]}");
-    body.into()
+fn body(drawn: &[RenderedEntry]) -> Bytes {
+    feedback::list(drawn.iter().map(|entry| &entry.json))
 }
 
 #[cfg(test)]

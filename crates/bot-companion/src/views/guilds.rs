@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::cached::{CacheMap, CacheRead, Cached, Weigh};
-use super::enveloped;
 use crate::accounts::{GuildLists, ListError};
+use crate::api::guilds;
 use crate::config::Config;
 use crate::domain::{Snowflake, Time, guild};
 use crate::sources::Sources;
@@ -111,7 +111,7 @@ impl GuildsView {
         let facts = read.depend_on(ids.iter().copied().map(Topic::Id)).person(user, ids).await?;
         let now = self.sources.clock.now();
         let expires = guild::expiry(&facts, now);
-        let body = enveloped(&guild::entries(user, &list.guilds, facts, now));
+        let body = guilds::list(guild::entries(user, &list.guilds, facts, now));
         let response = GuildsResponse { body, fetched: list.fetched, list_version, listed, expires };
         Ok(self.cache.insert(user, read, response))
     }

@@ -13,9 +13,6 @@ mod warm;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use serde::Serialize;
-
 use crate::accounts::GuildLists;
 use crate::config::Config;
 use crate::sources::Sources;
@@ -49,17 +46,3 @@ impl Views {
         }
     }
 }
-
-/// The envelope of a success around this data, as ready bytes.
-fn enveloped(data: &impl Serialize) -> Bytes {
-    // Serialising our own plain types cannot fail; an empty object would be the least harmful answer if it did.
-    let data = serde_json::to_vec(data).unwrap_or_else(|_| b"{}".to_vec());
-    let mut body = Vec::with_capacity(OPENING.len() + data.len() + 1);
-    body.extend_from_slice(OPENING.as_bytes());
-    body.extend_from_slice(&data);
-    body.push(b'}');
-    body.into()
-}
-
-/// How every success begins.
-const OPENING: &str = r#"{"code":200,"message":"OK","data":"#;

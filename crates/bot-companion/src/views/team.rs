@@ -7,8 +7,8 @@ use aws_lc_rs::digest;
 use bytes::Bytes;
 
 use super::cached::{CacheRead, CacheSlot, Cached};
-use super::enveloped;
 use super::warm::Warm;
+use crate::api::team;
 use crate::sources::Sources;
 use crate::store::{Result, Topic};
 
@@ -48,7 +48,7 @@ impl TeamView {
     async fn read(&self) -> Result<Arc<Cached<TeamResponse>>> {
         let mut read = CacheRead::begin(&self.sources);
         let roster = read.depend_on([Topic::Team]).team().await?;
-        let body = enveloped(&roster.ordered());
+        let body = team::list(roster);
         Ok(self.cache.insert(read, TeamResponse { etag: etag(&body), body }))
     }
 }

@@ -196,7 +196,7 @@ fn subscription_line(subscription: &Subscription) -> Value {
 
 fn team_event(team: &Roster) -> Value {
     let members = team.0.iter().map(|entry| {
-        let mut member = json!(entry.member);
+        let mut member = json!(crate::api::team::TeamMemberData::from(entry.member.clone()));
         member["permissions"] = json!(names(entry.permissions));
         member
     });
