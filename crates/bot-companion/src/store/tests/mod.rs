@@ -1,11 +1,39 @@
-//! What the tests of all stores share, and the tests that need more than one store.
+//! The tests of the trait, which run on every store; what they share; and the tests that need more than one store.
 
+/// Makes two tests of each of these functions, which take a [`Fixture`]: one per store.
+macro_rules! on_each_store {
+    ($($test:ident),+ $(,)?) => {$(
+        mod $test {
+            use crate::store::tests::Fixture;
+
+            #[tokio::test]
+            async fn on_sqlite() {
+                super::$test(Fixture::on_sqlite().await).await;
+            }
+
+            #[tokio::test]
+            async fn on_postgres() {
+                if let Some(fixture) = Fixture::on_postgres().await {
+                    super::$test(fixture).await;
+                }
+            }
+        }
+    )+};
+}
+
+mod consistency;
+mod data;
+mod feed;
+mod feedback;
+mod fixture;
 mod front;
 mod history;
 mod parity;
+mod people;
 mod replicas;
 mod server;
 mod slow_server;
+mod snapshots;
 mod speed;
 
 use std::path::PathBuf;
@@ -16,6 +44,9 @@ use crate::domain::{
     Guild, ListedGuild, Permission, PermissionSet, Session, SessionId, Snowflake, Time, TokenHash, User,
 };
 use crate::store::{BotKey, CodeHash, Fed, Foreign, SealedGrant, Store, StoredList};
+
+pub(in crate::store) use self::fixture::{Fixture, Replica, new_freshness};
+pub(in crate::store) use self::server::Database;
 
 pub(in crate::store) const NOW: Time = Time::from_seconds(1_000_000);
 
