@@ -31,11 +31,11 @@ pub mod log_throttle;
 pub mod random;
 pub mod rate_limit;
 pub mod sandbox;
-#[cfg(test)]
-mod scratch;
 pub mod server;
 pub mod single_flight;
 pub mod store;
+#[cfg(test)]
+mod test_folder;
 pub mod untrusted;
 pub mod uploads;
 pub mod vault;

@@ -1,6 +1,7 @@
 //! A store of either kind with what tests say to it again and again.
 
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ pub(in crate::store) struct Fixture<S: Store + ?Sized = dyn Store> {
 }
 
 pub(in crate::store) enum Data {
-    File(Scratch),
+    File(TestFolder),
     Server(Database),
 }
 
@@ -50,15 +51,15 @@ impl<S: Store + ?Sized> Deref for Fixture<S> {
 impl Fixture<Sqlite> {
     /// The embedded store itself, for tests that look inside; `wait` is how long its reads and writes wait for their turn.
     pub(in crate::store) async fn of_sqlite(wait: Duration) -> Self {
-        let scratch = Scratch::new();
-        let replica = Replica::of_file(&scratch, wait, new_freshness()).await;
+        let folder = TestFolder::new();
+        let replica = Replica::of_file(&folder, wait, new_freshness()).await;
         admit(&*replica.store).await;
-        Self { replica, data: Data::File(scratch) }
+        Self { replica, data: Data::File(folder) }
     }
 
     pub(in crate::store) fn file(&self) -> PathBuf {
         match &self.data {
-            Data::File(scratch) => scratch.database(),
+            Data::File(folder) => folder.path(FILE),
             Data::Server(_) => unreachable!("it was opened on a file"),
         }
     }
@@ -76,9 +77,9 @@ impl Fixture {
     }
 
     /// On the file that was put there.
-    pub(in crate::store) async fn on_file(scratch: Scratch) -> Self {
-        let replica = Replica::of_file(&scratch, WAIT, new_freshness()).await.into();
-        Self { replica, data: Data::File(scratch) }
+    pub(in crate::store) async fn on_file(folder: TestFolder) -> Self {
+        let replica = Replica::of_file(&folder, WAIT, new_freshness()).await.into();
+        Self { replica, data: Data::File(folder) }
     }
 
     /// `None` where the tests have no server.
@@ -92,7 +93,7 @@ impl Fixture {
         self.store.close().await;
         let freshness = Arc::clone(&self.freshness);
         self.replica = match &self.data {
-            Data::File(scratch) => Replica::of_file(scratch, WAIT, freshness).await.into(),
+            Data::File(folder) => Replica::of_file(folder, WAIT, freshness).await.into(),
             Data::Server(database) => {
                 // No process knows which of the others are gone: a staged snapshot is given up when it is old.
                 self.sql("UPDATE staged_snapshots SET touched = touched - interval '11 minutes'").await;
@@ -113,7 +114,7 @@ impl<S: Store + ?Sized> Fixture<S> {
     /// Runs statements as another program would.
     pub(in crate::store) async fn sql(&self, statements: &str) {
         match &self.data {
-            Data::File(scratch) => Connection::open(scratch.database()).unwrap().execute_batch(statements).unwrap(),
+            Data::File(folder) => Connection::open(folder.path(FILE)).unwrap().execute_batch(statements).unwrap(),
             Data::Server(database) => database.outside().await.batch_execute(statements).await.unwrap(),
         }
     }
@@ -121,8 +122,8 @@ impl<S: Store + ?Sized> Fixture<S> {
     /// Reads a whole number and a text of each row, as another program would.
     pub(in crate::store) async fn select(&self, sql: &str) -> Vec<(i64, String)> {
         match &self.data {
-            Data::File(scratch) => {
-                let connection = Connection::open(scratch.database()).unwrap();
+            Data::File(folder) => {
+                let connection = Connection::open(folder.path(FILE)).unwrap();
                 let mut statement = connection.prepare(sql).unwrap();
                 let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
                 rows.map(std::result::Result::unwrap).collect()
@@ -177,8 +178,8 @@ impl Clone for Replica {
 }
 
 impl Replica<Sqlite> {
-    async fn of_file(scratch: &Scratch, wait: Duration, freshness: Arc<Freshness>) -> Self {
-        let store = Sqlite::open(scratch.database(), wait, Arc::clone(&freshness)).await.unwrap();
+    async fn of_file(folder: &TestFolder, wait: Duration, freshness: Arc<Freshness>) -> Self {
+        let store = Sqlite::open(folder.path(FILE), wait, Arc::clone(&freshness)).await.unwrap();
         Self { store: Arc::new(store), freshness }
     }
 }

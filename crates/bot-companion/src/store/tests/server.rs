@@ -18,12 +18,17 @@ pub(in crate::store) struct Database {
 }
 
 impl Database {
+    pub(in crate::store) fn is_available() -> bool {
+        let is_available = std::env::var_os(VARIABLE).is_some();
+        if !is_available {
+            println!("skipped on PostgreSQL: {VARIABLE} names no server; run it with `scripts/with-postgres`");
+        }
+        is_available
+    }
+
     /// Makes one; `None` where the tests have no server.
     pub(in crate::store) async fn new() -> Option<Self> {
-        let Ok(server) = std::env::var(VARIABLE) else {
-            println!("skipped: {VARIABLE} names no PostgreSQL server; run it with `scripts/with-postgres`");
-            return None;
-        };
+        let server = Self::is_available().then(|| std::env::var(VARIABLE).unwrap())?;
         let name = format!("bot_companion_{:016x}", Random::from_system().number());
         connect(&server).await.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
         Some(Self { server, name })

@@ -6,13 +6,13 @@ use super::*;
 use crate::domain::Change;
 use crate::store::{Result, StoreError};
 
-async fn open(scratch: &Scratch) -> Result<Sqlite> {
-    Sqlite::open(scratch.database(), Duration::from_secs(1), new_freshness()).await
+async fn open(folder: &TestFolder) -> Result<Sqlite> {
+    Sqlite::open(folder.path(FILE), Duration::from_secs(1), new_freshness()).await
 }
 
-fn foreign(scratch: &Scratch, sql: &str) {
-    std::fs::create_dir_all(scratch.database().parent().unwrap()).unwrap();
-    Connection::open(scratch.database()).unwrap().execute_batch(sql).unwrap();
+fn foreign(folder: &TestFolder, sql: &str) {
+    std::fs::create_dir_all(folder.path(FILE).parent().unwrap()).unwrap();
+    Connection::open(folder.path(FILE)).unwrap().execute_batch(sql).unwrap();
 }
 
 #[tokio::test]
@@ -47,30 +47,30 @@ async fn only_the_owner_can_read_the_files() {
 
 #[tokio::test]
 async fn a_database_of_a_newer_release_is_refused_untouched() {
-    let scratch = Scratch::new();
-    foreign(&scratch, "CREATE TABLE future (x); PRAGMA user_version = 1000;");
-    let before = std::fs::read(scratch.database()).unwrap();
-    let Err(StoreError::Failed(message)) = open(&scratch).await else { panic!("it was opened") };
+    let folder = TestFolder::new();
+    foreign(&folder, "CREATE TABLE future (x); PRAGMA user_version = 1000;");
+    let before = std::fs::read(folder.path(FILE)).unwrap();
+    let Err(StoreError::Failed(message)) = open(&folder).await else { panic!("it was opened") };
     assert!(message.contains("1000") && message.contains("newer"), "{message}");
-    assert_eq!(std::fs::read(scratch.database()).unwrap(), before);
+    assert_eq!(std::fs::read(folder.path(FILE)).unwrap(), before);
 }
 
 #[tokio::test]
 async fn a_file_of_something_else_is_refused_untouched() {
-    let scratch = Scratch::new();
-    foreign(&scratch, "CREATE TABLE notes (x);");
-    let before = std::fs::read(scratch.database()).unwrap();
-    assert!(matches!(open(&scratch).await, Err(StoreError::Failed(_))));
-    assert_eq!(std::fs::read(scratch.database()).unwrap(), before);
+    let folder = TestFolder::new();
+    foreign(&folder, "CREATE TABLE notes (x);");
+    let before = std::fs::read(folder.path(FILE)).unwrap();
+    assert!(matches!(open(&folder).await, Err(StoreError::Failed(_))));
+    assert_eq!(std::fs::read(folder.path(FILE)).unwrap(), before);
 
-    std::fs::write(scratch.database(), "Dear diary, this is no database at all. ".repeat(100)).unwrap();
-    assert!(matches!(open(&scratch).await, Err(StoreError::Failed(_))));
+    std::fs::write(folder.path(FILE), "Dear diary, this is no database at all. ".repeat(100)).unwrap();
+    assert!(matches!(open(&folder).await, Err(StoreError::Failed(_))));
 }
 
 #[tokio::test]
 async fn two_can_open_a_new_file_at_once() {
-    let scratch = Scratch::new();
-    let (first, second) = tokio::join!(open(&scratch), open(&scratch));
+    let folder = TestFolder::new();
+    let (first, second) = tokio::join!(open(&folder), open(&folder));
     first.unwrap().apply(vec![Change::Guild(guild(1))]).await.unwrap();
     assert_eq!(second.unwrap().person(id(1), vec![id(1)]).await.unwrap().guilds.len(), 1);
 }

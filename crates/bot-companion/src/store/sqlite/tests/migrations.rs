@@ -7,9 +7,9 @@ use crate::store::tests::*;
 
 #[tokio::test]
 async fn a_file_of_the_first_schema_keeps_its_guilds() {
-    let scratch = Scratch::new();
-    std::fs::create_dir_all(scratch.database().parent().unwrap()).unwrap();
-    let first = Connection::open(scratch.database()).unwrap();
+    let folder = TestFolder::new();
+    std::fs::create_dir_all(folder.path(FILE).parent().unwrap()).unwrap();
+    let first = Connection::open(folder.path(FILE)).unwrap();
     first.execute_batch(include_str!("../migrations/0001_start.sql")).unwrap();
     let data = "PRAGMA user_version = 1;
         INSERT INTO guilds VALUES (4194304, 'one', 'icon', 1, 5, 1, 0, '{\"70\":[\"MOD\"]}'),
@@ -17,7 +17,7 @@ async fn a_file_of_the_first_schema_keeps_its_guilds() {
         INSERT INTO guild_staff VALUES (4194304, 2, '[\"70\"]'), (4194304, 3, '[\"70\"]');";
     first.execute_batch(data).unwrap();
     drop(first);
-    let mut fixture = Fixture::on_file(scratch).await;
+    let mut fixture = Fixture::on_file(folder).await;
     admit(&*fixture.store).await;
     assert_eq!(fixture.names().await, [(1, "one".to_owned(), true), (2, "two".to_owned(), false)]);
     assert_eq!(fixture.count("guild_staff").await, 2);
@@ -37,9 +37,9 @@ async fn a_file_from_before_the_keys_of_instances_gives_them_to_the_only_key() {
     for (keys, expected) in
         [("('only', 'x', x'01', 1, NULL)", "only"), ("('a', '', x'01', 1, 2), ('b', '', x'02', 1, NULL)", "")]
     {
-        let scratch = Scratch::new();
-        std::fs::create_dir_all(scratch.database().parent().unwrap()).unwrap();
-        let first = Connection::open(scratch.database()).unwrap();
+        let folder = TestFolder::new();
+        std::fs::create_dir_all(folder.path(FILE).parent().unwrap()).unwrap();
+        let first = Connection::open(folder.path(FILE)).unwrap();
         for step in [
             include_str!("../migrations/0001_start.sql"),
             include_str!("../migrations/0002_feed.sql"),
@@ -59,7 +59,7 @@ async fn a_file_from_before_the_keys_of_instances_gives_them_to_the_only_key() {
         );
         first.execute_batch(&data).unwrap();
         drop(first);
-        let fixture = Fixture::on_file(scratch).await;
+        let fixture = Fixture::on_file(folder).await;
         let store = &fixture.store;
         let state = store.feed_state().await.unwrap();
         let known: Vec<_> =
