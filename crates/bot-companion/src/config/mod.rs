@@ -8,8 +8,6 @@ mod network;
 mod settings;
 mod suggest;
 #[cfg(test)]
-pub(crate) mod test_folder;
-#[cfg(test)]
 mod tests;
 mod value;
 

@@ -320,10 +320,10 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
-    use crate::config::test_folder::TestFolder;
     use crate::config::{Config, Layer};
     use crate::domain::Time;
     use crate::random::Random;
+    use crate::test_folder::TestFolder;
 
     /// The pipeline over this router, with the places for work at their least.
     async fn web(folder: &TestFolder, router: Router) -> Web {
