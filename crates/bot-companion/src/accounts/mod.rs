@@ -11,6 +11,7 @@ use secrecy::SecretString;
 
 use crate::concurrency::ConcurrencyLimit;
 use crate::config::Config;
+use crate::domain::retention::{LAST_SEEN_LAG, SWEEP_BATCH};
 use crate::domain::token::{self, random_text};
 use crate::domain::{Session, SessionId, SessionLimits, Snowflake, TokenKind, User, session};
 use crate::random::secret_bytes;
@@ -19,12 +20,6 @@ use crate::single_flight::SingleFlight;
 use crate::store::{Admission, BlockedUser, CodeHash, Result};
 use crate::views::{Sources, Views};
 pub use sign_in::{Attempt, SignInError};
-
-/// How many sessions, claims and the like one step of a sweep takes.
-const SWEEP_BATCH: usize = 500;
-
-/// How far the stored times of use may lag behind the real ones: a sweep must not end a session whose last use is only in memory.
-const NOTES_LAG: Duration = Duration::from_mins(2);
 
 /// What can be done with accounts.
 pub struct Accounts {
@@ -108,7 +103,8 @@ impl Accounts {
         // Read once: what is used while a long sweep goes on is written down behind it.
         let now = self.sources.clock.now();
         loop {
-            let (idle, absolute) = (now.before(self.limits.idle).before(NOTES_LAG), now.before(self.limits.absolute));
+            let (idle, absolute) =
+                (now.before(self.limits.idle).before(LAST_SEEN_LAG), now.before(self.limits.absolute));
             let step = self.sources.store.sweep(now, idle, absolute, SWEEP_BATCH).await?;
             swept += step.sessions;
             if !step.more {
