@@ -57,9 +57,12 @@ impl Change {
     /// The guild, and the parts of it, that must be copied again into every staged snapshot that carries them over.
     pub fn copied_again(&self) -> Option<(Snowflake, CarriedParts)> {
         match self {
-            // What snapshots carry over has not changed.
-            Self::Guild(Guild { grants: None, staff: None, .. }) => None,
-            Self::Guild(Guild { id, .. }) | Self::GuildGone(id) => Some((*id, CarriedParts::All)),
+            // If it says neither grants nor staff, what snapshots carry over has not changed.
+            Self::Guild(guild) => {
+                let says_any = guild.grants.is_some() || guild.staff.is_some();
+                says_any.then_some((guild.id, CarriedParts::All))
+            }
+            Self::GuildGone(guild) => Some((*guild, CarriedParts::All)),
             Self::Member { guild, user, .. } | Self::MemberGone { guild, user } => {
                 Some((*guild, CarriedParts::Member(*user)))
             }

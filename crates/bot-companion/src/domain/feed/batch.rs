@@ -72,8 +72,8 @@ pub struct EventBatch<'a> {
     continuation: Continuation,
     /// The new changes that are not judged yet, the next one last.
     rest: Vec<&'a Change>,
-    /// Who has sent the snapshot that covers the guild of the next one, once that is known.
-    owner: Option<Option<Owner>>,
+    /// Who owns the shard of the next one's guild, once that is known.
+    holder: Option<(Holder, Option<InstanceId>)>,
     /// Asked for only if nobody owns the shard of a guild.
     own: Option<OwnShards>,
     /// Who keeps the sender's snapshot from taking a shard; each shard is looked up once.
@@ -101,7 +101,7 @@ impl<'a> EventBatch<'a> {
             count: events.len() as u64,
             continuation,
             rest: changes.collect(),
-            owner: None,
+            holder: None,
             own: None,
             taken: HashMap::new(),
             must_resync: false,
@@ -137,14 +137,15 @@ impl<'a> EventBatch<'a> {
                 Verdict::Resync => self.must_resync = true,
             }
             self.rest.pop();
-            self.owner = None;
+            self.holder = None;
         }
         None
     }
 
     /// Who has sent the snapshot that covers the guild in question.
     pub fn answer_owner(&mut self, owner: Option<Owner>) {
-        self.owner = Some(owner);
+        let holder = Holder::of(owner.as_ref(), self.sender, self.now);
+        self.holder = Some((holder, owner.map(|owner| owner.instance)));
     }
 
     /// The shards that the sender has called its own.
@@ -176,15 +177,12 @@ impl<'a> EventBatch<'a> {
 
     /// What becomes of the next event, which is about this guild; and if it is overruled, by whom.
     fn judge(&self, guild: Snowflake) -> Result<(Verdict, Option<InstanceId>), Question> {
-        let owner = self.owner.as_ref().ok_or(Question::Owner(guild))?;
-        let holder = Holder::of(owner.as_ref(), self.sender, self.now);
+        let (holder, owner) = self.holder.as_ref().ok_or(Question::Owner(guild))?;
         let (named, owner) = match holder {
             Holder::Nobody => self.named(guild)?,
-            Holder::Sender | Holder::Earlier | Holder::Later => {
-                (Named::No, owner.as_ref().map(|owner| owner.instance.clone()))
-            }
+            Holder::Sender | Holder::Earlier | Holder::Later => (Named::No, owner.clone()),
         };
-        Ok((judge(holder, named, self.sender.has_sent_snapshot), owner))
+        Ok((judge(*holder, named, self.sender.has_sent_snapshot), owner))
     }
 
     /// Whether the sender has called the shard of a guild its own; and if in vain, who owns it.
@@ -220,12 +218,13 @@ mod tests {
     }
 
     /// Of four shards, the first was sent by the sender, the second by an earlier one, the third by a later one, and the last by
-    /// one that is silent.
+    /// one that is silent; and of the guild 7 nobody has sent anything.
     fn owner_of(guild: Snowflake) -> Option<Owner> {
         match ShardKey::of(guild, 4).id {
             0 => Some(owner("sender", Some(life(300, Some(600), 0, None)))),
             1 => Some(owner("earlier", Some(life(300, Some(500), 10, None)))),
             2 => Some(owner("later", Some(life(300, Some(700), 10, None)))),
+            _ if guild.get() >> 22 == 7 => None,
             _ => Some(owner("silent", Some(life(300, Some(700), 90, None)))),
         }
     }
@@ -281,6 +280,8 @@ mod tests {
             (5, &[gone(1), gone(2), gone(6)], &[], true, applied(1, 2, 8, (2, Some("later"), 0)), &[1]),
             (5, &[gone(4), gone(3)], &[], true, applied(1, 1, 7, (0, None, 1)), &[4]),
             (5, &[gone(4), gone(3)], &[], false, resync.clone(), &[]),
+            (5, &[gone(7)], &[], true, applied(0, 1, 6, (0, None, 1)), &[]),
+            (5, &[gone(7)], &[], false, resync.clone(), &[]),
             (5, &[gone(4), gone(3), gone(4)], &[key(4, 3)], true, resync.clone(), &[]),
             (5, &[gone(3)], &[key(2, 1)], true, applied(0, 1, 6, (1, Some("later"), 0)), &[]),
             (5, &[gone(3)], &[key(2, 1)], false, applied(0, 1, 6, (1, Some("later"), 0)), &[]),

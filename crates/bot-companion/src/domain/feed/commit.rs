@@ -137,6 +137,8 @@ fn superseded<'a>(count: u32, commits: &Commits, others: &[&'a CommittedShard]) 
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::super::ownership::tests::{NOW, life, owner, sender};
     use super::*;
 
@@ -167,28 +169,30 @@ mod tests {
     #[test]
     fn a_commit_buries_what_it_replaces_and_thins_out_what_it_covers_in_part() {
         type Expected<'a> = (&'a [i64], &'a [i64], &'a [i64]);
+        type Case<'a> = (&'a [CommittedShard], &'a Commits, bool, Expected<'a>);
         let shard = ShardKey { count: 4, id: 0 };
         let (half, whole, own) = (committed(2, 0, 10), committed(1, 0, 5), committed(4, 0, 11));
-        let table: &[(&[CommittedShard], &Commits, bool, Expected<'_>)] = &[
+        let table: &[Case<'_>] = &[
             (&[], &[(0, 20)], false, (&[], &[], &[])),
             (&[], &[(0, 20)], true, (&[], &[], &[0])),
-            (&[own.clone()], &[], false, (&[], &[11], &[])),
+            (from_ref(&own), &[], false, (&[], &[11], &[])),
             (&[own.clone(), half.clone()], &[(0, 20)], false, (&[], &[11], &[10])),
-            (&[half.clone()], &[(0, 20), (2, 21)], true, (&[10], &[10], &[0])),
+            (from_ref(&half), &[(0, 20), (2, 21)], true, (&[10], &[10], &[0])),
             (&[half.clone(), whole.clone()], &[(0, 20), (2, 21)], false, (&[10], &[10], &[5])),
-            (&[whole.clone()], &[(0, 20), (1, 21), (2, 22), (3, 23)], false, (&[5], &[5], &[])),
+            (from_ref(&whole), &[(0, 20), (1, 21), (2, 22), (3, 23)], false, (&[5], &[5], &[])),
         ];
         for (overlapping, commits, uncovered, expected) in table {
             let plan = Replacement::plan(shard, overlapping, commits, *uncovered);
             let superseded: Vec<_> = plan.superseded.iter().map(|sent| sent.snapshot).collect();
             assert_eq!((&superseded[..], &plan.buried[..], &plan.thinned[..]), *expected, "{overlapping:?}");
         }
-        assert!(!is_resharding(shard, &[]) && !is_resharding(shard, &[own.clone()]));
+        assert!(!is_resharding(shard, &[]) && !is_resharding(shard, from_ref(&own)));
         assert!(is_resharding(shard, &[own, half]));
     }
 
     #[test]
     fn what_becomes_of_a_snapshot() {
+        type Case<'a> = (Option<ShardKey>, u64, Option<i64>, &'a [CommittedShard], Committed);
         let shard = ShardKey { count: 2, id: 0 };
         let sent = |shard: ShardKey, by: &str, started, committed| CommittedShard {
             shard,
@@ -202,7 +206,7 @@ mod tests {
         let later = [sent(shard, "old", 500, 7), sent(ShardKey { count: 1, id: 0 }, "new", 700, 8)];
         // The one that started later was replaced by the shard's own snapshot.
         let over = [sent(shard, "old", 500, 9), sent(ShardKey { count: 1, id: 0 }, "new", 700, 8)];
-        let table: &[(Option<ShardKey>, u64, Option<i64>, &[CommittedShard], Committed)] = &[
+        let table: &[Case<'_>] = &[
             (Some(shard), 5, None, &[], replaced(5)),
             (Some(shard), 9, None, &earlier, replaced(9)),
             (Some(shard), 4, None, &earlier, outdated(5)),

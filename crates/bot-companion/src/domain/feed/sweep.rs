@@ -132,7 +132,9 @@ mod tests {
             (0, &[0][..], None, 1),
         ] {
             let mut budget = SweepBudget::new(batch);
-            rows.iter().for_each(|rows| budget.spend(*rows));
+            for rows in rows {
+                budget.spend(*rows);
+            }
             assert_eq!((budget.left(), budget.spent()), (left, spent), "{batch} {rows:?}");
         }
     }

@@ -287,7 +287,8 @@ fn shards_overlap_where_some_guild_is_in_both() {
 
 #[test]
 fn of_lines_about_the_same_thing_the_last_counts() {
-    let table: &[(&[(u8, char)], &[(u8, char)])] = &[
+    type Lines<'a> = &'a [(u8, char)];
+    let table: &[(Lines<'_>, Lines<'_>)] = &[
         (&[], &[]),
         (&[(2, 'a'), (1, 'b')], &[(1, 'b'), (2, 'a')]),
         (&[(2, 'a'), (1, 'b'), (2, 'c')], &[(1, 'b'), (2, 'c')]),

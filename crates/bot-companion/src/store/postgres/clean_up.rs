@@ -102,12 +102,11 @@ async fn run(db: &Transaction<'_>, sweep: Sweep, batch: u64) -> Sql<u64> {
         // A whole batch of them means that there may be more.
         rest = (staged >= batch).then_some(sweep);
     }
-    match rest.or_else(|| sweep.finished()) {
-        Some(rest) => put(db, &[rest]).await?,
-        None => {
-            let statement = db.prepare_cached("DELETE FROM feed_sweeps WHERE snapshot = $1").await?;
-            db.execute(&statement, &[&sweep.snapshot]).await?;
-        }
+    if let Some(rest) = rest.or_else(|| sweep.finished()) {
+        put(db, &[rest]).await?;
+    } else {
+        let statement = db.prepare_cached("DELETE FROM feed_sweeps WHERE snapshot = $1").await?;
+        db.execute(&statement, &[&sweep.snapshot]).await?;
     }
     Ok(spent)
 }

@@ -137,8 +137,8 @@ pub(super) fn forget_guild(connection: &Connection, user: Snowflake, guild: Snow
 pub(super) fn drop_if_unused(connection: &Connection, user: Snowflake, now: Time) -> rusqlite::Result<()> {
     let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE user_id = ?1), signing_in IS NOT NULL
         FROM users WHERE id = ?1";
-    let used = connection.prepare_cached(sql)?.query_row([user], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    match used {
+    let needs = connection.prepare_cached(sql)?.query_row([user], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    match needs {
         Some((has_session, is_signing_in)) if is_account_unused(has_session, is_signing_in) => {
             drop_and_revoke(connection, user, now)
         }

@@ -94,9 +94,10 @@ fn run(connection: &Connection, coverage: &Coverage, sweep: Sweep, batch: u64) -
     }
     // Less than the batch means that nothing was left.
     let rest = if spent < batch { sweep.finished() } else { Some(sweep.continued(after)) };
-    match rest {
-        Some(rest) => put(connection, &rest)?,
-        None => drop(connection.prepare_cached("DELETE FROM feed_sweeps WHERE snapshot = ?1")?.execute([snapshot])?),
+    if let Some(rest) = rest {
+        put(connection, &rest)?;
+    } else {
+        connection.prepare_cached("DELETE FROM feed_sweeps WHERE snapshot = ?1")?.execute([snapshot])?;
     }
     Ok(spent)
 }

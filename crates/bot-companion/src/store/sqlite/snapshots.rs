@@ -71,9 +71,9 @@ pub(super) fn stage(connection: &Connection, snapshot: SnapshotId, lines: Lines)
         .query_row([id], |row| Ok(Target { snapshot: id, shard: read_shard(row)?, basis: row.get(2)? }))
         .optional()?;
     let Some(target) = target else { return Ok(None) };
-    let carries = lines.has_carried_parts();
+    let has_carried_parts = lines.has_carried_parts();
     match lines {
-        Lines::Guilds(lines) => stage_guilds(connection, &target, lines, carries)?,
+        Lines::Guilds(lines) => stage_guilds(connection, &target, lines, has_carried_parts)?,
         Lines::Subscriptions(lines) => stage_subscriptions(connection, id, &lines)?,
     }
     Ok(Some(()))
@@ -89,7 +89,7 @@ fn stage_guilds(
     connection: &Connection,
     target: &Target,
     mut lines: Vec<GuildLine>,
-    carries: bool,
+    has_carried_parts: bool,
 ) -> rusqlite::Result<()> {
     // In the order of the table, which is faster.
     keep_last(&mut lines, GuildLine::id);
@@ -101,7 +101,7 @@ fn stage_guilds(
     let mut any_kept =
         connection.prepare_cached("SELECT 1 FROM staged_kept WHERE snapshot = ?1")?.exists([snapshot])?;
     let coverage = Coverage::load(connection)?;
-    if carries {
+    if has_carried_parts {
         note_basis(connection, target, &coverage)?;
     }
     let mut more = 0;
