@@ -14,11 +14,12 @@ use crate::config::{self, Config, ConfigError, keyfile};
 use crate::idp::{Provider, ProviderOptions};
 use crate::random::Random;
 use crate::rate_limit::RateLimits;
+use crate::sources::Sources;
 use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
 use crate::uploads::Uploads;
 use crate::vault::{Vault, VaultError};
 use crate::version::Version;
-use crate::views::{Sources, StandIns, Views};
+use crate::views::Views;
 
 /// How often the use of sessions is written down and grants are revoked, and how often expired sessions are swept.
 const FLUSH_EVERY: Duration = Duration::from_secs(5);
@@ -82,11 +83,11 @@ impl App {
             vault: Arc::new(vault(&config)?),
             clock: clock.clone(),
             background: Background::here(),
-            stand_ins: StandIns::default(),
+            stale_warnings: Arc::default(),
         };
-        let views = Arc::new(Views::new(&sources, &config));
         let rate_limits = Arc::new(RateLimits::new(&config.limits, &config.feed, clock.clone()));
-        let accounts = Arc::new(Accounts::new(&sources, Arc::clone(&views), Arc::clone(&rate_limits), &config));
+        let accounts = Arc::new(Accounts::new(&sources, Arc::clone(&rate_limits), &config));
+        let views = Arc::new(Views::new(&sources, Arc::clone(&accounts.lists), &config));
         Ok(Arc::new(Self {
             rate_limits,
             in_work: Semaphore::new(config.limits.requests),
@@ -139,10 +140,10 @@ impl App {
         })
     }
 
-    /// Keeps the public views filled until the returned task is aborted.
-    pub fn keep_filled(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
+    /// Keeps the public views cached until the returned task is aborted.
+    pub fn keep_warm(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
         let views = Arc::clone(&self.views);
-        tokio::spawn(async move { views.keep_filled().await })
+        tokio::spawn(async move { views.keep_warm().await })
     }
 
     /// Finishes background work, writes down what is only in memory, and closes the store.

@@ -14,7 +14,7 @@
 //!
 //! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`background`] (background tasks),
 //! [`single_flight`] (one task per key), [`rate_limit`], [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log
-//! lines), [`untrusted`] (escapes untrusted text for the log), [`version`].
+//! lines), [`sources`] (what views and accounts are built from), [`untrusted`] (escapes untrusted text for the log), [`version`].
 
 pub mod accounts;
 pub mod api;
@@ -35,6 +35,7 @@ pub mod sandbox;
 mod scratch;
 pub mod server;
 pub mod single_flight;
+pub mod sources;
 pub mod store;
 pub mod untrusted;
 pub mod uploads;

@@ -47,8 +47,11 @@ pub(super) fn cross_check(config: &Config, settings: &mut Settings) {
         }
     };
     not_longer(("sessions.idle", sessions.idle), ("sessions.absolute", sessions.absolute));
-    not_longer(("guilds.fresh", guilds.fresh), ("guilds.behind", guilds.behind));
-    not_longer(("guilds.behind", guilds.behind), ("guilds.max_stale", guilds.max_stale));
+    not_longer(("guilds.fresh", guilds.fresh), ("guilds.stale_while_revalidate", guilds.stale_while_revalidate));
+    not_longer(
+        ("guilds.stale_while_revalidate", guilds.stale_while_revalidate),
+        ("guilds.max_stale", guilds.max_stale),
+    );
     key_ids(config, settings);
     shared_keys(config, settings);
     redirects(config, settings);

@@ -140,7 +140,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
         },
         guilds: Guilds {
             fresh: s.text("guilds.fresh", duration("60s", Duration::ZERO..=DAY))?,
-            behind: s.text("guilds.behind", duration("10m", Duration::ZERO..=DAY))?,
+            stale_while_revalidate: s.text("guilds.stale_while_revalidate", duration("10m", Duration::ZERO..=DAY))?,
             max_stale: s.text("guilds.max_stale", duration("1h", Duration::ZERO..=7 * DAY))?,
             wait: s.text("guilds.wait", duration("2s", Duration::ZERO..=MINUTE))?,
             retry: s.text("guilds.retry", duration("15s", Duration::ZERO..=HOUR))?,

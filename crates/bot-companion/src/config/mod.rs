@@ -128,8 +128,8 @@ impl Idp {
 pub struct Guilds {
     /// `guilds.fresh`: up to this age a list is served as it is.
     pub fresh: Duration,
-    /// `guilds.behind`: up to this age it is served at once and refreshed behind.
-    pub behind: Duration,
+    /// `guilds.stale_while_revalidate`: up to this age it is served at once and refreshed in the background.
+    pub stale_while_revalidate: Duration,
     /// `guilds.max_stale`: up to this age it is served if it cannot be refreshed.
     pub max_stale: Duration,
     /// `guilds.wait`: how long a request waits for a refresh if it has an older list to fall back on.

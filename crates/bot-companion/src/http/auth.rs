@@ -11,7 +11,7 @@ use super::arrival::Arrival;
 use super::error::ApiError;
 use super::extract::{self, Session};
 use super::respond::Success;
-use crate::accounts::Attempt;
+use crate::accounts::SignInAttempt;
 use crate::api::auth::NewSession;
 use crate::api::envelope::{Envelope, Nothing};
 use crate::api::error::ErrorCode;
@@ -37,7 +37,8 @@ pub(super) async fn sign_in(
     arrival: Arrival,
     headers: HeaderMap,
 ) -> Result<Success<NewSession>, ApiError> {
-    let signed_in = app.accounts.sign_in(attempt(&app, &headers, arrival.client)?).await?;
+    let attempt = attempt(&app, &headers, arrival.client)?;
+    let signed_in = app.accounts.sign_in(attempt, |user| app.views.sessions.last_uses(user)).await?;
     Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user: signed_in.user.into() }))
 }
 
@@ -52,7 +53,7 @@ pub(super) async fn sign_out(State(app): State<Arc<App>>, session: Session) -> R
     Ok(Success(Nothing {}))
 }
 
-fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<Attempt, ApiError> {
+fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<SignInAttempt, ApiError> {
     let code = extract::secret(headers, &CODE).map_err(|()| ErrorCode::IdpCodeMalformed)?;
     let verifier = extract::secret(headers, &VERIFIER).map_err(|()| ErrorCode::IdpCodeVerifierMalformed)?;
     // An empty one is a page that has lost its verifier: without it the provider would only say that the code is bad.
@@ -61,7 +62,7 @@ fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<Attempt, Ap
     }
     let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
     let agent = headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
-    Ok(Attempt {
+    Ok(SignInAttempt {
         code: code.ok_or(ErrorCode::IdpCodeMissing)?,
         verifier,
         redirect_uri: app.config.idp.redirect_uri_for(origin).unwrap_or_default().to_owned(),

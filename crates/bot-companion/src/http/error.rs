@@ -1,7 +1,7 @@
 //! Errors on their way to a client: from what went wrong inside to a response. The codes and messages are in `api::error`.
 //!
 //! Which error belongs where: `store::StoreError` says that the store failed, `idp::IdpError` that the provider did,
-//! `accounts::SignInError` and `views::ListError` why a sign-in or a list did not come about. Only [`ApiError`] becomes a
+//! `accounts::SignInError` and `accounts::ListError` why a sign-in or a list did not come about. Only [`ApiError`] becomes a
 //! response. It keeps the public sentence apart from the internal cause, which is logged once, when the response is written.
 
 use std::time::Duration;
@@ -9,11 +9,10 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 
-use crate::accounts::SignInError;
+use crate::accounts::{ListError, SignInError};
 use crate::api::error::{self, Details, ErrorCode};
 use crate::idp::{IdpError, IdpErrorKind};
 use crate::store::StoreError;
-use crate::views::ListError;
 
 /// A response that is not a success.
 #[derive(Clone, Debug)]
@@ -114,13 +113,13 @@ impl From<IdpError> for ApiError {
     fn from(error: IdpError) -> Self {
         match error.kind {
             // The wait tells whoever signs in that the same code is good for another try; that must be so.
-            IdpErrorKind::Paused(wait) if !error.code_spent => Self::new(ErrorCode::IdpUnavailable).after(wait),
+            IdpErrorKind::CircuitOpen(wait) if !error.code_spent => Self::new(ErrorCode::IdpUnavailable).after(wait),
             IdpErrorKind::Rejected
             | IdpErrorKind::Unauthorized
             | IdpErrorKind::Refused
             | IdpErrorKind::Unavailable
-            | IdpErrorKind::Paused(_) => Self::new(ErrorCode::IdpUnavailable),
-            IdpErrorKind::RateLimited(wait) | IdpErrorKind::HeldBack(wait) => {
+            | IdpErrorKind::CircuitOpen(_) => Self::new(ErrorCode::IdpUnavailable),
+            IdpErrorKind::RateLimited(wait) | IdpErrorKind::BackingOff(wait) => {
                 Self::new(ErrorCode::IdpRateLimited).after(wait)
             }
             IdpErrorKind::Timeout => Self::new(ErrorCode::IdpTimeout),

@@ -64,7 +64,7 @@ impl FromRequestParts<Arc<App>> for Bot {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let since = parts.extensions.get::<Arrival>().map_or_else(|| app.clock.ticks(), |arrival| arrival.ticks);
         let hash = bot_key(&parts.headers);
-        let cached = hash.and_then(|hash| Some((app.views.keys.ready(&hash)?, hash)));
+        let cached = hash.and_then(|hash| Some((app.views.keys.cached(&hash)?, hash)));
         let (key, hash) = match cached {
             Some(cached) => cached,
             None => unknown(parts, app, hash).await?,

@@ -19,5 +19,5 @@ use crate::app::App;
 #[utoipa::path(get, path = "/feedback", operation_id = "feedback", tag = "public",
     responses((status = 200, description = "Some feedback", body = Envelope<Vec<FeedbackData>>), Refusals))]
 pub(super) async fn list(State(app): State<Arc<App>>, arrival: Arrival) -> Result<Response, ApiError> {
-    Ok(json(app.views.feedback.answer(arrival.seed).await?).into_response())
+    Ok(json(app.views.feedback.get(arrival.seed).await?).into_response())
 }

@@ -16,7 +16,7 @@ use crate::api::envelope::Envelope;
 use crate::api::guilds::GuildData;
 use crate::api::refusals::{IdpRefusals, Refusals, TokenRefusals};
 use crate::app::App;
-use crate::views::guilds::Answer;
+use crate::views::guilds::GuildsResponse;
 
 /// Guilds
 ///
@@ -32,12 +32,12 @@ pub(super) async fn list(
     session: Session,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let answer = app.views.guilds.answer(session.user, wants_fresh(&headers)).await?;
+    let answer = app.views.guilds.get(session.user, wants_fresh(&headers)).await?;
     Ok(respond(&answer, answer.age(app.clock.now())).into_response())
 }
 
 /// The answer with its age.
-pub(super) fn respond(answer: &Answer, age: Duration) -> http::Response<Full<Bytes>> {
+pub(super) fn respond(answer: &GuildsResponse, age: Duration) -> http::Response<Full<Bytes>> {
     let mut response = json(answer.body.clone());
     response.headers_mut().insert(header::AGE, HeaderValue::from(age.as_secs()));
     response

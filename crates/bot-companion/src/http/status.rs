@@ -30,7 +30,7 @@ pub(super) async fn show(
     arrival: Arrival,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let body = app.views.status.answer(|| latencies(&app, &arrival, &headers)).await?;
+    let body = app.views.status.get(|| latencies(&app, &arrival, &headers)).await?;
     Ok(json(body).into_response())
 }
 

@@ -14,7 +14,7 @@ use crate::api::envelope::Envelope;
 use crate::api::refusals::Refusals;
 use crate::api::team::TeamMemberData;
 use crate::app::App;
-use crate::views::team::Answer;
+use crate::views::team::TeamResponse;
 
 const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60, stale-while-revalidate=300");
 
@@ -26,12 +26,12 @@ const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60, stale
     responses((status = 200, description = "The team", body = Envelope<Vec<TeamMemberData>>, headers(("ETag" = String))),
         (status = 304, description = "What you have still holds"), Refusals))]
 pub(super) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let answer = app.views.team.answer().await?;
+    let answer = app.views.team.get().await?;
     Ok(respond(&answer, &headers).into_response())
 }
 
 /// The answer, or that what the client has still holds.
-pub(super) fn respond(answer: &Answer, headers: &HeaderMap) -> http::Response<Full<Bytes>> {
+pub(super) fn respond(answer: &TeamResponse, headers: &HeaderMap) -> http::Response<Full<Bytes>> {
     let unchanged = headers.get_all(header::IF_NONE_MATCH).iter().any(|known| names(known, &answer.etag));
     let mut response = if unchanged {
         let mut response = http::Response::new(Full::default());

@@ -46,7 +46,7 @@ pub async fn run(
     let registry = Registry::new(&app.config, app.clock.clone());
     let front = Arc::new(Front::new(web, tls, registry));
     let house = app.keep_house();
-    let filling = app.keep_filled();
+    let warming = app.keep_warm();
     let reaper = tokio::spawn(reap(Arc::clone(&front)));
     let stop = CancellationToken::new();
     let workers: Vec<_> =
@@ -70,7 +70,7 @@ pub async fn run(
     }
     reaper.abort();
     house.abort();
-    filling.abort();
+    warming.abort();
     app.close(limit).await;
     info!("stopped");
 }

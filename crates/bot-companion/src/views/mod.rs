@@ -1,34 +1,27 @@
-//! Answers kept ready in memory, so that a hot read touches neither disk nor provider. Each view has a `ready` that answers from
-//! memory or not at all, and an `answer` that reads the store (and the provider) and keeps what it made. What is kept holds as
-//! long as its mark in [`Freshness`] does, and may stand in for a while when the store cannot be asked.
+//! Cached responses, so that a hot read touches neither disk nor provider. Each view has a `cached`, which answers from the cache
+//! or not at all and never waits, and a `get` (`find`), which reads the store, and the provider if need be, and fills the cache.
+//! [`cached`] is the cache itself, with its rules for what is fresh and what may be served stale.
 
+pub mod cached;
 pub mod feedback;
-mod fill;
 pub mod guilds;
 pub mod keys;
-mod lists;
 pub mod sessions;
-mod stand_in;
 pub mod status;
 pub mod team;
+mod warm;
 
 use std::sync::Arc;
 
-pub use lists::ListError;
-pub use stand_in::StandIns;
-
-use crate::background::Background;
-use crate::clock::Clock;
+use crate::accounts::GuildLists;
 use crate::config::Config;
-use crate::idp::Provider;
-use crate::store::{Freshness, Store};
-use crate::vault::Vault;
+use crate::sources::Sources;
 
 /// All views.
 pub struct Views {
-    /// Who a token stands for.
+    /// Which session a token belongs to.
     pub sessions: sessions::Sessions,
-    /// Which keys of bots are good.
+    /// Which bot keys are valid.
     pub keys: keys::Keys,
     /// `GET /guilds`
     pub guilds: guilds::Guilds,
@@ -40,32 +33,13 @@ pub struct Views {
     pub status: status::Status,
 }
 
-/// What views are made of.
-#[derive(Clone)]
-pub struct Sources {
-    /// What lasts.
-    pub store: Arc<dyn Store>,
-    /// What has changed.
-    pub freshness: Arc<Freshness>,
-    /// The identity provider.
-    pub provider: Arc<Provider>,
-    /// Opens grants.
-    pub vault: Arc<Vault>,
-    /// The time.
-    pub clock: Clock,
-    /// For work that goes on behind.
-    pub background: Background,
-    /// Tells that memory speaks for the store.
-    pub stand_ins: StandIns,
-}
-
 impl Views {
-    /// Empty views over these sources.
-    pub fn new(sources: &Sources, config: &Config) -> Self {
+    /// Views with nothing cached yet.
+    pub fn new(sources: &Sources, lists: Arc<GuildLists>, config: &Config) -> Self {
         Self {
             sessions: sessions::Sessions::new(sources, config.sessions),
             keys: keys::Keys::new(sources),
-            guilds: guilds::Guilds::new(sources, config),
+            guilds: guilds::Guilds::new(sources, lists, config),
             feedback: feedback::Feedback::new(sources),
             team: team::Team::new(sources),
             status: status::Status::new(sources),
