@@ -37,10 +37,8 @@ pub(super) async fn sign_in(
     arrival: Arrival,
     headers: HeaderMap,
 ) -> Result<Success<NewSession>, ApiError> {
-    let signed_in = app
-        .accounts
-        .sign_in(attempt(&app, &headers, arrival.client)?, |user| app.views.sessions.last_uses(user))
-        .await?;
+    let attempt = attempt(&app, &headers, arrival.client)?;
+    let signed_in = app.accounts.sign_in(attempt, |user| app.views.sessions.last_uses(user)).await?;
     Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user: signed_in.user.into() }))
 }
 
