@@ -14,7 +14,7 @@
 //!
 //! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`background`] (background tasks),
 //! [`single_flight`] (one task per key), [`rate_limit`], [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log
-//! lines), [`untrusted`] (escapes untrusted text for the log), [`version`].
+//! lines), [`sources`] (what views and accounts are built from), [`untrusted`] (escapes untrusted text for the log), [`version`].
 
 pub mod accounts;
 pub mod api;
@@ -33,6 +33,7 @@ pub mod rate_limit;
 pub mod sandbox;
 pub mod server;
 pub mod single_flight;
+pub mod sources;
 pub mod store;
 #[cfg(test)]
 mod test_folder;
