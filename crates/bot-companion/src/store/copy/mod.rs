@@ -222,13 +222,13 @@ async fn fill(
 ) -> std::result::Result<(), CopyError> {
     let mending = !destination.takes_all_text();
     for table in TABLES.iter().skip(usize::try_from(position.tables).unwrap_or(usize::MAX)) {
-        let tell = |position: &Position| Progress {
+        let progress = |position: &Position| Progress {
             stage: CopyStage::Copying,
             table: table.name,
             rows: unsigned(position.rows),
             of,
         };
-        watch(tell(&position));
+        watch(progress(&position));
         let after = position.after.as_deref().map(value::decode);
         let Some(mut after) = after.map_or(Some(None), |row| row.map(Some)) else {
             return refused("the destination does not say how far its copy has come; run this again with --start-over");
@@ -252,7 +252,7 @@ async fn fill(
             written.map_err(CopyError::Destination)?;
             rows = next.map_err(CopyError::Source)?;
             position = reached;
-            watch(tell(&position));
+            watch(progress(&position));
         }
         let reached = Position { tables: position.tables + 1, after: None, ..position.clone() };
         destination.write(table, Vec::new(), position, reached.clone()).await.map_err(CopyError::Destination)?;
@@ -273,11 +273,11 @@ async fn compare(
     let mut report = CopyReport { tables: Vec::new(), checksum: String::new(), resumed, mended: 0 };
     let (mut context, mut done, mut differing) = (digest::Context::new(&digest::SHA256), 0, Vec::new());
     for table in TABLES {
-        let mut tell = |rows| watch(Progress { stage: CopyStage::Comparing, table: table.name, rows: done + rows, of });
-        tell(0);
+        let mut report_rows = |rows| watch(Progress { stage: CopyStage::Comparing, table: table.name, rows: done + rows, of });
+        report_rows(0);
         let mut silent = |_| ();
         let (meant, found) = tokio::join!(
-            sum(source, table, RowFilter::Worthwhile, takes_all, &mut tell),
+            sum(source, table, RowFilter::Worthwhile, takes_all, &mut report_rows),
             sum(destination, table, RowFilter::All, true, &mut silent),
         );
         let ((meant, mended), (found, _)) = (meant.map_err(CopyError::Source)?, found.map_err(CopyError::Destination)?);
@@ -308,7 +308,7 @@ async fn sum(
     table: &'static Table,
     filter: RowFilter,
     takes_all_text: bool,
-    tell: &mut dyn FnMut(u64),
+    report_rows: &mut dyn FnMut(u64),
 ) -> Result<(Checksum, u64)> {
     let (mut checksum, mut mended, mut after) = (Checksum::default(), 0, None);
     loop {
@@ -321,7 +321,7 @@ async fn sum(
             }
             checksum.add(row);
         }
-        tell(checksum.rows);
+        report_rows(checksum.rows);
     }
 }
 

@@ -146,7 +146,7 @@ impl Address {
         connected.map(|(_, connected)| connected).map_err(|problem| ConnectError(vec![problem]))
     }
 
-    /// Connects outside of the pool. Whoever uses the client is told how the connection ended.
+    /// Connects outside of the pool. A broken connection shows as an error of the client.
     pub(super) async fn open(&self) -> crate::store::Result<(Client, JoinHandle<()>)> {
         let (client, connection) = self.connect().await.map_err(|error| {
             let why = format!("no connection to the database: {error}");

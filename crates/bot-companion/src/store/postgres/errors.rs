@@ -52,7 +52,7 @@ fn io_may_pass(error: &io::Error) -> bool {
     match error.kind() {
         // A certificate that is not trusted.
         io::ErrorKind::InvalidData => false,
-        // The system's word: a socket that we may not use. The driver says the same of a server that takes no writes, which a
+        // The operating system says so: a socket that we may not use. The driver says the same of a server that takes no writes, which a
         // standby does until it is promoted.
         io::ErrorKind::PermissionDenied => error.raw_os_error().is_none(),
         _ => true,
@@ -62,7 +62,7 @@ fn io_may_pass(error: &io::Error) -> bool {
 impl SqlError {
     pub(super) fn remedy(&self) -> Remedy {
         let Some(code) = self.0.code() else {
-            // Not the database's word: the connection broke, or what we read is not what we expected.
+            // The database said nothing: the connection broke, or what we read is not what we expected.
             let source = std::error::Error::source(&self.0);
             let broken = self.0.is_closed() || source.is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
             return if broken { Remedy::Elsewhere } else { Remedy::Never };

@@ -102,7 +102,7 @@ const SILENCE: Duration = Duration::from_mins(1);
 async fn migrate(address: &Address) -> Result<()> {
     let (mut client, connection) = address.open().await?;
     let readable = async {
-        // A replica that vanishes in the middle must not keep the lock for hours, and nobody waits for it without a word.
+        // A replica that vanishes in the middle must not keep the lock for hours, and nobody waits for it in silence.
         let bounds = "SET lock_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s'";
         client
             .batch_execute(bounds)

@@ -78,7 +78,7 @@ impl Side for FileSide {
         true
     }
 
-    /// Files are told apart by themselves.
+    /// Whether two files are the same was checked before.
     async fn mark(&mut self, _number: i64) -> Result<bool> {
         Ok(true)
     }
@@ -186,7 +186,7 @@ impl Side for FileSide {
             transaction.execute("UPDATE counter SET value = max(value, ?1)", [counter])?;
             transaction.execute_batch(&format!("DROP TABLE {COPY_POSITION}"))?;
             transaction.commit()?;
-            // Leaves one tidy file behind.
+            // Leaves one tidy file.
             Ok(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
         })
         .await

@@ -160,7 +160,7 @@ impl WriterThread {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // Leaves one tidy file behind; the next start would cope without it.
+        // Leaves one tidy file; the next start would cope without it.
         if let Err(error) = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
             warn!(%error, "the last checkpoint failed");
         }
