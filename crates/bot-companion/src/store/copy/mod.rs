@@ -273,7 +273,8 @@ async fn compare(
     let mut report = CopyReport { tables: Vec::new(), checksum: String::new(), resumed, mended: 0 };
     let (mut context, mut done, mut differing) = (digest::Context::new(&digest::SHA256), 0, Vec::new());
     for table in TABLES {
-        let mut report_rows = |rows| watch(Progress { stage: CopyStage::Comparing, table: table.name, rows: done + rows, of });
+        let mut report_rows =
+            |rows| watch(Progress { stage: CopyStage::Comparing, table: table.name, rows: done + rows, of });
         report_rows(0);
         let mut silent = |_| ();
         let (meant, found) = tokio::join!(

@@ -282,7 +282,7 @@ impl Store for Postgres {
 
     async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()> {
         // What carries something over waits for its turn among those who change what is stored.
-        let pace = if lines.carry() { Pace::Feed } else { Pace::Long };
+        let pace = if lines.has_carried_parts() { Pace::Feed } else { Pace::Long };
         let staged: Result<Option<()>> = write!(self, pace, (snapshot, lines), |db, _touched, (snapshot, lines)| {
             snapshots::stage(db, *snapshot, lines)
         });

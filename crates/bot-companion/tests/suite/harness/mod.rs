@@ -3,7 +3,7 @@
 pub mod binary;
 mod bot;
 mod claims;
-mod client;
+pub mod client;
 mod data;
 mod disk;
 mod logs;

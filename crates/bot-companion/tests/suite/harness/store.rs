@@ -89,6 +89,16 @@ impl Folder {
         }
     }
 
+    /// How many rows a table has.
+    pub async fn count(&self, table: &str) -> usize {
+        let sql = format!("SELECT count(*) FROM {table}");
+        let count: i64 = match self.url() {
+            None => rusqlite::Connection::open(self.file()).unwrap().query_row(&sql, [], |row| row.get(0)).unwrap(),
+            Some(url) => connect(&url).await.unwrap().query_one(&sql, &[]).await.unwrap().get(0),
+        };
+        usize::try_from(count).unwrap()
+    }
+
     /// All that the store keeps: of SQLite the files, the write-ahead log included; of PostgreSQL every row.
     pub fn at_rest(&self) -> Vec<u8> {
         let Some(url) = self.url() else {
