@@ -7,6 +7,7 @@ use secrecy::ExposeSecret as _;
 
 use super::settings::{SECRETS, Settings, variable};
 use super::{Config, ConfigError, value};
+use crate::store;
 
 impl Config {
     /// Whether the provider's settings, without which nobody can sign in, are all there; the error says how to set them.
@@ -71,11 +72,12 @@ fn key_ids(config: &Config, settings: &mut Settings) {
 fn shared_keys(config: &Config, settings: &mut Settings) {
     if settings.are_valid(&["store.url", "secrets.keys"])
         && config.secrets.is_empty()
-        && config.store.url.expose_secret().starts_with("postgres:")
+        && store::needs_shared_keys(&config.store.url)
     {
         let advice = "set secrets.keys to a key that all replicas share: what the .key file of a SQLite database that was moved holds, or \
              \"main:\" and what `openssl rand -base64 32` prints";
-        settings.conflict("store.url", format!("store.url names PostgreSQL: {advice}"));
+        let kind = store::kind(&config.store.url);
+        settings.conflict("store.url", format!("store.url names {kind}: {advice}"));
     }
 }
 

@@ -5,6 +5,7 @@ mod columns;
 pub mod copy;
 pub mod freshness;
 mod postgres;
+mod schema;
 mod sqlite;
 mod starting;
 #[cfg(test)]
@@ -25,7 +26,7 @@ use crate::domain::{
     Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
 };
 pub use freshness::{Freshness, Topic};
-use starting::Place;
+use starting::StoreLocation;
 pub use values::{
     Account, BlockedUser, BotKey, CodeHash, Revocation, Sample, SealedGrant, SnapshotId, StoredList, Swept,
 };
@@ -201,6 +202,11 @@ pub fn local_file(url: &SecretString) -> Option<PathBuf> {
     url.expose_secret().strip_prefix("sqlite:").map(PathBuf::from)
 }
 
+/// Whether replicas may share the store: then they must also share the keys that encrypt what is in it.
+pub fn needs_shared_keys(url: &SecretString) -> bool {
+    local_file(url).is_none()
+}
+
 /// What may be shown of a store's URL: no password, nor anything else of a server's address.
 pub fn kind(url: &SecretString) -> &'static str {
     if local_file(url).is_some() { "SQLite" } else { "PostgreSQL" }
@@ -222,7 +228,7 @@ pub async fn open(options: StoreOptions, freshness: Arc<Freshness>) -> Result<Ar
         Some(path) => {
             let name = path.display().to_string();
             let open = || sqlite::Sqlite::open(path.clone(), options.wait, Arc::clone(&freshness));
-            Ok(Arc::new(starting::keep_trying(options.start_wait, Place::File(&name), open).await?))
+            Ok(Arc::new(starting::keep_trying(options.start_wait, StoreLocation::File(&name), open).await?))
         }
         None => Ok(Arc::new(postgres::Postgres::open(&options, freshness).await?)),
     }

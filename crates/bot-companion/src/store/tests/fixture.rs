@@ -32,10 +32,10 @@ pub(in crate::store) struct Replica<S: Store + ?Sized = dyn Store> {
 /// A store and where its data is, which is gone with the test.
 pub(in crate::store) struct Fixture<S: Store + ?Sized = dyn Store> {
     pub(in crate::store) replica: Replica<S>,
-    pub(in crate::store) data: Data,
+    pub(in crate::store) location: Location,
 }
 
-pub(in crate::store) enum Data {
+pub(in crate::store) enum Location {
     File(TestFolder),
     Server(Database),
 }
@@ -54,13 +54,13 @@ impl Fixture<Sqlite> {
         let folder = TestFolder::new();
         let replica = Replica::of_file(&folder, wait, new_freshness()).await;
         admit(&*replica.store).await;
-        Self { replica, data: Data::File(folder) }
+        Self { replica, location: Location::File(folder) }
     }
 
     pub(in crate::store) fn file(&self) -> PathBuf {
-        match &self.data {
-            Data::File(folder) => folder.path(FILE),
-            Data::Server(_) => unreachable!("it was opened on a file"),
+        match &self.location {
+            Location::File(folder) => folder.path(FILE),
+            Location::Server(_) => unreachable!("it was opened on a file"),
         }
     }
 
@@ -72,29 +72,29 @@ impl Fixture<Sqlite> {
 
 impl Fixture {
     pub(in crate::store) async fn on_sqlite() -> Self {
-        let Fixture { replica, data } = Fixture::of_sqlite(WAIT).await;
-        Self { replica: replica.into(), data }
+        let Fixture { replica, location } = Fixture::of_sqlite(WAIT).await;
+        Self { replica: replica.into(), location }
     }
 
     /// On the file that was put there.
     pub(in crate::store) async fn on_file(folder: TestFolder) -> Self {
         let replica = Replica::of_file(&folder, WAIT, new_freshness()).await.into();
-        Self { replica, data: Data::File(folder) }
+        Self { replica, location: Location::File(folder) }
     }
 
     /// `None` where the tests have no server.
     pub(in crate::store) async fn on_postgres() -> Option<Self> {
         let database = Database::new().await?;
-        Some(Self { replica: database.replica().await, data: Data::Server(database) })
+        Some(Self { replica: database.replica().await, location: Location::Server(database) })
     }
 
     /// Ends the process that has the store open and starts another one. The counters stay, so that marks can be compared.
     pub(in crate::store) async fn reopen(&mut self) {
         self.store.close().await;
         let freshness = Arc::clone(&self.freshness);
-        self.replica = match &self.data {
-            Data::File(folder) => Replica::of_file(folder, WAIT, freshness).await.into(),
-            Data::Server(database) => {
+        self.replica = match &self.location {
+            Location::File(folder) => Replica::of_file(folder, WAIT, freshness).await.into(),
+            Location::Server(database) => {
                 // No process knows which of the others are gone: a staged snapshot is given up when it is old.
                 self.sql("UPDATE staged_snapshots SET touched = touched - interval '11 minutes'").await;
                 Replica::of_server(&database.options(), freshness).await.unwrap()
@@ -105,30 +105,30 @@ impl Fixture {
 
 impl<S: Store + ?Sized> Fixture<S> {
     pub(super) fn server(&self) -> &Database {
-        match &self.data {
-            Data::Server(database) => database,
-            Data::File(_) => unreachable!("it was opened on a server"),
+        match &self.location {
+            Location::Server(database) => database,
+            Location::File(_) => unreachable!("it was opened on a server"),
         }
     }
 
     /// Runs statements as another program would.
     pub(in crate::store) async fn sql(&self, statements: &str) {
-        match &self.data {
-            Data::File(folder) => Connection::open(folder.path(FILE)).unwrap().execute_batch(statements).unwrap(),
-            Data::Server(database) => database.outside().await.batch_execute(statements).await.unwrap(),
+        match &self.location {
+            Location::File(folder) => Connection::open(folder.path(FILE)).unwrap().execute_batch(statements).unwrap(),
+            Location::Server(database) => database.outside().await.batch_execute(statements).await.unwrap(),
         }
     }
 
     /// Reads a whole number and a text of each row, as another program would.
     pub(in crate::store) async fn select(&self, sql: &str) -> Vec<(i64, String)> {
-        match &self.data {
-            Data::File(folder) => {
+        match &self.location {
+            Location::File(folder) => {
                 let connection = Connection::open(folder.path(FILE)).unwrap();
                 let mut statement = connection.prepare(sql).unwrap();
                 let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
                 rows.map(std::result::Result::unwrap).collect()
             }
-            Data::Server(database) => {
+            Location::Server(database) => {
                 let rows = database.outside().await.query(sql, &[]).await.unwrap();
                 rows.iter().map(|row| (row.get(0), row.get(1))).collect()
             }
@@ -142,9 +142,9 @@ impl<S: Store + ?Sized> Fixture<S> {
 
     /// The users whose grants wait to be revoked, with the device that each came from.
     pub(in crate::store) async fn to_revoke(&self) -> Vec<(u64, u8)> {
-        let hexadecimal = match &self.data {
-            Data::File(_) => "lower(hex(grant_sealed))",
-            Data::Server(_) => "encode(grant_sealed, 'hex')",
+        let hexadecimal = match &self.location {
+            Location::File(_) => "lower(hex(grant_sealed))",
+            Location::Server(_) => "encode(grant_sealed, 'hex')",
         };
         let sql =
             format!("SELECT user_id, {hexadecimal} FROM revocations WHERE grant_sealed IS NOT NULL ORDER BY user_id");

@@ -26,10 +26,10 @@ mod data;
 mod feed;
 mod feedback;
 mod fixture;
-mod front;
 mod history;
 mod parity;
 mod people;
+mod proxy;
 mod replicas;
 mod server;
 mod slow_server;
@@ -46,7 +46,7 @@ use crate::store::{BotKey, CodeHash, Fed, Foreign, SealedGrant, Store, StoredLis
 pub(in crate::store) use crate::test_folder::TestFolder;
 
 pub(in crate::store) use self::fixture::{Fixture, Replica, new_freshness};
-pub(in crate::store) use self::server::Database;
+pub(in crate::store) use self::server::{Database, connect};
 
 pub(in crate::store) const NOW: Time = Time::from_seconds(1_000_000);
 

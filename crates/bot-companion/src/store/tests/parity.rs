@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tokio_postgres::Client;
 
-use super::history::{CODES, DEVICES, KEYS, PLACES, SESSIONS, Step, USERS, Version, fitting, history, sender};
+use super::history::{CODES, DEVICES, KEYS, PLACES, SESSIONS, Step, USERS, VersionOf, fitting, history, sender};
 use super::*;
 use crate::domain::RevocationEnd;
 use crate::domain::feed::Lines;
@@ -20,7 +20,7 @@ const CASES: u32 = 48;
 type Checked = std::result::Result<(), TestCaseError>;
 
 /// A store under a history, with what the numbers that it gave stand for: those are its own.
-struct World {
+struct Subject {
     fixture: Fixture,
     now: Time,
     versions: HashMap<u64, (u64, u64)>,
@@ -30,18 +30,18 @@ struct World {
 
 /// What a step came to: its answer in words, and what it invalidated.
 #[derive(Debug, PartialEq)]
-struct Outcome(String, Vec<Topic>);
+struct StepOutcome(String, Vec<Topic>);
 
-impl World {
+impl Subject {
     fn of(fixture: Fixture) -> Self {
         Self { fixture, now: NOW, versions: HashMap::new(), staged: Vec::new(), revocations: Vec::new() }
     }
 
     /// Takes a step, and says what it came to.
-    async fn take(&mut self, step: Step) -> Outcome {
+    async fn take(&mut self, step: Step) -> StepOutcome {
         let replica = self.fixture.replica.clone();
         let (answer, stale) = replica.touched(&topics(), self.answer(step)).await;
-        Outcome(answer, stale)
+        StepOutcome(answer, stale)
     }
 
     #[expect(clippy::too_many_lines, reason = "one line or a few for each thing that a store can be asked to do")]
@@ -99,7 +99,7 @@ impl World {
                 said(store.sweep(now, ago(last_seen), ago(created), 1000).await)
             }
             Step::NoteVersions(user) => {
-                let versions = self.version(user, Version::Current).await;
+                let versions = self.version(user, VersionOf::Current).await;
                 self.versions.insert(user, versions);
                 String::new()
             }
@@ -115,7 +115,7 @@ impl World {
                 let saved = store.save_list(id(user), version, given).await;
                 if matches!(saved, Ok(true)) {
                     // Whether a saved list outdates others that are on their way is for a store to choose.
-                    let (_, list) = self.version(user, Version::Current).await;
+                    let (_, list) = self.version(user, VersionOf::Current).await;
                     self.versions.insert(user, (grant, list));
                 }
                 said(saved)
@@ -174,10 +174,10 @@ impl World {
     }
 
     /// The versions of a user's grant and list; 0 for what is not there.
-    async fn version(&self, user: u64, version: Version) -> (u64, u64) {
+    async fn version(&self, user: u64, version: VersionOf) -> (u64, u64) {
         match version {
-            Version::Noted => self.versions.get(&user).copied().unwrap_or_default(),
-            Version::Current => {
+            VersionOf::Noted => self.versions.get(&user).copied().unwrap_or_default(),
+            VersionOf::Current => {
                 let account = self.fixture.store.account(id(user)).await.unwrap();
                 account.map_or((0, 0), |account| (account.grant_version, account.list_version))
             }
@@ -226,7 +226,7 @@ impl World {
         seen
     }
 
-    /// What is kept of the users; of the versions, whether they are those that were noted.
+    /// What is stored of the users; of the versions, whether they are those that were noted.
     async fn accounts(&self) -> Vec<String> {
         let mut accounts = Vec::new();
         for user in 1..=USERS {
@@ -238,7 +238,7 @@ impl World {
         accounts
     }
 
-    /// What shows only when everything behind is cleaned up, or changes something when it is asked.
+    /// What shows only when everything is cleaned up, or changes something when it is asked.
     async fn at_the_end(&self) -> Vec<String> {
         self.fixture.clean().await;
         let mut seen = self.observed().await;
@@ -278,7 +278,7 @@ async fn empty(server: &Fixture) {
     server.sql(&format!("TRUNCATE {tables}; {first}")).await;
 }
 
-async fn compare(steps: Vec<Step>, file: &mut World, server: &mut World, outside: &Client) -> Checked {
+async fn compare(steps: Vec<Step>, file: &mut Subject, server: &mut Subject, outside: &Client) -> Checked {
     for (number, step) in steps.into_iter().enumerate() {
         all_heard(outside, &server.fixture.freshness).await;
         let (expected, given) = (file.take(step.clone()).await, server.take(step.clone()).await);
@@ -298,12 +298,12 @@ async fn compare(steps: Vec<Step>, file: &mut World, server: &mut World, outside
     Ok(())
 }
 
-/// Waits until the store has heard every notice up to now, its own included: what it hears late would count for the next step.
+/// Waits until the store has heard every invalidation up to now, its own included: what it hears late would count for the next step.
 async fn all_heard(outside: &Client, freshness: &Freshness) {
     let nobody = Topic::Id(id(u64::from(u32::MAX)));
     let before = freshness.changes_of(nobody);
-    let notice = format!("NOTIFY bot_companion_1, '{:020x}'", slot(nobody));
-    outside.batch_execute(&notice).await.unwrap();
+    let message = format!("NOTIFY bot_companion_1, '{:020x}'", slot(nobody));
+    outside.batch_execute(&message).await.unwrap();
     while freshness.changes_of(nobody) == before {
         tokio::task::yield_now().await;
     }
@@ -331,10 +331,10 @@ fn every_history_has_the_same_end_in_every_store() {
             empty(&fixture).await;
             admit(&*fixture.store).await;
             let outside = fixture.server().outside().await;
-            let (mut file, mut world) = (World::of(Fixture::on_sqlite().await), World::of(fixture));
-            let checked = compare(steps, &mut file, &mut world, &outside).await;
+            let (mut file, mut subject) = (Subject::of(Fixture::on_sqlite().await), Subject::of(fixture));
+            let checked = compare(steps, &mut file, &mut subject, &outside).await;
             file.fixture.store.close().await;
-            server.replace(Some(world.fixture));
+            server.replace(Some(subject.fixture));
             checked
         })
     });

@@ -85,7 +85,7 @@ impl Drop for Database {
     }
 }
 
-async fn connect(url: &str) -> Client {
+pub(in crate::store) async fn connect(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
     client

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::{SinkExt, TryStreamExt};
 
-use super::fixture::Data;
+use super::fixture::Location;
 use super::*;
 use crate::domain::feed::Lines;
 use crate::store::SnapshotId;
@@ -48,7 +48,7 @@ async fn measure(fixture: &Fixture) {
         println!("round {round}: staged in {busy:?}, slowest batch {slowest:?}, commit {committed:?}");
         let rate = u128::from(GUILDS) * 1000 / busy.as_millis();
         println!("{rate} guilds/s, {} rows/s", rate * u128::from(1 + STAFF));
-        if let Data::Server(database) = &fixture.data {
+        if let Location::Server(database) = &fixture.location {
             let bare = copy_bare(database, snapshot).await;
             println!("a bare COPY: {bare:?}; ratio {:.2}", bare.as_secs_f64() / busy.as_secs_f64());
         }

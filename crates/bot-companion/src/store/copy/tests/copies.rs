@@ -20,7 +20,7 @@ fn everything_arrives_by_every_way() {
         assert_eq!((rows("users"), rows("guilds"), rows("guild_staff"), rows("feed_sweeps")), (2, guilds, guilds, 2));
         assert_eq!((report.resumed, report.mended, report.checksum.len()), (0, 0, 64));
         let of = report.tables.iter().map(|(_, rows, _)| rows).sum();
-        for stage in [Stage::Copying, Stage::Comparing] {
+        for stage in [CopyStage::Copying, CopyStage::Comparing] {
             let last = seen.iter().rfind(|progress| progress.stage == stage).unwrap();
             assert_eq!((last.rows, last.of, last.table), (of, of, "shards"), "{stage:?}");
         }
@@ -59,10 +59,10 @@ fn a_copy_may_break_off_again_and_again() {
         let report = loop {
             let mut steps = 0;
             let outcome = copied_until(&source, &destination, |progress| {
-                assert!(progress.stage == Stage::Comparing || progress.rows >= reached, "it went back");
+                assert!(progress.stage == CopyStage::Comparing || progress.rows >= reached, "it went back");
                 reached = reached.max(progress.rows);
                 steps += 1;
-                progress.stage == Stage::Copying && steps == 3
+                progress.stage == CopyStage::Copying && steps == 3
             });
             match outcome {
                 None => breaks += 1,
@@ -107,7 +107,7 @@ fn the_list_of_tables_is_whole() {
         listed.extend(table.columns.iter().map(|column| (table.name.to_owned(), column.name.to_owned())));
     }
     let passing = tables::PASSING.map(|(table, column)| (table.to_owned(), column.to_owned()));
-    let is_ours = |(table, _): &(String, String)| !STAGED.contains(&table.as_str());
+    let is_ours = |(table, _): &(String, String)| !tables::STAGED.contains(&table.as_str());
     let mut home = Home::new();
     let url = home.store(On::File, "new.db");
     run(async { open(&url).await.unwrap().close().await });
@@ -130,12 +130,11 @@ fn the_list_of_tables_is_whole() {
     let url = home.store(On::Server, "new");
     run(async { open(&url).await.unwrap().close().await });
     let found = run(async {
-        let (client, connection) = postgres::copy::connected(&url).await.unwrap();
+        use secrecy::ExposeSecret as _;
         let sql =
             "SELECT table_name::text, column_name::text FROM information_schema.columns WHERE table_schema = 'public'
             AND table_name NOT IN ('schema_version', 'versions')";
-        let rows = client.query(sql, &[]).await.unwrap();
-        connection.abort();
+        let rows = connect(url.expose_secret()).await.query(sql, &[]).await.unwrap();
         rows.iter().map(|row| (row.get(0), row.get(1))).filter(is_ours).collect()
     });
     assert_eq!(ours(found), listed);

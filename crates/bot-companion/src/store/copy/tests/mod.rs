@@ -14,7 +14,7 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::store::tests::{Database, new_freshness};
+use crate::store::tests::{Database, connect, new_freshness};
 use crate::store::{Store, StoreOptions};
 use crate::test_folder::TestFolder;
 
@@ -60,9 +60,7 @@ fn ask(url: &str, sql: &str) {
     let (url, sql) = (url.to_owned(), sql.to_owned());
     let asked = std::thread::spawn(move || {
         run(async {
-            let (client, connection) = postgres::copy::connected(&url.into()).await.unwrap();
-            client.batch_execute(&sql).await.unwrap();
-            connection.abort();
+            connect(&url).await.batch_execute(&sql).await.unwrap();
         });
     });
     asked.join().unwrap();
@@ -123,11 +121,11 @@ async fn open(url: &SecretString) -> Result<Arc<dyn Store>> {
     super::super::open(options, new_freshness()).await
 }
 
-fn what(from: &SecretString, to: &SecretString) -> Copy {
-    Copy { from: from.clone(), to: to.clone(), start_over: false, start_wait: Duration::from_mins(5) }
+fn what(from: &SecretString, to: &SecretString) -> CopyOptions {
+    CopyOptions { from: from.clone(), to: to.clone(), start_over: false, start_wait: Duration::from_mins(5) }
 }
 
-async fn copied(from: &SecretString, to: &SecretString) -> std::result::Result<Report, CopyError> {
+async fn copied(from: &SecretString, to: &SecretString) -> std::result::Result<CopyReport, CopyError> {
     copy(&what(from, to), |_| ()).await
 }
 
@@ -136,7 +134,7 @@ fn copied_until(
     from: &SecretString,
     to: &SecretString,
     mut is_enough: impl FnMut(Progress) -> bool,
-) -> Option<std::result::Result<Report, CopyError>> {
+) -> Option<std::result::Result<CopyReport, CopyError>> {
     let (what, stop) = (what(from, to), CancellationToken::new());
     run(async {
         let copying = copy(&what, |progress| {

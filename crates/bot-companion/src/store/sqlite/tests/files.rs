@@ -1,4 +1,4 @@
-//! The file itself: created, kept, refused.
+//! The file itself: created, closed, refused, locked.
 
 use rusqlite::Connection;
 

@@ -11,10 +11,10 @@ use crate::domain::Change;
 use crate::store::StoreError;
 use crate::store::sqlite::{READERS, writer::QUEUE};
 
-/// Keeps the writer busy until it is told to go on, so that what is queued meanwhile forms one group.
-struct Hold(mpsc::Sender<()>);
+/// Keeps the writer busy until it is released, so that what is queued meanwhile forms one group.
+struct BusyWriter(mpsc::Sender<()>);
 
-impl Hold {
+impl BusyWriter {
     fn new(fixture: &Fixture<Sqlite>) -> Self {
         let (sender, receiver) = mpsc::channel();
         let (start, started) = mpsc::channel();
@@ -45,7 +45,7 @@ fn rows(connection: &Connection) -> rusqlite::Result<i64> {
 #[tokio::test]
 async fn writes_of_a_group_share_a_commit_and_fail_alone() {
     let fixture = sqlite().await;
-    let hold = Hold::new(&fixture);
+    let busy = BusyWriter::new(&fixture);
     let writer = &fixture.store.writer;
     let path = fixture.file();
     let first = writer.write(|connection, touched| {
@@ -68,7 +68,7 @@ async fn writes_of_a_group_share_a_commit_and_fail_alone() {
         Ok((rows(connection)?, rows(&Connection::open(path)?)?))
     });
     let topics: Vec<_> = (1..=4).map(|number| Topic::Id(id(number))).collect();
-    let all = async { tokio::join!(first, failing, panicking, last, async { hold.release() }) };
+    let all = async { tokio::join!(first, failing, panicking, last, async { busy.release() }) };
     let ((first, failing, panicking, last, ()), touched) = fixture.touched(&topics, all).await;
     first.unwrap();
     assert!(matches!(failing, Err(StoreError::Failed(_))));
@@ -81,7 +81,7 @@ async fn writes_of_a_group_share_a_commit_and_fail_alone() {
 #[tokio::test]
 async fn a_failed_commit_fails_its_group_and_leaves_a_clean_writer() {
     let fixture = sqlite().await;
-    let hold = Hold::new(&fixture);
+    let busy = BusyWriter::new(&fixture);
     let writer = &fixture.store.writer;
     let good = writer.write(|connection, touched| {
         touched.push(Topic::Team);
@@ -92,7 +92,7 @@ async fn a_failed_commit_fails_its_group_and_leaves_a_clean_writer() {
         connection
             .execute_batch("PRAGMA defer_foreign_keys = ON; INSERT INTO sessions VALUES (x'00', 'x', 77, 0, 0, '');")
     });
-    let all = async { tokio::join!(good, poison, async { hold.release() }) };
+    let all = async { tokio::join!(good, poison, async { busy.release() }) };
     let ((good, poison, ()), touched) = fixture.touched(&[Topic::Team], all).await;
     assert!(matches!(good, Err(StoreError::Failed(_))));
     assert!(matches!(poison, Err(StoreError::Failed(_))));
@@ -104,11 +104,11 @@ async fn a_failed_commit_fails_its_group_and_leaves_a_clean_writer() {
 #[tokio::test]
 async fn an_accepted_write_is_done_and_told_though_nobody_waits() {
     let fixture = sqlite().await;
-    let hold = Hold::new(&fixture);
+    let busy = BusyWriter::new(&fixture);
     let work = async {
         let left = fixture.store.apply(vec![Change::Guild(guild(5))]);
         assert!(left.now_or_never().is_none());
-        hold.release();
+        busy.release();
         // Answered after the one before it.
         fixture.store.note_seen(Vec::new()).await.unwrap();
     };
@@ -120,7 +120,7 @@ async fn an_accepted_write_is_done_and_told_though_nobody_waits() {
 #[tokio::test]
 async fn a_full_queue_refuses_and_keeps_its_word_to_those_in_it() {
     let fixture = Fixture::of_sqlite(Duration::ZERO).await;
-    let hold = Hold::new(&fixture);
+    let busy = BusyWriter::new(&fixture);
     let write = |user| fixture.store.writer.write(move |connection, _| insert(connection, user));
     for user in 1..=QUEUE as u64 {
         assert!(write(user).now_or_never().is_none());
@@ -128,7 +128,7 @@ async fn a_full_queue_refuses_and_keeps_its_word_to_those_in_it() {
         tokio::task::yield_now().await;
     }
     assert!(matches!(write(9999).await, Err(StoreError::Busy(_))));
-    hold.release();
+    busy.release();
     fixture.store.close().await;
     assert_eq!(usize::try_from(fixture.count("blocked_users").await).unwrap(), QUEUE);
 }
