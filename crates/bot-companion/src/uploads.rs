@@ -10,6 +10,7 @@ use tracing::warn;
 
 use crate::background::Background;
 use crate::domain::feed::{InstanceId, Scope};
+use crate::domain::retention::CLEAN_UP_BATCH;
 use crate::log_throttle::Throttles;
 use crate::store::Store;
 
@@ -17,8 +18,6 @@ use crate::store::Store;
 const SNAPSHOTS: usize = 4;
 /// Requests of the bot's side at a time.
 const REQUESTS: usize = 128;
-/// Rows that one step of the cleaning takes away.
-const STEP: usize = 1_000;
 
 /// The uploads in progress.
 pub struct Uploads {
@@ -78,7 +77,7 @@ impl Uploads {
         self.background.spawn(async move {
             // When the service stops, the rest waits for the next start.
             while !uploads.background.is_closing() {
-                match uploads.store.clean_up(STEP).await {
+                match uploads.store.clean_up(CLEAN_UP_BATCH).await {
                     Ok(0) => break,
                     Ok(_) => tokio::task::yield_now().await,
                     Err(error) => {
