@@ -135,7 +135,7 @@ class Service:
             "COMPANION_HTTP_ALLOWED_ORIGINS": "http://localhost:3000",
             # A member who has left is taken off the list until the provider is asked again; here that is each time.
             "COMPANION_GUILDS_FRESH": "0s",
-            "COMPANION_GUILDS_BEHIND": "0s",
+            "COMPANION_GUILDS_STALE_WHILE_REVALIDATE": "0s",
             "COMPANION_LIMITS_EXEMPT": "127.0.0.0/8",
             "COMPANION_FEED_REQUESTS_PER_SECOND": "0",
             "COMPANION_LOG_FILTER": "warn",

@@ -14,7 +14,7 @@
 //!
 //! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`background`] (background tasks),
 //! [`single_flight`] (one task per key), [`rate_limit`], [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log
-//! lines), [`untrusted`] (escapes untrusted text for the log), [`version`].
+//! lines), [`sources`] (what views and accounts are built from), [`untrusted`] (escapes untrusted text for the log), [`version`].
 
 pub mod accounts;
 pub mod api;
@@ -31,11 +31,12 @@ pub mod log_throttle;
 pub mod random;
 pub mod rate_limit;
 pub mod sandbox;
-#[cfg(test)]
-mod scratch;
 pub mod server;
 pub mod single_flight;
+pub mod sources;
 pub mod store;
+#[cfg(test)]
+mod test_folder;
 pub mod untrusted;
 pub mod uploads;
 pub mod vault;

@@ -1,27 +1,27 @@
 //! The running build, fixed when it was built (see `build.rs`).
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
-/// The running version (2.9).
-#[derive(Clone, Debug, Serialize, ToSchema)]
+/// The running version.
+#[derive(Clone, Debug)]
 pub struct Version {
     /// The release.
-    name: &'static str,
+    pub name: &'static str,
     /// The branch it was built from.
-    branch: &'static str,
+    pub branch: &'static str,
     /// The commit it was built from.
-    commit: Commit,
+    pub commit: Commit,
 }
 
 /// A commit.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug)]
 pub struct Commit {
-    sha: &'static str,
-    message: &'static str,
-    author: &'static str,
+    /// Its hash.
+    pub sha: &'static str,
+    /// The first line of its message.
+    pub message: &'static str,
+    /// Who wrote it.
+    pub author: &'static str,
     /// Epoch seconds.
-    timestamp: u64,
+    pub timestamp: u64,
 }
 
 impl Version {

@@ -1,5 +1,7 @@
-//! People coming and going: sign-in, sign-out, blocking, and what is cleaned up behind them.
+//! People: sign-in, sign-out, provider grants, guild lists, blocking, and the sweep of expired sessions.
 
+mod grants;
+mod guild_lists;
 mod revoke;
 mod sign_in;
 
@@ -13,22 +15,24 @@ use crate::concurrency::ConcurrencyLimit;
 use crate::config::Config;
 use crate::domain::retention::{LAST_SEEN_LAG, SWEEP_BATCH};
 use crate::domain::token::{self, random_text};
-use crate::domain::{Session, SessionId, SessionLimits, Snowflake, TokenKind, User, session};
+use crate::domain::{Session, SessionId, SessionLimits, Snowflake, Time, TokenKind, User, session};
 use crate::random::secret_bytes;
 use crate::rate_limit::RateLimits;
 use crate::single_flight::SingleFlight;
+use crate::sources::Sources;
 use crate::store::{Admission, BlockedUser, CodeHash, Result};
-use crate::views::{Sources, Views};
-pub use sign_in::{Attempt, SignInError};
+pub use guild_lists::{GuildLists, ListError};
+pub use sign_in::{SignInAttempt, SignInError};
 
 /// What can be done with accounts.
 pub struct Accounts {
     sources: Sources,
-    views: Arc<Views>,
+    /// The users' guild lists.
+    pub lists: Arc<GuildLists>,
     rate_limits: Arc<RateLimits>,
     exchanges: SingleFlight<CodeHash, std::result::Result<User, SignInError>>,
     /// How many exchanges may run at the same time.
-    in_flight: ConcurrencyLimit,
+    exchange_permits: ConcurrencyLimit,
     /// Whether somebody is sending revocations.
     revoking: Arc<AtomicBool>,
     limits: SessionLimits,
@@ -47,13 +51,13 @@ pub struct SignedIn {
 }
 
 impl Accounts {
-    /// Over these sources and views.
-    pub fn new(sources: &Sources, views: Arc<Views>, rate_limits: Arc<RateLimits>, config: &Config) -> Self {
+    /// Over these sources.
+    pub fn new(sources: &Sources, rate_limits: Arc<RateLimits>, config: &Config) -> Self {
         Self {
             sources: sources.clone(),
-            views,
+            lists: Arc::new(GuildLists::new(sources, config)),
             rate_limits,
-            in_flight: ConcurrencyLimit::new(config.limits.exchanges, config.limits.exchanges_per_address),
+            exchange_permits: ConcurrencyLimit::new(config.limits.exchanges, config.limits.exchanges_per_address),
             revoking: Arc::default(),
             exchanges: SingleFlight::new(sources.background.clone()),
             limits: config.sessions,
@@ -62,8 +66,13 @@ impl Accounts {
         }
     }
 
-    /// Opens a session for a user whom the provider vouches for.
-    async fn open_session(&self, user: User, agent: &str) -> std::result::Result<SignedIn, SignInError> {
+    /// Opens a session for a user whom the provider vouches for. `last_uses`: when their sessions were used in this process.
+    async fn open_session(
+        &self,
+        user: User,
+        agent: &str,
+        last_uses: impl FnOnce(Snowflake) -> Vec<(SessionId, Time)>,
+    ) -> std::result::Result<SignedIn, SignInError> {
         let token = token::generate(TokenKind::Session, secret_bytes);
         let now = self.sources.clock.now();
         let id = SessionId::parse(&random_text(SessionId::LENGTH, secret_bytes)).ok_or(SignInError::Crashed)?;
@@ -71,8 +80,8 @@ impl Accounts {
             Session { id, user: user.id, created: now, last_seen: now, agent: session::cut_agent(agent).to_owned() };
         let (store, most) = (&self.sources.store, self.limits.per_user);
         if store.sessions_of(user.id).await?.len() >= most {
-            // One of them is about to end: the store must know which was used least recently, not as of a minute ago.
-            store.note_seen(self.views.sessions.last_uses(user.id)).await?;
+            // The least recently used one is about to end, and the store's times of use may be a minute old.
+            store.note_seen(last_uses(user.id)).await?;
         }
         match store.open_session(user.clone(), token::hash_of(&token), session, most).await? {
             Admission::Admitted => Ok(SignedIn { token, user }),
@@ -96,11 +105,11 @@ impl Accounts {
         self.sources.store.block(BlockedUser { user, reason, since }).await
     }
 
-    /// Ends the sessions that have expired, and forgets all else that is over, batch by batch until nothing is left to do. Gives
-    /// how many sessions there were.
+    /// Deletes the sessions that have expired, and everything else that is over, batch by batch. Gives how many sessions there
+    /// were.
     pub async fn sweep(&self) -> Result<usize> {
         let mut swept = 0;
-        // Read once: what is used while a long sweep goes on is written down behind it.
+        // One time for the whole sweep: uses that are saved while a long sweep runs must not be compared with a later one.
         let now = self.sources.clock.now();
         loop {
             let (idle, absolute) =

@@ -1,5 +1,5 @@
-//! Telling the provider that grants are not needed any more. Only for users without a session: revoking one token revokes all of
-//! that user's. Revocations wait in the store, where a sign-in cancels them and any replica finds them.
+//! Revokes grants at the provider. Only for users without a session, because revoking one token revokes all of that user's.
+//! Revocations are a queue in the store: a sign-in cancels the user's, and any replica sends what is due.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,28 +12,28 @@ use crate::domain::RevocationEnd;
 use crate::idp::{IdpError, IdpErrorKind};
 use crate::store::{Result, Revocation};
 
-/// What a try may need beyond the provider's part of it, before it counts as abandoned.
-const MARGIN: Duration = Duration::from_secs(10);
+/// How much longer than the provider's answer may take the lease of a revocation lasts.
+const LEASE_MARGIN: Duration = Duration::from_secs(10);
 
-/// Says that a pass is over, also when it panics.
-struct Pass(Arc<AtomicBool>);
+/// Ends a run of revocations, also when it panics.
+struct RevocationRun(Arc<AtomicBool>);
 
-impl Drop for Pass {
+impl Drop for RevocationRun {
     fn drop(&mut self) {
         self.0.store(false, Ordering::SeqCst);
     }
 }
 
 impl Accounts {
-    /// Sends the revocations that are due, in the background; one such pass at a time.
+    /// Sends the revocations that are due, in the background; one such run at a time.
     pub fn start_revoking(self: &Arc<Self>) {
         if self.revoking.swap(true, Ordering::SeqCst) {
             return;
         }
-        let (this, pass) = (Arc::clone(self), Pass(Arc::clone(&self.revoking)));
+        let (this, run) = (Arc::clone(self), RevocationRun(Arc::clone(&self.revoking)));
         self.sources.background.spawn(async move {
-            let _pass = pass;
-            // When the service stops, the rest waits for another replica or the next start.
+            let _run = run;
+            // At shutdown the rest is left to another replica or to the next start.
             while !this.sources.background.is_closing() {
                 match this.revoke_next().await {
                     Ok(true) => {}
@@ -52,9 +52,9 @@ impl Accounts {
         self.revoking.load(Ordering::SeqCst)
     }
 
-    /// How long whoever sends a revocation has for it; nobody else touches it meanwhile.
+    /// How long the lease of a revocation lasts: meanwhile no other replica touches it.
     pub(super) fn revocation_lease(&self) -> Duration {
-        self.exchange_limit + MARGIN
+        self.exchange_limit + LEASE_MARGIN
     }
 
     /// Sends one revocation that is due; `false` if there is none, or if the provider must not be called now.
@@ -62,12 +62,12 @@ impl Accounts {
         let now = self.sources.clock.now();
         let until = now.after(self.revocation_lease());
         let Some(revocation) = self.sources.store.take_revocation(now, until).await? else { return Ok(false) };
-        // The store may have been slow to answer: what is sent after its time could end a grant that was stored since.
-        let taken = self.sources.clock.now();
-        let end = if taken.after(self.exchange_limit) < until {
+        // The store may have been slow to answer. Past its lease, this could revoke a grant that was stored since.
+        let taken_at = self.sources.clock.now();
+        let end = if taken_at.after(self.exchange_limit) < until {
             self.revoke(&revocation).await
         } else {
-            RevocationEnd::unsent(taken, Some(Duration::ZERO))
+            RevocationEnd::unsent(taken_at, Some(Duration::ZERO))
         };
         self.sources.store.finish_revocation(revocation.user, until, end).await?;
         Ok(!matches!(end, RevocationEnd::Unsent { .. }))
@@ -78,7 +78,7 @@ impl Accounts {
         let sent = match self.sources.vault.open(*user, grant) {
             Ok(grant) => self.sources.provider.revoke(*user, &grant.refresh_token).await,
             Err(error) => {
-                warn!(%user, %error, "a grant that is to be revoked cannot be opened; it lapses at the provider by itself");
+                warn!(%user, %error, "a grant that is to be revoked cannot be decrypted; it expires at the provider by itself");
                 return RevocationEnd::over(self.sources.clock.now());
             }
         };
@@ -87,10 +87,10 @@ impl Accounts {
             info!(%user, "grant revoked at the provider");
             return RevocationEnd::over(now);
         };
-        let end = after(&error, now, *tries);
+        let end = end_after(&error, now, *tries);
         match end {
             RevocationEnd::Over { .. } => {
-                warn!(%user, %error, "a grant could not be revoked at the provider; it lapses there by itself");
+                warn!(%user, %error, "a grant could not be revoked at the provider; it expires there by itself");
             }
             RevocationEnd::Retry { .. } | RevocationEnd::Unsent { .. } => {
                 warn!(%user, %error, tries, "a grant could not be revoked at the provider; it is tried again");
@@ -101,12 +101,12 @@ impl Accounts {
 }
 
 /// What becomes of a revocation that failed.
-fn after(error: &IdpError, now: crate::domain::Time, tries: u32) -> RevocationEnd {
+fn end_after(error: &IdpError, now: crate::domain::Time, tries: u32) -> RevocationEnd {
     match error.kind {
-        IdpErrorKind::HeldBack(wait) | IdpErrorKind::Paused(wait) => RevocationEnd::unsent(now, Some(wait)),
+        IdpErrorKind::BackingOff(wait) | IdpErrorKind::CircuitOpen(wait) => RevocationEnd::unsent(now, Some(wait)),
         IdpErrorKind::Unavailable | IdpErrorKind::Timeout if !error.code_spent => RevocationEnd::unsent(now, None),
         IdpErrorKind::RateLimited(wait) => RevocationEnd::failed(now, tries, Some(wait)),
-        // Credentials of ours that are wrong may be mended by the operator.
+        // The operator may correct our credentials meanwhile.
         IdpErrorKind::Misconfigured | IdpErrorKind::Refused | IdpErrorKind::Unavailable | IdpErrorKind::Timeout => {
             RevocationEnd::failed(now, tries, None)
         }

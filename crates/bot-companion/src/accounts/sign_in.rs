@@ -1,4 +1,5 @@
-//! Sign-in: one code, one exchange, and a session for each who sent it while it ran.
+//! Sign-in: one code is exchanged once (single flight here, a claim in the store between replicas); each request that sent it while
+//! the exchange ran gets a session.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,22 +11,22 @@ use tracing::{info, warn};
 
 use super::{Accounts, SignedIn};
 use crate::concurrency::LimitReached;
-use crate::domain::User;
+use crate::domain::{SessionId, Snowflake, Time, User};
 use crate::idp::{Grant, IdpError, IdpErrorKind};
 use crate::store::{Claim, CodeHash, GrantSaved, SealedGrant, StoreError};
 
 /// What the service needs to be allowed to see.
 const SCOPES: [&str; 2] = ["identify", "guilds"];
-/// How often another process's running exchange is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often the outcome of another process's exchange is looked for.
+const POLL_EVERY: Duration = Duration::from_millis(100);
 /// What an exchange may need beyond the provider's part of it, before its claim counts as abandoned.
 const CLAIM_MARGIN: Duration = Duration::from_secs(5);
-/// When to come back if too many exchanges run at the same time.
-const RELIEF: Duration = Duration::from_secs(1);
+/// The `Retry-After` of a sign-in that is refused because too many run at the same time.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What a client sent to sign in.
 #[derive(Debug)]
-pub struct Attempt {
+pub struct SignInAttempt {
     /// The provider's code.
     pub code: SecretString,
     /// PKCE's verifier.
@@ -80,8 +81,8 @@ impl SignInError {
                 | IdpErrorKind::Unauthorized
                 | IdpErrorKind::Refused
                 | IdpErrorKind::RateLimited(_) => true,
-                IdpErrorKind::HeldBack(_)
-                | IdpErrorKind::Paused(_)
+                IdpErrorKind::BackingOff(_)
+                | IdpErrorKind::CircuitOpen(_)
                 | IdpErrorKind::Unavailable
                 | IdpErrorKind::Timeout => false,
             },
@@ -91,22 +92,27 @@ impl SignInError {
 }
 
 impl Accounts {
-    /// Turns a code into a session. The exchange runs to its end even if the caller leaves.
-    pub async fn sign_in(self: &Arc<Self>, attempt: Attempt) -> Result<SignedIn, SignInError> {
-        let Attempt { code, verifier, redirect_uri, agent, client } = attempt;
+    /// Turns a code into a session. The exchange runs to its end even if the caller leaves. `last_uses`: when a user's sessions
+    /// were last used in this process, as the cache of sessions knows.
+    pub async fn sign_in(
+        self: &Arc<Self>,
+        attempt: SignInAttempt,
+        last_uses: impl FnOnce(Snowflake) -> Vec<(SessionId, Time)>,
+    ) -> Result<SignedIn, SignInError> {
+        let SignInAttempt { code, verifier, redirect_uri, agent, client } = attempt;
         let hash = code_hash(&code, verifier.as_ref(), &redirect_uri);
-        let landing = self.exchanges.join(hash, || {
+        let exchange = self.exchanges.join(hash, || {
             let this = Arc::clone(self);
-            async move { this.exchange_counted(client, hash, code, verifier, redirect_uri).await }
+            async move { this.exchange_within_limits(client, hash, code, verifier, redirect_uri).await }
         });
-        let user = landing.outcome().await.ok_or(SignInError::Crashed)??;
-        self.open_session(user, &agent).await
+        let user = exchange.outcome().await.ok_or(SignInError::Crashed)??;
+        self.open_session(user, &agent, last_uses).await
     }
 
-    /// Exchanges the code within the limits of its client address. What is spent is counted here, where it is spent, and not
-    /// where somebody waits for it: a client that hangs up cancels its request, not the exchange. So each attempt counts as
-    /// refused before it is made, and is given back unless it is.
-    async fn exchange_counted(
+    /// Exchanges the code within the rate limits of its client address. They are counted here, in the background task, and not in
+    /// the request: a client that hangs up cancels its request, not the exchange. So each attempt counts as refused before it is
+    /// made, and is refunded unless it is refused.
+    async fn exchange_within_limits(
         &self,
         client: IpAddr,
         hash: CodeHash,
@@ -114,10 +120,11 @@ impl Accounts {
         verifier: Option<SecretString>,
         redirect_uri: String,
     ) -> Result<User, SignInError> {
-        let _permit = self.in_flight.enter(self.rate_limits.counted_as(client)).map_err(|full| match full {
-            LimitReached::InAll => SignInError::Overloaded(RELIEF),
-            LimitReached::PerSubject => SignInError::Limited(RELIEF),
-        })?;
+        let _permit =
+            self.exchange_permits.enter(self.rate_limits.counted_as(client)).map_err(|reached| match reached {
+                LimitReached::InAll => SignInError::Overloaded(RETRY_AFTER),
+                LimitReached::PerSubject => SignInError::Limited(RETRY_AFTER),
+            })?;
         let reservation = self.rate_limits.reserve_sign_in(client).map_err(SignInError::Limited)?;
         let outcome = self.exchange_once(hash, code, verifier, redirect_uri).await;
         if !outcome.as_ref().is_err_and(SignInError::counts_as_refused) {
@@ -126,7 +133,7 @@ impl Accounts {
         outcome
     }
 
-    /// Exchanges the code if nobody has, on whichever replica.
+    /// Exchanges the code unless this or another replica has done so.
     async fn exchange_once(
         &self,
         hash: CodeHash,
@@ -144,7 +151,7 @@ impl Accounts {
                 Claim::Mine => break,
                 Claim::Running => {
                     waited = true;
-                    tokio::time::sleep(LOOK_EVERY).await;
+                    tokio::time::sleep(POLL_EVERY).await;
                 }
                 Claim::Settled(Some(user)) if waited => return Ok(user),
                 Claim::Settled(_) => return Err(SignInError::Rejected),
@@ -160,8 +167,8 @@ impl Accounts {
         }
         if let Ok(user) = &outcome {
             info!(user = %user.id, "signed in");
-            // Beside the login, whose success does not depend on it.
-            self.views.guilds.prefetch(user.id);
+            // In the background: the sign-in does not depend on it.
+            self.lists.prefetch(user.id);
         }
         outcome
     }
@@ -177,7 +184,7 @@ impl Accounts {
             if !SCOPES.iter().all(|scope| grant.scopes.iter().any(|granted| granted == scope)) {
                 return Err(SignInError::ScopeMissing);
             }
-            let user = self.sources.provider.user(&grant.access_token).await.map_err(spent)?;
+            let user = self.sources.provider.user(&grant.access_token).await.map_err(mark_code_spent)?;
             Ok((grant, user))
         };
         let (grant, user) = match tokio::time::timeout(self.exchange_limit, both).await {
@@ -190,32 +197,32 @@ impl Accounts {
                 return Err(IdpError { kind: IdpErrorKind::Timeout, code_spent: true, detail }.into());
             }
         };
-        // Revoking the new grant would end the user's other sessions: it is only forgotten.
+        // The new grant is dropped, not revoked: a revocation would end the user's other sessions.
         self.rate_limits.exchange_of(user.id).map_err(SignInError::Limited)?;
         self.save_grant(&user, &grant).await?;
         Ok(user)
     }
 
-    /// Stores the grant of a sign-in. A revocation of the user's former grant that is on its way ends all of the user's tokens
-    /// at the provider, so it is waited for, and then the new grant must be seen to work.
+    /// Stores the grant of a sign-in. A revocation of the user's former grant that is being sent ends all of the user's tokens at
+    /// the provider. So this waits for its end, and then checks that the new grant still works.
     async fn save_grant(&self, user: &User, grant: &Grant) -> Result<(), SignInError> {
-        let sealed = self.sealed(user, grant)?;
+        let sealed = self.seal(user, grant)?;
         let mut verified = None;
         // A little longer than a revocation may take.
-        let looks = self.revocation_lease().as_millis() / LOOK_EVERY.as_millis() + 10;
-        for _ in 0..looks {
+        let polls = self.revocation_lease().as_millis() / POLL_EVERY.as_millis() + 10;
+        for _ in 0..polls {
             let now = self.sources.clock.now();
             match self.sources.store.save_grant(user.clone(), sealed.clone(), now, verified).await? {
                 GrantSaved::Saved => return Ok(()),
                 GrantSaved::Blocked => return Err(SignInError::Blocked),
-                GrantSaved::RevocationRunning => tokio::time::sleep(LOOK_EVERY).await,
+                GrantSaved::RevocationRunning => tokio::time::sleep(POLL_EVERY).await,
                 GrantSaved::RevocationSent { tries } => match self.sources.provider.user(&grant.access_token).await {
                     Ok(_) => verified = Some(tries),
                     Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => {
                         info!(user = %user.id, "a revocation has ended the grant of this sign-in; the user has to sign in again");
                         return Err(SignInError::Rejected);
                     }
-                    Err(error) => return Err(spent(error).into()),
+                    Err(error) => return Err(mark_code_spent(error).into()),
                 },
             }
         }
@@ -223,21 +230,21 @@ impl Accounts {
         Err(IdpError { kind: IdpErrorKind::Unavailable, code_spent: true, detail }.into())
     }
 
-    fn sealed(&self, user: &User, grant: &Grant) -> Result<SealedGrant, SignInError> {
+    fn seal(&self, user: &User, grant: &Grant) -> Result<SealedGrant, SignInError> {
         self.sources.vault.seal(user.id, grant).map_err(|error| {
-            warn!(%error, "a grant could not be sealed");
+            warn!(%error, "a grant could not be encrypted");
             SignInError::Crashed
         })
     }
 }
 
-/// Once the code was exchanged it is spent, whatever the next call says. A token that is refused right after it was given is
-/// told as the provider's nonsense, but counts as a refused sign-in: somebody may have taken their consent back in between.
-fn spent(error: IdpError) -> IdpError {
+/// After the exchange the code is spent, whatever the next call says. A token that is refused right after it was issued is reported
+/// as a failure of the provider, but counts as a refused sign-in: the user may have withdrawn their consent in between.
+fn mark_code_spent(error: IdpError) -> IdpError {
     IdpError { code_spent: true, ..error }
 }
 
-/// The name of an exchange. Lengths stand in front of the parts, so that no two attempts can be written the same way.
+/// Identifies an exchange. Each part is preceded by its length, so that two different attempts never give the same bytes.
 fn code_hash(code: &SecretString, verifier: Option<&SecretString>, redirect_uri: &str) -> CodeHash {
     let mut context = digest::Context::new(&digest::SHA256);
     let verifier = verifier.map_or("", |verifier| verifier.expose_secret());

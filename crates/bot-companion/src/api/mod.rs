@@ -1,1 +1,16 @@
-//! What goes over the wire: request and response shapes, the envelope, error codes and their schemas.
+//! What goes over the wire: the shapes of requests and responses, the envelope, the error codes, and the schemas of all of them.
+//! One file per resource. Shapes are made from domain values; a field's comment is its description in the OpenAPI document.
+//! Nothing here knows the web framework: `http` makes responses of these bytes.
+
+pub mod auth;
+pub mod envelope;
+pub mod error;
+pub mod feed;
+pub mod feedback;
+pub mod guilds;
+pub mod readiness;
+pub mod refusals;
+pub mod sessions;
+pub mod status;
+pub mod team;
+pub mod user;

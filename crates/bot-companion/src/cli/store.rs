@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use secrecy::SecretString;
 
 use super::{logging, print, runtime};
-use crate::config::{self, Log, LogFormat};
+use crate::config::{self, LogConfig, LogFormat};
 use crate::store;
 use crate::store::copy::{Copy, Progress, Report, Stage, copy};
 
@@ -58,7 +58,7 @@ fn secret(url: &str) -> Result<SecretString, Infallible> {
 pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
     let StoreCommand::Copy { from, to, start_over, start_wait } = command;
     // It says so if it waits for a database.
-    logging::start(&Log { filter: "warn".to_owned(), format: LogFormat::Text })?;
+    logging::start(&LogConfig { filter: "warn".to_owned(), format: LogFormat::Text })?;
     let what = Copy { from, to, start_over, start_wait };
     let (bar, mut begun) = (progress(), false);
     let copied = runtime()?.block_on(async {

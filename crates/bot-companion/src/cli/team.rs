@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::database::{self, Missing};
 use super::{ConfigFile, print};
-use crate::domain::team::{RosterEntry, TeamMember};
+use crate::api::team::TeamMemberData;
+use crate::domain::team::RosterEntry;
 use crate::domain::{Change, Permission, Roster, feed};
 
 #[derive(Debug, Subcommand)]
@@ -43,14 +44,14 @@ pub(super) enum Form {
 
 /// The team as it stands in a file.
 #[derive(Serialize)]
-struct Written<'a> {
-    members: Vec<WrittenMember<'a>>,
+struct TeamFile {
+    members: Vec<TeamFileMember>,
 }
 
 #[derive(Serialize)]
-struct WrittenMember<'a> {
+struct TeamFileMember {
     #[serde(flatten)]
-    member: &'a TeamMember,
+    member: TeamMemberData,
     permissions: Vec<&'static str>,
 }
 
@@ -105,9 +106,9 @@ fn read(text: &str, form: Form) -> anyhow::Result<(Roster, Vec<String>)> {
 fn write(roster: &Roster, form: Form) -> anyhow::Result<String> {
     let written = roster.0.iter().map(|RosterEntry { member, permissions }| {
         let permissions = permissions.keys().map(Permission::name).collect();
-        WrittenMember { member, permissions }
+        TeamFileMember { member: member.clone().into(), permissions }
     });
-    let team = Written { members: written.collect() };
+    let team = TeamFile { members: written.collect() };
     Ok(match form {
         Form::Toml => toml::to_string_pretty(&team)?,
         Form::Json => serde_json::to_string_pretty(&team)? + "\n",
@@ -117,7 +118,7 @@ fn write(roster: &Roster, form: Form) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{PermissionSet, Snowflake, picture};
+    use crate::domain::{PermissionSet, Snowflake, TeamMember, picture};
 
     fn roster() -> Roster {
         let id = Snowflake::new(301_557_200_914_883_072).unwrap();

@@ -27,7 +27,7 @@ impl Config {
 
 /// The certificate is useless without its key, and the other way round.
 pub(super) fn tls_pair(cert: bool, key: bool, settings: &mut Settings) {
-    if !settings.sound(&["tls.cert", "tls.key"]) {
+    if !settings.are_valid(&["tls.cert", "tls.key"]) {
         return;
     }
     match (cert, key) {
@@ -42,13 +42,16 @@ pub(super) fn cross_check(config: &Config, settings: &mut Settings) {
     let guilds = &config.guilds;
     let sessions = &config.sessions;
     let mut not_longer = |short: (&'static str, Duration), long: (&'static str, Duration)| {
-        if settings.sound(&[short.0, long.0]) && short.1 > long.1 {
+        if settings.are_valid(&[short.0, long.0]) && short.1 > long.1 {
             settings.conflict(short.0, format!("{} is longer than {}: make it the shorter one", short.0, long.0));
         }
     };
     not_longer(("sessions.idle", sessions.idle), ("sessions.absolute", sessions.absolute));
-    not_longer(("guilds.fresh", guilds.fresh), ("guilds.behind", guilds.behind));
-    not_longer(("guilds.behind", guilds.behind), ("guilds.max_stale", guilds.max_stale));
+    not_longer(("guilds.fresh", guilds.fresh), ("guilds.stale_while_revalidate", guilds.stale_while_revalidate));
+    not_longer(
+        ("guilds.stale_while_revalidate", guilds.stale_while_revalidate),
+        ("guilds.max_stale", guilds.max_stale),
+    );
     key_ids(config, settings);
     shared_keys(config, settings);
     redirects(config, settings);
@@ -66,7 +69,7 @@ fn key_ids(config: &Config, settings: &mut Settings) {
 
 /// A key of its own would be of no use to the other replicas.
 fn shared_keys(config: &Config, settings: &mut Settings) {
-    if settings.sound(&["store.url", "secrets.keys"])
+    if settings.are_valid(&["store.url", "secrets.keys"])
         && config.secrets.is_empty()
         && config.store.url.expose_secret().starts_with("postgres:")
     {
@@ -79,7 +82,7 @@ fn shared_keys(config: &Config, settings: &mut Settings) {
 /// The redirect address is chosen by the request's origin, so the origins have to differ and be allowed to call.
 fn redirects(config: &Config, settings: &mut Settings) {
     const KEY: &str = "idp.redirect_uri";
-    if !settings.sound(&[KEY, "http.allowed_origins"]) {
+    if !settings.are_valid(&[KEY, "http.allowed_origins"]) {
         return;
     }
     let mut origins = BTreeSet::new();

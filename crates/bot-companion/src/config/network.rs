@@ -1,15 +1,15 @@
 //! A network of addresses, such as `10.0.0.0/8`.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
 
-/// An IPv4 or IPv6 network in CIDR form; a bare address is a network of one.
+use ipnet::{IpNet, Ipv4Net};
+
+/// An IPv4 or IPv6 network in CIDR form; a bare address is a network of one. Addresses are compared in canonical form, so
+/// `::ffff:10.0.0.0/104` is `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    prefix: u8,
-}
+pub struct Network(IpNet);
 
 /// Why a text is no network, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,22 +19,7 @@ pub struct NetworkError(String);
 impl Network {
     /// Whether the address is in this network. An IPv4 address that came in over an IPv6 socket counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
-        masked(address.to_canonical(), self.prefix) == Some(self.address)
-    }
-}
-
-/// The address with all bits after the prefix cleared; none if the prefix is longer than the address.
-fn masked(address: IpAddr, prefix: u8) -> Option<IpAddr> {
-    let prefix = u32::from(prefix);
-    match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(Ipv4Addr::BITS.checked_sub(prefix)?).unwrap_or(0);
-            Some(Ipv4Addr::from_bits(address.to_bits() & mask).into())
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(Ipv6Addr::BITS.checked_sub(prefix)?).unwrap_or(0);
-            Some(Ipv6Addr::from_bits(address.to_bits() & mask).into())
-        }
+        self.0.contains(&address.to_canonical())
     }
 }
 
@@ -44,39 +29,37 @@ impl FromStr for Network {
     fn from_str(text: &str) -> Result<Self, NetworkError> {
         let advice =
             || NetworkError("write a network such as \"10.0.0.0/8\" or \"2001:db8::/32\", or an address".into());
-        let (address, prefix) = match text.split_once('/') {
-            Some((address, prefix)) => (address, Some(prefix)),
-            None => (text, None),
+        let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
+        let address: IpAddr = address.parse().map_err(|_| advice())?;
+        let network = match prefix {
+            None => IpNet::from(address),
+            Some(prefix) if !prefix.bytes().all(|byte| byte.is_ascii_digit()) => return Err(advice()),
+            Some(prefix) => {
+                let longest = IpNet::from(address).max_prefix_len();
+                let network = prefix.parse().ok().and_then(|prefix| IpNet::new(address, prefix).ok());
+                network.ok_or_else(|| NetworkError(format!("the number after the slash goes from 0 to {longest}")))?
+            }
         };
-        let written: IpAddr = address.parse().map_err(|_| advice())?;
-        let mapped = written.to_canonical() != written;
-        let longest: u8 = if written.is_ipv4() { 32 } else { 128 };
-        let prefix = match prefix {
-            None => longest,
-            Some(prefix) if prefix.bytes().all(|byte| byte.is_ascii_digit()) => prefix
-                .parse()
-                .ok()
-                .filter(|prefix| *prefix <= longest)
-                .ok_or_else(|| NetworkError(format!("the number after the slash goes from 0 to {longest}")))?,
-            Some(_) => return Err(advice()),
-        };
-        // Addresses are compared in canonical form, so `::ffff:10.0.0.0/104` has to become `10.0.0.0/8`.
-        let (address, prefix) = match prefix.checked_sub(96) {
-            Some(prefix) if mapped => (written.to_canonical(), prefix),
-            _ => (written, prefix),
-        };
-        let network = masked(address, prefix).ok_or_else(advice)?;
-        if network == address {
-            Ok(Self { address, prefix })
+        let network = canonical(network);
+        let without_host = network.trunc();
+        if network == without_host {
+            Ok(Self(network))
         } else {
-            Err(NetworkError(format!("the address has bits set after the prefix; write \"{network}/{prefix}\"")))
+            Err(NetworkError(format!("the address has bits set after the prefix; write \"{without_host}\"")))
         }
+    }
+}
+
+fn canonical(network: IpNet) -> IpNet {
+    match (network, network.addr().to_canonical(), network.prefix_len().checked_sub(96)) {
+        (IpNet::V6(_), IpAddr::V4(address), Some(prefix)) => Ipv4Net::new(address, prefix).map_or(network, IpNet::V4),
+        _ => network,
     }
 }
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.prefix)
+        self.0.fmt(f)
     }
 }
 

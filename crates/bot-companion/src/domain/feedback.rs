@@ -1,8 +1,5 @@
 //! What users say of the bot, and how five of the good words are drawn.
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
 use super::User;
 
 /// How many entries one call shows.
@@ -17,13 +14,12 @@ pub struct Feedback {
     pub entry: FeedbackEntry,
 }
 
-/// A feedback entry as `GET /feedback` shows it (2.7).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// What is shown of a feedback entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedbackEntry {
     /// The message.
     pub feedback: String,
-    /// Stars; only 4 and 5 are ever shown.
-    #[schema(minimum = 4, maximum = 5)]
+    /// Stars, 1 to 5; only 4 and 5 are ever shown.
     pub rating: u8,
     /// When it was submitted, epoch seconds.
     pub timestamp: u64,

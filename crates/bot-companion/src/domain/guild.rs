@@ -1,9 +1,8 @@
-//! Guilds: as the bot reports them, as the provider lists them for a user, and as the API shows them.
+//! Guilds: as the bot reports them, as the provider lists them for a user, and as that user sees them.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::feed::Carried;
 use super::permissions::Standing;
@@ -83,56 +82,25 @@ pub struct PersonFacts {
     pub guilds: Vec<GuildFacts>,
 }
 
-/// A guild as `GET /guilds` shows it (2.4).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = Guild)]
+/// A guild as one of its members sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuildEntry {
-    /// Guild name.
+    /// Its name.
     pub name: String,
-    /// Guild id.
-    #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
+    /// Its id.
     pub id: Snowflake,
     /// Always a URL: the guild's own icon, or the provider's default picture.
-    #[schema(format = Uri)]
     pub icon: String,
-    /// Member count.
+    /// How many members it has.
     pub members: u64,
-    /// The owner's user id.
-    #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
+    /// The user who owns it.
     pub owner: Snowflake,
-    /// The session user's role. Absent for a plain member, who holds none of the four.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(required = false, nullable = false)]
+    /// The member's role; `None` for a plain member.
     pub role: Option<Role>,
-    /// Deprecated: always `true`, and will be removed.
-    #[schema(deprecated, value_type = bool)]
-    pub service: True,
     /// Premium status.
     pub plus: Plus,
-    /// Every permission key with its value.
-    #[schema(schema_with = permissions_schema)]
+    /// What the member may do.
     pub permissions: PermissionSet,
-}
-
-/// A boolean that is always `true`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct True;
-
-impl Serialize for True {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bool(true)
-    }
-}
-
-fn permissions_schema() -> utoipa::openapi::schema::Object {
-    use utoipa::openapi::schema::{ObjectBuilder, Type};
-    super::Permission::ALL
-        .into_iter()
-        .fold(ObjectBuilder::new().schema_type(Type::Object), |object, key| {
-            object.property(key.name(), ObjectBuilder::new().schema_type(Type::Boolean)).required(key.name())
-        })
-        .description(Some("All 20 permission keys, always present."))
-        .build()
 }
 
 /// The entries of `GET /guilds`: every guild on the provider's list that has the bot, by role (Owner first), then name, then id.
@@ -162,7 +130,6 @@ pub fn entries(user: Snowflake, listed: &[ListedGuild], facts: PersonFacts, now:
                 members: guild.members,
                 owner: guild.owner,
                 role,
-                service: True,
                 plus,
                 permissions,
             })
@@ -253,16 +220,6 @@ mod tests {
         let list = [listed(&guilds[..1]), vec![ListedGuild { id: id(99), permissions: 8 }]].concat();
         let shown = entries(id(USER), &list, PersonFacts { guilds, ..PersonFacts::default() }, NOW);
         assert_eq!(shown.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["in"]);
-    }
-
-    #[test]
-    fn a_plain_member_has_no_role_key_at_all() {
-        let guilds = vec![facts(10, "plain", &[])];
-        let list = listed(&guilds);
-        let shown = entries(id(USER), &list, PersonFacts { guilds, ..PersonFacts::default() }, NOW);
-        let shown = serde_json::to_value(&shown[0]).unwrap();
-        assert!(shown.get("role").is_none());
-        assert_eq!(shown["service"], true);
     }
 
     #[test]

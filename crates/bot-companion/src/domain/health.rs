@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
-use utoipa::ToSchema;
-
 use super::Time;
 use super::feed::{InstanceId, ShardKey};
 
@@ -171,17 +168,12 @@ pub struct HealthSummary {
     pub uptime: Uptime,
 }
 
-/// A shard as the status shows it (2.9).
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+/// What the status shows of a shard.
+#[derive(Clone, Debug, PartialEq)]
 pub struct ShardRecord {
-    /// Epoch seconds of the last heartbeat sent; 0 if never known.
-    #[serde(serialize_with = "seconds")]
-    #[schema(value_type = f64)]
+    /// When it last sent a heartbeat; zero if never known.
     pub heartbeat_sent: Time,
-    /// Epoch seconds of the last heartbeat acknowledged; 0 if never known.
-    #[serde(serialize_with = "seconds")]
-    #[schema(value_type = f64)]
+    /// When one was last acknowledged; zero if never known.
     pub heartbeat_acknowledged: Time,
     /// Milliseconds.
     pub latency: f64,
@@ -193,14 +185,8 @@ impl ShardRecord {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double exactly")]
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
-fn seconds<S: Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(time.millis() as f64 / 1000.0)
-}
-
-/// Since when the bot runs (2.9).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+/// Since when the bot runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uptime {
     /// "3 days, 4 hours", or "offline".
     pub readable: String,

@@ -1,7 +1,5 @@
 //! The 20 permission keys, and the one rule that gives a person their role and permissions in a guild.
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
-
 use super::Role;
 
 macro_rules! permissions {
@@ -53,7 +51,7 @@ impl Permission {
     }
 }
 
-/// A set of permission keys. It serialises as a map that always holds all 20.
+/// A set of permission keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PermissionSet(u32);
 
@@ -132,16 +130,6 @@ impl PermissionSet {
 impl FromIterator<Permission> for PermissionSet {
     fn from_iter<I: IntoIterator<Item = Permission>>(keys: I) -> Self {
         keys.into_iter().fold(Self::EMPTY, |set, key| set.with_if(key, true))
-    }
-}
-
-impl Serialize for PermissionSet {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(Permission::ALL.len()))?;
-        for key in Permission::ALL {
-            map.serialize_entry(key.name(), &self.has(key))?;
-        }
-        map.end()
     }
 }
 

@@ -1,10 +1,7 @@
 //! The session user's role in a guild.
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
 /// The four roles, highest first; a plain member holds none of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Owns the guild.
     Owner,

@@ -3,12 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::{Snowflake, Time};
 
 /// The public name of a session, by which its owner can end it. It is no secret and not derived from the token.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionId(String);
 
 impl SessionId {

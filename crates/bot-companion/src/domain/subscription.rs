@@ -3,9 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
 use super::{Snowflake, Time};
 
 /// A premium subscription of one user.
@@ -34,25 +31,13 @@ impl Subscription {
     }
 }
 
-/// The premium status of a guild (2.5).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+/// The premium status of a guild.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plus {
-    /// The subscription that covers the guild; empty values where there is none.
-    pub plus: PlusRecord,
-    /// Whether the premium status is active.
+    /// The subscription that covers the guild, if there is one.
+    pub subscription: Option<Subscription>,
+    /// Whether it is active.
     pub active: bool,
-}
-
-/// A subscription as the API shows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
-pub struct PlusRecord {
-    /// Who pays; an empty string where nobody does.
-    pub userid: String,
-    /// The guilds it covers.
-    #[schema(value_type = Vec<String>)]
-    pub guilds: Vec<Snowflake>,
-    /// How many guilds it may cover; informational.
-    pub slots: u32,
 }
 
 impl Plus {
@@ -62,17 +47,7 @@ impl Plus {
             let end = subscription.active_until.map_or(u64::MAX, Time::millis);
             (subscription.is_active(now), end, Reverse(subscription.userid))
         });
-        match chosen {
-            None => Self { plus: PlusRecord::default(), active: false },
-            Some(subscription) => Self {
-                plus: PlusRecord {
-                    userid: subscription.userid.to_string(),
-                    guilds: subscription.guilds.clone(),
-                    slots: subscription.slots,
-                },
-                active: subscription.is_active(now),
-            },
-        }
+        Self { active: chosen.is_some_and(|chosen| chosen.is_active(now)), subscription: chosen.cloned() }
     }
 }
 
@@ -107,7 +82,8 @@ mod tests {
         for (given, userid, active) in table {
             let given: Vec<_> = given.iter().map(|(user, end)| subscription(*user, *end)).collect();
             let plus = Plus::of(&given, now);
-            assert_eq!((plus.plus.userid.as_str(), plus.active), (*userid, *active), "{given:?}");
+            let shown = plus.subscription.map_or_else(String::new, |chosen| chosen.userid.to_string());
+            assert_eq!((shown.as_str(), plus.active), (*userid, *active), "{given:?}");
         }
     }
 
@@ -120,11 +96,5 @@ mod tests {
             let given = Subscription { guilds: ids(named), ..subscription(1, None) };
             assert_eq!(given.distinct_guilds(), ids(distinct), "{named:?}");
         }
-    }
-
-    #[test]
-    fn no_subscription_is_still_an_object() {
-        let text = serde_json::to_string(&Plus::of(&[], Time::default())).unwrap();
-        assert_eq!(text, r#"{"plus":{"userid":"","guilds":[],"slots":0},"active":false}"#);
     }
 }

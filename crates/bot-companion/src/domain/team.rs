@@ -2,28 +2,22 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-
 use super::{PermissionSet, Snowflake};
 
-/// A member of the team as `GET /team` shows one (2.8).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// A member of the team.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TeamMember {
     /// Username.
     pub username: String,
     /// Display name.
     pub name: String,
     /// Avatar URL.
-    #[schema(format = Uri)]
     pub avatar: String,
     /// The identity provider's user id.
-    #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
     pub discord_id: Snowflake,
     /// Role title.
     pub role: String,
-    /// Colour of the role.
-    #[schema(pattern = "^#[0-9A-Fa-f]{6}$", example = "#5865F2")]
+    /// Colour of the role, such as `#5865F2`.
     pub color: String,
     /// Position category: a lower-case word that the operator chose.
     pub category: String,
@@ -46,14 +40,15 @@ pub struct Roster(pub Vec<RosterEntry>);
 
 impl Roster {
     /// The members as they are shown: categories in the order in which the roster first names them, then position, then name.
-    pub fn ordered(&self) -> Vec<&TeamMember> {
-        let mut categories: HashMap<&str, usize> = HashMap::new();
+    pub fn into_ordered(self) -> Vec<TeamMember> {
+        let mut categories: HashMap<String, usize> = HashMap::new();
         for entry in &self.0 {
             let next = categories.len();
-            categories.entry(&entry.member.category).or_insert(next);
+            categories.entry(entry.member.category.clone()).or_insert(next);
         }
-        let mut members: Vec<&TeamMember> = self.0.iter().map(|entry| &entry.member).collect();
-        members.sort_by_key(|member| (categories.get(member.category.as_str()), member.position, &member.name));
+        let mut members: Vec<TeamMember> = self.0.into_iter().map(|entry| entry.member).collect();
+        let key = |member: &TeamMember| (categories.get(&member.category).copied(), member.position);
+        members.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name)));
         members
     }
 }
@@ -87,7 +82,7 @@ mod tests {
             entry("Abe", "support", 2),
             entry("Eve", "direction", -1),
         ]);
-        let names: Vec<_> = roster.ordered().into_iter().map(|member| member.name.as_str()).collect();
+        let names: Vec<_> = roster.into_ordered().into_iter().map(|member| member.name).collect();
         assert_eq!(names, ["Bob", "Abe", "Zoe", "Eve", "Ann"]);
     }
 }

@@ -27,6 +27,12 @@ impl Time {
         self.0 / 1000
     }
 
+    /// Seconds since 1970, with their fraction.
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double exactly")]
+    pub const fn fractional_seconds(self) -> f64 {
+        self.0 as f64 / 1000.0
+    }
+
     /// How long after `earlier` this is; zero if it is not after it.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))

@@ -6,31 +6,20 @@ use std::sync::Arc;
 use axum::extract::State;
 use http::{HeaderMap, HeaderName, header};
 use secrecy::ExposeSecret;
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::arrival::Arrival;
-use super::envelope::{Envelope, Nothing, Success};
 use super::error::ApiError;
 use super::extract::{self, Session};
-use super::openapi::{IdpRefusals, Refusals, SignInRefusals, TokenRefusals};
-use crate::accounts::Attempt;
+use super::respond::Success;
+use crate::accounts::SignInAttempt;
+use crate::api::auth::NewSession;
+use crate::api::envelope::{Envelope, Nothing};
+use crate::api::error::ErrorCode;
+use crate::api::refusals::{IdpRefusals, Refusals, SignInRefusals, TokenRefusals};
 use crate::app::App;
-use crate::domain::User;
 
 const CODE: HeaderName = HeaderName::from_static("idp-code");
 const VERIFIER: HeaderName = HeaderName::from_static("idp-code-verifier");
-
-/// A new session (2.2).
-#[derive(Serialize, ToSchema)]
-#[schema(as = Session)]
-pub(super) struct NewSession {
-    /// The session token, shown this once. Send it in the header `Token`.
-    #[schema(pattern = "^bcs_[0-9A-Za-z]{36}$")]
-    token: String,
-    /// Who signed in.
-    user: User,
-}
 
 /// Sign in
 ///
@@ -48,8 +37,11 @@ pub(super) async fn sign_in(
     arrival: Arrival,
     headers: HeaderMap,
 ) -> Result<Success<NewSession>, ApiError> {
-    let signed_in = app.accounts.sign_in(attempt(&app, &headers, arrival.client)?).await?;
-    Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user: signed_in.user }))
+    let signed_in = app
+        .accounts
+        .sign_in(attempt(&app, &headers, arrival.client)?, |user| app.views.sessions.last_uses(user))
+        .await?;
+    Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user: signed_in.user.into() }))
 }
 
 /// Sign out
@@ -63,17 +55,17 @@ pub(super) async fn sign_out(State(app): State<Arc<App>>, session: Session) -> R
     Ok(Success(Nothing {}))
 }
 
-fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<Attempt, ApiError> {
-    let code = extract::secret(headers, &CODE).map_err(|()| ApiError::idp_code_malformed())?;
-    let verifier = extract::secret(headers, &VERIFIER).map_err(|()| ApiError::idp_code_verifier_malformed())?;
+fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<SignInAttempt, ApiError> {
+    let code = extract::secret(headers, &CODE).map_err(|()| ErrorCode::IdpCodeMalformed)?;
+    let verifier = extract::secret(headers, &VERIFIER).map_err(|()| ErrorCode::IdpCodeVerifierMalformed)?;
     // An empty one is a page that has lost its verifier: without it the provider would only say that the code is bad.
     if verifier.is_none() && headers.contains_key(VERIFIER) {
-        return Err(ApiError::idp_code_verifier_malformed());
+        return Err(ErrorCode::IdpCodeVerifierMalformed.into());
     }
     let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
     let agent = headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
-    Ok(Attempt {
-        code: code.ok_or_else(ApiError::idp_code_missing)?,
+    Ok(SignInAttempt {
+        code: code.ok_or(ErrorCode::IdpCodeMissing)?,
         verifier,
         redirect_uri: app.config.idp.redirect_uri_for(origin).unwrap_or_default().to_owned(),
         agent: agent.unwrap_or_default(),

@@ -11,6 +11,7 @@ use secrecy::SecretString;
 
 use super::arrival::Arrival;
 use super::error::ApiError;
+use crate::api::error::ErrorCode;
 use crate::app::App;
 use crate::domain::feed::{InstanceId, InstanceName};
 use crate::domain::token::{self, TokenKind};
@@ -33,7 +34,7 @@ impl FromRequestParts<Arc<App>> for Session {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let token = session_token(&parts.headers)?;
-        let live = app.views.sessions.find(token).await?.ok_or_else(ApiError::token_invalid)?;
+        let live = app.views.sessions.find(token).await?.ok_or(ErrorCode::TokenInvalid)?;
         Ok(Self { id: live.id.clone(), user: live.user })
     }
 }
@@ -41,9 +42,9 @@ impl FromRequestParts<Arc<App>> for Session {
 /// The hash of the token that a request carries.
 pub(super) fn session_token(headers: &HeaderMap) -> Result<TokenHash, ApiError> {
     match single(headers, &TOKEN) {
-        Single::Absent => Err(ApiError::token_missing()),
-        Single::Repeated => Err(ApiError::token_invalid()),
-        Single::Once(text) => token::parse(TokenKind::Session, text).ok_or_else(ApiError::token_invalid),
+        Single::Absent => Err(ErrorCode::TokenMissing.into()),
+        Single::Repeated => Err(ErrorCode::TokenInvalid.into()),
+        Single::Once(text) => token::parse(TokenKind::Session, text).ok_or_else(|| ErrorCode::TokenInvalid.into()),
     }
 }
 
@@ -63,7 +64,7 @@ impl FromRequestParts<Arc<App>> for Bot {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let since = parts.extensions.get::<Arrival>().map_or_else(|| app.clock.ticks(), |arrival| arrival.ticks);
         let hash = bot_key(&parts.headers);
-        let cached = hash.and_then(|hash| Some((app.views.keys.ready(&hash)?, hash)));
+        let cached = hash.and_then(|hash| Some((app.views.keys.cached(&hash)?, hash)));
         let (key, hash) = match cached {
             Some(cached) => cached,
             None => unknown(parts, app, hash).await?,
@@ -84,11 +85,11 @@ async fn unknown(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<(A
     {
         return Ok((key, hash));
     }
-    Err(allowed.map_or_else(too_often, |()| ApiError::bot_key_invalid()))
+    Err(allowed.map_or_else(too_often, |()| ApiError::new(ErrorCode::BotKeyInvalid)))
 }
 
 fn too_often(wait: Duration) -> ApiError {
-    ApiError::rate_limited().after(wait)
+    ApiError::new(ErrorCode::RateLimited).after(wait)
 }
 
 /// The hash of the bot's key that a request carries.
@@ -124,7 +125,9 @@ impl FromRequestParts<Arc<App>> for Sender {
         let digits = text(SEQUENCE).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
         // The store counts in signed numbers, and up from this one.
         let sequence = digits.and_then(|text| text.parse().ok()).filter(|number| (1..=LAST_SEQUENCE).contains(number));
-        name.zip(sequence).map(|(name, sequence)| Self { name, sequence }).ok_or_else(ApiError::feed_header_invalid)
+        name.zip(sequence)
+            .map(|(name, sequence)| Self { name, sequence })
+            .ok_or_else(|| ErrorCode::FeedHeaderInvalid.into())
     }
 }
 
@@ -164,6 +167,10 @@ impl FromRequestParts<Arc<App>> for Arrival {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
-        parts.extensions.get().cloned().ok_or_else(|| ApiError::internal().because(&"a request without an arrival"))
+        parts
+            .extensions
+            .get()
+            .cloned()
+            .ok_or_else(|| ApiError::new(ErrorCode::Internal).because(&"a request without an arrival"))
     }
 }

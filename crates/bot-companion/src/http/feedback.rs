@@ -6,17 +6,18 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
 use super::arrival::Arrival;
-use super::envelope::{Envelope, json};
 use super::error::ApiError;
-use super::openapi::Refusals;
+use super::respond::json;
+use crate::api::envelope::Envelope;
+use crate::api::feedback::FeedbackData;
+use crate::api::refusals::Refusals;
 use crate::app::App;
-use crate::domain::feedback::FeedbackEntry;
 
 /// Feedback
 ///
 /// At most five entries of 4 or 5 stars, chosen at random at each call.
 #[utoipa::path(get, path = "/feedback", operation_id = "feedback", tag = "public",
-    responses((status = 200, description = "Some feedback", body = Envelope<Vec<FeedbackEntry>>), Refusals))]
+    responses((status = 200, description = "Some feedback", body = Envelope<Vec<FeedbackData>>), Refusals))]
 pub(super) async fn list(State(app): State<Arc<App>>, arrival: Arrival) -> Result<Response, ApiError> {
-    Ok(json(app.views.feedback.answer(arrival.seed).await?).into_response())
+    Ok(json(app.views.feedback.get(arrival.seed).await?).into_response())
 }

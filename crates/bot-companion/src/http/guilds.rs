@@ -9,13 +9,14 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use http_body_util::Full;
 
-use super::envelope::{Envelope, json};
 use super::error::ApiError;
 use super::extract::Session;
-use super::openapi::{IdpRefusals, Refusals, TokenRefusals};
+use super::respond::json;
+use crate::api::envelope::Envelope;
+use crate::api::guilds::GuildData;
+use crate::api::refusals::{IdpRefusals, Refusals, TokenRefusals};
 use crate::app::App;
-use crate::domain::GuildEntry;
-use crate::views::guilds::Answer;
+use crate::views::guilds::GuildsResponse;
 
 /// Guilds
 ///
@@ -23,7 +24,7 @@ use crate::views::guilds::Answer;
 /// may be up to an hour old while the provider does not work; the header `Age` tells. Send `Cache-Control: no-cache` to ask the
 /// provider first, at most once in 10 seconds.
 #[utoipa::path(get, path = "/guilds", operation_id = "guilds", tag = "dashboard", security(("session" = [])),
-    responses((status = 200, description = "The guilds", body = Envelope<Vec<GuildEntry>>,
+    responses((status = 200, description = "The guilds", body = Envelope<Vec<GuildData>>,
             headers(("Age" = u64, description = "Seconds since the provider's list was fetched"))),
         TokenRefusals, IdpRefusals, Refusals))]
 pub(super) async fn list(
@@ -31,12 +32,12 @@ pub(super) async fn list(
     session: Session,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let answer = app.views.guilds.answer(session.user, wants_fresh(&headers)).await?;
+    let answer = app.views.guilds.get(session.user, wants_fresh(&headers)).await?;
     Ok(respond(&answer, answer.age(app.clock.now())).into_response())
 }
 
 /// The answer with its age.
-pub(super) fn respond(answer: &Answer, age: Duration) -> http::Response<Full<Bytes>> {
+pub(super) fn respond(answer: &GuildsResponse, age: Duration) -> http::Response<Full<Bytes>> {
     let mut response = json(answer.body.clone());
     response.headers_mut().insert(header::AGE, HeaderValue::from(age.as_secs()));
     response

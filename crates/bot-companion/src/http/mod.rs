@@ -3,7 +3,6 @@
 mod arrival;
 mod auth;
 mod cors;
-mod envelope;
 mod error;
 mod extract;
 mod feed;
@@ -14,6 +13,7 @@ mod openapi;
 mod pipeline;
 mod readiness;
 mod ready;
+mod respond;
 mod sessions;
 mod status;
 mod team;
@@ -28,6 +28,7 @@ pub use arrival::Peer;
 pub use openapi::document;
 pub use pipeline::{Body, Web};
 
+use crate::api::error::ErrorCode;
 use crate::app::App;
 use error::ApiError;
 
@@ -57,5 +58,5 @@ fn routes() -> OpenApiRouter<Arc<App>> {
 
 fn router(app: Arc<App>) -> Router {
     let (router, _) = routes().split_for_parts();
-    router.fallback(async || ApiError::not_found()).with_state(app)
+    router.fallback(async || ApiError::new(ErrorCode::NotFound)).with_state(app)
 }

@@ -4,11 +4,13 @@ use std::sync::OnceLock;
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use utoipa::OpenApi;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{InfoBuilder, License, OpenApiBuilder};
-use utoipa::{IntoResponses, OpenApi};
 
-use super::envelope::{Details, ErrorData, Refusal, json};
+use super::respond::json;
+use crate::api::error::{Details, ErrorData, Refusal};
+use crate::api::refusals::Refusals;
 use crate::version::Version;
 
 /// The API as an OpenAPI 3.1 document, indented, with a line's end.
@@ -52,108 +54,3 @@ pub(super) async fn show() -> Response {
 #[derive(OpenApi)]
 #[openapi(components(schemas(Refusal, ErrorData, Details)))]
 struct Shared;
-
-/// What any path may answer.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "read by the derive only")]
-pub(super) enum Refusals {
-    /// `host_invalid`, `body_broken`; of a sign-in also `idp_code_missing`, `idp_code_malformed`, `idp_code_verifier_malformed`; of a numbered body of the bot also `feed_header_invalid`
-    #[response(status = 400)]
-    BadRequest(Refusal),
-    /// `body_too_large`
-    #[response(status = 413)]
-    BodyTooLarge(Refusal),
-    /// `rate_limited`; where a snapshot is taken, `snapshot_busy` too
-    #[response(status = 429, headers(("Retry-After" = u64)))]
-    RateLimited(Refusal),
-    /// `headers_too_large`
-    #[response(status = 431)]
-    HeadersTooLarge(Refusal),
-    /// `internal`
-    #[response(status = 500)]
-    Internal(Refusal),
-    /// `overloaded`, `store_unavailable`, `timeout`; where the identity provider is asked, `idp_rate_limited` too; of `/ready`, `draining`
-    #[response(status = 503, headers(("Retry-After" = u64)))]
-    Unavailable(Refusal),
-}
-
-/// What a path with a session may answer.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "read by the derive only")]
-pub(super) enum TokenRefusals {
-    /// `token_missing`, `token_invalid`
-    #[response(status = 401, headers(("WWW-Authenticate" = String)))]
-    Unauthorized(Refusal),
-}
-
-/// What a sign-in may answer.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "read by the derive only")]
-pub(super) enum SignInRefusals {
-    /// `idp_code_rejected`
-    #[response(status = 401)]
-    Unauthorized(Refusal),
-    /// `scope_missing`, `user_blocked`
-    #[response(status = 403)]
-    Forbidden(Refusal),
-}
-
-/// What a path that asks the identity provider may answer.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "read by the derive only")]
-pub(super) enum IdpRefusals {
-    /// `idp_unavailable`, `idp_misconfigured`. With `Retry-After` the provider was not asked, because it failed too often: a code that was sent is not used up, and may be sent again after that time
-    #[response(status = 502, headers(("Retry-After" = u64)))]
-    BadGateway(Refusal),
-    /// `idp_timeout`
-    #[response(status = 504)]
-    GatewayTimeout(Refusal),
-}
-
-/// What a path that names a session may answer.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "read by the derive only")]
-pub(super) enum SessionNotFound {
-    /// `session_not_found`
-    #[response(status = 404)]
-    NotFound(Refusal),
-}
-
-/// What a path with a bot's key may answer.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "read by the derive only")]
-pub(super) enum BotRefusals {
-    /// `bot_key_invalid`
-    #[response(status = 401, headers(("WWW-Authenticate" = String)))]
-    Unauthorized(Refusal),
-}
-
-/// What a path that names a shard may answer.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "read by the derive only")]
-pub(super) enum ShardNotFound {
-    /// `not_found`: there can be no such shard
-    #[response(status = 404)]
-    NotFound(Refusal),
-}
-
-/// What a path that takes a body may answer.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "read by the derive only")]
-pub(super) enum UploadRefusals {
-    /// `encoding_unsupported`
-    #[response(status = 415, headers(("Accept-Encoding" = String)))]
-    EncodingUnsupported(Refusal),
-    /// `line_invalid`, with `line` and `reason`
-    #[response(status = 422)]
-    LineInvalid(Refusal),
-}
-
-/// What a path with numbered bodies may answer.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "read by the derive only")]
-pub(super) enum FeedRefusals {
-    /// `resync_required`, `snapshot_outdated`, with `next`
-    #[response(status = 409)]
-    Conflict(Refusal),
-}

@@ -15,10 +15,12 @@ use tracing::{debug, error};
 
 use super::arrival::{Arrival, Peer, REQUEST_ID};
 use super::cors::Audience;
-use super::envelope::{Nothing, Success};
 use super::error::ApiError;
 use super::framing::Tracked;
+use super::respond::Success;
 use super::{framing, readiness, ready};
+use crate::api::envelope::Nothing;
+use crate::api::error::ErrorCode;
 use crate::app::App;
 use crate::untrusted::Untrusted;
 
@@ -117,8 +119,8 @@ impl Web {
         };
         let mut response = match outcome {
             Ok(Ok(response)) => response,
-            Ok(Err(_)) => ApiError::internal().because(&"a handler panicked").into_response(),
-            Err(_) => ApiError::timeout().after(RELIEF).into_response(),
+            Ok(Err(_)) => ApiError::new(ErrorCode::Internal).because(&"a handler panicked").into_response(),
+            Err(_) => ApiError::new(ErrorCode::Timeout).after(RELIEF).into_response(),
         };
         if let Some(refusal) = response.extensions_mut().remove::<ApiError>() {
             log(&refusal, &arrival, &method, &asked);
@@ -154,16 +156,16 @@ impl Web {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         if !headers_fit(request.headers()) {
-            return ApiError::headers_too_large().into_response();
+            return ApiError::new(ErrorCode::HeadersTooLarge).into_response();
         }
         if !framing::host_is_good(&request, self.app.config.http.loopback_names_only) {
-            return ApiError::host_invalid().into_response();
+            return ApiError::new(ErrorCode::HostInvalid).into_response();
         }
         if !framing::coding_is_good(request.headers()) {
-            return ApiError::body_broken().into_response();
+            return ApiError::new(ErrorCode::BodyBroken).into_response();
         }
         if let Err(wait) = arrival.limited {
-            return ApiError::rate_limited().after(wait).into_response();
+            return ApiError::new(ErrorCode::RateLimited).after(wait).into_response();
         }
         let (mut parts, body) = request.into_parts();
         let body = if audience == Audience::Nobody {
@@ -175,9 +177,9 @@ impl Web {
         };
         begins.await;
         // Only now: a body that never comes must not keep a place from others; nor may a slow upload keep it from a sign-in.
-        let places = if audience == Audience::Nobody { &self.app.uploads.in_work } else { &self.app.in_work };
+        let places = if audience == Audience::Nobody { &self.app.uploads.in_work } else { &self.app.request_permits };
         let Ok(_place) = places.try_acquire() else {
-            return ApiError::overloaded().after(RELIEF).into_response();
+            return ApiError::new(ErrorCode::Overloaded).after(RELIEF).into_response();
         };
         if is_preflight(&parts.method, &parts.headers) && audience != Audience::Nobody {
             let mut response = StatusCode::NO_CONTENT.into_response();
@@ -185,7 +187,7 @@ impl Web {
             return response;
         }
         let Some(uri) = path.and_then(|path| path.parse::<Uri>().ok()) else {
-            return ApiError::not_found().into_response();
+            return ApiError::new(ErrorCode::NotFound).into_response();
         };
         parts.uri = uri;
         parts.extensions.insert(arrival.clone());
@@ -246,15 +248,15 @@ where
         return Ok(());
     }
     if body.size_hint().lower() > BODY_BOUND as u64 {
-        return Err(ApiError::body_too_large());
+        return Err(ErrorCode::BodyTooLarge.into());
     }
     let mut body = Limited::new(body, BODY_BOUND);
     while let Some(frame) = body.frame().await {
         match frame {
             Ok(_) => {}
-            Err(error) if error.is::<LengthLimitError>() => return Err(ApiError::body_too_large()),
+            Err(error) if error.is::<LengthLimitError>() => return Err(ErrorCode::BodyTooLarge.into()),
             // The client left in the middle, or does not speak HTTP: what it asked for is not done by halves.
-            Err(_) => return Err(ApiError::body_broken()),
+            Err(_) => return Err(ErrorCode::BodyBroken.into()),
         }
     }
     Ok(())
@@ -269,8 +271,11 @@ fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
 fn method_refused(refused: &axum::response::Response, asks_options: bool) -> axum::response::Response {
     let methods = refused.headers().get(header::ALLOW).and_then(|allow| allow.to_str().ok()).unwrap_or_default();
     let allow = methods.split(',').map(str::trim).chain(["OPTIONS"]).collect::<Vec<_>>().join(", ");
-    let mut response =
-        if asks_options { Success(Nothing {}).into_response() } else { ApiError::method_not_allowed().into_response() };
+    let mut response = if asks_options {
+        Success(Nothing {}).into_response()
+    } else {
+        ApiError::new(ErrorCode::MethodNotAllowed).into_response()
+    };
     if let Ok(allow) = HeaderValue::from_str(&allow) {
         response.headers_mut().insert(header::ALLOW, allow);
     }
@@ -291,13 +296,14 @@ fn without_body<B: hyper::body::Body + Default>(response: Response<B>) -> Respon
 /// A failure is logged once, here: ours as errors, the world's as a note.
 fn log(refusal: &ApiError, arrival: &Arrival, method: &Method, path: &str) {
     let cause = refusal.cause.as_deref().unwrap_or("-");
-    let (id, status, code) = (arrival.id(), refusal.status.as_u16(), refusal.code);
+    let (id, status, code) = (arrival.id(), refusal.code.status(), refusal.code.name());
     // A method too is whatever the client wrote, as long as the parser's bound allows.
     let (method, path) = (Untrusted(method.as_str()), Untrusted(path));
     // A balancer is told on purpose, and again and again, that the process is stopping; that the provider refuses us is logged
     // where it is called, at most once per minute.
-    let told = [ApiError::draining().code, ApiError::idp_misconfigured().code].contains(&refusal.code);
-    let failed = refusal.status.is_server_error() && !told;
+    let told = matches!(refusal.code, ErrorCode::Draining | ErrorCode::IdpMisconfigured);
+    let failed = status.is_server_error() && !told;
+    let status = status.as_u16();
     if failed {
         error!(id, %method, %path, status, code, cause, "request failed");
     } else {
@@ -314,10 +320,10 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
-    use crate::config::test_folder::TestFolder;
     use crate::config::{Config, Layer};
     use crate::domain::Time;
     use crate::random::Random;
+    use crate::test_folder::TestFolder;
 
     /// The pipeline over this router, with the places for work at their least.
     async fn web(folder: &TestFolder, router: Router) -> Web {
@@ -383,7 +389,9 @@ mod tests {
         let lines = std::fs::File::create(folder.path("log")).unwrap();
         let subscriber = tracing_subscriber::fmt().with_writer(std::sync::Mutex::new(lines)).finish();
         let method = Method::from_bytes(&[b'M'; 10_000]).unwrap();
-        tracing::subscriber::with_default(subscriber, || log(&ApiError::timeout(), &arrival, &method, "/nowhere"));
+        tracing::subscriber::with_default(subscriber, || {
+            log(&ApiError::new(ErrorCode::Timeout), &arrival, &method, "/nowhere");
+        });
         let written = std::fs::read_to_string(folder.path("log")).unwrap();
         assert!(written.contains("request failed") && written.len() < 1000, "{} bytes", written.len());
     }

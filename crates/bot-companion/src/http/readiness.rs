@@ -7,28 +7,19 @@ use axum::extract::State;
 use bytes::Bytes;
 use http::Response;
 use http_body_util::Full;
-use serde::Serialize;
-use utoipa::ToSchema;
 
-use super::envelope::{Envelope, Success, json, success};
 use super::error::ApiError;
-use super::openapi::Refusals;
+use super::respond::{Success, json};
+use crate::api::envelope::{self, Envelope};
+use crate::api::error::ErrorCode;
+use crate::api::readiness::{READY, Readiness};
+use crate::api::refusals::Refusals;
 use crate::app::App;
 
 /// Where it is; the pipeline lets balancers ask here as often as they like.
 pub(super) const PATH: &str = "/ready";
 /// After this a process that was restarted may be there again.
 const COMES_BACK: Duration = Duration::from_secs(5);
-
-/// What a process that takes requests says.
-#[derive(Serialize, ToSchema)]
-pub(super) struct Readiness {
-    /// Always `ready`; a process that is not answers with an error.
-    #[schema(pattern = "^ready$")]
-    status: &'static str,
-}
-
-const READY: Readiness = Readiness { status: "ready" };
 
 /// Readiness
 ///
@@ -37,10 +28,10 @@ const READY: Readiness = Readiness { status: "ready" };
 #[utoipa::path(get, path = "/ready", operation_id = "ready", tag = "public",
     responses((status = 200, description = "Requests are taken", body = Envelope<Readiness>), Refusals))]
 pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Success<Readiness>, ApiError> {
-    if app.is_stopping() { Err(ApiError::draining().after(COMES_BACK)) } else { Ok(Success(READY)) }
+    if app.is_shutting_down() { Err(ApiError::new(ErrorCode::Draining).after(COMES_BACK)) } else { Ok(Success(READY)) }
 }
 
 /// The answer without waiting for a place among the requests in work: a full house is no reason to be taken out of service.
 pub(super) fn at_once(app: &App) -> Option<Response<Full<Bytes>>> {
-    (!app.is_stopping()).then(|| json(success(READY)))
+    (!app.is_shutting_down()).then(|| json(envelope::success(&READY)))
 }

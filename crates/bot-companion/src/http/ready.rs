@@ -7,7 +7,7 @@ use http_body_util::Full;
 use hyper::body::Body;
 
 use super::arrival::Arrival;
-use super::envelope::json;
+use super::respond::json;
 use super::{extract, guilds, pipeline, readiness, status, team};
 use crate::app::App;
 
@@ -26,13 +26,13 @@ pub(super) fn answer<B: Body>(
         return None;
     }
     match path {
-        "/" => app.views.status.ready(|| status::latencies(app, arrival, headers)).map(json),
-        "/team" => app.views.team.ready().map(|answer| team::respond(&answer, headers)),
-        "/feedback" => app.views.feedback.ready(arrival.seed).map(json),
+        "/" => app.views.status.cached(|| status::latencies(app, arrival, headers)).map(json),
+        "/team" => app.views.team.cached().map(|answer| team::respond(&answer, headers)),
+        "/feedback" => app.views.feedback.cached(arrival.seed).map(json),
         "/guilds" if !guilds::wants_fresh(headers) => {
             let token = extract::session_token(headers).ok()?;
-            let session = app.views.sessions.ready(&token, arrival.time)?;
-            let answer = app.views.guilds.ready(session.user, arrival.time)?;
+            let session = app.views.sessions.cached(&token, arrival.time)?;
+            let answer = app.views.guilds.cached(session.user, arrival.time)?;
             Some(guilds::respond(&answer, answer.age(arrival.time)))
         }
         readiness::PATH => readiness::at_once(app),

@@ -4,50 +4,26 @@ use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use serde::Serialize;
-use utoipa::ToSchema;
 
-use super::envelope::{Envelope, Nothing, Success};
 use super::error::ApiError;
 use super::extract::Session;
-use super::openapi::{Refusals, SessionNotFound, TokenRefusals};
+use super::respond::Success;
+use crate::api::envelope::{Envelope, Nothing};
+use crate::api::error::ErrorCode;
+use crate::api::refusals::{Refusals, SessionNotFound, TokenRefusals};
+use crate::api::sessions::SessionData;
 use crate::app::App;
 use crate::domain::SessionId;
-
-/// One login of the user.
-#[derive(Serialize, ToSchema)]
-pub(super) struct SessionEntry {
-    /// Its name, for `DELETE /sessions/{id}`; it is no token.
-    #[schema(value_type = String)]
-    id: SessionId,
-    /// When it began, epoch seconds.
-    created: u64,
-    /// When it was last used, epoch seconds; may lag by a minute.
-    last_seen: u64,
-    /// The client's `User-Agent`, cut to 256 bytes.
-    user_agent: String,
-    /// Whether it is the one that asks.
-    current: bool,
-}
 
 /// Own sessions
 ///
 /// Every session of the user, newest first.
 #[utoipa::path(get, path = "/sessions", operation_id = "sessions", tag = "dashboard", security(("session" = [])),
-    responses((status = 200, description = "The sessions", body = Envelope<Vec<SessionEntry>>), TokenRefusals, Refusals))]
-pub(super) async fn list(
-    State(app): State<Arc<App>>,
-    session: Session,
-) -> Result<Success<Vec<SessionEntry>>, ApiError> {
+    responses((status = 200, description = "The sessions", body = Envelope<Vec<SessionData>>), TokenRefusals, Refusals))]
+pub(super) async fn list(State(app): State<Arc<App>>, session: Session) -> Result<Success<Vec<SessionData>>, ApiError> {
     let sessions = app.views.sessions.of(session.user).await?;
-    let entries = sessions.into_iter().map(|found| SessionEntry {
-        current: found.id == session.id,
-        id: found.id,
-        created: found.created.seconds(),
-        last_seen: found.last_seen.seconds(),
-        user_agent: found.agent,
-    });
-    Ok(Success(entries.collect()))
+    let is_own = |other: &SessionId| *other == session.id;
+    Ok(Success(sessions.into_iter().map(|found| SessionData::new(is_own(&found.id), found)).collect()))
 }
 
 /// Sign out everywhere
@@ -71,10 +47,10 @@ pub(super) async fn end_one(
     session: Session,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Success<Nothing>, ApiError> {
-    let id = id.ok().and_then(|Path(id)| SessionId::parse(&id)).ok_or_else(ApiError::session_not_found)?;
+    let id = id.ok().and_then(|Path(id)| SessionId::parse(&id)).ok_or(ErrorCode::SessionNotFound)?;
     if app.accounts.end_session(session.user, id).await? {
         Ok(Success(Nothing {}))
     } else {
-        Err(ApiError::session_not_found())
+        Err(ErrorCode::SessionNotFound.into())
     }
 }

@@ -7,12 +7,13 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName};
 
 use super::arrival::Arrival;
-use super::envelope::{Envelope, json};
 use super::error::ApiError;
-use super::openapi::Refusals;
+use super::respond::json;
+use crate::api::envelope::Envelope;
+use crate::api::refusals::Refusals;
+use crate::api::status::StatusData;
 use crate::app::App;
 use crate::domain::Time;
-use crate::views::status::StatusData;
 
 const SENT_EPOCH: HeaderName = HeaderName::from_static("sent-epoch");
 /// A `Sent-Epoch` older than this says nothing about latency.
@@ -29,7 +30,7 @@ pub(super) async fn show(
     arrival: Arrival,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let body = app.views.status.answer(|| latencies(&app, &arrival, &headers)).await?;
+    let body = app.views.status.get(|| latencies(&app, &arrival, &headers)).await?;
     Ok(json(body).into_response())
 }
 

@@ -8,12 +8,13 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::Full;
 
-use super::envelope::{Envelope, json};
 use super::error::ApiError;
-use super::openapi::Refusals;
+use super::respond::json;
+use crate::api::envelope::Envelope;
+use crate::api::refusals::Refusals;
+use crate::api::team::TeamMemberData;
 use crate::app::App;
-use crate::domain::TeamMember;
-use crate::views::team::Answer;
+use crate::views::team::TeamResponse;
 
 const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60, stale-while-revalidate=300");
 
@@ -22,15 +23,15 @@ const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60, stale
 /// The team that maintains the bot, by category, then position, then name.
 #[utoipa::path(get, path = "/team", operation_id = "team", tag = "public",
     params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the answer that you have.")),
-    responses((status = 200, description = "The team", body = Envelope<Vec<TeamMember>>, headers(("ETag" = String))),
+    responses((status = 200, description = "The team", body = Envelope<Vec<TeamMemberData>>, headers(("ETag" = String))),
         (status = 304, description = "What you have still holds"), Refusals))]
 pub(super) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let answer = app.views.team.answer().await?;
+    let answer = app.views.team.get().await?;
     Ok(respond(&answer, &headers).into_response())
 }
 
 /// The answer, or that what the client has still holds.
-pub(super) fn respond(answer: &Answer, headers: &HeaderMap) -> http::Response<Full<Bytes>> {
+pub(super) fn respond(answer: &TeamResponse, headers: &HeaderMap) -> http::Response<Full<Bytes>> {
     let unchanged = headers.get_all(header::IF_NONE_MATCH).iter().any(|known| names(known, &answer.etag));
     let mut response = if unchanged {
         let mut response = http::Response::new(Full::default());

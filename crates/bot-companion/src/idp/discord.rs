@@ -1,12 +1,12 @@
-//! The client of a Discord-shaped provider: five calls, each behind the guard, each with a time limit and a bound on its answer.
+//! The client of a Discord-shaped provider: five calls, each guarded, each with a timeout and a bound on its response.
 
 use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::guard::{Caller, Guard, Outcome};
-use super::verdict::{self, Answer, Failure};
+use super::guard::{CallOutcome, Caller, Guard};
+use super::verdict::{self, FailedCall, ProviderResponse};
 use super::{Endpoint, Grant, IdpError, IdpErrorKind, wire};
 use crate::clock::Clock;
 use crate::domain::{ListedGuild, Snowflake, User};
@@ -16,7 +16,7 @@ use crate::log_throttle::Throttle;
 const CLIENT_URL: &str = "https://example.invalid/bot-companion";
 /// Below the provider's own idle limit: a connection that it closes under a request would cost a code.
 const IDLE: Duration = Duration::from_secs(30);
-const LARGEST_ANSWER: usize = 1024 * 1024;
+const MOST_BYTES: usize = 1024 * 1024;
 
 /// What a [`Provider`] needs to know.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct ProviderOptions {
     pub failure_budget: u32,
     /// Our own version, for the `User-Agent`.
     pub version: String,
-    /// Turns the guard and dates the grants.
+    /// The time, for the guard and for the expiry of grants.
     pub clock: Clock,
 }
 
@@ -47,7 +47,7 @@ pub struct Provider {
     client: Client,
     options: ProviderOptions,
     guard: Guard,
-    /// Reports that it refuses us.
+    /// Limits the reports that it refuses us.
     refusals: Throttle,
 }
 
@@ -65,8 +65,8 @@ impl Provider {
             .connect_timeout(options.connect_timeout)
             .pool_idle_timeout(IDLE)
             .redirect(redirect::Policy::none());
-        // Behind a proxy operators expect HTTPS_PROXY and NO_PROXY to count, and they do. But a proxy cannot reach what runs
-        // on this very machine, and a sandbox should work whatever the environment says.
+        // HTTPS_PROXY and NO_PROXY count, as operators expect. But a proxy cannot reach what runs on this machine, and the
+        // sandbox must work whatever the environment says.
         if is_loopback(&base) {
             builder = builder.no_proxy();
         }
@@ -118,7 +118,7 @@ impl Provider {
 
     async fn grant(&self, caller: Caller, form: &[(&str, &str)]) -> Result<Grant, IdpError> {
         let request = self.post("/oauth2/token", form);
-        // Dated from before the call: better to think a grant a moment older than it is.
+        // The time before the call: a grant may count as a moment older than it is, not as younger.
         let now = self.options.clock.now();
         self.call(Endpoint::Token, caller, request, |body| wire::grant(body, now)).await
     }
@@ -147,19 +147,19 @@ impl Provider {
             Endpoint::Guilds => self.options.list_timeout,
             Endpoint::Token | Endpoint::User | Endpoint::Revoke => self.options.sign_in_timeout,
         };
-        let pass = self.guard.enter(endpoint, caller, limit)?;
-        let result = answer(endpoint, request.timeout(limit))
+        let permit = self.guard.enter(endpoint, caller, limit)?;
+        let result = send(endpoint, request.timeout(limit))
             .await
-            .and_then(|answer| verdict::judge(endpoint, answer))
-            .and_then(|body| read(&body).map_err(|what| verdict::nonsense(endpoint, what)));
+            .and_then(|response| verdict::judge(endpoint, response))
+            .and_then(|body| read(&body).map_err(|what| verdict::unreadable(endpoint, what)));
         match result {
             Ok(value) => {
-                pass.settle(Outcome::Healthy);
+                permit.settle(CallOutcome::Healthy);
                 Ok(value)
             }
             Err((error, outcome)) => {
-                pass.settle(outcome);
-                // Strangers can cause it again and again.
+                permit.settle(outcome);
+                // Strangers can cause this as often as they like.
                 if error.kind == IdpErrorKind::Misconfigured
                     && let Some(count) = self.refusals.count(self.options.clock.ticks())
                 {
@@ -176,24 +176,24 @@ impl Provider {
     }
 }
 
-async fn answer(endpoint: Endpoint, request: RequestBuilder) -> Result<Answer, Failure> {
-    let broken = |error: &reqwest::Error| broken(endpoint, error);
-    let mut response = request.send().await.map_err(|error| broken(&error))?;
+async fn send(endpoint: Endpoint, request: RequestBuilder) -> Result<ProviderResponse, FailedCall> {
+    let interrupted = |error: &reqwest::Error| interrupted(endpoint, error);
+    let mut response = request.send().await.map_err(|error| interrupted(&error))?;
     let status = response.status();
     let header = response.headers().get(http::header::RETRY_AFTER);
     let retry_after = header.and_then(|value| value.to_str().ok()?.trim().parse().ok());
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
-        if body.len() + chunk.len() > LARGEST_ANSWER {
-            return Err(verdict::nonsense(endpoint, "more than 1 MiB"));
+    while let Some(chunk) = response.chunk().await.map_err(|error| interrupted(&error))? {
+        if body.len() + chunk.len() > MOST_BYTES {
+            return Err(verdict::unreadable(endpoint, "more than 1 MiB"));
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Answer { status, retry_after, body })
+    Ok(ProviderResponse { status, retry_after, body })
 }
 
-/// What it means that no whole answer came. Until the connection stands, nothing can have been used up.
-fn broken(endpoint: Endpoint, error: &reqwest::Error) -> Failure {
+/// What an interrupted call means. Before the connection is established, no code can have been used up.
+fn interrupted(endpoint: Endpoint, error: &reqwest::Error) -> FailedCall {
     let unsent = error.is_connect() || error.is_builder();
     let kind = if error.is_timeout() { IdpErrorKind::Timeout } else { IdpErrorKind::Unavailable };
     let what = match (error.is_connect(), error.is_timeout()) {
@@ -203,10 +203,10 @@ fn broken(endpoint: Endpoint, error: &reqwest::Error) -> Failure {
         (false, false) => format!("broke off: {}", cause(error)),
     };
     let detail = format!("the {} endpoint {what}", endpoint.name());
-    (IdpError { kind, code_spent: !unsent, detail }, Outcome::Failed)
+    (IdpError { kind, code_spent: !unsent, detail }, CallOutcome::Failed)
 }
 
-/// The innermost reason, which is a few words of the system's or of TLS; the outer ones only repeat the address.
+/// The innermost error, a few words by the system or TLS; the outer ones only repeat the address.
 fn cause(error: &reqwest::Error) -> String {
     let mut innermost: &dyn std::error::Error = error;
     while let Some(inner) = innermost.source() {

@@ -1,7 +1,9 @@
-//! The identity provider: a client that speaks its wire format, the protection around it, and a sandbox that plays its part.
-//! Nothing outside this room knows how the provider writes things.
+//! The identity provider: a client for its wire format, and the protection around it (circuit breaker, backoff, failure budget).
+//! Only this room and the sandbox know the provider's wire format.
 
+mod circuit_breaker;
 mod discord;
+mod failure_budget;
 mod guard;
 mod verdict;
 mod wire;
@@ -79,13 +81,13 @@ pub enum IdpErrorKind {
     /// It answered that it limits us: not before this span is over (at most an hour).
     RateLimited(Duration),
     /// It was not called, because of an earlier limit or the budget of refused calls: not before this span is over.
-    HeldBack(Duration),
-    /// It refused the call in words that we do not know: something before it may have, or an odd code provoked it.
+    BackingOff(Duration),
+    /// It refused the call in a way that we do not know: an edge server before it may have, or an odd code provoked it.
     Refused,
-    /// It failed, spoke nonsense, or cannot be reached.
+    /// It failed, sent what cannot be read, or cannot be reached.
     Unavailable,
     /// It was not called, because it failed too often: the circuit breaker is open for this long.
-    Paused(Duration),
+    CircuitOpen(Duration),
     /// It did not answer in time.
     Timeout,
     /// It refuses *our* credentials, redirect address or request: the operator has to act.

@@ -1,21 +1,21 @@
-//! What an answer that is not a success means: to the caller (an error) and to the protection (an outcome).
+//! What a response that is not a success means: to the caller (an error) and to the guard (an outcome).
 
 use std::time::Duration;
 
 use http::StatusCode;
 use serde_json::Value;
 
-use super::guard::Outcome;
+use super::guard::CallOutcome;
 use super::{Endpoint, IdpError, IdpErrorKind};
 
-/// How long we hold back when the provider does not say.
+/// How long to back off when the provider does not say.
 const UNKNOWN_LIMIT: Duration = Duration::from_secs(5);
 const LONGEST_LIMIT: Duration = Duration::from_hours(1);
 /// A limit of "0 seconds" must not turn a caller into a busy loop.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(100);
 
-/// The words of an OAuth error that may stand in a log; anything else is upstream text.
-const WORDS: [&str; 7] = [
+/// The OAuth error codes that may be logged; anything else is untrusted text.
+const OAUTH_ERRORS: [&str; 7] = [
     "invalid_request",
     "invalid_client",
     "invalid_grant",
@@ -25,60 +25,60 @@ const WORDS: [&str; 7] = [
     "access_denied",
 ];
 
-/// A whole answer.
+/// A whole response.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ProviderResponse {
     pub(super) status: StatusCode,
     /// The header `Retry-After`, if it is a number of seconds.
     pub(super) retry_after: Option<f64>,
     pub(super) body: Vec<u8>,
 }
 
-/// An error beside what the protection should make of it.
-pub(super) type Failure = (IdpError, Outcome);
+/// An error for the caller, and what it means to the guard.
+pub(super) type FailedCall = (IdpError, CallOutcome);
 
 /// The body of a success; otherwise what went wrong.
-pub(super) fn judge(endpoint: Endpoint, answer: Answer) -> Result<Vec<u8>, Failure> {
-    let status = answer.status;
+pub(super) fn judge(endpoint: Endpoint, response: ProviderResponse) -> Result<Vec<u8>, FailedCall> {
+    let status = response.status;
     if status == StatusCode::OK {
-        return Ok(answer.body);
+        return Ok(response.body);
     }
-    let json: Option<Value> = serde_json::from_slice(&answer.body).ok().filter(Value::is_object);
+    let json: Option<Value> = serde_json::from_slice(&response.body).ok().filter(Value::is_object);
     let failure = |kind, code_spent, outcome, detail: &str| {
         let detail = format!("the {} endpoint answered {}{detail}", endpoint.name(), status.as_u16());
         (IdpError { kind, code_spent, detail }, outcome)
     };
     Err(match status {
         StatusCode::TOO_MANY_REQUESTS => {
-            let span = limit(json.as_ref(), answer.retry_after);
-            // Without JSON it comes from the edge, which looks at our address and not at the call.
+            let span = backoff(json.as_ref(), response.retry_after);
+            // Without JSON it comes from an edge server, which limits our address and not the call.
             let global = json.as_ref().is_none_or(|json| json["global"] == true);
-            failure(IdpErrorKind::RateLimited(span), false, Outcome::Limited { span, global }, "")
+            failure(IdpErrorKind::RateLimited(span), false, CallOutcome::Limited { span, global }, "")
         }
         StatusCode::FORBIDDEN if json.is_none() => {
-            failure(IdpErrorKind::Refused, true, Outcome::Blocked, ", not as itself")
+            failure(IdpErrorKind::Refused, true, CallOutcome::Blocked, " without JSON, as an edge server does")
         }
-        StatusCode::FORBIDDEN => failure(IdpErrorKind::Refused, true, Outcome::Denied, ""),
+        StatusCode::FORBIDDEN => failure(IdpErrorKind::Refused, true, CallOutcome::Denied, ""),
         StatusCode::UNAUTHORIZED if !endpoint.is_ours() => {
-            failure(IdpErrorKind::Unauthorized, false, Outcome::Denied, "")
+            failure(IdpErrorKind::Unauthorized, false, CallOutcome::Denied, "")
         }
         StatusCode::UNAUTHORIZED | StatusCode::BAD_REQUEST if endpoint.is_ours() => {
-            let outcome = if status == StatusCode::UNAUTHORIZED { Outcome::Denied } else { Outcome::Healthy };
+            let outcome = if status == StatusCode::UNAUTHORIZED { CallOutcome::Denied } else { CallOutcome::Healthy };
             let json = json.unwrap_or_default();
-            let word = WORDS.into_iter().find(|word| json["error"] == *word);
+            let word = OAUTH_ERRORS.into_iter().find(|word| json["error"] == *word);
             let (kind, code_spent) = refusal(status, word, &json);
             failure(kind, code_spent, outcome, &word.map(|word| format!(" {word}")).unwrap_or_default())
         }
         // A request that it cannot read says nothing about its health, and callers can provoke one with an odd code.
-        other if other.is_client_error() => failure(IdpErrorKind::Refused, true, Outcome::Healthy, ""),
-        _ => failure(IdpErrorKind::Unavailable, true, Outcome::Failed, ""),
+        other if other.is_client_error() => failure(IdpErrorKind::Refused, true, CallOutcome::Healthy, ""),
+        _ => failure(IdpErrorKind::Unavailable, true, CallOutcome::Failed, ""),
     })
 }
 
-/// A 200 that does not hold what it should.
-pub(super) fn nonsense(endpoint: Endpoint, what: &str) -> Failure {
-    let detail = format!("the {} endpoint answered nonsense: {what}", endpoint.name());
-    (IdpError { kind: IdpErrorKind::Unavailable, code_spent: true, detail }, Outcome::Failed)
+/// A 200 whose body is not what it should be.
+pub(super) fn unreadable(endpoint: Endpoint, what: &str) -> FailedCall {
+    let detail = format!("the {} endpoint answered what cannot be read: {what}", endpoint.name());
+    (IdpError { kind: IdpErrorKind::Unavailable, code_spent: true, detail }, CallOutcome::Failed)
 }
 
 /// Whose fault it is that the token endpoint says no, and whether the code may be used up.
@@ -93,20 +93,20 @@ fn refusal(status: StatusCode, word: Option<&str>, json: &Value) -> (IdpErrorKin
         || json["errors"].is_object() || json.as_object().is_some_and(|it| it.values().any(Value::is_array));
     match word {
         Some("invalid_client" | "unauthorized_client") => (IdpErrorKind::Misconfigured, false),
-        // It words a wrong redirect address as either of two errors; both are ours, and both may have used up the code.
+        // A wrong redirect address comes as either of two errors; both are our fault, and both may have used up the code.
         _ if blamed("redirect_uri") => (IdpErrorKind::Misconfigured, true),
         Some("invalid_grant") => (IdpErrorKind::Rejected, true),
         _ if blamed("code") || blamed("code_verifier") || blamed("refresh_token") => (IdpErrorKind::Rejected, true),
         _ if blamed("client_id") || blamed("client_secret") => (IdpErrorKind::Misconfigured, false),
         Some(_) => (IdpErrorKind::Misconfigured, true),
         None if status == StatusCode::UNAUTHORIZED => (IdpErrorKind::Misconfigured, false),
-        // A field that no client has a say in.
+        // The form has no other field that a client chooses.
         None if form_error() => (IdpErrorKind::Misconfigured, true),
         None => (IdpErrorKind::Refused, true),
     }
 }
 
-fn limit(json: Option<&Value>, header: Option<f64>) -> Duration {
+fn backoff(json: Option<&Value>, header: Option<f64>) -> Duration {
     let seconds = [json.and_then(|json| json["retry_after"].as_f64()), header];
     let usable = seconds.into_iter().flatten().find(|seconds| *seconds >= 0.0);
     let span =
@@ -119,18 +119,18 @@ mod tests {
     use super::*;
 
     /// What the caller learns, whether the code may be used up, and what the guard learns.
-    type Meaning = (IdpErrorKind, bool, Outcome);
+    type Meaning = (IdpErrorKind, bool, CallOutcome);
 
     const fn limited(millis: u64, global: bool) -> Meaning {
         let span = Duration::from_millis(millis);
-        (IdpErrorKind::RateLimited(span), false, Outcome::Limited { span, global })
+        (IdpErrorKind::RateLimited(span), false, CallOutcome::Limited { span, global })
     }
 
     #[test]
     fn every_answer_has_one_meaning() {
+        use CallOutcome::{Blocked, Denied, Failed, Healthy};
         use Endpoint::{Guilds, Revoke, Token, User};
         use IdpErrorKind::{Misconfigured, Refused, Rejected, Unauthorized, Unavailable};
-        use Outcome::{Blocked, Denied, Failed, Healthy};
         let bearer = r#"{"message":"401: Unauthorized","code":0}"#;
         let cases: &[(Endpoint, u16, &str, Meaning)] = &[
             (Token, 400, r#"{"error":"invalid_grant"}"#, (Rejected, true, Healthy)),
@@ -192,8 +192,8 @@ mod tests {
         ];
         for (endpoint, status, body, expected) in cases {
             let status = StatusCode::from_u16(*status).unwrap();
-            let answer = Answer { status, retry_after: None, body: body.as_bytes().to_vec() };
-            let (error, outcome) = judge(*endpoint, answer).unwrap_err();
+            let response = ProviderResponse { status, retry_after: None, body: body.as_bytes().to_vec() };
+            let (error, outcome) = judge(*endpoint, response).unwrap_err();
             assert_eq!((error.kind, error.code_spent, outcome), *expected, "{endpoint:?} {status} {body}");
             assert!(!error.detail.contains("s3cret") && !error.detail.contains("html"), "{}", error.detail);
         }
@@ -208,8 +208,9 @@ mod tests {
             ("busy", Some(f64::INFINITY), limited(3_600_000, true)),
             ("busy", Some(f64::NAN), limited(5000, true)),
         ] {
-            let answer = Answer { status: StatusCode::TOO_MANY_REQUESTS, retry_after: header, body: body.into() };
-            let (error, outcome) = judge(Endpoint::Token, answer).unwrap_err();
+            let response =
+                ProviderResponse { status: StatusCode::TOO_MANY_REQUESTS, retry_after: header, body: body.into() };
+            let (error, outcome) = judge(Endpoint::Token, response).unwrap_err();
             assert_eq!((error.kind, error.code_spent, outcome), expected, "{body} {header:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! The provider's JSON, read into our words. It is text from outside: what cannot be read is refused, never guessed.
+//! Parses the provider's JSON into domain values. It is untrusted text: what cannot be read is refused, never guessed.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const LONGEST_LIFE: f64 = 365.0 * 24.0 * 3600.0;
 const LONGEST_TOKEN: usize = 4096;
 
 #[derive(Deserialize)]
-struct TokenAnswer {
+struct TokenResponse {
     access_token: String,
     refresh_token: String,
     token_type: Option<String>,
@@ -26,7 +26,7 @@ struct TokenAnswer {
 }
 
 #[derive(Deserialize)]
-struct UserAnswer {
+struct UserResponse {
     id: Snowflake,
     username: String,
     global_name: Option<String>,
@@ -35,35 +35,35 @@ struct UserAnswer {
 
 /// A grant that was made at `now`.
 pub(super) fn grant(body: &[u8], now: Time) -> Result<Grant, &'static str> {
-    let answer: TokenAnswer = serde_json::from_slice(body).map_err(|_| "not a grant")?;
-    let bearer = answer.token_type.is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"));
+    let response: TokenResponse = serde_json::from_slice(body).map_err(|_| "not a grant")?;
+    let bearer = response.token_type.is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"));
     // Both go into headers and forms again.
     let usable =
         |token: &str| (1..=LONGEST_TOKEN).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic());
-    if !bearer || !usable(&answer.access_token) || !usable(&answer.refresh_token) {
+    if !bearer || !usable(&response.access_token) || !usable(&response.refresh_token) {
         return Err("a grant with unusable tokens");
     }
-    let life = answer.expires_in.unwrap_or(UNKNOWN_LIFE).clamp(0.0, LONGEST_LIFE);
+    let life = response.expires_in.unwrap_or(UNKNOWN_LIFE).clamp(0.0, LONGEST_LIFE);
     Ok(Grant {
-        access_token: SecretString::from(answer.access_token),
-        refresh_token: SecretString::from(answer.refresh_token),
+        access_token: SecretString::from(response.access_token),
+        refresh_token: SecretString::from(response.refresh_token),
         expires: now.after(Duration::from_secs_f64(life)),
-        scopes: answer.scope.split_whitespace().map(str::to_owned).collect(),
+        scopes: response.scope.split_whitespace().map(str::to_owned).collect(),
     })
 }
 
 pub(super) fn user(body: &[u8]) -> Result<User, &'static str> {
-    let answer: UserAnswer = serde_json::from_slice(body).map_err(|_| "not a user")?;
-    if answer.username.is_empty() {
+    let response: UserResponse = serde_json::from_slice(body).map_err(|_| "not a user")?;
+    if response.username.is_empty() {
         return Err("a user without a name");
     }
-    let username = text::storable(&answer.username).into_owned();
-    let name = answer.global_name.filter(|name| !name.trim().is_empty());
+    let username = text::storable(&response.username).into_owned();
+    let name = response.global_name.filter(|name| !name.trim().is_empty());
     Ok(User {
         name: name.map_or_else(|| username.clone(), |name| text::storable(&name).into_owned()),
         username,
-        id: answer.id,
-        avatar: picture::avatar(answer.id, answer.avatar.as_deref()),
+        id: response.id,
+        avatar: picture::avatar(response.id, response.avatar.as_deref()),
     })
 }
 

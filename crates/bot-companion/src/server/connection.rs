@@ -130,7 +130,7 @@ impl Front {
             match front.web.at_once(&request, peer, room) {
                 Ok((mut response, ticks)) => {
                     entry.answered_at(ticks);
-                    last_if_stopping(&mut response, http1 && front.web.app().is_stopping());
+                    last_if_stopping(&mut response, http1 && front.web.app().is_shutting_down());
                     Either::Left(ready(Ok(finish(response))))
                 }
                 Err(arrival) => {
@@ -139,7 +139,7 @@ impl Front {
                     Either::Right(Box::pin(async move {
                         let app = Arc::clone(web.app());
                         let mut response = web.routed(request, arrival, turn.begins()).await;
-                        last_if_stopping(&mut response, http1 && app.is_stopping());
+                        last_if_stopping(&mut response, http1 && app.is_shutting_down());
                         let response = finish(response);
                         // Only now: until its answer is counted, the request is.
                         drop(turn);

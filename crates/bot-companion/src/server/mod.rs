@@ -45,14 +45,14 @@ pub async fn run(
     let (delay, limit) = (app.config.limits.drain_delay, app.config.limits.drain_timeout);
     let registry = Registry::new(&app.config, app.clock.clone());
     let front = Arc::new(Front::new(web, tls, registry));
-    let house = app.keep_house();
-    let filling = app.keep_filled();
+    let house = app.run_periodic_tasks();
+    let warming = app.keep_warm();
     let reaper = tokio::spawn(reap(Arc::clone(&front)));
     let stop = CancellationToken::new();
     let workers: Vec<_> =
         listeners.into_iter().map(|listener| worker(listener, Arc::clone(&front), stop.clone(), limit)).collect();
     shutdown.await;
-    app.stops();
+    app.begin_shutdown();
     if !delay.is_zero() {
         info!("stopping: requests are still taken for {delay:?}, and /ready says that no more should come");
         tokio::time::sleep(delay).await;
@@ -70,7 +70,7 @@ pub async fn run(
     }
     reaper.abort();
     house.abort();
-    filling.abort();
+    warming.abort();
     app.close(limit).await;
     info!("stopped");
 }

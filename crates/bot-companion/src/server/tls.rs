@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::Tls;
+use crate::config::TlsConfig;
 
 /// Why HTTPS cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +30,7 @@ pub enum TlsError {
 }
 
 /// Accepts TLS with these files.
-pub fn acceptor(files: &Tls) -> Result<TlsAcceptor, TlsError> {
+pub fn acceptor(files: &TlsConfig) -> Result<TlsAcceptor, TlsError> {
     let fail = |path: &Path, problem: String, remedy| TlsError::File { path: path.to_owned(), problem, remedy };
     let cert_remedy = "tls.cert names a PEM file with the certificate and its chain";
     let certificates = CertificateDer::pem_file_iter(&files.cert)

@@ -70,12 +70,6 @@ pub struct Mark {
 #[derive(Debug)]
 pub struct LastValid(AtomicU64);
 
-impl Clone for LastValid {
-    fn clone(&self) -> Self {
-        Self(AtomicU64::new(self.0.load(Ordering::Relaxed)))
-    }
-}
-
 impl Freshness {
     /// Nothing has changed yet, by this clock.
     pub fn new(clock: Clock) -> Self {
@@ -107,11 +101,20 @@ impl Freshness {
         self.everything.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The present sum of these counters. Take it before you read what the response is made of.
-    pub fn mark(&self, dependencies: &Dependencies) -> Mark {
-        let counters = dependencies.0.iter().map(|slot| self.slots[usize::from(*slot)].load(Ordering::SeqCst));
+    /// Begins to mark what a value depends on, before it is read.
+    pub fn marking(&self) -> Marking<'_> {
+        let mark = Mark { known: self.everything.load(Ordering::SeqCst), missed: self.missed.load(Ordering::SeqCst) };
+        Marking { freshness: self, slots: Vec::new(), mark, began: self.valid_now() }
+    }
+
+    pub(super) fn mark(&self, dependencies: &Dependencies) -> Mark {
+        let counters = dependencies.0.iter().map(|slot| self.counter(*slot));
         let known = counters.fold(self.everything.load(Ordering::SeqCst), u64::wrapping_add);
         Mark { known, missed: self.missed.load(Ordering::SeqCst) }
+    }
+
+    fn counter(&self, slot: u16) -> u64 {
+        self.slots[usize::from(slot)].load(Ordering::SeqCst)
     }
 
     /// Whether a response with this mark is still fresh.
@@ -133,8 +136,7 @@ impl Freshness {
         now.known == mark.known && was_fresh
     }
 
-    /// The present time, to keep with a response that is being made; for [`Self::was_valid_recently`].
-    pub fn valid_now(&self) -> LastValid {
+    fn valid_now(&self) -> LastValid {
         LastValid(AtomicU64::new(self.now()))
     }
 
@@ -189,6 +191,36 @@ impl Freshness {
     }
 }
 
+/// A mark in the making. Each counter is added *before* the read that depends on it, so a change during the read makes the value
+/// stale as soon as it is cached. Dependencies that only a first read reveals are added later, before the read that they cover.
+#[derive(Debug)]
+pub struct Marking<'a> {
+    freshness: &'a Freshness,
+    slots: Vec<u16>,
+    mark: Mark,
+    began: LastValid,
+}
+
+impl Marking<'_> {
+    /// Marks these topics. Read what depends on them after this call.
+    pub fn depend_on(&mut self, topics: impl IntoIterator<Item = Topic>) {
+        for slot in topics.into_iter().map(slot) {
+            self.mark.known = self.mark.known.wrapping_add(self.freshness.counter(slot));
+            self.slots.push(slot);
+        }
+    }
+
+    /// The mark so far.
+    pub fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// What was marked, and when that began.
+    pub fn finish(self) -> (Dependencies, Mark, LastValid) {
+        (Dependencies(self.slots.into()), self.mark, self.began)
+    }
+}
+
 impl Dependencies {
     /// How many counters they are.
     pub fn len(&self) -> usize {
@@ -201,6 +233,7 @@ impl Dependencies {
     }
 }
 
+#[cfg(test)]
 impl FromIterator<Topic> for Dependencies {
     fn from_iter<I: IntoIterator<Item = Topic>>(topics: I) -> Self {
         Self(topics.into_iter().map(slot).collect())
@@ -229,12 +262,35 @@ mod tests {
     use super::*;
     use crate::domain::Time;
 
+    fn marked(freshness: &Freshness, topics: impl IntoIterator<Item = Topic>) -> (Dependencies, Mark, LastValid) {
+        let mut marking = freshness.marking();
+        marking.depend_on(topics);
+        marking.finish()
+    }
+
+    #[test]
+    fn each_dependency_counts_from_the_time_it_was_marked() {
+        let freshness = Freshness::new(Clock::manual(Time::from_seconds(1)));
+        let id = |number| Topic::Id(Snowflake::new(number).unwrap());
+        let changed_before_or_after = |changed: Topic| {
+            let mut marking = freshness.marking();
+            marking.depend_on([id(1)]);
+            freshness.invalidate(changed);
+            marking.depend_on([id(2)]);
+            let (dependencies, mark, _) = marking.finish();
+            freshness.is_fresh(&dependencies, mark)
+        };
+        assert!(!changed_before_or_after(id(1)), "it may have changed after it was read");
+        assert!(changed_before_or_after(id(2)), "it changed before it was read");
+        assert!(!changed_before_or_after(Topic::Everything));
+        assert!(changed_before_or_after(id(3)));
+    }
+
     #[test]
     fn a_response_is_fresh_until_something_it_depends_on_changes() {
         let freshness = Freshness::new(Clock::manual(Time::from_seconds(1)));
         let id = |number| Topic::Id(Snowflake::new(number).unwrap());
-        let dependencies: Dependencies = [id(1), id(2)].into_iter().collect();
-        let mark = freshness.mark(&dependencies);
+        let (dependencies, mark, _) = marked(&freshness, [id(1), id(2)]);
         freshness.invalidate(id(3));
         freshness.invalidate(Topic::SessionsOf(Snowflake::new(1).unwrap()));
         assert_eq!(freshness.mark(&dependencies), mark);
@@ -252,9 +308,8 @@ mod tests {
     fn while_suspended_nothing_is_fresh_and_for_a_minute_it_may_be_served_stale() {
         let clock = Clock::manual(Time::from_seconds(1));
         let freshness = Freshness::new(clock.clone());
-        let team: Dependencies = [Topic::Team].into_iter().collect();
-        let other: Dependencies = [Topic::Keys].into_iter().collect();
-        let (mark, others) = (freshness.mark(&team), freshness.mark(&other));
+        let (team, mark, _) = marked(&freshness, [Topic::Team]);
+        let (other, others, _) = marked(&freshness, [Topic::Keys]);
         assert!(freshness.is_fresh(&team, mark));
         freshness.suspend();
         assert!(!freshness.is_fresh(&team, mark) && freshness.may_serve_stale(&team, mark));
@@ -273,8 +328,7 @@ mod tests {
     fn what_may_have_been_missed_is_read_again_but_may_be_served_stale() {
         let clock = Clock::manual(Time::from_seconds(1));
         let freshness = Freshness::new(clock.clone());
-        let team: Dependencies = [Topic::Team].into_iter().collect();
-        let mark = freshness.mark(&team);
+        let (team, mark, _) = marked(&freshness, [Topic::Team]);
         freshness.suspend();
         freshness.resume_invalidated();
         assert!(!freshness.is_fresh(&team, mark) && freshness.may_serve_stale(&team, mark));
@@ -301,8 +355,7 @@ mod tests {
     fn a_response_that_is_checked_stays_recent_while_it_is_fresh() {
         let clock = Clock::manual(Time::from_seconds(1));
         let freshness = Freshness::new(clock.clone());
-        let team: Dependencies = [Topic::Team].into_iter().collect();
-        let (mark, right) = (freshness.mark(&team), freshness.valid_now());
+        let (team, mark, right) = marked(&freshness, [Topic::Team]);
         clock.advance(10 * STALE_IF_ERROR);
         assert!(!freshness.was_valid_recently(&right));
         assert!(freshness.renew_if_fresh(&team, mark, &right) && freshness.was_valid_recently(&right));

@@ -1,147 +1,118 @@
-//! The guilds of a user, as ready bytes a user.
+//! `GET /guilds`: the cached response per user.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 
-use super::lists::{ListError, Lists};
-use super::{Sources, enveloped};
+use super::cached::{CacheMap, CacheRead, Cached, Weigh};
+use crate::accounts::{GuildLists, ListError};
+use crate::api::guilds;
 use crate::config::Config;
 use crate::domain::{Snowflake, Time, guild};
-use crate::store::freshness::{Dependencies, Mark};
-use crate::store::{StoreError, Topic};
+use crate::sources::Sources;
+use crate::store::Topic;
 
-/// How many bytes of answers are kept.
-const KEPT_BYTES: u64 = 64 << 20;
-const ESTIMATED_ANSWERS: usize = 16_384;
+/// How many bytes of responses are cached.
+const CACHED_BYTES: u64 = 64 << 20;
+const ESTIMATED_RESPONSES: usize = 16_384;
 
 /// The view.
-pub struct Guilds {
+pub struct GuildsView {
     sources: Sources,
-    lists: Lists,
-    kept: Cache<Snowflake, Arc<Answer>, ByBytes>,
+    lists: Arc<GuildLists>,
+    cache: CacheMap<Snowflake, GuildsResponse>,
     fresh: Duration,
     max_stale: Duration,
 }
 
-/// A user's answer.
+/// A user's response that is ready to send.
 #[derive(Debug)]
-pub struct Answer {
+pub struct GuildsResponse {
     /// The whole body.
     pub body: Bytes,
     /// When the provider's list was fetched.
     fetched: Time,
-    /// Which of the stored lists it is.
+    /// Which of the stored lists it is made of.
     list_version: u64,
+    listed: usize,
     /// When a subscription that it shows as active ends.
     expires: Option<Time>,
-    dependencies: Dependencies,
-    mark: Mark,
 }
 
-impl Answer {
-    /// How old the provider's list in it is. One from the future is as old as it is far away: the clock has been set back since.
+impl GuildsResponse {
+    /// How old the provider's list in it is. A list from the future is as old as it is far away: the clock was set back.
     pub fn age(&self, now: Time) -> Duration {
         now.apart(self.fetched)
     }
 
     /// Whether a subscription that it shows as active has ended.
-    fn is_over(&self, now: Time) -> bool {
+    fn has_expired(&self, now: Time) -> bool {
         self.expires.is_some_and(|expires| now >= expires)
     }
 }
 
-#[derive(Clone)]
-struct ByBytes;
-
-impl Weighter<Snowflake, Arc<Answer>> for ByBytes {
-    fn weight(&self, _: &Snowflake, answer: &Arc<Answer>) -> u64 {
-        (answer.body.len() + 2 * answer.dependencies.len() + 128) as u64
+impl Weigh for GuildsResponse {
+    fn weight(&self) -> usize {
+        self.body.len() + 2 * self.listed + 128
     }
 }
 
-impl Guilds {
-    pub(super) fn new(sources: &Sources, config: &Config) -> Self {
+impl GuildsView {
+    pub(super) fn new(sources: &Sources, lists: Arc<GuildLists>, config: &Config) -> Self {
         Self {
             sources: sources.clone(),
-            lists: Lists::new(sources, config),
-            kept: Cache::with_weighter(ESTIMATED_ANSWERS, KEPT_BYTES, ByBytes),
+            lists,
+            cache: CacheMap::new(sources, ESTIMATED_RESPONSES, CACHED_BYTES),
             fresh: config.guilds.fresh,
             max_stale: config.guilds.max_stale,
         }
     }
 
-    /// A user's answer, if it is at hand and needs no refresh.
-    pub fn ready(&self, user: Snowflake, now: Time) -> Option<Arc<Answer>> {
-        let kept = self.holding(user, now)?;
-        (kept.age(now) <= self.fresh).then_some(kept)
+    /// A user's response, if it is cached and fresh and the provider's list in it needs no refresh.
+    pub fn cached(&self, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
+        self.cached_of_any_age(user, now).filter(|response| response.age(now) <= self.fresh)
     }
 
-    /// A user's answer; `forced` asks the provider first. If the store is away, the last answer stands in for a while.
-    pub async fn answer(&self, user: Snowflake, forced: bool) -> Result<Arc<Answer>, ListError> {
-        if !forced && let Some(ready) = self.ready(user, self.sources.clock.now()) {
-            return Ok(ready);
+    /// A user's response; `forced` asks the provider first. Stale if the store cannot be asked.
+    pub async fn get(&self, user: Snowflake, forced: bool) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
+        if !forced && let Some(cached) = self.cached(user, self.sources.clock.now()) {
+            return Ok(cached);
         }
-        match self.current(user, forced).await {
-            Err(ListError::Store(error @ StoreError::Unavailable(_))) => {
-                Ok(self.sources.in_place_of(error, || self.standing_in(user))?)
-            }
+        match self.get_current(user, forced).await {
+            Err(ListError::Store(error)) => Ok(self.cache.or_stale(error, &user, |stale| {
+                let now = self.sources.clock.now();
+                (!stale.has_expired(now) && stale.age(now) <= self.max_stale).then_some(stale)
+            })?),
             outcome => outcome,
         }
     }
 
-    async fn current(&self, user: Snowflake, forced: bool) -> Result<Arc<Answer>, ListError> {
-        let version = self.lists.ensure(user, forced).await?;
-        // That another replica has stored a list may not have been heard yet: the kept answer must be made of the stored one.
-        if let Some(kept) = self.holding(user, self.sources.clock.now())
-            && version == Some(kept.list_version)
-        {
-            return Ok(kept);
+    async fn get_current(&self, user: Snowflake, forced: bool) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
+        let version = self.lists.ensure_usable(user, forced).await?;
+        // Another replica may have stored a list without this one knowing yet: the response must be made of the stored one.
+        match self.cached_of_any_age(user, self.sources.clock.now()) {
+            Some(cached) if version == Some(cached.list_version) => Ok(cached),
+            _ => self.read(user).await,
         }
-        self.made(user).await
     }
 
-    /// Fetches the provider's list behind, for a user who has just signed in.
-    pub fn prefetch(&self, user: Snowflake) {
-        self.lists.start(user, Some(self.sources.clock.now()));
+    fn cached_of_any_age(&self, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
+        self.cache.get_fresh(&user).filter(|response| !response.has_expired(now))
     }
 
-    fn holding(&self, user: Snowflake, now: Time) -> Option<Arc<Answer>> {
-        let kept = self.kept.get(&user)?;
-        let holds = self.sources.freshness.is_fresh(&kept.dependencies, kept.mark) && !kept.is_over(now);
-        holds.then_some(kept)
-    }
-
-    fn standing_in(&self, user: Snowflake) -> Option<Arc<Answer>> {
-        let (kept, now) = (self.kept.get(&user)?, self.sources.clock.now());
-        let may = self.sources.freshness.may_serve_stale(&kept.dependencies, kept.mark)
-            && !kept.is_over(now)
-            && kept.age(now) <= self.max_stale;
-        may.then_some(kept)
-    }
-
-    async fn made(&self, user: Snowflake) -> Result<Arc<Answer>, ListError> {
-        let Sources { store, freshness, clock, .. } = &self.sources;
-        let own: Dependencies = [Topic::Id(user)].into_iter().collect();
-        let before = freshness.mark(&own);
-        let account = store.account(user).await?.ok_or(ListError::SignedOut)?;
+    async fn read(&self, user: Snowflake) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
+        let mut read = CacheRead::begin(&self.sources);
+        let account = read.depend_on([Topic::Id(user)]).account(user).await?.ok_or(ListError::SignedOut)?;
         let (list, list_version) = (account.list.ok_or(ListError::SignedOut)?, account.list_version);
 
         let ids: Vec<Snowflake> = list.guilds.iter().map(|guild| guild.id).collect();
-        let dependencies: Dependencies = ids.iter().copied().chain([user]).map(Topic::Id).collect();
-        let mark = freshness.mark(&dependencies);
-        let facts = store.person(user, ids).await?;
-        let now = clock.now();
+        let listed = ids.len();
+        let facts = read.depend_on(ids.iter().copied().map(Topic::Id)).person(user, ids).await?;
+        let now = self.sources.clock.now();
         let expires = guild::expiry(&facts, now);
-        let body = enveloped(&guild::entries(user, &list.guilds, facts, now));
-        let answer = Arc::new(Answer { body, fetched: list.fetched, list_version, expires, dependencies, mark });
-        // The list was read before the mark was taken: kept only if nothing of the user's has changed since then.
-        if freshness.mark(&own) == before {
-            self.kept.insert(user, Arc::clone(&answer));
-        }
-        Ok(answer)
+        let body = guilds::list(guild::entries(user, &list.guilds, facts, now));
+        let response = GuildsResponse { body, fetched: list.fetched, list_version, listed, expires };
+        Ok(self.cache.insert(user, read, response))
     }
 }

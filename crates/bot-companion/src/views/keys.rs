@@ -1,49 +1,49 @@
-//! Which keys of bots are good. Good ones are cached; unknown ones never are.
+//! Which bot keys are valid. Valid ones are cached; unknown ones never are.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use quick_cache::sync::Cache;
 use tokio::sync::Mutex;
 
-use super::Sources;
+use super::cached::{CacheMap, CacheRead, Weigh};
 use crate::domain::{TokenHash, token};
-use crate::store::freshness::{Dependencies, Mark};
+use crate::sources::Sources;
 use crate::store::{Result, StoreError, Topic};
 
 /// How many keys are cached.
-const KEPT: usize = 1_000;
+const CACHED_KEYS: usize = 1_000;
 /// How old the list of all good keys may be.
 const LIST_AGE: Duration = Duration::from_secs(1);
 
 /// The view.
-pub struct Keys {
+pub struct KeysView {
     sources: Sources,
-    dependencies: Dependencies,
-    /// The ids of good keys.
-    kept: Cache<TokenHash, (Mark, Arc<str>)>,
-    list: Mutex<List>,
+    cache: CacheMap<TokenHash, KeyId>,
+    list: Mutex<KeyList>,
     /// Whether this process is a `dev`.
     demo_admitted: AtomicBool,
 }
 
+/// The id of a good key.
+struct KeyId(Arc<str>);
+
+impl Weigh for KeyId {}
+
 /// The hashes of all good keys.
 #[derive(Default)]
-struct List {
+struct KeyList {
     /// When they were last asked for, whether or not there was an answer.
     asked: Option<Duration>,
     known: Option<HashSet<TokenHash>>,
 }
 
-impl Keys {
+impl KeysView {
     pub(super) fn new(sources: &Sources) -> Self {
-        let dependencies = [Topic::Keys].into_iter().collect();
         Self {
             sources: sources.clone(),
-            dependencies,
-            kept: Cache::new(KEPT),
+            cache: CacheMap::new(sources, CACHED_KEYS, CACHED_KEYS as u64),
             list: Mutex::default(),
             demo_admitted: AtomicBool::new(false),
         }
@@ -55,9 +55,8 @@ impl Keys {
     }
 
     /// The id of the key, if it is cached and good.
-    pub fn ready(&self, key: &TokenHash) -> Option<Arc<str>> {
-        let (mark, id) = self.kept.get(key)?;
-        self.sources.freshness.is_fresh(&self.dependencies, mark).then_some(id)
+    pub fn cached(&self, key: &TokenHash) -> Option<Arc<str>> {
+        self.cache.get_fresh(key).map(|id| Arc::clone(&id.0))
     }
 
     /// The id of the key, if it is good.
@@ -65,20 +64,20 @@ impl Keys {
         if key == token::demo_key_hash() && !self.demo_admitted.load(Ordering::SeqCst) {
             return Ok(None);
         }
-        let mark = self.sources.freshness.mark(&self.dependencies);
-        let found = self.sources.store.key(key).await?.filter(|found| found.revoked.is_none());
+        let mut read = CacheRead::begin(&self.sources);
+        let found = read.depend_on([Topic::Keys]).key(key).await?.filter(|found| found.revoked.is_none());
         let id: Option<Arc<str>> = found.map(|found| found.id.into());
         if let Some(id) = &id {
-            self.kept.insert(key, (mark, Arc::clone(id)));
+            self.cache.insert(key, read, KeyId(Arc::clone(id)));
         } else {
-            self.kept.remove(&key);
+            self.cache.remove(&key);
         }
         Ok(id)
     }
 
     /// Whether the key is still good.
     pub async fn is_good(&self, key: TokenHash) -> Result<bool> {
-        Ok(self.ready(&key).is_some() || self.find(key).await?.is_some())
+        Ok(self.cached(&key).is_some() || self.find(key).await?.is_some())
     }
 
     /// Whether the key was good about a second ago. However often and by however many this is asked, the store is asked once per

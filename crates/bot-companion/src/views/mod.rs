@@ -1,91 +1,48 @@
-//! Answers kept ready in memory, so that a hot read touches neither disk nor provider. Each view has a `ready` that answers from
-//! memory or not at all, and an `answer` that reads the store (and the provider) and keeps what it made. What is kept holds as
-//! long as its mark in [`Freshness`] does, and may stand in for a while when the store cannot be asked.
+//! Cached responses, so that a hot read touches neither disk nor provider. Each view has a `cached`, which answers from the cache
+//! or not at all and never waits, and a `get` (`find`), which reads the store, and the provider if need be, and fills the cache.
+//! [`cached`] is the cache itself, with its rules for what is fresh and what may be served stale.
 
+pub mod cached;
 pub mod feedback;
-mod fill;
 pub mod guilds;
 pub mod keys;
-mod lists;
 pub mod sessions;
-mod stand_in;
 pub mod status;
 pub mod team;
+mod warm;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use serde::Serialize;
-
-pub use lists::ListError;
-pub use stand_in::StandIns;
-
-use crate::background::Background;
-use crate::clock::Clock;
+use crate::accounts::GuildLists;
 use crate::config::Config;
-use crate::idp::Provider;
-use crate::store::{Freshness, Store};
-use crate::vault::Vault;
+use crate::sources::Sources;
 
 /// All views.
 pub struct Views {
-    /// Who a token stands for.
-    pub sessions: sessions::Sessions,
-    /// Which keys of bots are good.
-    pub keys: keys::Keys,
+    /// Which session a token belongs to.
+    pub sessions: sessions::SessionsView,
+    /// Which bot keys are valid.
+    pub keys: keys::KeysView,
     /// `GET /guilds`
-    pub guilds: guilds::Guilds,
+    pub guilds: guilds::GuildsView,
     /// `GET /feedback`
-    pub feedback: feedback::Feedback,
+    pub feedback: feedback::FeedbackView,
     /// `GET /team`
-    pub team: team::Team,
+    pub team: team::TeamView,
     /// `GET /`
-    pub status: status::Status,
-}
-
-/// What views are made of.
-#[derive(Clone)]
-pub struct Sources {
-    /// What lasts.
-    pub store: Arc<dyn Store>,
-    /// What has changed.
-    pub freshness: Arc<Freshness>,
-    /// The identity provider.
-    pub provider: Arc<Provider>,
-    /// Opens grants.
-    pub vault: Arc<Vault>,
-    /// The time.
-    pub clock: Clock,
-    /// For work that goes on behind.
-    pub background: Background,
-    /// Tells that memory speaks for the store.
-    pub stand_ins: StandIns,
+    pub status: status::StatusView,
 }
 
 impl Views {
-    /// Empty views over these sources.
-    pub fn new(sources: &Sources, config: &Config) -> Self {
+    /// Views with nothing cached yet.
+    pub fn new(sources: &Sources, lists: Arc<GuildLists>, config: &Config) -> Self {
         Self {
-            sessions: sessions::Sessions::new(sources, config.sessions),
-            keys: keys::Keys::new(sources),
-            guilds: guilds::Guilds::new(sources, config),
-            feedback: feedback::Feedback::new(sources),
-            team: team::Team::new(sources),
-            status: status::Status::new(sources),
+            sessions: sessions::SessionsView::new(sources, config.sessions),
+            keys: keys::KeysView::new(sources),
+            guilds: guilds::GuildsView::new(sources, lists, config),
+            feedback: feedback::FeedbackView::new(sources),
+            team: team::TeamView::new(sources),
+            status: status::StatusView::new(sources),
         }
     }
 }
-
-/// The envelope of a success around this data, as ready bytes.
-fn enveloped(data: &impl Serialize) -> Bytes {
-    // Serialising our own plain types cannot fail; an empty object would be the least harmful answer if it did.
-    let data = serde_json::to_vec(data).unwrap_or_else(|_| b"{}".to_vec());
-    let mut body = Vec::with_capacity(OPENING.len() + data.len() + 1);
-    body.extend_from_slice(OPENING.as_bytes());
-    body.extend_from_slice(&data);
-    body.push(b'}');
-    body.into()
-}
-
-/// How every success begins.
-const OPENING: &str = r#"{"code":200,"message":"OK","data":"#;

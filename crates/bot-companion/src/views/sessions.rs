@@ -1,4 +1,4 @@
-//! Who a token stands for. Known sessions are kept in memory; unknown tokens never are.
+//! Which session a token belongs to. Known sessions are cached; unknown tokens never are.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,110 +6,97 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use quick_cache::sync::Cache;
 
-use super::Sources;
+use super::cached::{CacheMap, CacheRead, Cached, Weigh};
 use crate::domain::{Session, SessionId, SessionLimits, Snowflake, Time, TokenHash};
-use crate::store::freshness::{Dependencies, Mark};
-use crate::store::{Result, StoreError, Topic};
+use crate::sources::Sources;
+use crate::store::{Result, Topic};
 
-/// How many sessions are kept in memory.
-const KEPT: usize = 50_000;
-/// How many notes of use may wait for the next flush; a flush that cannot keep up loses notes, never sessions.
-const WAITING_NOTES: usize = 100_000;
-/// How many notes are written in one step: it must not hold up others.
-const FLUSHED_AT_ONCE: usize = 2_000;
-/// The use of a session is written at most once in this span.
-const NOTE_EVERY: Duration = Duration::from_mins(1);
+/// How many sessions are cached.
+const CACHED_SESSIONS: usize = 50_000;
+/// How many times of use may wait for the next flush; if a flush cannot keep up, times of use are lost, never sessions.
+const MOST_UNSAVED: usize = 100_000;
+/// How many times of use one write saves: it must not delay other writes.
+const FLUSH_BATCH: usize = 2_000;
+/// The use of a session is saved at most once in this span.
+const SAVE_EVERY: Duration = Duration::from_mins(1);
 
 /// The view.
-pub struct Sessions {
+pub struct SessionsView {
     sources: Sources,
     limits: SessionLimits,
-    kept: Cache<TokenHash, Arc<LiveSession>>,
-    notes: Mutex<HashMap<SessionId, Time>>,
+    cache: CacheMap<TokenHash, LiveSession>,
+    unsaved_uses: Mutex<HashMap<SessionId, Time>>,
 }
 
-/// A session that was found alive.
+/// A session that has not ended.
 #[derive(Debug)]
 pub struct LiveSession {
-    /// Its public name.
+    /// Its public id.
     pub id: SessionId,
     /// Whose it is.
     pub user: Snowflake,
     created: Time,
     last_seen: AtomicU64,
-    noted: AtomicU64,
-    dependencies: Dependencies,
-    mark: Mark,
+    /// The latest use that was handed to a flush.
+    saved: AtomicU64,
 }
 
-impl Sessions {
+impl Weigh for LiveSession {}
+
+impl SessionsView {
     pub(super) fn new(sources: &Sources, limits: SessionLimits) -> Self {
-        Self { sources: sources.clone(), limits, kept: Cache::new(KEPT), notes: Mutex::default() }
-    }
-
-    /// The session of a token, if it is at hand and alive; counts as a use.
-    pub fn ready(&self, token: &TokenHash, now: Time) -> Option<Arc<LiveSession>> {
-        let live = self.kept.get(token)?;
-        if !self.sources.freshness.is_fresh(&live.dependencies, live.mark) {
-            return None;
+        Self {
+            sources: sources.clone(),
+            limits,
+            cache: CacheMap::new(sources, CACHED_SESSIONS, CACHED_SESSIONS as u64),
+            unsaved_uses: Mutex::default(),
         }
-        self.used(live, now)
     }
 
-    /// The session of a token, if it is alive; counts as a use. If the store is away, a session that was alive stays so for a
-    /// while, unless its own time is over.
-    pub async fn find(&self, token: TokenHash) -> Result<Option<Arc<LiveSession>>> {
+    /// The session of a token, if it is cached, fresh and has not ended; counts as a use.
+    pub fn cached(&self, token: &TokenHash, now: Time) -> Option<Arc<Cached<LiveSession>>> {
+        let session = self.cache.get_fresh(token)?;
+        self.record_use(&session, now).then_some(session)
+    }
+
+    /// The session of a token, if it has not ended; counts as a use. Stale if the store cannot be asked.
+    pub async fn find(&self, token: TokenHash) -> Result<Option<Arc<Cached<LiveSession>>>> {
         let now = self.sources.clock.now();
-        if let Some(ready) = self.ready(&token, now) {
-            return Ok(Some(ready));
+        if let Some(cached) = self.cached(&token, now) {
+            return Ok(Some(cached));
         }
         match self.read(token, now).await {
-            // A store that is only busy knows of revocations that memory does not.
-            Err(error @ StoreError::Unavailable(_)) => {
-                self.sources.in_place_of(error, || self.standing_in(&token, now)).map(Some)
+            Err(error) => {
+                let use_stale = |stale: Arc<Cached<LiveSession>>| self.record_use(&stale, now).then_some(stale);
+                self.cache.or_stale(error, &token, use_stale).map(Some)
             }
             found => found,
         }
     }
 
-    async fn read(&self, token: TokenHash, now: Time) -> Result<Option<Arc<LiveSession>>> {
-        // What a session depends on is known only once it was read: so it is read again under the mark.
-        let Some(first) = self.sources.store.session(token).await? else {
-            self.kept.remove(&token);
-            return Ok(None);
+    async fn read(&self, token: TokenHash, now: Time) -> Result<Option<Arc<Cached<LiveSession>>>> {
+        let mut read = CacheRead::begin(&self.sources);
+        // Which user's sessions it depends on is known only after a first read; so it is read again under the mark.
+        let found = match read.look_up().session(token).await? {
+            Some(first) => read.depend_on([Topic::SessionsOf(first.user)]).session(token).await?,
+            None => None,
         };
-        let dependencies: Dependencies = [Topic::SessionsOf(first.user)].into_iter().collect();
-        let mark = self.sources.freshness.mark(&dependencies);
-        let Some(session) = self.sources.store.session(token).await? else {
-            self.kept.remove(&token);
-            return Ok(None);
-        };
-        let live = Arc::new(self.live(session, &token, dependencies, mark));
-        let used = self.used(Arc::clone(&live), now);
-        if used.is_some() {
-            self.kept.insert(token, live);
-        } else {
-            self.kept.remove(&token);
+        let live = found.map(|session| self.live(session, &token)).filter(|live| self.record_use(live, now));
+        if live.is_none() {
+            self.cache.remove(&token);
         }
-        Ok(used)
+        Ok(live.map(|live| self.cache.insert(token, read, live)))
     }
 
-    fn standing_in(&self, token: &TokenHash, now: Time) -> Option<Arc<LiveSession>> {
-        let live = self.kept.get(token)?;
-        let may = self.sources.freshness.may_serve_stale(&live.dependencies, live.mark);
-        if may { self.used(live, now) } else { None }
-    }
-
-    /// All living sessions of a user, newest first, with the latest known times of use.
+    /// All sessions of a user that have not ended, newest first, with the latest known times of use.
     pub async fn of(&self, user: Snowflake) -> Result<Vec<Session>> {
         let now = self.sources.clock.now();
         let mut sessions = self.sources.store.sessions_of(user).await?;
         {
-            let notes = self.notes.lock();
+            let unsaved = self.unsaved_uses.lock();
             for session in &mut sessions {
-                let latest = notes.get(&session.id).copied().unwrap_or_default();
+                let latest = unsaved.get(&session.id).copied().unwrap_or_default();
                 session.last_seen = session.last_seen.max(latest);
             }
         }
@@ -117,22 +104,22 @@ impl Sessions {
         Ok(sessions)
     }
 
-    /// When this process saw the sessions of a user used last, as far as they are in memory.
+    /// When the sessions of a user were last used in this process, as far as they are cached.
     pub fn last_uses(&self, user: Snowflake) -> Vec<(SessionId, Time)> {
-        let own = self.kept.iter().map(|(_, live)| live).filter(|live| live.user == user);
+        let own = self.cache.values().filter(|live| live.user == user);
         own.map(|live| (live.id.clone(), Time::from_millis(live.last_seen.load(Ordering::Relaxed)))).collect()
     }
 
-    /// Writes down when sessions were last used.
+    /// Saves when sessions were last used.
     pub async fn flush(&self) -> Result<()> {
-        let mut notes: Vec<_> = std::mem::take(&mut *self.notes.lock()).into_iter().collect();
-        while !notes.is_empty() {
-            let some = notes.split_off(notes.len().saturating_sub(FLUSHED_AT_ONCE));
-            if let Err(error) = self.sources.store.note_seen(some.clone()).await {
-                let mut waiting = self.notes.lock();
-                for (session, seen) in notes.into_iter().chain(some) {
-                    // What was noted since then is later.
-                    waiting.entry(session).or_insert(seen);
+        let mut uses: Vec<_> = std::mem::take(&mut *self.unsaved_uses.lock()).into_iter().collect();
+        while !uses.is_empty() {
+            let batch = uses.split_off(uses.len().saturating_sub(FLUSH_BATCH));
+            if let Err(error) = self.sources.store.note_seen(batch.clone()).await {
+                let mut unsaved = self.unsaved_uses.lock();
+                for (session, seen) in uses.into_iter().chain(batch) {
+                    // A use that was recorded since then is later.
+                    unsaved.entry(session).or_insert(seen);
                 }
                 return Err(error);
             }
@@ -140,37 +127,34 @@ impl Sessions {
         Ok(())
     }
 
-    fn live(&self, session: Session, token: &TokenHash, dependencies: Dependencies, mark: Mark) -> LiveSession {
-        // The store lags behind what was kept in memory so far.
-        let kept = self.kept.peek(token).map_or(0, |kept| kept.last_seen.load(Ordering::Relaxed));
+    fn live(&self, session: Session, token: &TokenHash) -> LiveSession {
+        // The store may not know the latest use yet.
+        let cached = self.cache.peek(token).map_or(0, |cached| cached.last_seen.load(Ordering::Relaxed));
         LiveSession {
             id: session.id,
             user: session.user,
             created: session.created,
-            last_seen: AtomicU64::new(session.last_seen.millis().max(kept)),
-            noted: AtomicU64::new(session.last_seen.millis()),
-            dependencies,
-            mark,
+            last_seen: AtomicU64::new(session.last_seen.millis().max(cached)),
+            saved: AtomicU64::new(session.last_seen.millis()),
         }
     }
 
-    /// Notes the use of a session, if it has not ended by itself.
-    fn used(&self, live: Arc<LiveSession>, now: Time) -> Option<Arc<LiveSession>> {
-        let last_seen = Time::from_millis(live.last_seen.load(Ordering::Relaxed));
-        if now >= self.limits.end(live.created, last_seen) {
-            return None;
+    /// Records the use of a session; `false` if it has ended by its own limits.
+    fn record_use(&self, session: &LiveSession, now: Time) -> bool {
+        let last_seen = Time::from_millis(session.last_seen.load(Ordering::Relaxed));
+        if now >= self.limits.end(session.created, last_seen) {
+            return false;
         }
-        live.last_seen.fetch_max(now.millis(), Ordering::Relaxed);
-        let noted = live.noted.load(Ordering::Relaxed);
-        let due = now.since(Time::from_millis(noted)) >= NOTE_EVERY.min(self.limits.idle / 4);
-        let mine =
-            due && live.noted.compare_exchange(noted, now.millis(), Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if mine {
-            let mut waiting = self.notes.lock();
-            if waiting.len() < WAITING_NOTES {
-                waiting.insert(live.id.clone(), now);
+        session.last_seen.fetch_max(now.millis(), Ordering::Relaxed);
+        let saved = session.saved.load(Ordering::Relaxed);
+        let is_due = now.since(Time::from_millis(saved)) >= SAVE_EVERY.min(self.limits.idle / 4);
+        // Of several requests at the same time, one saves the use.
+        if is_due && session.saved.compare_exchange(saved, now.millis(), Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            let mut unsaved = self.unsaved_uses.lock();
+            if unsaved.len() < MOST_UNSAVED {
+                unsaved.insert(session.id.clone(), now);
             }
         }
-        Some(live)
+        true
     }
 }

@@ -1,89 +1,66 @@
-//! The team, as ready bytes with their `ETag`.
+//! `GET /team`: the cached response with its `ETag`.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
 use aws_lc_rs::digest;
 use bytes::Bytes;
 
-use super::fill::Fill;
-use super::{Sources, enveloped};
-use crate::store::freshness::{Dependencies, LastValid, Mark};
+use super::cached::{CacheRead, CacheSlot, Cached};
+use super::warm::Warm;
+use crate::api::team;
+use crate::sources::Sources;
 use crate::store::{Result, Topic};
 
 /// The view.
-pub struct Team {
+pub struct TeamView {
     sources: Sources,
-    dependencies: Dependencies,
-    held: ArcSwapOption<Answer>,
+    cache: CacheSlot<TeamResponse>,
 }
 
-/// A ready answer.
+/// A response that is ready to send.
 #[derive(Debug)]
-pub struct Answer {
+pub struct TeamResponse {
     /// The whole body.
     pub body: Bytes,
-    /// Changes with the body, quotes included.
+    /// Changes with the body; with its quotes.
     pub etag: String,
-    mark: Mark,
-    right: LastValid,
 }
 
-impl Team {
+impl TeamView {
     pub(super) fn new(sources: &Sources) -> Self {
-        Self {
-            sources: sources.clone(),
-            dependencies: [Topic::Team].into_iter().collect(),
-            held: ArcSwapOption::empty(),
+        Self { sources: sources.clone(), cache: CacheSlot::new(sources) }
+    }
+
+    /// The response, if it is cached and fresh.
+    pub fn cached(&self) -> Option<Arc<Cached<TeamResponse>>> {
+        self.cache.get_fresh()
+    }
+
+    /// The response, from the store if need be; stale if the store cannot be asked.
+    pub async fn get(&self) -> Result<Arc<Cached<TeamResponse>>> {
+        match self.cached() {
+            Some(cached) => Ok(cached),
+            None => self.read().await.or_else(|error| self.cache.or_stale(error)),
         }
     }
 
-    /// The answer, if it is at hand.
-    pub fn ready(&self) -> Option<Arc<Answer>> {
-        let held = self.held.load_full()?;
-        self.sources.freshness.is_fresh(&self.dependencies, held.mark).then_some(held)
-    }
-
-    /// The answer, from the store if it must be; if that is away, the last one for a while.
-    pub async fn answer(&self) -> Result<Arc<Answer>> {
-        if let Some(ready) = self.ready() {
-            return Ok(ready);
-        }
-        match self.read().await {
-            Ok(answer) => Ok(answer),
-            Err(error) => self.sources.in_place_of(error, || self.standing_in()),
-        }
-    }
-
-    async fn read(&self) -> Result<Arc<Answer>> {
-        let (mark, right) = (self.sources.freshness.mark(&self.dependencies), self.sources.freshness.valid_now());
-        let roster = self.sources.store.team().await?;
-        let body = enveloped(&roster.ordered());
-        let answer = Arc::new(Answer { etag: etag(&body), body, mark, right });
-        self.held.store(Some(Arc::clone(&answer)));
-        Ok(answer)
-    }
-
-    fn standing_in(&self) -> Option<Arc<Answer>> {
-        let held = self.held.load_full()?;
-        let freshness = &self.sources.freshness;
-        (freshness.may_serve_stale(&self.dependencies, held.mark) || freshness.was_valid_recently(&held.right))
-            .then_some(held)
+    async fn read(&self) -> Result<Arc<Cached<TeamResponse>>> {
+        let mut read = CacheRead::begin(&self.sources);
+        let roster = read.depend_on([Topic::Team]).team().await?;
+        let body = team::list(roster);
+        Ok(self.cache.insert(read, TeamResponse { etag: etag(&body), body }))
     }
 }
 
-impl Fill for Team {
-    fn is_right(&self) -> bool {
-        let (freshness, held) = (&self.sources.freshness, self.held.load());
-        held.as_ref().is_some_and(|held| freshness.renew_if_fresh(&self.dependencies, held.mark, &held.right))
+impl Warm for TeamView {
+    type Value = TeamResponse;
+
+    fn cache(&self) -> &CacheSlot<TeamResponse> {
+        &self.cache
     }
 
-    fn was_valid_recently(&self) -> bool {
-        self.held.load().as_ref().is_some_and(|held| self.sources.freshness.was_valid_recently(&held.right))
-    }
-
-    async fn fill(&self) -> Result<()> {
+    async fn refresh(&self) -> Result<()> {
         self.read().await.map(drop)
     }
 }

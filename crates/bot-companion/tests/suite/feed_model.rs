@@ -437,11 +437,12 @@ impl Model {
                     Some(url) if url.contains(':') => url.to_owned(),
                     Some(hash) => format!("https://cdn.discordapp.com/icons/{id}/{hash}.png"),
                 };
+                let keys: BTreeMap<_, _> = Permission::ALL.iter().map(|key| (key.name(), keys.has(*key))).collect();
                 let mut entry = json!({"id": own, "name": guild["name"], "icon": icon, "owner": guild["owner"],
                     "members": guild["members"].as_u64().unwrap_or(0), "service": true, "plus": plus,
                     "permissions": keys});
                 if let Some(role) = role {
-                    entry["role"] = serde_json::to_value(role).unwrap();
+                    entry["role"] = format!("{role:?}").into();
                 }
                 entry
             })

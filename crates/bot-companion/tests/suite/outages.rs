@@ -102,9 +102,9 @@ async fn filled(app: &TestApp) {
     let views = &app.app.views;
     eventually("the public views are filled", async || {
         // There are so few entries that any draw takes all of them.
-        views.team.ready().is_some()
-            && views.feedback.ready(7).is_some()
-            && views.status.ready(|| (None, 0.0)).is_some()
+        views.team.cached().is_some()
+            && views.feedback.cached(7).is_some()
+            && views.status.cached(|| (None, 0.0)).is_some()
     })
     .await;
 }
@@ -171,7 +171,7 @@ async fn an_outage_right_after_a_change_shows_what_was_right_until_then() {
     filled(&app).await;
     app.clock.advance(10 * MINUTE);
     // Made ten minutes ago, but looked at since, and still right then.
-    eventually("the views were looked at", async || app.app.views.are_filled()).await;
+    eventually("the views are warm", async || app.app.views.are_warm()).await;
     let lost = disk.fails().await;
     // What nobody can read any more has changed, too.
     app.app.freshness.invalidate_all();

@@ -71,8 +71,8 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     ("tls.cert = \"a.pem\"", &["companion.toml:1: tls.cert is set without tls.key: set both, or neither"]),
     ("tls.key = \"a.pem\"", &["companion.toml:1: tls.key is set without tls.cert: set both, or neither"]),
     (
-        "guilds.behind = \"2h\"",
-        &["companion.toml:1: guilds.behind is longer than guilds.max_stale: make it the shorter one"],
+        "guilds.stale_while_revalidate = \"2h\"",
+        &["companion.toml:1: guilds.stale_while_revalidate is longer than guilds.max_stale: make it the shorter one"],
     ),
     ("sessions.absolute = \"1h\"", &["sessions.idle is longer than sessions.absolute: make it the shorter one"]),
     (

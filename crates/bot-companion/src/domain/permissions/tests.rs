@@ -133,10 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn all_20_keys_are_always_written_in_order(set in sets()) {
-        let text = serde_json::to_string(&set).unwrap();
-        let expected: Vec<_> = P::ALL.iter().map(|key| format!("\"{}\":{}", key.name(), set.has(*key))).collect();
-        prop_assert_eq!(text, format!("{{{}}}", expected.join(",")));
+    fn a_set_is_the_set_of_its_keys(set in sets()) {
         prop_assert_eq!(set.keys().collect::<PermissionSet>(), set);
     }
 }

@@ -10,6 +10,7 @@ use flate2::write::GzDecoder;
 use futures_util::StreamExt;
 use http::{HeaderMap, header};
 
+use crate::api::error::ErrorCode;
 use crate::app::App;
 use crate::domain::TokenHash;
 use crate::http::error::ApiError;
@@ -44,7 +45,7 @@ impl Watch {
         }
         self.looked = now;
         match self.app.views.keys.is_good(self.key).await {
-            Ok(false) => Err(ApiError::bot_key_invalid()),
+            Ok(false) => Err(ErrorCode::BotKeyInvalid.into()),
             // If the store does not answer, the commit asks again.
             Ok(true) | Err(_) => Ok(()),
         }
@@ -78,7 +79,7 @@ impl Upload {
             match encoding.as_bytes().trim_ascii().to_ascii_lowercase().as_slice() {
                 b"" | b"identity" => {}
                 b"gzip" | b"x-gzip" if decoder.is_none() => decoder = Some(GzDecoder::new(Vec::new())),
-                _ => return Err(ApiError::encoding_unsupported()),
+                _ => return Err(ErrorCode::EncodingUnsupported.into()),
             }
         }
         Ok(Self {
@@ -170,7 +171,9 @@ impl Upload {
         self.taken = 0;
         if self.arrived.is_empty() {
             match tokio::time::timeout(self.silence, self.pieces.next()).await {
-                Err(_) => return Err(ApiError::timeout().after(RELIEF).because(&"an upload fell silent")),
+                Err(_) => {
+                    return Err(ApiError::new(ErrorCode::Timeout).after(RELIEF).because(&"an upload fell silent"));
+                }
                 Ok(Some(Ok(piece))) => {
                     self.arrived = piece;
                     if let Some(watch) = &mut self.watch {
@@ -225,7 +228,7 @@ impl Upload {
     }
 
     fn spend(&mut self, bytes: usize) -> Result<(), ApiError> {
-        self.left = self.left.checked_sub(bytes as u64).ok_or_else(ApiError::feed_body_too_large)?;
+        self.left = self.left.checked_sub(bytes as u64).ok_or(ErrorCode::FeedBodyTooLarge)?;
         Ok(())
     }
 }
@@ -252,7 +255,7 @@ mod tests {
         headers.insert(header::CONTENT_ENCODING, encoding.parse().unwrap());
         let pieces: Vec<_> = body.chunks(piece).map(|piece| Ok::<_, std::io::Error>(piece.to_vec())).collect();
         let body = Body::from_stream(stream::iter(pieces));
-        let mut upload = Upload::new(&headers, body, bound, SECOND).map_err(|error| error.code.to_owned())?;
+        let mut upload = Upload::new(&headers, body, bound, SECOND).map_err(|error| error.code.name().to_owned())?;
         let mut found = Vec::new();
         loop {
             match upload.line().await {

@@ -9,16 +9,16 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use http::HeaderMap;
-use serde::Serialize;
 use tracing::warn;
-use utoipa::ToSchema;
 
-use super::envelope::{Envelope, Nothing, Success};
 use super::error::ApiError;
 use super::extract::{Bot, Sender};
-use super::openapi::{BotRefusals, FeedRefusals, Refusals, ShardNotFound, UploadRefusals};
+use super::respond::Success;
+use crate::api::envelope::{Envelope, Nothing};
+use crate::api::error::ErrorCode;
+use crate::api::feed::{StateData, Taken};
+use crate::api::refusals::{BotRefusals, FeedRefusals, Refusals, ShardNotFound, UploadRefusals};
 use crate::app::App;
-use crate::domain::Time;
 use crate::domain::feed::{self, Event, InstanceId, ShardKey};
 use crate::store::{Fed, Foreign};
 use crate::untrusted::Untrusted;
@@ -29,53 +29,6 @@ const HEARTBEAT: u64 = 1 << 20;
 /// Of a batch of events, decompressed.
 const BODY: u64 = 16 << 20;
 const EVENTS: usize = 10_000;
-/// How many reasons an answer tells.
-const REASONS: usize = 20;
-
-/// What became of what was sent.
-#[derive(Debug, Default, Serialize, ToSchema)]
-pub(super) struct Taken {
-    /// How much was applied.
-    applied: u64,
-    /// How much was not: repeats, what this version does not know, what may not be granted, what a later-started process has
-    /// taken over.
-    ignored: u64,
-    /// The number of the next event.
-    next: u64,
-    /// Why something was ignored; the first 20 reasons.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
-    reasons: Vec<String>,
-}
-
-impl Taken {
-    fn ignore(&mut self, reasons: Vec<String>) {
-        self.ignored += reasons.len() as u64;
-        self.reasons.extend(reasons);
-        self.reasons.truncate(REASONS);
-    }
-
-    /// Says why events about guilds were ignored, before all other reasons.
-    fn explain(&mut self, app: &App, instance: &InstanceId, foreign: &Foreign) {
-        if foreign.unclaimed > 0 {
-            let reason = format!(
-                "{} ignored: this process has neither sent a snapshot of the shard nor named it in a heartbeat. Send its snapshot first.",
-                foreign.unclaimed
-            );
-            self.reasons.insert(0, reason);
-        }
-        if let Some(owner) = &foreign.owner {
-            tell_operator(app, instance, owner, foreign.overruled);
-            self.reasons.insert(0, overruled(foreign.overruled, owner));
-        }
-        self.reasons.truncate(REASONS);
-    }
-
-    fn with(self, applied: u64, ignored: u64, next: u64) -> Self {
-        Self { applied, ignored: self.ignored + ignored, next, ..self }
-    }
-}
-
 /// Heartbeat
 ///
 /// A process of the bot says how it and its own shards are, every 15 seconds: `instance`, `started_at` (epoch seconds), `memory`
@@ -91,7 +44,7 @@ pub(super) async fn heartbeat(
 ) -> Result<Success<Nothing>, ApiError> {
     let report = upload(&app, &bot, &headers, body, HEARTBEAT)?.whole().await?;
     if !app.views.keys.is_good(bot.hash).await? {
-        return Err(ApiError::bot_key_invalid());
+        return Err(ErrorCode::BotKeyInvalid.into());
     }
     let now = app.clock.now();
     let beat = feed::heartbeat(&bot.key, &report, now).map_err(|reason| ApiError::line(1, &reason))?;
@@ -120,7 +73,7 @@ pub(super) async fn guilds(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Success<Taken>, ApiError> {
-    let shard = shard.ok().and_then(|Path((count, id))| shard_key(&count, &id)).ok_or_else(ApiError::not_found)?;
+    let shard = shard.ok().and_then(|Path((count, id))| shard_key(&count, &id)).ok_or(ErrorCode::NotFound)?;
     let upload = upload(&app, &bot, &headers, body, app.config.feed.snapshot_bytes)?;
     snapshot::receive(&app, shard, sender.instance(&bot), sender.sequence, upload).await.map(Success)
 }
@@ -174,13 +127,27 @@ pub(super) async fn events(
     let (now, instance, first) = (app.clock.now(), sender.instance(&bot), sender.sequence);
     let by = instance.clone();
     let fed = app.background.spawn(async move { store.feed(by, first, events, now).await });
-    match fed.await.map_err(|error| ApiError::internal().because(&error))?? {
+    match fed.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))?? {
         Fed::Applied { applied, ignored, next, foreign } => {
-            taken.explain(&app, &instance, &foreign);
+            explain(&mut taken, &app, &instance, &foreign);
             Ok(Success(taken.with(applied, ignored, next)))
         }
-        Fed::Resync { next } => Err(ApiError::resync_required().with_next(next)),
-        Fed::KeyRefused => Err(ApiError::bot_key_invalid()),
+        Fed::Resync { next } => Err(ApiError::new(ErrorCode::ResyncRequired).with_next(next)),
+        Fed::KeyRefused => Err(ErrorCode::BotKeyInvalid.into()),
+    }
+}
+
+/// Says why events about guilds were ignored, before all other reasons.
+fn explain(taken: &mut Taken, app: &App, instance: &InstanceId, foreign: &Foreign) {
+    if foreign.unclaimed > 0 {
+        taken.explain_first(format!(
+            "{} ignored: this process has neither sent a snapshot of the shard nor named it in a heartbeat. Send its snapshot first.",
+            foreign.unclaimed
+        ));
+    }
+    if let Some(owner) = &foreign.owner {
+        tell_operator(app, instance, owner, foreign.overruled);
+        taken.explain_first(overruled(foreign.overruled, owner));
     }
 }
 
@@ -213,72 +180,16 @@ async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, Taken), ApiErro
         let read = feed::event_line(line);
         let (event, reasons) = read.map_err(|reason| ApiError::line(upload.number(), &reason))?;
         taken.ignore(reasons);
-        if let Event::Ignored(reason) = &event
-            && taken.reasons.len() < REASONS
-        {
+        if let Event::Ignored(reason) = &event {
             // The store counts it: it may be a repeat.
-            taken.reasons.push(reason.clone());
+            taken.explain(reason);
         }
         if events.len() == EVENTS {
-            return Err(ApiError::feed_body_too_large());
+            return Err(ErrorCode::FeedBodyTooLarge.into());
         }
         events.push(event);
     }
     Ok((events, taken))
-}
-
-/// What the service holds of the bot's data.
-#[derive(Serialize, ToSchema)]
-#[schema(as = BotState)]
-pub(super) struct StateData {
-    /// Every process that the service knows; those of the key that asks come first.
-    instances: Vec<InstanceEntry>,
-    /// Every shard of which there is a snapshot.
-    shards: Vec<ShardEntry>,
-    /// How many guilds have the bot.
-    guilds: u64,
-    /// How many subscriptions there are.
-    subscriptions: u64,
-    /// How many feedback entries there are.
-    feedback: u64,
-    /// How many members the team has.
-    team: u64,
-}
-
-/// A process of the bot.
-#[derive(Serialize, ToSchema)]
-#[schema(as = BotInstance)]
-struct InstanceEntry {
-    /// Its name.
-    instance: String,
-    /// The id of its key: the same name under another key is another process.
-    key: String,
-    /// The number of its next event.
-    next: u64,
-    /// When it started, epoch seconds, and never after it was first seen; null if it has not said so.
-    started_at: Option<f64>,
-    /// Milliseconds since its last heartbeat; null if there was none, or none for a long time.
-    heartbeat_age: Option<u64>,
-}
-
-/// A shard of the bot.
-#[derive(Serialize, ToSchema)]
-#[schema(as = BotShard)]
-struct ShardEntry {
-    /// How many shards there are.
-    shard_count: u32,
-    /// Which of them.
-    shard_id: u32,
-    /// Who sent its snapshot.
-    instance: String,
-    /// The id of that one's key.
-    key: String,
-    /// Milliseconds since its snapshot.
-    snapshot_age: u64,
-    /// How many guilds it holds.
-    guilds: u64,
-    /// Milliseconds since its last heartbeat; null if there was none, or none for a long time.
-    heartbeat_age: Option<u64>,
 }
 
 /// What the service holds
@@ -288,37 +199,8 @@ struct ShardEntry {
 #[utoipa::path(get, path = "/bot/state", operation_id = "botState", tag = "bot", security(("bot" = [])),
     responses((status = 200, description = "The state", body = Envelope<StateData>), BotRefusals, Refusals))]
 pub(super) async fn state(State(app): State<Arc<App>>, bot: Bot) -> Result<Success<StateData>, ApiError> {
-    let (held, health) = (app.store.feed_state().await?, app.store.health().await?);
-    let now = app.clock.now();
-    let age = |time: Time| u64::try_from(now.since(time).as_millis()).unwrap_or(u64::MAX);
-    let (mut known, rest): (Vec<_>, Vec<_>) =
-        held.instances.into_iter().partition(|known| known.instance.key == *bot.key);
-    known.extend(rest);
-    let instances = known.into_iter().map(|known| InstanceEntry {
-        instance: known.instance.name.as_str().to_owned(),
-        key: known.instance.key,
-        next: known.next,
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double exactly")]
-        started_at: known.started_at.map(|time| time.millis() as f64 / 1000.0),
-        heartbeat_age: known.last_heartbeat.map(age),
-    });
-    let shards = held.shards.into_iter().map(|known| ShardEntry {
-        shard_count: known.shard.count,
-        shard_id: known.shard.id,
-        instance: known.instance.name.as_str().to_owned(),
-        key: known.instance.key,
-        snapshot_age: age(known.snapshot_at),
-        guilds: known.guilds,
-        heartbeat_age: health.shards.get(&known.shard.id).map(|shard| age(shard.reported)),
-    });
-    Ok(Success(StateData {
-        instances: instances.collect(),
-        shards: shards.collect(),
-        guilds: held.guilds,
-        subscriptions: held.subscriptions,
-        feedback: held.feedback,
-        team: held.team,
-    }))
+    let (state, health) = (app.store.feed_state().await?, app.store.health().await?);
+    Ok(Success(StateData::new(state, &health, &bot.key, app.clock.now())))
 }
 
 fn upload(app: &Arc<App>, bot: &Bot, headers: &HeaderMap, body: Body, bound: u64) -> Result<Upload, ApiError> {

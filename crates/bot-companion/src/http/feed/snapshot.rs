@@ -7,7 +7,9 @@ use tokio::task::JoinHandle;
 use tracing::warn;
 
 use super::body::Upload;
-use super::{Taken, overruled, tell_operator};
+use super::{overruled, tell_operator};
+use crate::api::error::ErrorCode;
+use crate::api::feed::Taken;
 use crate::app::App;
 use crate::domain::Subscription;
 use crate::domain::feed::{
@@ -113,7 +115,7 @@ pub(super) async fn receive<K: Kind>(
     sequence: u64,
     mut upload: Upload,
 ) -> Result<Taken, ApiError> {
-    let busy = || ApiError::snapshot_busy().after(RELIEF);
+    let busy = || ApiError::new(ErrorCode::SnapshotBusy).after(RELIEF);
     let place = app.uploads.place(kind.scope()).ok_or_else(busy)?;
     let begun = app.store.begin_snapshot(kind.scope(), instance.clone(), sequence, app.clock.now()).await;
     let mut staging =
@@ -194,7 +196,7 @@ impl Staging {
         let Some(under_way) = &mut self.under_way else { return Ok(()) };
         let staged = under_way.await;
         self.under_way = None;
-        staged.map_err(|error| ApiError::internal().because(&error))??;
+        staged.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))??;
         Ok(())
     }
 
@@ -207,15 +209,16 @@ impl Staging {
             self.app.uploads.clean_up();
             committed
         });
-        match commit.await.map_err(|error| ApiError::internal().because(&error))?? {
+        match commit.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))?? {
             Committed::Replaced { next } => Ok(taken.with(count, 0, next)),
             Committed::Outranked { next, owner } => {
                 tell_operator(&app, &instance, &owner, count);
-                let reasons = vec![overruled(count, &owner)];
-                Ok(Taken { reasons, ..Taken::default() }.with(0, count, next))
+                let mut taken = Taken::default();
+                taken.explain_first(overruled(count, &owner));
+                Ok(taken.with(0, count, next))
             }
-            Committed::KeyRefused => Err(ApiError::bot_key_invalid()),
-            Committed::Outdated { next } => Err(ApiError::snapshot_outdated().with_next(next)),
+            Committed::KeyRefused => Err(ErrorCode::BotKeyInvalid.into()),
+            Committed::Outdated { next } => Err(ApiError::new(ErrorCode::SnapshotOutdated).with_next(next)),
         }
     }
 }

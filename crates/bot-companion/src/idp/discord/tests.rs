@@ -227,7 +227,7 @@ async fn an_open_breaker_makes_no_calls_until_it_tries_again() {
         assert!(world.exchange("owner").await.unwrap_err().code_spent);
     }
     let error = world.exchange("owner").await.unwrap_err();
-    assert_eq!((error.kind, error.code_spent), (IdpErrorKind::Paused(Duration::from_secs(5)), false));
+    assert_eq!((error.kind, error.code_spent), (IdpErrorKind::CircuitOpen(Duration::from_secs(5)), false));
     assert_eq!(world.sandbox.calls(Endpoint::Token), 5);
     world.sandbox.heal(Endpoint::Token);
     world.clock.advance(Duration::from_secs(5));
@@ -268,14 +268,14 @@ async fn limits_hold_as_far_as_they_reach() {
         world.exchange("rate-limited").await.unwrap_err().kind,
         IdpErrorKind::RateLimited(Duration::from_secs(2))
     );
-    assert_eq!(world.exchange("owner").await.unwrap_err().kind, IdpErrorKind::HeldBack(Duration::from_secs(2)));
+    assert_eq!(world.exchange("owner").await.unwrap_err().kind, IdpErrorKind::BackingOff(Duration::from_secs(2)));
     world.provider.user(&access).await.expect("it was about the token endpoint");
     world.clock.advance(Duration::from_secs(2));
     assert_eq!(
         world.exchange("edge-limited").await.unwrap_err().kind,
         IdpErrorKind::RateLimited(Duration::from_secs(5))
     );
-    assert_eq!(world.provider.user(&access).await.unwrap_err().kind, IdpErrorKind::HeldBack(Duration::from_secs(5)));
+    assert_eq!(world.provider.user(&access).await.unwrap_err().kind, IdpErrorKind::BackingOff(Duration::from_secs(5)));
     assert_eq!(world.sandbox.calls(Endpoint::Token), 3);
     world.clock.advance(Duration::from_secs(5));
     world.provider.user(&access).await.unwrap();
@@ -288,7 +288,7 @@ async fn the_budget_ends_all_calls() {
         assert_eq!(world.provider.user(&"gone".into()).await.unwrap_err().kind, IdpErrorKind::Unauthorized);
     }
     let error = world.exchange("owner").await.unwrap_err();
-    assert_eq!((error.kind, error.code_spent), (IdpErrorKind::HeldBack(Duration::from_mins(10)), false));
+    assert_eq!((error.kind, error.code_spent), (IdpErrorKind::BackingOff(Duration::from_mins(10)), false));
     assert_eq!(world.sandbox.calls(Endpoint::Token), 0);
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::domain::Time;
+use crate::idp::circuit_breaker::FAILURES;
 
 const LIMIT: Duration = Duration::from_secs(12);
 
@@ -8,7 +9,7 @@ fn guard(budget: u32) -> (Guard, Clock) {
     (Guard::new(clock.clone(), budget), clock)
 }
 
-fn end(guard: &Guard, endpoint: Endpoint, outcome: Outcome) {
+fn end(guard: &Guard, endpoint: Endpoint, outcome: CallOutcome) {
     guard.enter(endpoint, Caller::SignIn, LIMIT).unwrap().settle(outcome);
 }
 
@@ -21,7 +22,7 @@ fn refused(guard: &Guard, endpoint: Endpoint) -> Option<IdpErrorKind> {
 
 fn open(guard: &Guard, endpoint: Endpoint) {
     for _ in 0..FAILURES {
-        end(guard, endpoint, Outcome::Failed);
+        end(guard, endpoint, CallOutcome::Failed);
     }
 }
 
@@ -33,21 +34,23 @@ const fn secs(seconds: u64) -> Duration {
 fn opens_after_five_failures_in_a_row_and_only_there() {
     let (guard, _) = guard(1000);
     for _ in 0..4 {
-        end(&guard, Endpoint::Token, Outcome::Failed);
+        end(&guard, Endpoint::Token, CallOutcome::Failed);
     }
-    end(&guard, Endpoint::Token, Outcome::Healthy);
+    end(&guard, Endpoint::Token, CallOutcome::Healthy);
     for _ in 0..4 {
-        end(&guard, Endpoint::Token, Outcome::Failed);
+        end(&guard, Endpoint::Token, CallOutcome::Failed);
     }
     assert_eq!(refused(&guard, Endpoint::Token), None);
-    end(&guard, Endpoint::Token, Outcome::Failed);
-    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Paused(secs(5))));
+    end(&guard, Endpoint::Token, CallOutcome::Failed);
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::CircuitOpen(secs(5))));
     assert_eq!(refused(&guard, Endpoint::Guilds), None);
 }
 
 #[test]
 fn every_kind_of_answer_that_is_not_a_failure_keeps_it_closed() {
-    for outcome in [Outcome::Healthy, Outcome::Denied, Outcome::Limited { span: Duration::ZERO, global: false }] {
+    for outcome in
+        [CallOutcome::Healthy, CallOutcome::Denied, CallOutcome::Limited { span: Duration::ZERO, global: false }]
+    {
         let (guard, _) = guard(1000);
         for _ in 0..50 {
             end(&guard, Endpoint::User, outcome);
@@ -62,12 +65,16 @@ fn pauses_double_up_to_a_minute() {
     open(&guard, Endpoint::Token);
     for pause in [5, 10, 20, 40, 60, 60] {
         clock.advance(Duration::from_millis(pause * 1000 - 1));
-        assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Paused(Duration::from_millis(1))), "{pause}");
+        assert_eq!(
+            refused(&guard, Endpoint::Token),
+            Some(IdpErrorKind::CircuitOpen(Duration::from_millis(1))),
+            "{pause}"
+        );
         clock.advance(Duration::from_millis(1));
-        end(&guard, Endpoint::Token, Outcome::Failed);
+        end(&guard, Endpoint::Token, CallOutcome::Failed);
     }
     clock.advance(secs(60));
-    end(&guard, Endpoint::Token, Outcome::Healthy);
+    end(&guard, Endpoint::Token, CallOutcome::Healthy);
     open(&guard, Endpoint::Token);
     clock.advance(secs(5));
     assert_eq!(refused(&guard, Endpoint::Token), None, "a success starts the pauses anew");
@@ -79,8 +86,8 @@ fn half_open_lets_one_probe_through() {
     open(&guard, Endpoint::Token);
     clock.advance(secs(5));
     let probe = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
-    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Paused(Duration::ZERO)));
-    probe.settle(Outcome::Healthy);
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::CircuitOpen(Duration::ZERO)));
+    probe.settle(CallOutcome::Healthy);
     assert_eq!(refused(&guard, Endpoint::Token), None);
     assert_eq!(refused(&guard, Endpoint::Token), None);
 }
@@ -96,7 +103,7 @@ fn a_probe_that_was_dropped_early_makes_room_for_the_next() {
     drop(next);
     assert_eq!(
         refused(&guard, Endpoint::Token),
-        Some(IdpErrorKind::Paused(secs(10))),
+        Some(IdpErrorKind::CircuitOpen(secs(10))),
         "it was given up: a failed probe"
     );
 }
@@ -111,7 +118,7 @@ fn calls_that_were_given_up_count_as_failures() {
     let calls: Vec<_> = (0..FAILURES).map(|_| guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap()).collect();
     clock.advance(LIMIT);
     drop(calls);
-    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Paused(secs(5))));
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::CircuitOpen(secs(5))));
 }
 
 #[test]
@@ -120,10 +127,10 @@ fn late_failures_do_not_prolong_the_pause() {
     let late = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
     open(&guard, Endpoint::Token);
     clock.advance(secs(4));
-    late.settle(Outcome::Failed);
+    late.settle(CallOutcome::Failed);
     clock.advance(secs(1));
     let late = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
-    late.settle(Outcome::Healthy);
+    late.settle(CallOutcome::Healthy);
     assert_eq!(refused(&guard, Endpoint::Token), None);
 }
 
@@ -134,10 +141,14 @@ fn a_late_failure_does_not_speak_for_the_probe() {
     open(&guard, Endpoint::Token);
     clock.advance(secs(5));
     let probe = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
-    late.settle(Outcome::Failed);
+    late.settle(CallOutcome::Failed);
     clock.advance(secs(60));
-    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::Paused(Duration::ZERO)), "one probe at a time");
-    probe.settle(Outcome::Healthy);
+    assert_eq!(
+        refused(&guard, Endpoint::Token),
+        Some(IdpErrorKind::CircuitOpen(Duration::ZERO)),
+        "one probe at a time"
+    );
+    probe.settle(CallOutcome::Healthy);
     assert_eq!(refused(&guard, Endpoint::Token), None);
 }
 
@@ -153,10 +164,10 @@ fn holds_reach_as_far_as_the_limit_does() {
         (Guilds, false, vec![]),
     ] {
         let (guard, clock) = guard(1000);
-        end(&guard, hit, Outcome::Limited { span: secs(30), global });
+        end(&guard, hit, CallOutcome::Limited { span: secs(30), global });
         clock.advance(secs(10));
         for endpoint in [Token, User, Guilds, Revoke] {
-            let expected = held.contains(&endpoint).then_some(IdpErrorKind::HeldBack(secs(20)));
+            let expected = held.contains(&endpoint).then_some(IdpErrorKind::BackingOff(secs(20)));
             assert_eq!(refused(&guard, endpoint), expected, "{hit:?} {global} {endpoint:?}");
         }
         clock.advance(secs(20));
@@ -170,25 +181,25 @@ fn holds_reach_as_far_as_the_limit_does() {
 fn a_shorter_limit_does_not_cut_a_longer_one() {
     let (guard, _) = guard(1000);
     let second = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
-    end(&guard, Endpoint::Token, Outcome::Limited { span: secs(30), global: true });
-    second.settle(Outcome::Limited { span: secs(1), global: false });
-    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::HeldBack(secs(30))));
+    end(&guard, Endpoint::Token, CallOutcome::Limited { span: secs(30), global: true });
+    second.settle(CallOutcome::Limited { span: secs(1), global: false });
+    assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::BackingOff(secs(30))));
 }
 
 #[test]
 fn the_budget_stops_everything_until_enough_has_aged_out() {
     let (guard, clock) = guard(3);
-    end(&guard, Endpoint::User, Outcome::Denied);
+    end(&guard, Endpoint::User, CallOutcome::Denied);
     clock.advance(secs(100));
-    end(&guard, Endpoint::Guilds, Outcome::Limited { span: Duration::ZERO, global: false });
+    end(&guard, Endpoint::Guilds, CallOutcome::Limited { span: Duration::ZERO, global: false });
     assert_eq!(refused(&guard, Endpoint::Token), None);
-    end(&guard, Endpoint::Token, Outcome::Blocked);
+    end(&guard, Endpoint::Token, CallOutcome::Blocked);
     // The first one was at 0 s, in the bucket that leaves at 600 s.
-    assert_eq!(refused(&guard, Endpoint::Revoke), Some(IdpErrorKind::HeldBack(secs(500))));
+    assert_eq!(refused(&guard, Endpoint::Revoke), Some(IdpErrorKind::BackingOff(secs(500))));
     clock.advance(secs(500));
     assert_eq!(refused(&guard, Endpoint::Revoke), None);
-    end(&guard, Endpoint::User, Outcome::Denied);
-    assert_eq!(refused(&guard, Endpoint::User), Some(IdpErrorKind::HeldBack(secs(100))));
+    end(&guard, Endpoint::User, CallOutcome::Denied);
+    assert_eq!(refused(&guard, Endpoint::User), Some(IdpErrorKind::BackingOff(secs(100))));
 }
 
 #[test]
@@ -196,9 +207,9 @@ fn the_budget_forgets_over_long_silence_and_survives_floods() {
     let (guard, clock) = guard(2);
     let calls: Vec<_> = (0..1000).map(|_| guard.enter(Endpoint::User, Caller::SignIn, LIMIT).unwrap()).collect();
     for call in calls {
-        call.settle(Outcome::Denied);
+        call.settle(CallOutcome::Denied);
     }
-    assert_eq!(refused(&guard, Endpoint::User), Some(IdpErrorKind::HeldBack(secs(600))));
+    assert_eq!(refused(&guard, Endpoint::User), Some(IdpErrorKind::BackingOff(secs(600))));
     clock.advance(secs(600 * 24 * 365));
     assert_eq!(refused(&guard, Endpoint::User), None);
     let (none, _) = self::guard(0);
@@ -212,7 +223,7 @@ fn user(number: u64) -> Caller {
 /// Calls on a user's behalf that are refused, until none is let through; gives how many were.
 fn spend(guard: &Guard, caller: Caller) -> usize {
     let calls = std::iter::from_fn(|| guard.enter(Endpoint::Guilds, caller, LIMIT).ok());
-    calls.take(10_000).map(|call| call.settle(Outcome::Denied)).count()
+    calls.take(10_000).map(|call| call.settle(CallOutcome::Denied)).count()
 }
 
 #[test]
@@ -221,7 +232,7 @@ fn a_user_spends_a_share_of_the_budget_and_nobody_elses() {
     assert_eq!(spend(&guard, user(1)), 20);
     assert_eq!(spend(&guard, user(2)), 20);
     let error = guard.enter(Endpoint::Guilds, user(1), LIMIT).unwrap_err();
-    assert_eq!((error.kind, error.code_spent), (IdpErrorKind::HeldBack(secs(30)), false));
+    assert_eq!((error.kind, error.code_spent), (IdpErrorKind::BackingOff(secs(30)), false));
     assert_eq!(refused(&guard, Endpoint::Guilds), None, "all others go on");
     clock.advance(secs(30));
     assert_eq!(spend(&guard, user(1)), 1);
@@ -230,7 +241,7 @@ fn a_user_spends_a_share_of_the_budget_and_nobody_elses() {
 #[test]
 fn a_users_answers_that_are_no_refusals_cost_nothing() {
     let (guard, _) = guard(1000);
-    for outcome in [Outcome::Healthy, Outcome::Failed].into_iter().cycle().take(100) {
+    for outcome in [CallOutcome::Healthy, CallOutcome::Failed].into_iter().cycle().take(100) {
         guard.enter(Endpoint::Guilds, user(1), LIMIT).unwrap().settle(outcome);
     }
     assert_eq!(spend(&guard, user(1)), 20);
@@ -244,20 +255,20 @@ fn the_last_quarter_of_the_budget_is_for_signing_in() {
     assert!(guard.enter(Endpoint::Guilds, user(101), LIMIT).is_err(), "nor anybody new");
     for _ in 0..250 {
         assert_eq!(refused(&guard, Endpoint::Token), None);
-        end(&guard, Endpoint::User, Outcome::Denied);
+        end(&guard, Endpoint::User, CallOutcome::Denied);
     }
-    assert!(matches!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::HeldBack(_))), "that is all");
+    assert!(matches!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::BackingOff(_))), "that is all");
 }
 
 #[test]
 fn an_edge_that_turns_odd_codes_away_does_not_close_the_sign_in() {
     let (guard, _) = guard(1000);
     for _ in 0..50 {
-        end(&guard, Endpoint::Token, Outcome::Blocked);
+        end(&guard, Endpoint::Token, CallOutcome::Blocked);
     }
     assert_eq!(refused(&guard, Endpoint::Token), None);
     for _ in 0..FAILURES {
-        end(&guard, Endpoint::User, Outcome::Blocked);
+        end(&guard, Endpoint::User, CallOutcome::Blocked);
     }
     assert!(refused(&guard, Endpoint::User).is_some());
 }

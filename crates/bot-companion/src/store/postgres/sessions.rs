@@ -160,9 +160,12 @@ pub(super) async fn sweep(
     let mut sessions = 0;
     for user in readable("session", &rows, user_of) {
         lock(db, Lock::User(user)).await?;
-        let sql = "DELETE FROM sessions WHERE user_id = $1 AND (last_seen < $2 OR created < $3)";
+        // The condition stands there twice, so that a session which is used meanwhile is looked at again.
+        let sql = "DELETE FROM sessions WHERE user_id = $1 AND (last_seen < $2 OR created < $3) AND token_hash IN
+            (SELECT token_hash FROM sessions WHERE user_id = $1 AND (last_seen < $2 OR created < $3) LIMIT $4)";
         let statement = db.prepare_cached(sql).await?;
-        let deleted = db.execute(&statement, &[&user, &last_seen_before, &created_before]).await?;
+        let left = integer(batch.saturating_sub(sessions) as u64);
+        let deleted = db.execute(&statement, &[&user, &last_seen_before, &created_before, &left]).await?;
         if deleted > 0 {
             sessions += usize::try_from(deleted).unwrap_or(usize::MAX);
             touch(touched, user);

@@ -4,21 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::front::{Conduct, Front};
-use super::server::{Database, Replica};
 use super::*;
-use crate::clock::Clock;
 use crate::domain::Change;
-use crate::store::postgres::Postgres;
-use crate::store::{Freshness, Result, StoreError, StoreOptions};
+use crate::store::{Result, StoreError, StoreOptions};
 
 /// Never reached, unless a test fails.
 const LONG: Duration = Duration::from_mins(5);
 
 async fn open(database: &Database, url: &str, wait: Duration, start_wait: Duration) -> Result<Replica> {
-    let freshness = Arc::new(Freshness::new(Clock::system()));
-    let options = StoreOptions { url: url.into(), wait, start_wait, ..database.options() };
-    let store = Postgres::open(&options, Arc::clone(&freshness)).await?;
-    Ok(Replica { store: Arc::new(store), freshness })
+    Replica::of_server(&StoreOptions { url: url.into(), wait, start_wait, ..database.options() }, new_freshness()).await
 }
 
 #[tokio::test]

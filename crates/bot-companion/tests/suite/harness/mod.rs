@@ -7,9 +7,9 @@ mod client;
 mod data;
 mod disk;
 mod logs;
-#[path = "../../../src/scratch.rs"]
-mod scratch;
 mod store;
+#[path = "../../../src/test_folder.rs"]
+mod test_folder;
 mod wire;
 
 use std::net::SocketAddr;

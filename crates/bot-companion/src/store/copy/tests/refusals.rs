@@ -68,7 +68,7 @@ fn a_source_that_changed_after_a_break_is_copied_anew_or_not_at_all() {
         assert!(said.contains("unfinished copy of another source") && said.contains("--start-over"), "{said}");
         let report = run(copy(&Copy { start_over: true, ..what(&source, &destination) }, |_| ())).unwrap();
         assert_eq!(report.resumed, 0);
-        assert!(contents(&mut home, &source) == contents(&mut home, &destination));
+        assert!(contents(&source) == contents(&destination));
     }
 }
 
@@ -89,7 +89,7 @@ fn a_change_that_is_easily_missed_is_found_when_the_sides_are_compared() {
         // The next run comes to the same end, until the destination is emptied.
         assert!(refusal(run(copied(&source, &destination))).contains("--start-over"));
         run(copy(&Copy { start_over: true, ..what(&source, &destination) }, |_| ())).unwrap();
-        assert!(contents(&mut home, &source) == contents(&mut home, &destination));
+        assert!(contents(&source) == contents(&destination));
     }
 }
 
@@ -128,7 +128,7 @@ fn what_is_not_a_source_is_not_made_one() {
     }
     assert!(!home.file("absent.db").exists() && !home.file("copy.db").exists());
     assert_eq!(std::fs::metadata(home.file("empty.db")).unwrap().len(), 0);
-    if server().is_some() {
+    if has_server() {
         let said = refusal(run(copied(&home.store(On::Server, "new"), &destination)));
         assert_eq!(said, "the source failed: it is not a store of this service");
         assert!(!home.file("copy.db").exists());
@@ -155,7 +155,7 @@ fn a_store_is_not_copied_onto_itself() {
         let said = refusal(run(copied(&source, &destination)));
         assert!(said.contains("name the same store"), "{said}");
     }
-    if server().is_some() {
+    if has_server() {
         let mut home = Home::new();
         let source = home.filled(On::Server, 3);
         let said = refusal(run(copied(&source, &source)));

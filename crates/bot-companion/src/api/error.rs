@@ -1,0 +1,130 @@
+//! What can go wrong, as the client is told: the table of error codes, and the envelope of an error.
+
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+macro_rules! error_codes {
+    ($($code:ident: $status:ident, $name:literal, $message:literal;)+) => {
+        /// A kind of error that a client may be told.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "each row of the table has its message")]
+        pub enum ErrorCode { $($code),+ }
+
+        impl ErrorCode {
+            /// The HTTP status.
+            pub const fn status(self) -> StatusCode {
+                match self { $(Self::$code => StatusCode::$status),+ }
+            }
+
+            /// The stable name, to program against.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$code => $name),+ }
+            }
+
+            /// One sentence that says what to do.
+            pub const fn message(self) -> &'static str {
+                match self { $(Self::$code => $message),+ }
+            }
+        }
+    };
+}
+
+error_codes! {
+    IdpCodeMissing: BAD_REQUEST, "idp_code_missing", "Send the code from the identity provider in the header `Idp-Code`.";
+    IdpCodeMalformed: BAD_REQUEST, "idp_code_malformed", "Send the header `Idp-Code` once, with at most 512 visible ASCII characters.";
+    IdpCodeVerifierMalformed: BAD_REQUEST, "idp_code_verifier_malformed", "Send the header `Idp-Code-Verifier` once, with 1 to 512 visible ASCII characters, or leave it out.";
+    IdpCodeRejected: UNAUTHORIZED, "idp_code_rejected", "The identity provider refused the code; it may be used or expired. Start the sign-in again.";
+    ScopeMissing: FORBIDDEN, "scope_missing", "Ask the user for the scopes `identify` and `guilds`, and sign in again.";
+    TokenMissing: UNAUTHORIZED, "token_missing", "Send the session token in the header `Token`.";
+    TokenInvalid: UNAUTHORIZED, "token_invalid", "The session token is not valid, or no longer. Sign in again.";
+    UserBlocked: FORBIDDEN, "user_blocked", "This user may not sign in. Contact the bot's team.";
+    IdpRateLimited: SERVICE_UNAVAILABLE, "idp_rate_limited", "The identity provider is limiting requests. Try again after the time in `Retry-After`.";
+    IdpUnavailable: BAD_GATEWAY, "idp_unavailable", "The identity provider is not working right now. Try again later.";
+    IdpTimeout: GATEWAY_TIMEOUT, "idp_timeout", "The identity provider did not answer in time. Try again later.";
+    IdpMisconfigured: BAD_GATEWAY, "idp_misconfigured", "The service is not set up correctly at the identity provider. Tell its operator.";
+    RateLimited: TOO_MANY_REQUESTS, "rate_limited", "Too many requests. Try again after the time in `Retry-After`.";
+    Overloaded: SERVICE_UNAVAILABLE, "overloaded", "The service is overloaded. Try again after the time in `Retry-After`.";
+    StoreUnavailable: SERVICE_UNAVAILABLE, "store_unavailable", "The service cannot reach its data right now. Try again after the time in `Retry-After`.";
+    Draining: SERVICE_UNAVAILABLE, "draining", "This process of the service is stopping. Send requests to another one, or try again after the time in `Retry-After`.";
+    Timeout: SERVICE_UNAVAILABLE, "timeout", "The request took too long. Try again after the time in `Retry-After`.";
+    NotFound: NOT_FOUND, "not_found", "Nothing is at this path. See `/openapi.json` for what there is.";
+    MethodNotAllowed: METHOD_NOT_ALLOWED, "method_not_allowed", "This path does not take this method. See the header `Allow` for those it takes.";
+    SessionNotFound: NOT_FOUND, "session_not_found", "You have no session with this id. See `GET /sessions` for yours.";
+    HostInvalid: BAD_REQUEST, "host_invalid", "Send the header `Host` once, with the name and perhaps the port of this service. In `dev` it answers to loopback names only, such as `localhost`.";
+    BodyBroken: BAD_REQUEST, "body_broken", "The body broke off or is not framed as HTTP asks. Send the request again, with `Content-Length` or `Transfer-Encoding: chunked`.";
+    BodyTooLarge: PAYLOAD_TOO_LARGE, "body_too_large", "Send no body, or at most 64 KiB.";
+    BotKeyInvalid: UNAUTHORIZED, "bot_key_invalid", "Send a bot key that is not revoked in the header `Authorization`, after `Bearer `. Make one with `bot-companion key create`.";
+    FeedHeaderInvalid: BAD_REQUEST, "feed_header_invalid", "Send the header `Feed-Instance` with 1 to 64 letters, digits, `_` or `-`, and `Feed-Sequence` with a whole number from 1.";
+    EncodingUnsupported: UNSUPPORTED_MEDIA_TYPE, "encoding_unsupported", "Send the body as it is, or with `Content-Encoding: gzip`.";
+    ResyncRequired: CONFLICT, "resync_required", "Events are missing before these, or the snapshot of their shard. Send the snapshots anew, with `next` as their sequence.";
+    SnapshotOutdated: CONFLICT, "snapshot_outdated", "This snapshot was overtaken. Take it anew, with `next` as its sequence.";
+    SnapshotBusy: TOO_MANY_REQUESTS, "snapshot_busy", "This snapshot, or four others, are being received right now. Try again after the time in `Retry-After`.";
+    LineInvalid: UNPROCESSABLE_ENTITY, "line_invalid", "A line cannot be taken, and nothing was applied. See `line` and `reason`.";
+    FeedBodyTooLarge: PAYLOAD_TOO_LARGE, "body_too_large", "Send at most 10,000 lines and 16 MiB at once, and 1 MiB in a heartbeat; a snapshot may have as much as the service's `feed.snapshot_bytes`.";
+    HeadersTooLarge: REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", "Send at most 64 headers with at most 16 KiB in all.";
+    Internal: INTERNAL_SERVER_ERROR, "internal", "Something went wrong on our side. Report the `request_id` to the operator.";
+}
+
+/// The envelope of an error.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Refusal {
+    /// The HTTP status.
+    #[schema(minimum = 400, maximum = 599)]
+    code: u16,
+    /// One sentence that says what to do.
+    message: &'static str,
+    /// Its stable code and the request's id.
+    data: ErrorData,
+}
+
+/// The data of an error.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ErrorData {
+    /// A stable code to program against.
+    #[schema(pattern = "^[a-z_]+$", example = "token_invalid")]
+    error: &'static str,
+    /// Names the request in the service's log; the same as the header `X-Request-Id`.
+    request_id: String,
+    /// What the bot needs to know beyond the code.
+    #[serde(flatten)]
+    #[schema(value_type = Details)]
+    details: Option<Details>,
+}
+
+/// What some errors of the feed tell beyond their code.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub struct Details {
+    /// The number of the event that the service waits for; with `resync_required` and `snapshot_outdated`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    pub next: Option<u64>,
+    /// The line that cannot be taken, counted from 1; with `line_invalid`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    pub line: Option<u64>,
+    /// Why, and what to send instead; with `line_invalid`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    pub reason: Option<String>,
+}
+
+/// The whole body of an error.
+pub fn body(code: ErrorCode, request_id: &str, details: Option<&Details>) -> Vec<u8> {
+    let data = ErrorData { error: code.name(), request_id: request_id.to_owned(), details: details.cloned() };
+    let refusal = Refusal { code: code.status().as_u16(), message: code.message(), data };
+    serde_json::to_vec(&refusal).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_carries_its_details_beside_its_code() {
+        let details = Details { line: Some(2), reason: Some("why".to_owned()), next: None };
+        let text = String::from_utf8(body(ErrorCode::LineInvalid, "id", Some(&details))).unwrap();
+        let data = r#""data":{"error":"line_invalid","request_id":"id","line":2,"reason":"why"}}"#;
+        assert!(text.starts_with(r#"{"code":422,"message":"#) && text.ends_with(data), "{text}");
+    }
+}

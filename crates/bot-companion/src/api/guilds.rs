@@ -1,0 +1,206 @@
+//! `GET /guilds`.
+
+use bytes::Bytes;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
+
+use super::envelope;
+use crate::domain::subscription::Plus;
+use crate::domain::{GuildEntry, Permission, PermissionSet, Role, Snowflake};
+
+/// A guild as `GET /guilds` shows it (2.4).
+#[derive(Clone, Debug, serde::Serialize, ToSchema)]
+#[schema(as = Guild)]
+pub struct GuildData {
+    /// Guild name.
+    name: String,
+    /// Guild id.
+    #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
+    id: Snowflake,
+    /// Always a URL: the guild's own icon, or the provider's default picture.
+    #[schema(format = Uri)]
+    icon: String,
+    /// Member count.
+    members: u64,
+    /// The owner's user id.
+    #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
+    owner: Snowflake,
+    /// The session user's role. Absent for a plain member, who holds none of the four.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    role: Option<RoleData>,
+    /// Deprecated: always `true`, and will be removed.
+    #[schema(deprecated)]
+    service: bool,
+    /// Premium status.
+    plus: PlusData,
+    /// Every permission key with its value.
+    #[schema(schema_with = permissions_schema)]
+    permissions: PermissionsData,
+}
+
+/// The four roles, highest first; a plain member holds none of them.
+#[derive(Clone, Copy, Debug, serde::Serialize, ToSchema)]
+#[schema(as = Role)]
+pub enum RoleData {
+    /// Owns the guild.
+    Owner,
+    /// May manage the guild, or holds a role that maps to `ERLC_MANAGER`.
+    Manager,
+    /// Holds a role that maps to `ERLC_ADMIN` or `ADMIN`.
+    Administrator,
+    /// Holds a role that maps to `ERLC_STAFF` or `MOD`.
+    Moderator,
+}
+
+/// The premium status of a guild (2.5).
+#[derive(Clone, Debug, serde::Serialize, ToSchema)]
+#[schema(as = Plus)]
+pub struct PlusData {
+    /// The subscription that covers the guild; empty values where there is none.
+    plus: PlusRecord,
+    /// Whether the premium status is active.
+    active: bool,
+}
+
+/// A subscription as the API shows it.
+#[derive(Clone, Debug, Default, serde::Serialize, ToSchema)]
+pub struct PlusRecord {
+    /// Who pays; an empty string where nobody does.
+    userid: String,
+    /// The guilds it covers.
+    #[schema(value_type = Vec<String>)]
+    guilds: Vec<Snowflake>,
+    /// How many guilds it may cover; informational.
+    slots: u32,
+}
+
+/// A map that always has all 20 keys, in the specification's order.
+#[derive(Clone, Copy, Debug)]
+struct PermissionsData(PermissionSet);
+
+impl Serialize for PermissionsData {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(Permission::ALL.len()))?;
+        for key in Permission::ALL {
+            map.serialize_entry(key.name(), &self.0.has(key))?;
+        }
+        map.end()
+    }
+}
+
+fn permissions_schema() -> Object {
+    Permission::ALL
+        .into_iter()
+        .fold(ObjectBuilder::new().schema_type(Type::Object), |object, key| {
+            object.property(key.name(), ObjectBuilder::new().schema_type(Type::Boolean)).required(key.name())
+        })
+        .description(Some("All 20 permission keys, always present."))
+        .build()
+}
+
+impl From<GuildEntry> for GuildData {
+    fn from(guild: GuildEntry) -> Self {
+        Self {
+            name: guild.name,
+            id: guild.id,
+            icon: guild.icon,
+            members: guild.members,
+            owner: guild.owner,
+            role: guild.role.map(RoleData::from),
+            service: true,
+            plus: guild.plus.into(),
+            permissions: PermissionsData(guild.permissions),
+        }
+    }
+}
+
+impl From<Role> for RoleData {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Owner => Self::Owner,
+            Role::Manager => Self::Manager,
+            Role::Administrator => Self::Administrator,
+            Role::Moderator => Self::Moderator,
+        }
+    }
+}
+
+impl From<Plus> for PlusData {
+    fn from(Plus { subscription, active }: Plus) -> Self {
+        let record = subscription.map(|subscription| PlusRecord {
+            userid: subscription.userid.to_string(),
+            guilds: subscription.guilds,
+            slots: subscription.slots,
+        });
+        Self { plus: record.unwrap_or_default(), active }
+    }
+}
+
+/// The whole body.
+pub fn list(guilds: Vec<GuildEntry>) -> Bytes {
+    let guilds: Vec<GuildData> = guilds.into_iter().map(GuildData::from).collect();
+    envelope::success(&guilds)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn guild() -> GuildEntry {
+        GuildEntry {
+            id: Snowflake::new(10).unwrap(),
+            name: "plain".to_owned(),
+            icon: "https://example.com/icon.png".to_owned(),
+            members: 5,
+            owner: Snowflake::new(1).unwrap(),
+            role: None,
+            plus: Plus { subscription: None, active: false },
+            permissions: PermissionSet::EMPTY,
+        }
+    }
+
+    #[test]
+    fn a_plain_member_has_no_role_key_at_all() {
+        let shown = serde_json::to_value(GuildData::from(guild())).unwrap();
+        assert!(shown.get("role").is_none());
+        assert_eq!(shown["service"], true);
+    }
+
+    #[test]
+    fn a_role_is_shown_by_its_name() {
+        for role in [Role::Owner, Role::Manager, Role::Administrator, Role::Moderator] {
+            let shown = serde_json::to_value(GuildData::from(GuildEntry { role: Some(role), ..guild() })).unwrap();
+            assert_eq!(shown["role"], format!("{role:?}"));
+        }
+    }
+
+    #[test]
+    fn no_subscription_is_still_an_object() {
+        let text = serde_json::to_string(&PlusData::from(guild().plus)).unwrap();
+        assert_eq!(text, r#"{"plus":{"userid":"","guilds":[],"slots":0},"active":false}"#);
+    }
+
+    proptest! {
+        #[test]
+        fn all_20_keys_are_always_written_in_order(keys in proptest::collection::vec(select(&Permission::ALL), 0..40)) {
+            let set: PermissionSet = keys.into_iter().collect();
+            let text = serde_json::to_string(&PermissionsData(set)).unwrap();
+            let expected = Permission::ALL.map(|key| format!("\"{}\":{}", key.name(), set.has(key)));
+            prop_assert_eq!(text, format!("{{{}}}", expected.join(",")));
+        }
+    }
+
+    #[test]
+    fn a_list_is_an_envelope_around_the_guilds_in_their_order() {
+        let other = GuildEntry { name: "other".to_owned(), ..guild() };
+        let body: Value = serde_json::from_slice(&list(vec![other, guild()])).unwrap();
+        let names: Vec<_> = body["data"].as_array().unwrap().iter().map(|guild| guild["name"].clone()).collect();
+        assert_eq!((&body["code"], names), (&Value::from(200), vec![Value::from("other"), Value::from("plain")]));
+    }
+}

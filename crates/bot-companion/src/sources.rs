@@ -1,0 +1,40 @@
+//! What views and accounts are built from.
+
+use std::sync::Arc;
+
+use tracing::warn;
+
+use crate::background::Background;
+use crate::clock::Clock;
+use crate::idp::Provider;
+use crate::log_throttle::Throttle;
+use crate::store::{Freshness, Store, StoreError};
+use crate::vault::Vault;
+
+/// Handles to the parts below; cheap to clone.
+#[derive(Clone)]
+pub struct Sources {
+    /// The database.
+    pub store: Arc<dyn Store>,
+    /// Cache invalidation.
+    pub freshness: Arc<Freshness>,
+    /// The identity provider.
+    pub provider: Arc<Provider>,
+    /// Encrypts and decrypts grants.
+    pub vault: Arc<Vault>,
+    /// The time.
+    pub clock: Clock,
+    /// Background tasks.
+    pub background: Background,
+    /// Limits the warnings about responses that are served stale.
+    pub stale_warnings: Arc<Throttle>,
+}
+
+impl Sources {
+    /// Tells the operator that a cached response is served because the store cannot be asked.
+    pub fn warn_served_stale(&self, error: &StoreError) {
+        if let Some(times) = self.stale_warnings.count(self.clock.ticks()) {
+            warn!(%error, times, "the store cannot be asked; cached responses are served stale, for a minute at most");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The cache under every view. Only this file can put a value into a cache, and it does so in one order:
+//!
+//! 1. *Mark* what the value depends on, 2. *read* the store, 3. *cache* the value with that mark ([`CacheRead`] does these).
+//! 4. A cached value is a hit while its mark is fresh ([`Cached::is_fresh`]).
+//! 5. If the store cannot be asked, a stale value may be served for a while (stale-if-error; `or_stale`).
+//!
+//! Because the mark comes first, a change between mark and read makes the cached value stale at once, never the other way round.
+//!
+//! [`CacheSlot`] holds the one value of a public view, [`CacheMap`] many private values by key. Their stale-if-error rules differ:
+//! a public value may also be served if it is known to have changed less than a minute ago, and if the store is only busy.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use crate::sources::Sources;
+use crate::store::freshness::{Dependencies, LastValid, Mark, Marking};
+use crate::store::{Freshness, Result, Store, StoreError, Topic};
+
+/// A value read from the store, with the mark that tells whether it is fresh.
+#[derive(Debug)]
+pub struct Cached<T> {
+    value: T,
+    dependencies: Dependencies,
+    mark: Mark,
+    last_valid: LastValid,
+}
+
+impl<T> Cached<T> {
+    fn is_fresh(&self, freshness: &Freshness) -> bool {
+        freshness.is_fresh(&self.dependencies, self.mark)
+    }
+
+    fn may_serve_stale(&self, freshness: &Freshness) -> bool {
+        freshness.may_serve_stale(&self.dependencies, self.mark)
+    }
+}
+
+impl<T> std::ops::Deref for Cached<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// A read on its way into a cache.
+pub(super) struct CacheRead<'a> {
+    store: &'a dyn Store,
+    marking: Marking<'a>,
+}
+
+impl<'a> CacheRead<'a> {
+    pub(super) fn begin(sources: &'a Sources) -> Self {
+        Self { store: &*sources.store, marking: sources.freshness.marking() }
+    }
+
+    /// Marks these topics, then gives the store, to read what depends on them.
+    pub(super) fn depend_on(&mut self, topics: impl IntoIterator<Item = Topic>) -> &'a dyn Store {
+        self.marking.depend_on(topics);
+        self.store
+    }
+
+    /// The store, to find out what the value depends on. What is read here is not covered by the mark.
+    pub(super) fn look_up(&self) -> &'a dyn Store {
+        self.store
+    }
+
+    fn finish<T>(self, value: T) -> Arc<Cached<T>> {
+        let (dependencies, mark, last_valid) = self.marking.finish();
+        Arc::new(Cached { value, dependencies, mark, last_valid })
+    }
+}
+
+/// The cache of a public view: one value, the same for everybody.
+pub(super) struct CacheSlot<T> {
+    sources: Sources,
+    cached: ArcSwapOption<Cached<T>>,
+}
+
+impl<T> CacheSlot<T> {
+    pub(super) fn new(sources: &Sources) -> Self {
+        Self { sources: sources.clone(), cached: ArcSwapOption::empty() }
+    }
+
+    /// The value, if it is fresh.
+    pub(super) fn get_fresh(&self) -> Option<Arc<Cached<T>>> {
+        self.cached.load_full().filter(|cached| cached.is_fresh(&self.sources.freshness))
+    }
+
+    /// Uses the value if it is fresh, without the cost of another reference to it.
+    pub(super) fn with_fresh<R>(&self, hit: impl FnOnce(&T) -> R) -> Option<R> {
+        let cached = self.cached.load();
+        cached.as_ref().filter(|cached| cached.is_fresh(&self.sources.freshness)).map(|cached| hit(cached))
+    }
+
+    /// Caches a value that was read.
+    pub(super) fn insert(&self, read: CacheRead<'_>, value: T) -> Arc<Cached<T>> {
+        let cached = read.finish(value);
+        self.cached.store(Some(Arc::clone(&cached)));
+        cached
+    }
+
+    /// The value that is cached with the mark of this read; a new one if there is none.
+    pub(super) fn get_or_insert(&self, read: CacheRead<'_>, value: impl FnOnce() -> T) -> Arc<Cached<T>> {
+        match self.cached.load_full() {
+            Some(cached) if cached.mark == read.marking.mark() => cached,
+            _ => self.insert(read, value()),
+        }
+    }
+
+    /// The stale value, in place of what the store cannot give now; else the store's error.
+    pub(super) fn or_stale(&self, error: StoreError) -> Result<Arc<Cached<T>>> {
+        // A store that answers with an error is reachable, so its error is passed on.
+        if !matches!(error, StoreError::Unavailable(_) | StoreError::Busy(_)) {
+            return Err(error);
+        }
+        let freshness = &self.sources.freshness;
+        let may_serve = |cached: &Arc<Cached<T>>| {
+            cached.may_serve_stale(freshness) || freshness.was_valid_recently(&cached.last_valid)
+        };
+        let Some(stale) = self.cached.load_full().filter(may_serve) else { return Err(error) };
+        self.sources.warn_served_stale(&error);
+        Ok(stale)
+    }
+
+    /// Whether the value is fresh; if so, that is noted for [`Self::was_valid_recently`].
+    pub(super) fn renew(&self) -> bool {
+        let cached = self.cached.load();
+        cached.as_ref().is_some_and(|cached| {
+            self.sources.freshness.renew_if_fresh(&cached.dependencies, cached.mark, &cached.last_valid)
+        })
+    }
+
+    /// Whether the value could be served stale now, even if all of it changed this moment.
+    pub(super) fn was_valid_recently(&self) -> bool {
+        let cached = self.cached.load();
+        cached.as_ref().is_some_and(|cached| self.sources.freshness.was_valid_recently(&cached.last_valid))
+    }
+}
+
+/// What an entry of a [`CacheMap`] counts towards the map's capacity.
+pub(super) trait Weigh {
+    /// In whatever unit the capacity has; 1 if the map counts entries.
+    fn weight(&self) -> usize {
+        1
+    }
+}
+
+/// The cache of a private view: many values by key, up to a capacity; the least useful ones are evicted.
+pub(super) struct CacheMap<K, T> {
+    sources: Sources,
+    cached: Cache<K, Arc<Cached<T>>, ByWeight>,
+}
+
+#[derive(Clone)]
+struct ByWeight;
+
+impl<K, T: Weigh> Weighter<K, Arc<Cached<T>>> for ByWeight {
+    fn weight(&self, _: &K, cached: &Arc<Cached<T>>) -> u64 {
+        cached.weight() as u64
+    }
+}
+
+impl<K: Clone + Eq + Hash, T: Weigh> CacheMap<K, T> {
+    /// `capacity` in the unit of [`Weigh::weight`].
+    pub(super) fn new(sources: &Sources, estimated_entries: usize, capacity: u64) -> Self {
+        Self { sources: sources.clone(), cached: Cache::with_weighter(estimated_entries, capacity, ByWeight) }
+    }
+
+    /// The value of this key, if it is fresh.
+    pub(super) fn get_fresh(&self, key: &K) -> Option<Arc<Cached<T>>> {
+        self.cached.get(key).filter(|cached| cached.is_fresh(&self.sources.freshness))
+    }
+
+    /// The value of this key, fresh or not.
+    pub(super) fn peek(&self, key: &K) -> Option<Arc<Cached<T>>> {
+        self.cached.peek(key)
+    }
+
+    /// Every value, fresh or not.
+    pub(super) fn values(&self) -> impl Iterator<Item = Arc<Cached<T>>> {
+        self.cached.iter().map(|(_, cached)| cached)
+    }
+
+    /// Caches a value that was read.
+    pub(super) fn insert(&self, key: K, read: CacheRead<'_>, value: T) -> Arc<Cached<T>> {
+        let cached = read.finish(value);
+        self.cached.insert(key, Arc::clone(&cached));
+        cached
+    }
+
+    /// Evicts this key: the store knows nothing of it.
+    pub(super) fn remove(&self, key: &K) {
+        self.cached.remove(key);
+    }
+
+    /// The stale value if it passes `check`, in place of what the store cannot give now; else the store's error. A store that
+    /// is only busy knows of revocations that the cache does not, so its error is passed on.
+    pub(super) fn or_stale<R>(
+        &self,
+        error: StoreError,
+        key: &K,
+        check: impl FnOnce(Arc<Cached<T>>) -> Option<R>,
+    ) -> Result<R> {
+        if !matches!(error, StoreError::Unavailable(_)) {
+            return Err(error);
+        }
+        let stale = self.cached.get(key).filter(|cached| cached.may_serve_stale(&self.sources.freshness));
+        let Some(stale) = stale.and_then(check) else { return Err(error) };
+        self.sources.warn_served_stale(&error);
+        Ok(stale)
+    }
+}
