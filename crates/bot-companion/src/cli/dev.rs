@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::clock::Clock;
 use crate::config::{Config, Layer, keyfile};
 use crate::domain::token::{self, random_text};
-use crate::http::Web;
+use crate::http::HttpService;
 use crate::random::{Random, secret_bytes};
 use crate::sandbox::{Sandbox, SandboxOptions, people};
 use crate::server;
@@ -60,7 +60,7 @@ pub(super) fn run(listen: SocketAddr, data: &Path, store: Option<&SecretString>)
             anyhow::Ok(())
         };
         tokio::select! {
-            () = server::run(listeners, None, Web::new(app), serve::asked_to_stop()) => Ok(()),
+            () = server::run(listeners, None, HttpService::new(app), serve::asked_to_stop()) => Ok(()),
             failed = shown => failed,
         }
     })

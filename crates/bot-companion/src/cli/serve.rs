@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::domain::token;
-use crate::http::Web;
+use crate::http::HttpService;
 use crate::random::Random;
 use crate::version::Version;
 use crate::{server, store};
@@ -35,7 +35,7 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
         tell_of_demo_key(&app).await;
         info!("listening on {scheme}://{address}{base_path}/");
-        server::run(listeners, tls, Web::new(app), asked_to_stop()).await;
+        server::run(listeners, tls, HttpService::new(app), asked_to_stop()).await;
         Ok(())
     })
 }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use http::{HeaderMap, HeaderName, header};
 use secrecy::ExposeSecret;
 
-use super::arrival::Arrival;
+use super::context::RequestContext;
 use super::error::ApiError;
 use super::extract::{self, Session};
 use super::respond::Success;
@@ -34,10 +34,10 @@ const VERIFIER: HeaderName = HeaderName::from_static("idp-code-verifier");
     responses((status = 200, description = "Signed in", body = Envelope<NewSession>), SignInRefusals, IdpRefusals, Refusals))]
 pub(super) async fn sign_in(
     State(app): State<Arc<App>>,
-    arrival: Arrival,
+    context: RequestContext,
     headers: HeaderMap,
 ) -> Result<Success<NewSession>, ApiError> {
-    let attempt = attempt(&app, &headers, arrival.client)?;
+    let attempt = attempt(&app, &headers, context.client)?;
     let signed_in = app.accounts.sign_in(attempt, |user| app.views.sessions.last_uses(user)).await?;
     Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user: signed_in.user.into() }))
 }

@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 use secrecy::SecretString;
 
-use super::arrival::Arrival;
+use super::context::RequestContext;
 use super::error::ApiError;
 use crate::api::error::ErrorCode;
 use crate::app::App;
@@ -62,7 +62,7 @@ impl FromRequestParts<Arc<App>> for Bot {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        let since = parts.extensions.get::<Arrival>().map_or_else(|| app.clock.ticks(), |arrival| arrival.ticks);
+        let since = parts.extensions.get::<RequestContext>().map_or_else(|| app.clock.ticks(), |context| context.ticks);
         let hash = bot_key(&parts.headers);
         let cached = hash.and_then(|hash| Some((app.views.keys.cached(&hash)?, hash)));
         let (key, hash) = match cached {
@@ -77,7 +77,7 @@ impl FromRequestParts<Arc<App>> for Bot {
 /// A key that is not cached. Guessing must not cost the store, so a client address may try only so many; past that, the store is
 /// asked only about keys on the list of good ones, so that nobody is refused for what a neighbour guesses.
 async fn unknown(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<(Arc<str>, TokenHash), ApiError> {
-    let client = parts.extensions.get::<Arrival>().map(|arrival| arrival.client);
+    let client = parts.extensions.get::<RequestContext>().map(|context| context.client);
     let allowed = client.map_or(Ok(()), |client| app.rate_limits.unknown_key(client));
     if let Some(hash) = hash
         && (allowed.is_ok() || app.views.keys.was_good(&hash).await?)
@@ -162,8 +162,8 @@ pub(super) fn secret(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Se
     }
 }
 
-/// The arrival that the pipeline noted.
-impl FromRequestParts<Arc<App>> for Arrival {
+/// The context that the middleware made.
+impl FromRequestParts<Arc<App>> for RequestContext {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
@@ -171,6 +171,6 @@ impl FromRequestParts<Arc<App>> for Arrival {
             .extensions
             .get()
             .cloned()
-            .ok_or_else(|| ApiError::new(ErrorCode::Internal).because(&"a request without an arrival"))
+            .ok_or_else(|| ApiError::new(ErrorCode::Internal).because(&"a request without a context"))
     }
 }

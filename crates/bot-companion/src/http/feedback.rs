@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
-use super::arrival::Arrival;
+use super::context::RequestContext;
 use super::error::ApiError;
 use super::respond::json;
 use crate::api::envelope::Envelope;
@@ -18,6 +18,6 @@ use crate::app::App;
 /// At most five entries of 4 or 5 stars, chosen at random at each call.
 #[utoipa::path(get, path = "/feedback", operation_id = "feedback", tag = "public",
     responses((status = 200, description = "Some feedback", body = Envelope<Vec<FeedbackData>>), Refusals))]
-pub(super) async fn list(State(app): State<Arc<App>>, arrival: Arrival) -> Result<Response, ApiError> {
-    Ok(json(app.views.feedback.get(arrival.seed).await?).into_response())
+pub(super) async fn list(State(app): State<Arc<App>>, context: RequestContext) -> Result<Response, ApiError> {
+    Ok(json(app.views.feedback.get(context.seed).await?).into_response())
 }

@@ -1,5 +1,6 @@
-//! Where a request begins and ends, and for whom it is. What two programs on the way could read in two ways (several `Host`s, an
-//! odd `Transfer-Encoding`) is refused, and a connection of which a part was not read is not used again.
+//! Where a request begins and ends, and for which host it is. What two programs on the way could read in two ways (several `Host`s,
+//! an odd `Transfer-Encoding`) is refused, against request smuggling; and a connection is not used again if a part of a request on
+//! it was not read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,9 +12,9 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use crate::domain::host;
 
-/// Whether a request says once, and in a form that everybody reads alike, for which host it is. Only HTTP/1.1 must say so:
+/// Whether a request names its host once, and in a form that all programs read alike. Only HTTP/1.1 must say so:
 /// HTTP/1.0 does not know `Host`, and HTTP/2 has `:authority`, which its parser has checked.
-pub(super) fn host_is_good<B>(request: &Request<B>, loopback_only: bool) -> bool {
+pub(super) fn has_valid_host<B>(request: &Request<B>, loopback_only: bool) -> bool {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let named = match (hosts.next(), hosts.next()) {
         (None, _) => request.version() != Version::HTTP_11,
@@ -26,8 +27,8 @@ pub(super) fn host_is_good<B>(request: &Request<B>, loopback_only: bool) -> bool
     named && target.is_none_or(|target| host::is_loopback(target.as_str().as_bytes()))
 }
 
-/// Whether the body's end is found in the one way that everybody knows: by its length, or by `chunked` and nothing beside it.
-pub(super) fn coding_is_good(headers: &HeaderMap) -> bool {
+/// Whether the body's end is found in a way that all programs know: by its length, or by `chunked` alone.
+pub(super) fn has_valid_transfer_encoding(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
         (None, _) => true,
@@ -36,29 +37,29 @@ pub(super) fn coding_is_good(headers: &HeaderMap) -> bool {
     }
 }
 
-/// A body that notes whether all of it was read.
-pub(super) struct Tracked<B> {
+/// A request body that notes whether all of it was read.
+pub(super) struct TrackedBody<B> {
     body: B,
     unread: Arc<AtomicBool>,
 }
 
-/// Whether something of a body is still to be read.
-pub(super) struct Unread(Arc<AtomicBool>);
+/// Tells whether a part of a [`TrackedBody`] is unread, also when the body is gone.
+pub(super) struct BodyTracker(Arc<AtomicBool>);
 
-impl Unread {
-    pub(super) fn is_left(&self) -> bool {
+impl BodyTracker {
+    pub(super) fn has_unread(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl<B: Body> Tracked<B> {
-    pub(super) fn new(body: B) -> (Self, Unread) {
+impl<B: Body> TrackedBody<B> {
+    pub(super) fn new(body: B) -> (Self, BodyTracker) {
         let unread = Arc::new(AtomicBool::new(!body.is_end_stream()));
-        (Self { body, unread: Arc::clone(&unread) }, Unread(unread))
+        (Self { body, unread: Arc::clone(&unread) }, BodyTracker(unread))
     }
 }
 
-impl<B: Body + Unpin> Body for Tracked<B> {
+impl<B: Body + Unpin> Body for TrackedBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -67,7 +68,7 @@ impl<B: Body + Unpin> Body for Tracked<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
-        // What broke off counts as unread.
+        // A body that broke off counts as unread.
         if matches!(polled, Poll::Ready(None))
             || matches!(polled, Poll::Ready(Some(Ok(_)))) && self.body.is_end_stream()
         {

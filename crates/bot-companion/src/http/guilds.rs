@@ -32,13 +32,13 @@ pub(super) async fn list(
     session: Session,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let answer = app.views.guilds.get(session.user, wants_fresh(&headers)).await?;
-    Ok(respond(&answer, answer.age(app.clock.now())).into_response())
+    let cached = app.views.guilds.get(session.user, wants_fresh(&headers)).await?;
+    Ok(respond(&cached, cached.age(app.clock.now())).into_response())
 }
 
-/// The answer with its age.
-pub(super) fn respond(answer: &GuildsResponse, age: Duration) -> http::Response<Full<Bytes>> {
-    let mut response = json(answer.body.clone());
+/// The response with its age.
+pub(super) fn respond(cached: &GuildsResponse, age: Duration) -> http::Response<Full<Bytes>> {
+    let mut response = json(cached.body.clone());
     response.headers_mut().insert(header::AGE, HeaderValue::from(age.as_secs()));
     response
 }

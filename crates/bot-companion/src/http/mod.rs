@@ -1,7 +1,9 @@
-//! The web's side: which path leads where, and what every request goes through on its way.
+//! The HTTP side: the route table by zone, the middleware, and per resource a file of handlers, which extract, make a call or two
+//! and respond.
 
-mod arrival;
 mod auth;
+mod bounds;
+mod context;
 mod cors;
 mod error;
 mod extract;
@@ -17,46 +19,39 @@ mod respond;
 mod sessions;
 mod status;
 mod team;
+mod zone;
 
-use std::sync::Arc;
-
-use axum::Router;
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub use arrival::Peer;
+pub use context::Peer;
 pub use openapi::document;
-pub use pipeline::{Body, Web};
+pub use pipeline::{Body, HttpService};
 
-use crate::api::error::ErrorCode;
-use crate::app::App;
-use error::ApiError;
+use zone::{BOT, DASHBOARD, OPERATIONS, PUBLIC, RouteTable, Routes};
 
-/// The whole route table.
-fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        // The public website, without credentials.
-        .routes(routes!(status::show))
-        .routes(routes!(team::list))
-        .routes(routes!(feedback::list))
+/// The whole route table. A zone (`zone.rs`) decides CORS, rate limit, body, deadline and permits of its routes.
+fn routes() -> RouteTable {
+    Routes::default()
+        // The website, without credentials.
+        .zone(PUBLIC, routes!(status::show))
+        .zone(PUBLIC, routes!(team::list))
+        .zone(PUBLIC, routes!(feedback::list))
         // The dashboard: sign in, then everything with the header `Token`.
-        .routes(routes!(auth::sign_in, auth::sign_out))
-        .routes(routes!(guilds::list))
-        .routes(routes!(sessions::list, sessions::end_all))
-        .routes(routes!(sessions::end_one))
+        .zone(DASHBOARD, routes!(auth::sign_in, auth::sign_out))
+        .zone(DASHBOARD, routes!(guilds::list))
+        .zone(DASHBOARD, routes!(sessions::list, sessions::end_all))
+        .zone(DASHBOARD, routes!(sessions::end_one))
         // The bot, with its key.
-        .routes(routes!(feed::heartbeat))
-        .routes(routes!(feed::guilds))
-        .routes(routes!(feed::subscriptions))
-        .routes(routes!(feed::events))
-        .routes(routes!(feed::state))
-        // For balancers.
-        .routes(routes!(readiness::show))
-        // For whoever writes a client.
-        .routes(routes!(openapi::show))
-}
-
-fn router(app: Arc<App>) -> Router {
-    let (router, _) = routes().split_for_parts();
-    router.fallback(async || ApiError::new(ErrorCode::NotFound)).with_state(app)
+        .zone(BOT, routes!(feed::heartbeat))
+        .zone(BOT, routes!(feed::guilds))
+        .zone(BOT, routes!(feed::subscriptions))
+        .zone(BOT, routes!(feed::events))
+        .zone(BOT, routes!(feed::state))
+        // Load balancers.
+        .zone(OPERATIONS, routes!(readiness::show))
+        // Everybody who writes a client.
+        .zone(PUBLIC, routes!(openapi::show))
+        // Paths that lead nowhere.
+        .unknown_below("/bot", BOT)
+        .unknown(PUBLIC)
 }

@@ -13,9 +13,9 @@ use crate::api::error::{Details, ErrorData, Refusal};
 use crate::api::refusals::Refusals;
 use crate::version::Version;
 
-/// The API as an OpenAPI 3.1 document, indented, with a line's end.
+/// The API as an OpenAPI 3.1 document: indented JSON that ends with a newline.
 pub fn document() -> String {
-    let (_, paths) = super::routes().split_for_parts();
+    let paths = super::routes().document;
     let info = InfoBuilder::new()
         .title("bot-companion")
         .version(Version::NAME)

@@ -16,10 +16,8 @@ use crate::api::readiness::{READY, Readiness};
 use crate::api::refusals::Refusals;
 use crate::app::App;
 
-/// Where it is; the pipeline lets balancers ask here as often as they like.
-pub(super) const PATH: &str = "/ready";
-/// After this a process that was restarted may be there again.
-const COMES_BACK: Duration = Duration::from_secs(5);
+/// After this long a process that is restarted may be back.
+const RESTART_TIME: Duration = Duration::from_secs(5);
 
 /// Readiness
 ///
@@ -28,10 +26,14 @@ const COMES_BACK: Duration = Duration::from_secs(5);
 #[utoipa::path(get, path = "/ready", operation_id = "ready", tag = "public",
     responses((status = 200, description = "Requests are taken", body = Envelope<Readiness>), Refusals))]
 pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Success<Readiness>, ApiError> {
-    if app.is_shutting_down() { Err(ApiError::new(ErrorCode::Draining).after(COMES_BACK)) } else { Ok(Success(READY)) }
+    if app.is_shutting_down() {
+        Err(ApiError::new(ErrorCode::Draining).after(RESTART_TIME))
+    } else {
+        Ok(Success(READY))
+    }
 }
 
-/// The answer without waiting for a place among the requests in work: a full house is no reason to be taken out of service.
-pub(super) fn at_once(app: &App) -> Option<Response<Full<Bytes>>> {
+/// The response without a permit: a service that is busy must not be taken out of service.
+pub(super) fn try_respond(app: &App) -> Option<Response<Full<Bytes>>> {
     (!app.is_shutting_down()).then(|| json(envelope::success(&READY)))
 }

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName};
 
-use super::arrival::Arrival;
+use super::context::RequestContext;
 use super::error::ApiError;
 use super::respond::json;
 use crate::api::envelope::Envelope;
@@ -27,18 +27,18 @@ const OLDEST_SENT: f64 = 3600.0 * 1000.0;
     responses((status = 200, description = "The status", body = Envelope<StatusData>), Refusals))]
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    arrival: Arrival,
+    context: RequestContext,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let body = app.views.status.get(|| latencies(&app, &arrival, &headers)).await?;
+    let body = app.views.status.get(|| latencies(&app, &context, &headers)).await?;
     Ok(json(body).into_response())
 }
 
 /// The two latencies in milliseconds: from sending to arrival, if the client says when it sent, and from arrival to now.
-pub(super) fn latencies(app: &App, arrival: &Arrival, headers: &HeaderMap) -> (Option<f64>, f64) {
-    let process = app.clock.ticks().saturating_sub(arrival.ticks);
+pub(super) fn latencies(app: &App, context: &RequestContext, headers: &HeaderMap) -> (Option<f64>, f64) {
+    let process = app.clock.ticks().saturating_sub(context.ticks);
     let sent = headers.get(SENT_EPOCH).and_then(|value| value.to_str().ok());
-    (sent.and_then(|sent| response_latency(sent, arrival.time)), process.as_secs_f64() * 1000.0)
+    (sent.and_then(|sent| response_latency(sent, context.time)), process.as_secs_f64() * 1000.0)
 }
 
 fn response_latency(sent: &str, arrived: Time) -> Option<f64> {

@@ -26,29 +26,29 @@ const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60, stale
     responses((status = 200, description = "The team", body = Envelope<Vec<TeamMemberData>>, headers(("ETag" = String))),
         (status = 304, description = "What you have still holds"), Refusals))]
 pub(super) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let answer = app.views.team.get().await?;
-    Ok(respond(&answer, &headers).into_response())
+    let cached = app.views.team.get().await?;
+    Ok(respond(&cached, &headers).into_response())
 }
 
-/// The answer, or that what the client has still holds.
-pub(super) fn respond(answer: &TeamResponse, headers: &HeaderMap) -> http::Response<Full<Bytes>> {
-    let unchanged = headers.get_all(header::IF_NONE_MATCH).iter().any(|known| names(known, &answer.etag));
+/// The response, or a 304 if what the client has is still valid.
+pub(super) fn respond(cached: &TeamResponse, headers: &HeaderMap) -> http::Response<Full<Bytes>> {
+    let unchanged = headers.get_all(header::IF_NONE_MATCH).iter().any(|known| matches_etag(known, &cached.etag));
     let mut response = if unchanged {
         let mut response = http::Response::new(Full::default());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        json(answer.body.clone())
+        json(cached.body.clone())
     };
     response.headers_mut().insert(header::CACHE_CONTROL, CACHING);
-    if let Ok(etag) = HeaderValue::from_str(&answer.etag) {
+    if let Ok(etag) = HeaderValue::from_str(&cached.etag) {
         response.headers_mut().insert(header::ETAG, etag);
     }
     response
 }
 
-/// Whether an `If-None-Match` names this tag; weakly, as its rules say.
-fn names(known: &HeaderValue, etag: &str) -> bool {
+/// Whether an `If-None-Match` names this tag. The comparison is weak, as the header's rules say.
+fn matches_etag(known: &HeaderValue, etag: &str) -> bool {
     let known = known.to_str().unwrap_or_default();
     known.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }

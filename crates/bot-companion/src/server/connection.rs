@@ -1,4 +1,4 @@
-//! One connection: the handshake, then HTTP/1.1 or HTTP/2, each request answered by [`Web`].
+//! One connection: the handshake, then HTTP/1.1 or HTTP/2, each request answered by [`HttpService`].
 
 use std::convert::Infallible;
 use std::future::{poll_fn, ready};
@@ -22,7 +22,7 @@ use tracing::debug;
 use super::backlog::{Backlog, Metered};
 use super::entry::{Entry, Phase, Turn};
 use super::registry::Registry;
-use crate::http::{Body, Peer, Web};
+use crate::http::{Body, HttpService, Peer};
 
 /// hyper's own bounds, above ours: what lies between gets a proper answer, what lies beyond a bare 431.
 const PARSER_BYTES: usize = 64 * 1024;
@@ -32,7 +32,7 @@ const STREAM_BYTES: usize = 64 * 1024;
 
 /// What a connection is served with.
 pub(super) struct Front {
-    web: Web,
+    service: HttpService,
     tls: Option<TlsAcceptor>,
     pub(super) registry: Registry,
     streams: u32,
@@ -48,9 +48,9 @@ impl Drop for Leaving<'_> {
 }
 
 impl Front {
-    pub(super) fn new(web: Web, tls: Option<TlsAcceptor>, registry: Registry) -> Self {
-        let streams = web.app().config.limits.streams;
-        Self { web, tls, registry, streams }
+    pub(super) fn new(service: HttpService, tls: Option<TlsAcceptor>, registry: Registry) -> Self {
+        let streams = service.app().config.limits.streams;
+        Self { service, tls, registry, streams }
     }
 
     /// Serves a connection to its end, or to the end of what is in flight once the registry drains.
@@ -127,18 +127,18 @@ impl Front {
             // HTTP/2 has no such header; its connections are told when the drain begins.
             let http1 = request.version() < Version::HTTP_2;
             let room = backlog.as_ref().is_none_or(|backlog| backlog.has_room());
-            match front.web.at_once(&request, peer, room) {
+            match front.service.try_cached(&request, peer, room) {
                 Ok((mut response, ticks)) => {
                     entry.answered_at(ticks);
-                    last_if_stopping(&mut response, http1 && front.web.app().is_shutting_down());
+                    last_if_stopping(&mut response, http1 && front.service.app().is_shutting_down());
                     Either::Left(ready(Ok(finish(response))))
                 }
-                Err(arrival) => {
+                Err(context) => {
                     let turn = Turn::new(&entry, backlog.as_ref(), !request.body().is_end_stream());
-                    let (web, finish) = (front.web.clone(), finish.clone());
+                    let (service, finish) = (front.service.clone(), finish.clone());
                     Either::Right(Box::pin(async move {
-                        let app = Arc::clone(web.app());
-                        let mut response = web.routed(request, arrival, turn.begins()).await;
+                        let app = Arc::clone(service.app());
+                        let mut response = service.call(request, context, turn.begins()).await;
                         last_if_stopping(&mut response, http1 && app.is_shutting_down());
                         let response = finish(response);
                         // Only now: until its answer is counted, the request is.

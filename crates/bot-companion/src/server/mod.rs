@@ -21,7 +21,7 @@ use tracing::{debug, error, info, warn};
 pub use listen::{ListenError, bind};
 pub use tls::{TlsError, acceptor};
 
-use crate::http::Web;
+use crate::http::HttpService;
 use connection::Front;
 use registry::Registry;
 
@@ -38,13 +38,13 @@ const BREATHER: Duration = Duration::from_millis(50);
 pub async fn run(
     listeners: Vec<TcpListener>,
     tls: Option<tokio_rustls::TlsAcceptor>,
-    web: Web,
+    service: HttpService,
     shutdown: impl Future<Output = ()>,
 ) {
-    let app = Arc::clone(web.app());
+    let app = Arc::clone(service.app());
     let (delay, limit) = (app.config.limits.drain_delay, app.config.limits.drain_timeout);
     let registry = Registry::new(&app.config, app.clock.clone());
-    let front = Arc::new(Front::new(web, tls, registry));
+    let front = Arc::new(Front::new(service, tls, registry));
     let house = app.run_periodic_tasks();
     let warming = app.keep_warm();
     let reaper = tokio::spawn(reap(Arc::clone(&front)));

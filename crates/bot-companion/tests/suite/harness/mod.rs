@@ -20,7 +20,7 @@ use bot_companion::app::App;
 use bot_companion::clock::Clock;
 use bot_companion::config::{Config, Layer};
 use bot_companion::domain::{REVOCATION_WAIT, Time};
-use bot_companion::http::Web;
+use bot_companion::http::HttpService;
 use bot_companion::idp::Endpoint;
 use bot_companion::random::Random;
 use bot_companion::sandbox::{Sandbox, SandboxOptions, people};
@@ -237,7 +237,7 @@ impl Builder {
             // A test that ends without stopping drops the sender, which stops the service too.
             let _ = stopped.await;
         };
-        let running = tokio::spawn(server::run(listeners, tls, Web::new(Arc::clone(&app)), shutdown));
+        let running = tokio::spawn(server::run(listeners, tls, HttpService::new(Arc::clone(&app)), shutdown));
         TestApp {
             app,
             sandbox,

@@ -1,10 +1,11 @@
-//! What is known of a request when it arrives: who sent it, when, and under which id it is logged.
+//! The context of a request: who sent it, when, in which zone, and under which id it is logged.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::zone::Zone;
 use crate::app::App;
 use crate::domain::Time;
 
@@ -17,60 +18,63 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub struct Peer {
     /// Its address: the client's, or a proxy's.
     pub address: IpAddr,
-    /// Whether it speaks TLS with us.
+    /// Whether the connection is encrypted.
     pub secure: bool,
 }
 
-/// A request's arrival.
+/// A request's context: the middleware makes it, handlers extract it.
 #[derive(Clone, Debug)]
-pub(crate) struct Arrival {
-    /// Names the request in the log and in its answer; visible ASCII.
+pub(crate) struct RequestContext {
+    /// Names the request in the log and in its response; visible ASCII.
     pub(super) id: HeaderValue,
-    /// For what is drawn at random in the answer; the short way and the router draw the same.
+    /// The zone of its path.
+    pub(super) zone: Zone,
+    /// Seeds what is drawn at random for the response, so that the cached way and the router draw the same.
     pub(super) seed: u64,
-    /// The client, behind the proxies that we trust.
+    /// The client, as the trusted proxies before us name it.
     pub(super) client: IpAddr,
-    /// Whether this is one request too many, and when the next may come.
-    pub(super) limited: Result<(), Duration>,
-    /// For latencies.
+    /// Whether the client's rate limit allows the request; if not, when the next one may come.
+    pub(super) rate_limit: Result<(), Duration>,
+    /// When it arrived, in ticks of the clock, for latencies.
     pub(crate) ticks: Duration,
-    /// The time of day.
+    /// When it arrived, by the time of day.
     pub(super) time: Time,
     /// Whether the connection is encrypted.
     pub(super) secure: bool,
 }
 
-impl Arrival {
-    /// The id as text.
-    pub(super) fn id(&self) -> &str {
-        self.id.to_str().unwrap_or_default()
-    }
-
-    /// `counted`: whether the request counts towards its client's limit.
-    pub(super) fn of(app: &App, headers: &HeaderMap, peer: Peer, counted: bool) -> Self {
+impl RequestContext {
+    /// The context of a request that has just arrived, before it is counted against a rate limit.
+    pub(super) fn new(app: &App, headers: &HeaderMap, peer: Peer, zone: Zone) -> Self {
         let trusted = |address: IpAddr| app.config.http.trusted_proxies.iter().any(|proxy| proxy.contains(address));
         let from_proxy = trusted(peer.address);
-        let given = if from_proxy { headers.get(REQUEST_ID).filter(|id| acceptable(id.as_bytes())) } else { None };
+        let given = if from_proxy { headers.get(REQUEST_ID).filter(|id| is_acceptable(id.as_bytes())) } else { None };
         let client = if from_proxy { client(headers, peer.address, trusted) } else { peer.address.to_canonical() };
         Self {
-            id: given.cloned().unwrap_or_else(|| made_id(app.random.number())),
+            id: given.cloned().unwrap_or_else(|| make_id(app.random.number())),
+            zone,
             seed: app.random.number(),
             client,
-            limited: if counted { app.rate_limits.request(client) } else { Ok(()) },
+            rate_limit: Ok(()),
             ticks: app.clock.ticks(),
             time: app.clock.now(),
             secure: peer.secure,
         }
     }
+
+    /// The id as text.
+    pub(super) fn id(&self) -> &str {
+        self.id.to_str().unwrap_or_default()
+    }
 }
 
 /// An id from a proxy counts only in this shape.
-fn acceptable(id: &[u8]) -> bool {
+fn is_acceptable(id: &[u8]) -> bool {
     (1..=64).contains(&id.len()) && id.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
 /// Sixteen hexadecimal digits.
-fn made_id(number: u64) -> HeaderValue {
+fn make_id(number: u64) -> HeaderValue {
     let bytes = number.to_be_bytes();
     let digits: [u8; 16] = std::array::from_fn(|index| {
         let half = if index % 2 == 0 { bytes[index / 2] >> 4 } else { bytes[index / 2] & 0xf };
@@ -79,13 +83,13 @@ fn made_id(number: u64) -> HeaderValue {
     HeaderValue::from_bytes(&digits).unwrap_or(HeaderValue::from_static("0"))
 }
 
-/// The rightmost address that no proxy of ours has: everything left of it was written by the client.
+/// The rightmost address that is no trusted proxy's: the client may have written anything left of it.
 fn client(headers: &HeaderMap, peer: IpAddr, trusted: impl Fn(IpAddr) -> bool) -> IpAddr {
     let mut client = peer;
     for line in headers.get_all(FORWARDED_FOR).iter().rev() {
         // Bytes, not text: what a client wrote on the left must not spoil what a proxy wrote on the right.
         for entry in line.as_bytes().rsplit(|byte| *byte == b',') {
-            let Some(address) = parsed(entry.trim_ascii()) else {
+            let Some(address) = parse_address(entry.trim_ascii()) else {
                 return client.to_canonical();
             };
             client = address;
@@ -98,7 +102,7 @@ fn client(headers: &HeaderMap, peer: IpAddr, trusted: impl Fn(IpAddr) -> bool) -
 }
 
 /// An address, with or without a port, as proxies write it.
-fn parsed(entry: &[u8]) -> Option<IpAddr> {
+fn parse_address(entry: &[u8]) -> Option<IpAddr> {
     let entry = std::str::from_utf8(entry).ok()?;
     let bare = entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(entry);
     bare.parse().ok().or_else(|| entry.parse::<std::net::SocketAddr>().ok().map(|address| address.ip()))
@@ -141,14 +145,14 @@ mod tests {
 
     #[test]
     fn a_made_id_is_sixteen_digits() {
-        assert_eq!(made_id(0x0123_4567_89ab_cdef), "0123456789abcdef");
+        assert_eq!(make_id(0x0123_4567_89ab_cdef), "0123456789abcdef");
     }
 
     #[test]
-    fn a_request_id_from_outside_must_have_its_shape() {
-        assert!(acceptable(b"aB3_-"));
+    fn a_request_id_from_a_proxy_must_have_its_shape() {
+        assert!(is_acceptable(b"aB3_-"));
         for bad in [&b""[..], b"a b", b"a\"b", "ü".as_bytes(), &[b'a'; 65]] {
-            assert!(!acceptable(bad));
+            assert!(!is_acceptable(bad));
         }
     }
 }

@@ -1,0 +1,248 @@
+//! Zones: every route belongs to exactly one, and the zone decides what the middleware does with a request before a handler sees it.
+//! Limits come before work, so the zone of a path is looked up before routing, in a table made from the same registrations as the
+//! router. There is no default: [`Routes::zone`] is the only way to register a route.
+
+use std::sync::Arc;
+
+use axum::Router;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+
+use super::cors::Cors;
+use crate::app::App;
+
+/// What holds for all routes of a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Zone {
+    /// Which pages may read its responses.
+    pub(super) cors: Cors,
+    /// Whose rate limit a request counts against.
+    pub(super) rate_limit: RateLimitedBy,
+    /// What becomes of a request's body.
+    pub(super) body: RequestBody,
+    /// How long a request may take.
+    pub(super) deadline: Deadline,
+    /// From which pool a request takes its permit.
+    pub(super) permits: PermitPool,
+    /// Whether a response may have a length that is not known when it begins.
+    pub(super) may_stream: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RateLimitedBy {
+    /// Counted by the middleware.
+    ClientAddress,
+    /// Counted by the extractor that checks the key.
+    BotKey,
+    /// Not limited.
+    Nobody,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RequestBody {
+    /// No route of the zone takes one: it is read up to a bound and dropped.
+    Drained,
+    /// Handed to the handler as it arrives.
+    Streamed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deadline {
+    /// `limits.request_timeout`.
+    RequestTimeout,
+    /// None: the handler bounds how long the body may be silent.
+    Unbounded,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PermitPool {
+    /// `limits.requests`.
+    Requests,
+    /// A pool of its own, so that slow uploads take no permit from people.
+    Uploads,
+}
+
+/// The website: no credentials, and any page may read it.
+pub(super) const PUBLIC: Zone = Zone {
+    cors: Cors::AnyOrigin,
+    rate_limit: RateLimitedBy::ClientAddress,
+    body: RequestBody::Drained,
+    deadline: Deadline::RequestTimeout,
+    permits: PermitPool::Requests,
+    may_stream: false,
+};
+
+/// The dashboard: responses depend on a session, so only pages of the configured origins may read them.
+pub(super) const DASHBOARD: Zone = Zone { cors: Cors::AllowedOrigins, ..PUBLIC };
+
+/// The bot: no page, large bodies, its key instead of its address.
+pub(super) const BOT: Zone = Zone {
+    cors: Cors::NoOrigin,
+    rate_limit: RateLimitedBy::BotKey,
+    body: RequestBody::Streamed,
+    deadline: Deadline::Unbounded,
+    permits: PermitPool::Uploads,
+    may_stream: false,
+};
+
+/// Operations: load balancers may ask as often as they like.
+pub(super) const OPERATIONS: Zone = Zone { rate_limit: RateLimitedBy::Nobody, ..PUBLIC };
+
+/// A route table in the making.
+#[derive(Default)]
+pub(super) struct Routes {
+    router: OpenApiRouter<Arc<App>>,
+    paths: Vec<(String, Zone)>,
+    unknown_below: Vec<(&'static str, Zone)>,
+}
+
+/// The finished route table.
+pub(super) struct RouteTable {
+    pub(super) router: Router<Arc<App>>,
+    pub(super) document: OpenApi,
+    pub(super) zones: Zones,
+}
+
+impl Routes {
+    /// Registers the methods of one path in a zone.
+    pub(super) fn zone(mut self, zone: Zone, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
+        self.paths.extend(routes.1.paths.keys().map(|path| (path.clone(), zone)));
+        self.router = self.router.routes(routes);
+        self
+    }
+
+    /// The zone of paths that lead nowhere, at and below this prefix.
+    pub(super) fn unknown_below(mut self, prefix: &'static str, zone: Zone) -> Self {
+        self.unknown_below.push((prefix, zone));
+        self
+    }
+
+    /// The zone of all other paths that lead nowhere; the table is complete with it.
+    pub(super) fn unknown(self, zone: Zone) -> RouteTable {
+        let (router, document) = self.router.split_for_parts();
+        let (patterns, exact) = self.paths.into_iter().partition(|(path, _)| path.contains('{'));
+        RouteTable {
+            router,
+            document,
+            zones: Zones { exact, patterns, unknown_below: self.unknown_below, unknown: zone },
+        }
+    }
+}
+
+/// The zones of all paths. Every request is looked up, so the lookup allocates nothing; there are few enough routes to scan.
+#[derive(Debug)]
+pub(super) struct Zones {
+    exact: Vec<(String, Zone)>,
+    /// Paths with parameters, such as `/sessions/{id}`.
+    patterns: Vec<(String, Zone)>,
+    unknown_below: Vec<(&'static str, Zone)>,
+    unknown: Zone,
+}
+
+impl Zones {
+    /// The zone of a path below the base path; `None` is a path outside of it.
+    pub(super) fn of(&self, path: Option<&str>) -> Zone {
+        let Some(path) = path else { return self.unknown };
+        if let Some((_, zone)) = self.exact.iter().find(|(known, _)| known == path) {
+            return *zone;
+        }
+        if let Some((_, zone)) = self.patterns.iter().find(|(pattern, _)| matches(pattern, path)) {
+            return *zone;
+        }
+        let prefix = self.unknown_below.iter().find(|(prefix, _)| is_at_or_below(prefix, path));
+        prefix.map_or(self.unknown, |(_, zone)| *zone)
+    }
+}
+
+/// Whether a path has the segments of a pattern, in which `{…}` stands for any segment that is not empty.
+fn matches(pattern: &str, path: &str) -> bool {
+    let (mut expected, mut given) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (expected.next(), given.next()) {
+            (None, None) => return true,
+            (Some(expected), Some(given)) if expected == given || (expected.starts_with('{') && !given.is_empty()) => {}
+            _ => return false,
+        }
+    }
+}
+
+fn is_at_or_below(prefix: &str, path: &str) -> bool {
+    path.strip_prefix(prefix).is_some_and(|below| below.is_empty() || below.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::routes;
+    use super::*;
+
+    #[test]
+    fn every_documented_route_is_in_its_zone_and_in_no_other() {
+        let expected = [
+            ("/", PUBLIC),
+            ("/team", PUBLIC),
+            ("/feedback", PUBLIC),
+            ("/auth", DASHBOARD),
+            ("/guilds", DASHBOARD),
+            ("/sessions", DASHBOARD),
+            ("/sessions/{id}", DASHBOARD),
+            ("/bot/heartbeat", BOT),
+            ("/bot/shards/{shard_count}/{shard_id}/guilds", BOT),
+            ("/bot/subscriptions", BOT),
+            ("/bot/events", BOT),
+            ("/bot/state", BOT),
+            ("/ready", OPERATIONS),
+            ("/openapi.json", PUBLIC),
+        ];
+        let table = routes();
+        let documented: Vec<&str> = table.document.paths.paths.keys().map(String::as_str).collect();
+        assert_eq!(documented, expected.map(|(path, _)| path));
+        for (path, zone) in expected {
+            let asked = path.replace("{id}", "abc").replace("{shard_count}", "2").replace("{shard_id}", "1");
+            assert_eq!(table.zones.of(Some(&asked)), zone, "{path}");
+        }
+        let registered = table.zones.exact.iter().chain(&table.zones.patterns);
+        let mut registered: Vec<&str> = registered.map(|(path, _)| path.as_str()).collect();
+        registered.sort_unstable();
+        let mut once = documented;
+        once.sort_unstable();
+        assert_eq!(registered, once, "a path is in one zone, once");
+    }
+
+    #[test]
+    fn paths_that_lead_nowhere_are_public_except_below_the_bots() {
+        let table = [
+            ("/nowhere", PUBLIC),
+            ("/sessions/", PUBLIC),
+            ("/sessions/a/b", PUBLIC),
+            ("/team/", PUBLIC),
+            ("/ready/", PUBLIC),
+            ("/botany", PUBLIC),
+            ("", PUBLIC),
+            ("/bot", BOT),
+            ("/bot/", BOT),
+            ("/bot/nowhere", BOT),
+            ("/bot/shards/1/0", BOT),
+        ];
+        let zones = routes().zones;
+        for (path, zone) in table {
+            assert_eq!(zones.of(Some(path)), zone, "{path}");
+        }
+        assert_eq!(zones.of(None), PUBLIC);
+    }
+
+    #[test]
+    fn a_zone_says_who_may_read_what() {
+        let table = [
+            (PUBLIC, Cors::AnyOrigin, RateLimitedBy::ClientAddress, RequestBody::Drained),
+            (DASHBOARD, Cors::AllowedOrigins, RateLimitedBy::ClientAddress, RequestBody::Drained),
+            (BOT, Cors::NoOrigin, RateLimitedBy::BotKey, RequestBody::Streamed),
+            (OPERATIONS, Cors::AnyOrigin, RateLimitedBy::Nobody, RequestBody::Drained),
+        ];
+        for (zone, cors, rate_limit, body) in table {
+            assert_eq!((zone.cors, zone.rate_limit, zone.body), (cors, rate_limit, body));
+            // What is streamed takes as long as it takes, and takes no permit from people.
+            let streams = body == RequestBody::Streamed;
+            assert_eq!((zone.deadline == Deadline::Unbounded, zone.permits == PermitPool::Uploads), (streams, streams));
+        }
+    }
+}
