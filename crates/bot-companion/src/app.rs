@@ -21,7 +21,7 @@ use crate::vault::{Vault, VaultError};
 use crate::version::Version;
 use crate::views::Views;
 
-/// How often the use of sessions is written down and grants are revoked, and how often expired sessions are swept.
+/// How often the use of sessions is saved and grants are revoked, and how often expired sessions are deleted.
 const FLUSH_EVERY: Duration = Duration::from_secs(5);
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
@@ -33,23 +33,23 @@ pub struct App {
     pub clock: Clock,
     /// Numbers for ids and draws.
     pub random: Random,
-    /// What lasts.
+    /// The database.
     pub store: Arc<dyn Store>,
-    /// What of the answers in memory still holds.
+    /// Cache invalidation.
     pub freshness: Arc<Freshness>,
-    /// Answers kept ready.
+    /// Cached responses.
     pub views: Arc<Views>,
-    /// People coming and going.
+    /// People: sign-in, sessions, guild lists.
     pub accounts: Arc<Accounts>,
-    /// How often a client may ask.
+    /// Rate limits.
     pub rate_limits: Arc<RateLimits>,
-    /// How many requests may be in work at once.
-    pub in_work: Semaphore,
+    /// How many requests may be handled at the same time.
+    pub request_permits: Semaphore,
     /// What the bot is sending.
     pub uploads: Arc<Uploads>,
-    /// Work that outlives requests.
+    /// Background tasks.
     pub background: Background,
-    stopping: AtomicBool,
+    shutting_down: AtomicBool,
 }
 
 /// Why the service cannot start.
@@ -70,10 +70,10 @@ pub enum BuildError {
 }
 
 impl App {
-    /// Builds the service on the current runtime, which then does its background work.
+    /// Builds the service on the current runtime, which then runs its background tasks.
     pub async fn build(config: Config, clock: Clock, random: Random) -> Result<Arc<Self>, BuildError> {
         let freshness = Arc::new(Freshness::new(clock.clone()));
-        let config::Store { url, wait, connections, start_wait } = config.store.clone();
+        let config::StoreConfig { url, wait, connections, start_wait } = config.store.clone();
         let options = StoreOptions { url, wait, connections, start_wait };
         let store = store::open(options, Arc::clone(&freshness)).await?;
         let sources = Sources {
@@ -90,7 +90,7 @@ impl App {
         let views = Arc::new(Views::new(&sources, Arc::clone(&accounts.lists), &config));
         Ok(Arc::new(Self {
             rate_limits,
-            in_work: Semaphore::new(config.limits.requests),
+            request_permits: Semaphore::new(config.limits.requests),
             uploads: Arc::new(Uploads::new(Arc::clone(&store), sources.background.clone())),
             clock,
             random,
@@ -99,23 +99,23 @@ impl App {
             views,
             accounts,
             background: sources.background,
-            stopping: AtomicBool::new(false),
+            shutting_down: AtomicBool::new(false),
             config,
         }))
     }
 
-    /// Says that a stop was asked for: from now on nobody should send anything here that can go elsewhere.
-    pub fn stops(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
+    /// Begins the shutdown: `/ready` says so, and a load balancer should send requests elsewhere.
+    pub fn begin_shutdown(&self) {
+        self.shutting_down.store(true, Ordering::SeqCst);
     }
 
-    /// Whether a stop was asked for.
-    pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
+    /// Whether the shutdown has begun.
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutting_down.load(Ordering::Relaxed)
     }
 
-    /// Keeps house until the returned task is aborted: notes uses of sessions, sweeps expired ones, revokes grants.
-    pub fn keep_house(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
+    /// Runs the periodic tasks until the returned task is aborted: saves uses of sessions, deletes expired ones, revokes grants.
+    pub fn run_periodic_tasks(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
         let app = Arc::clone(self);
         tokio::spawn(async move {
             let mut flush = tokio::time::interval(FLUSH_EVERY);
@@ -127,7 +127,7 @@ impl App {
                         app.flush().await;
                     }
                     _ = sweep.tick() => {
-                        // What an upload left behind in a crash, too.
+                        // This removes what an upload left in a crash, too.
                         app.uploads.clean_up();
                         match app.accounts.sweep().await {
                             Ok(0) => {}
@@ -146,10 +146,10 @@ impl App {
         tokio::spawn(async move { views.keep_warm().await })
     }
 
-    /// Finishes background work, writes down what is only in memory, and closes the store.
+    /// Waits for background tasks, saves what is only in memory, and closes the store.
     pub async fn close(&self, limit: Duration) {
         if !self.background.drain(limit).await {
-            warn!("background work did not finish in time");
+            warn!("background tasks did not finish in time");
         }
         self.flush().await;
         self.store.close().await;
@@ -157,7 +157,7 @@ impl App {
 
     async fn flush(&self) {
         if let Err(error) = self.views.sessions.flush().await {
-            warn!(%error, "the last use of some sessions could not be written down");
+            warn!(%error, "the last use of some sessions could not be saved");
         }
     }
 }

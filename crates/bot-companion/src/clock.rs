@@ -1,4 +1,4 @@
-//! What time it is. Handed to whoever needs it; a lint bans asking the system anywhere else, so that tests can turn the clock.
+//! The time, handed to the parts that need it. A lint bans asking the system anywhere else, so that tests control the clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,12 +23,12 @@ impl Clock {
         Self(Face::System { start: Instant::now() })
     }
 
-    /// A clock that stands at `start` until it is turned.
+    /// A clock that stands at `start` until it is advanced.
     pub fn manual(start: Time) -> Self {
         Self(Face::Manual { millis: Arc::new(AtomicU64::new(start.millis())), start: start.millis() })
     }
 
-    /// Turns a manual clock forward; the system's clock takes no notice.
+    /// Advances a manual clock; has no effect on the system's clock.
     pub fn advance(&self, span: Duration) {
         if let Face::Manual { millis, .. } = &self.0 {
             millis.fetch_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);

@@ -31,12 +31,12 @@ pub mod log_throttle;
 pub mod random;
 pub mod rate_limit;
 pub mod sandbox;
-#[cfg(test)]
-mod scratch;
 pub mod server;
 pub mod single_flight;
 pub mod sources;
 pub mod store;
+#[cfg(test)]
+mod test_folder;
 pub mod untrusted;
 pub mod uploads;
 pub mod vault;

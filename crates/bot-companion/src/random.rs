@@ -1,4 +1,4 @@
-//! Randomness, handed to whoever needs it: secrets from the operating system, the rest from a fast generator that tests can seed.
+//! Randomness, handed to the parts that need it: secrets from the operating system, the rest from a fast generator that tests can seed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
-use crate::config::{Feed, Limits, Network};
+use crate::config::{FeedConfig, LimitsConfig, Network};
 use crate::domain::{Snowflake, TokenHash};
 
 const SETS: usize = 8192;
@@ -33,7 +33,7 @@ pub struct Reservation(Option<u64>);
 
 impl RateLimits {
     /// As configured; a rate of 0 is no limit.
-    pub fn new(limits: &Limits, feed: &Feed, clock: Clock) -> Self {
+    pub fn new(limits: &LimitsConfig, feed: &FeedConfig, clock: Clock) -> Self {
         let minute = Duration::from_mins(1);
         Self {
             requests: RateLimit::new(limits.requests_per_second, Duration::from_secs(1), limits.burst),

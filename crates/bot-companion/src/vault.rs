@@ -33,9 +33,9 @@ pub enum VaultError {
     Damaged,
 }
 
-/// What lies inside; short names, because it is stored for every user.
+/// The plaintext; short names, because it is stored for every user.
 #[derive(Serialize, Deserialize)]
-struct Inside<'a> {
+struct SealedContent<'a> {
     access: std::borrow::Cow<'a, str>,
     refresh: std::borrow::Cow<'a, str>,
     expires: u64,
@@ -59,7 +59,7 @@ impl Vault {
     /// Seals a user's grant with the first key: length of the key's id, the id, the nonce, then the ciphertext with its tag.
     pub fn seal(&self, user: Snowflake, grant: &Grant) -> Result<SealedGrant, VaultError> {
         let (id, key) = self.keys.first().ok_or(VaultError::NoKey)?;
-        let inside = Inside {
+        let inside = SealedContent {
             access: grant.access_token.expose_secret().into(),
             refresh: grant.refresh_token.expose_secret().into(),
             expires: grant.expires.millis(),
@@ -88,7 +88,7 @@ impl Vault {
         let plain = key
             .open_in_place(Nonce::assume_unique_for_key(*nonce), aad(user), &mut secret)
             .map_err(|_| VaultError::Damaged)?;
-        let inside: Inside<'_> = serde_json::from_slice(plain).map_err(|_| VaultError::Damaged)?;
+        let inside: SealedContent<'_> = serde_json::from_slice(plain).map_err(|_| VaultError::Damaged)?;
         Ok(Grant {
             access_token: SecretString::from(inside.access.into_owned()),
             refresh_token: SecretString::from(inside.refresh.into_owned()),

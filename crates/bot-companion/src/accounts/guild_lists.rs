@@ -8,7 +8,7 @@ use quick_cache::sync::Cache;
 use tracing::{info, warn};
 
 use super::grants::{CurrentGrant, GrantState, Grants, unavailable};
-use crate::config::{Config, Guilds};
+use crate::config::{Config, GuildsConfig};
 use crate::domain::{ListedGuild, Snowflake, Time};
 use crate::idp::{IdpError, IdpErrorKind};
 use crate::single_flight::{Flight, SingleFlight};
@@ -41,7 +41,7 @@ pub struct GuildLists {
     fetcher: Arc<Fetcher>,
     fetches: SingleFlight<Snowflake, Result<(), ListError>>,
     forced: Cache<Snowflake, Duration>,
-    limits: Guilds,
+    limits: GuildsConfig,
     first_wait: Duration,
 }
 

@@ -13,6 +13,7 @@ use secrecy::SecretString;
 
 use crate::concurrency::ConcurrencyLimit;
 use crate::config::Config;
+use crate::domain::retention::{LAST_SEEN_LAG, SWEEP_BATCH};
 use crate::domain::token::{self, random_text};
 use crate::domain::{Session, SessionId, SessionLimits, Snowflake, Time, TokenKind, User, session};
 use crate::random::secret_bytes;
@@ -22,12 +23,6 @@ use crate::sources::Sources;
 use crate::store::{Admission, BlockedUser, CodeHash, Result};
 pub use guild_lists::{GuildLists, ListError};
 pub use sign_in::{SignInAttempt, SignInError};
-
-/// How many sessions, claims and the like one step of a sweep takes.
-const SWEEP_BATCH: usize = 500;
-
-/// How old the stored times of use may be: a sweep must not end a session whose last use is only in memory.
-const UNSAVED_USES: Duration = Duration::from_mins(2);
 
 /// What can be done with accounts.
 pub struct Accounts {
@@ -118,7 +113,7 @@ impl Accounts {
         let now = self.sources.clock.now();
         loop {
             let (idle, absolute) =
-                (now.before(self.limits.idle).before(UNSAVED_USES), now.before(self.limits.absolute));
+                (now.before(self.limits.idle).before(LAST_SEEN_LAG), now.before(self.limits.absolute));
             let step = self.sources.store.sweep(now, idle, absolute, SWEEP_BATCH).await?;
             swept += step.sessions;
             if !step.more {

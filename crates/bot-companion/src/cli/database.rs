@@ -8,7 +8,7 @@ use anyhow::ensure;
 use super::{ConfigFile, logging, runtime};
 use crate::app::App;
 use crate::clock::Clock;
-use crate::config::Log;
+use crate::config::LogConfig;
 use crate::random::Random;
 use crate::store;
 
@@ -34,9 +34,9 @@ pub(super) fn with<T>(
     work: impl AsyncFnOnce(&Arc<App>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let mut config = file.load()?;
-    // Nobody else waits for a command, so a database that has much to do gets as long for each step as for its start.
+    // Nobody else waits for a command, so each step may wait as long for a busy database as the start does.
     config.store.wait = config.store.wait.max(config.store.start_wait.min(LONGEST_WAIT));
-    logging::start(&Log { filter: "warn".to_owned(), ..config.log.clone() })?;
+    logging::start(&LogConfig { filter: "warn".to_owned(), ..config.log.clone() })?;
     if let Some(database) = store::local_file(&config.store.url) {
         ensure!(
             missing == Missing::Make || database.exists(),

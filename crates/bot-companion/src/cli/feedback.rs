@@ -26,7 +26,7 @@ const SHOWN: usize = 20;
 pub(super) enum FeedbackCommand {
     /// Add the entries in a file; one with a known id is replaced.
     ///
-    /// NDJSON has an object a line, as in the feed's event `feedback`. CSV has a first line with the names id, feedback, rating,
+    /// NDJSON has one object per line, as in the feed's event `feedback`. CSV has a first line with the names id, feedback, rating,
     /// timestamp, `submitter_id`, `submitter_username`, and perhaps `submitter_name` and `submitter_avatar`.
     Import {
         /// The file; `.csv` is CSV, everything else NDJSON.
@@ -60,13 +60,13 @@ pub(super) fn run(command: FeedbackCommand) -> anyhow::Result<()> {
 
 /// What came of an import.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Report {
+struct ImportReport {
     taken: u64,
     refused: u64,
     shown: Vec<String>,
 }
 
-impl Report {
+impl ImportReport {
     fn refuse(&mut self, line: u64, reason: &impl std::fmt::Display) {
         self.refused += 1;
         if self.shown.len() < SHOWN {
@@ -87,7 +87,7 @@ impl Report {
 }
 
 /// Reads a file to its end, writing to the store if there is one.
-fn import(store: Option<(&Arc<App>, &tokio::runtime::Handle)>, path: &Path) -> anyhow::Result<Report> {
+fn import(store: Option<(&Arc<App>, &tokio::runtime::Handle)>, path: &Path) -> anyhow::Result<ImportReport> {
     let named = || format!("cannot read {}", path.display());
     let file = File::open(path).with_context(named)?;
     let bar = progress(file.metadata().with_context(named)?.len());
@@ -118,8 +118,8 @@ fn read(
     reader: impl Read,
     csv: bool,
     mut write: impl FnMut(Vec<Feedback>) -> anyhow::Result<()>,
-) -> anyhow::Result<Report> {
-    let mut report = Report::default();
+) -> anyhow::Result<ImportReport> {
+    let mut report = ImportReport::default();
     let mut batch = Vec::new();
     let mut take = |line: u64, text: &[u8]| -> anyhow::Result<()> {
         match feed::feedback_line(text) {
@@ -200,7 +200,7 @@ fn rows(reader: impl Read, mut take: impl FnMut(u64, &[u8]) -> anyhow::Result<()
 mod tests {
     use super::*;
 
-    fn imported(text: &str, csv: bool) -> (Vec<Feedback>, Report) {
+    fn imported(text: &str, csv: bool) -> (Vec<Feedback>, ImportReport) {
         let mut all = Vec::new();
         let report = read(text.as_bytes(), csv, |batch| {
             all.extend(batch);

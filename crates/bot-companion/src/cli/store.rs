@@ -10,9 +10,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use secrecy::SecretString;
 
 use super::{logging, print, runtime};
-use crate::config::{self, Log, LogFormat};
+use crate::config::{self, LogConfig, LogFormat};
 use crate::store;
-use crate::store::copy::{Copy, Progress, Report, Stage, copy};
+use crate::store::copy::{CopyOptions, CopyReport, CopyStage, Progress, copy};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum StoreCommand {
@@ -24,7 +24,7 @@ pub(super) enum StoreCommand {
     ///
     /// A URL is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`. One with a password is better given in
     /// `COMPANION_COPY_FROM` or `COMPANION_COPY_TO`: everybody on the machine can see a command's arguments.
-    Copy {
+    CopyOptions {
         /// The store that has the data.
         #[arg(long, value_name = "URL", env = "COMPANION_COPY_FROM", hide_env_values = true, value_parser = secret)]
         from: SecretString,
@@ -56,10 +56,10 @@ fn secret(url: &str) -> Result<SecretString, Infallible> {
 }
 
 pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
-    let StoreCommand::Copy { from, to, start_over, start_wait } = command;
+    let StoreCommand::CopyOptions { from, to, start_over, start_wait } = command;
     // It says so if it waits for a database.
-    logging::start(&Log { filter: "warn".to_owned(), format: LogFormat::Text })?;
-    let what = Copy { from, to, start_over, start_wait };
+    logging::start(&LogConfig { filter: "warn".to_owned(), format: LogFormat::Text })?;
+    let what = CopyOptions { from, to, start_over, start_wait };
     let (bar, mut begun) = (progress(), false);
     let copied = runtime()?.block_on(async {
         let copying = copy(&what, |progress| {
@@ -100,8 +100,8 @@ fn progress() -> ProgressBar {
 
 fn show(bar: &ProgressBar, progress: Progress) {
     let doing = match progress.stage {
-        Stage::Copying => "copying",
-        Stage::Comparing => "comparing",
+        CopyStage::Copying => "copying",
+        CopyStage::Comparing => "comparing",
     };
     let message = format!("{doing} {}", progress.table);
     if progress.rows < bar.position() {
@@ -122,7 +122,7 @@ fn key_beside(url: &SecretString) -> Option<PathBuf> {
     Some(PathBuf::from(path)).filter(|path| path.exists())
 }
 
-fn text(what: &Copy, report: &Report, key: Option<&Path>) -> String {
+fn text(what: &CopyOptions, report: &CopyReport, key: Option<&Path>) -> String {
     let total: u64 = report.tables.iter().map(|(_, rows, _)| rows).sum();
     let mut lines = vec![format!("{:<20} {:>12}  checksum", "table", "rows")];
     for (table, rows, checksum) in &report.tables {
@@ -159,13 +159,13 @@ mod tests {
 
     #[test]
     fn the_report_says_what_was_copied_and_what_comes_next() {
-        let what = Copy {
+        let what = CopyOptions {
             from: "sqlite:a".into(),
             to: "postgres://me:hush@b/c".into(),
             start_over: false,
             start_wait: Duration::ZERO,
         };
-        let report = Report {
+        let report = CopyReport {
             tables: vec![("users", 2, "0123456789abcdef0123".to_owned()), ("guilds", 1_000_000, "ff".repeat(32))],
             checksum: "5e".repeat(32),
             resumed: 7,
@@ -180,7 +180,7 @@ mod tests {
         assert!(
             said.ends_with("from SQLite to PostgreSQL. Now set store.url to what --to says, and start the service.\n")
         );
-        let quiet = text(&what, &Report { resumed: 0, mended: 0, ..report }, None);
+        let quiet = text(&what, &CopyReport { resumed: 0, mended: 0, ..report }, None);
         assert!(
             !quiet.contains("broken off")
                 && !quiet.contains("U+0000")

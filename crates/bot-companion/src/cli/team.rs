@@ -44,12 +44,12 @@ pub(super) enum Form {
 
 /// The team as it stands in a file.
 #[derive(Serialize)]
-struct Written {
-    members: Vec<WrittenMember>,
+struct TeamFile {
+    members: Vec<TeamFileMember>,
 }
 
 #[derive(Serialize)]
-struct WrittenMember {
+struct TeamFileMember {
     #[serde(flatten)]
     member: TeamMemberData,
     permissions: Vec<&'static str>,
@@ -106,9 +106,9 @@ fn read(text: &str, form: Form) -> anyhow::Result<(Roster, Vec<String>)> {
 fn write(roster: &Roster, form: Form) -> anyhow::Result<String> {
     let written = roster.0.iter().map(|RosterEntry { member, permissions }| {
         let permissions = permissions.keys().map(Permission::name).collect();
-        WrittenMember { member: member.clone().into(), permissions }
+        TeamFileMember { member: member.clone().into(), permissions }
     });
-    let team = Written { members: written.collect() };
+    let team = TeamFile { members: written.collect() };
     Ok(match form {
         Form::Toml => toml::to_string_pretty(&team)?,
         Form::Json => serde_json::to_string_pretty(&team)? + "\n",

@@ -1,4 +1,4 @@
-//! `bot-companion users …`: whom the operator keeps out. A running service notices within a second.
+//! `bot-companion users …`: blocks users. A running service notices within a second.
 
 use clap::Subcommand;
 

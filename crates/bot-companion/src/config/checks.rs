@@ -7,6 +7,7 @@ use secrecy::ExposeSecret as _;
 
 use super::settings::{SECRETS, Settings, variable};
 use super::{Config, ConfigError, value};
+use crate::store;
 
 impl Config {
     /// Whether the provider's settings, without which nobody can sign in, are all there; the error says how to set them.
@@ -27,7 +28,7 @@ impl Config {
 
 /// The certificate is useless without its key, and the other way round.
 pub(super) fn tls_pair(cert: bool, key: bool, settings: &mut Settings) {
-    if !settings.sound(&["tls.cert", "tls.key"]) {
+    if !settings.are_valid(&["tls.cert", "tls.key"]) {
         return;
     }
     match (cert, key) {
@@ -42,7 +43,7 @@ pub(super) fn cross_check(config: &Config, settings: &mut Settings) {
     let guilds = &config.guilds;
     let sessions = &config.sessions;
     let mut not_longer = |short: (&'static str, Duration), long: (&'static str, Duration)| {
-        if settings.sound(&[short.0, long.0]) && short.1 > long.1 {
+        if settings.are_valid(&[short.0, long.0]) && short.1 > long.1 {
             settings.conflict(short.0, format!("{} is longer than {}: make it the shorter one", short.0, long.0));
         }
     };
@@ -69,20 +70,21 @@ fn key_ids(config: &Config, settings: &mut Settings) {
 
 /// A key of its own would be of no use to the other replicas.
 fn shared_keys(config: &Config, settings: &mut Settings) {
-    if settings.sound(&["store.url", "secrets.keys"])
+    if settings.are_valid(&["store.url", "secrets.keys"])
         && config.secrets.is_empty()
-        && config.store.url.expose_secret().starts_with("postgres:")
+        && store::needs_shared_keys(&config.store.url)
     {
         let advice = "set secrets.keys to a key that all replicas share: what the .key file of a SQLite database that was moved holds, or \
              \"main:\" and what `openssl rand -base64 32` prints";
-        settings.conflict("store.url", format!("store.url names PostgreSQL: {advice}"));
+        let kind = store::kind(&config.store.url);
+        settings.conflict("store.url", format!("store.url names {kind}: {advice}"));
     }
 }
 
 /// The redirect address is chosen by the request's origin, so the origins have to differ and be allowed to call.
 fn redirects(config: &Config, settings: &mut Settings) {
     const KEY: &str = "idp.redirect_uri";
-    if !settings.sound(&[KEY, "http.allowed_origins"]) {
+    if !settings.are_valid(&[KEY, "http.allowed_origins"]) {
         return;
     }
     let mut origins = BTreeSet::new();

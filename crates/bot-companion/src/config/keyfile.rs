@@ -83,8 +83,8 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 mod tests {
     use std::thread;
 
-    use super::super::test_folder::TestFolder;
     use super::*;
+    use crate::test_folder::TestFolder;
 
     #[test]
     fn is_made_once_and_read_again() {

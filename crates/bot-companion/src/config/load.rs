@@ -1,4 +1,5 @@
-//! Loading: the defaults, the layers over them, the environment; then every value, then the values beside each other.
+//! Loads the configuration: the defaults, the layers over them, the environment. Then every value is parsed, then the values are
+//! compared with each other.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -7,7 +8,10 @@ use std::time::Duration;
 
 use super::settings::Settings;
 use super::value::{self, duration};
-use super::{Config, DEFAULTS, Feed, Guilds, Http, Idp, Limits, Log, Store, Tls, checks};
+use super::{
+    Config, DEFAULTS, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig, LogConfig, StoreConfig, TlsConfig,
+    checks,
+};
 use crate::domain::SessionLimits;
 
 /// A text in TOML that sets some of the settings.
@@ -42,7 +46,7 @@ impl fmt::Debug for Layer {
     }
 }
 
-/// Everything that is wrong with a configuration, one problem a line. It holds no secret.
+/// Everything that is wrong with a configuration, one problem per line. It holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", problems.join("\n"))]
 pub struct ConfigError {
@@ -107,21 +111,21 @@ fn build(settings: &mut Settings) -> Option<Config> {
     let key = s.text("tls.key", value::path)?;
     checks::tls_pair(cert.is_some(), key.is_some(), s);
     Some(Config {
-        http: Http {
+        http: HttpConfig {
             listen: s.text("http.listen", value::listen)?,
             base_path: s.text("http.base_path", value::base_path)?,
             allowed_origins: value::distinct(s.list("http.allowed_origins", value::origin)?),
             trusted_proxies: s.list("http.trusted_proxies", value::network)?,
             loopback_names_only: false,
         },
-        tls: cert.zip(key).map(|(cert, key)| Tls { cert, key }),
-        store: Store {
+        tls: cert.zip(key).map(|(cert, key)| TlsConfig { cert, key }),
+        store: StoreConfig {
             url: s.text("store.url", value::store_url)?,
             wait: s.text("store.wait", duration("2s", TEN_MS..=MINUTE))?,
             connections: s.number("store.connections", 2..=1_000)?,
             start_wait: s.text("store.start_wait", start_wait)?,
         },
-        idp: Idp {
+        idp: IdpConfig {
             base_url: s.text("idp.base_url", value::base_url)?,
             client_id: s.text("idp.client_id", value::line)?,
             client_secret: s.text("idp.client_secret", value::secret)?,
@@ -138,7 +142,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             absolute: s.text("sessions.absolute", duration("30d", MINUTE..=365 * DAY))?,
             per_user: s.number("sessions.per_user", 1..=1_000)?,
         },
-        guilds: Guilds {
+        guilds: GuildsConfig {
             fresh: s.text("guilds.fresh", duration("60s", Duration::ZERO..=DAY))?,
             stale_while_revalidate: s.text("guilds.stale_while_revalidate", duration("10m", Duration::ZERO..=DAY))?,
             max_stale: s.text("guilds.max_stale", duration("1h", Duration::ZERO..=7 * DAY))?,
@@ -146,7 +150,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             retry: s.text("guilds.retry", duration("15s", Duration::ZERO..=HOUR))?,
             forced: s.text("guilds.forced", duration("10s", Duration::ZERO..=HOUR))?,
         },
-        limits: Limits {
+        limits: LimitsConfig {
             refused_sign_ins_per_minute: s.number("limits.refused_sign_ins_per_minute", 0..=MILLION)?,
             sign_ins_per_user: s.number("limits.sign_ins_per_user", 0..=MILLION)?,
             exchanges: s.number("limits.exchanges", 1..=MILLION)?,
@@ -166,13 +170,16 @@ fn build(settings: &mut Settings) -> Option<Config> {
             drain_delay: s.text("limits.drain_delay", duration("5s", Duration::ZERO..=MINUTE))?,
             drain_timeout: s.text("limits.drain_timeout", duration("20s", Duration::ZERO..=10 * MINUTE))?,
         },
-        feed: Feed {
+        feed: FeedConfig {
             snapshot_bytes: s.number("feed.snapshot_bytes", 65_536..=1 << 40)?,
             idle_timeout: s.text("feed.idle_timeout", duration("30s", TEN_MS..=10 * MINUTE))?,
             requests_per_second: s.number("feed.requests_per_second", 0..=MILLION)?,
             refused_keys_per_minute: s.number("feed.refused_keys_per_minute", 0..=MILLION)?,
         },
-        log: Log { filter: s.text("log.filter", value::log_filter)?, format: s.text("log.format", value::log_format)? },
+        log: LogConfig {
+            filter: s.text("log.filter", value::log_filter)?,
+            format: s.text("log.format", value::log_format)?,
+        },
     })
 }
 

@@ -8,8 +8,6 @@ mod network;
 mod settings;
 mod suggest;
 #[cfg(test)]
-pub(crate) mod test_folder;
-#[cfg(test)]
 mod tests;
 mod value;
 
@@ -32,30 +30,30 @@ pub const DEFAULTS: &str = include_str!("default.toml");
 #[derive(Clone, Debug)]
 pub struct Config {
     /// `[http]`
-    pub http: Http,
+    pub http: HttpConfig,
     /// `[tls]`: both files, or neither for plain HTTP.
-    pub tls: Option<Tls>,
+    pub tls: Option<TlsConfig>,
     /// `[store]`
-    pub store: Store,
+    pub store: StoreConfig,
     /// `[idp]`
-    pub idp: Idp,
+    pub idp: IdpConfig,
     /// `[secrets]`: every key reads, the first one writes.
     pub secrets: Vec<SecretKey>,
     /// `[sessions]`
     pub sessions: SessionLimits,
     /// `[guilds]`
-    pub guilds: Guilds,
+    pub guilds: GuildsConfig,
     /// `[limits]`
-    pub limits: Limits,
+    pub limits: LimitsConfig,
     /// `[feed]`
-    pub feed: Feed,
+    pub feed: FeedConfig,
     /// `[log]`
-    pub log: Log,
+    pub log: LogConfig,
 }
 
 /// Where the service listens and who may call it from a browser.
 #[derive(Clone, Debug)]
-pub struct Http {
+pub struct HttpConfig {
     /// `http.listen`
     pub listen: SocketAddr,
     /// `http.base_path`: empty, or `/` and a path without a slash at its end.
@@ -70,16 +68,16 @@ pub struct Http {
 
 /// The files for HTTPS.
 #[derive(Clone, Debug)]
-pub struct Tls {
+pub struct TlsConfig {
     /// `tls.cert`: PEM, the chain.
     pub cert: PathBuf,
     /// `tls.key`: PEM.
     pub key: PathBuf,
 }
 
-/// What lasts, and where.
+/// The database.
 #[derive(Clone, Debug)]
-pub struct Store {
+pub struct StoreConfig {
     /// `store.url`: `sqlite:PATH` or `postgres://…`
     pub url: SecretString,
     /// `store.wait`: how long a read or write may wait for its turn.
@@ -92,7 +90,7 @@ pub struct Store {
 
 /// The identity provider.
 #[derive(Clone, Debug)]
-pub struct Idp {
+pub struct IdpConfig {
     /// `idp.base_url`, without a slash at its end.
     pub base_url: String,
     /// `idp.client_id`
@@ -113,7 +111,7 @@ pub struct Idp {
     pub code_memory: Duration,
 }
 
-impl Idp {
+impl IdpConfig {
     /// The redirect address of the page with this origin, else the first one. Origins are compared as browsers write them; the
     /// address is given as it was written in the configuration.
     pub fn redirect_uri_for(&self, origin: Option<&str>) -> Option<&str> {
@@ -125,7 +123,7 @@ impl Idp {
 
 /// How old a guild list may be.
 #[derive(Clone, Debug)]
-pub struct Guilds {
+pub struct GuildsConfig {
     /// `guilds.fresh`: up to this age a list is served as it is.
     pub fresh: Duration,
     /// `guilds.stale_while_revalidate`: up to this age it is served at once and refreshed in the background.
@@ -136,14 +134,14 @@ pub struct Guilds {
     pub wait: Duration,
     /// `guilds.retry`: after a failure, no call for that user for this long.
     pub retry: Duration,
-    /// `guilds.forced`: at most one refresh that the client asked for in this span, a user.
+    /// `guilds.forced`: a user's clients may force at most one refresh in this span.
     pub forced: Duration,
 }
 
 /// Bounds. A rate of 0 switches that limit off.
 #[derive(Clone, Debug)]
-pub struct Limits {
-    /// `limits.refused_sign_ins_per_minute`, a client address.
+pub struct LimitsConfig {
+    /// `limits.refused_sign_ins_per_minute`, per client address.
     pub refused_sign_ins_per_minute: u32,
     /// `limits.sign_ins_per_user`: exchanged codes of one user in ten minutes.
     pub sign_ins_per_user: u32,
@@ -151,7 +149,7 @@ pub struct Limits {
     pub exchanges: usize,
     /// `limits.exchanges_per_address`: codes being exchanged at the same time for one client address; 0 is no limit.
     pub exchanges_per_address: usize,
-    /// `limits.requests_per_second`, a client address.
+    /// `limits.requests_per_second`, per client address.
     pub requests_per_second: u32,
     /// `limits.burst`: how many requests may come at once.
     pub burst: u32,
@@ -161,9 +159,9 @@ pub struct Limits {
     pub connections: usize,
     /// `limits.connections_per_address`: of those, from one client address; 0 is no bound.
     pub connections_per_address: u32,
-    /// `limits.requests`: in work at once; beyond that the service answers that it is overloaded.
+    /// `limits.requests`: handled at the same time; beyond that the service answers that it is overloaded.
     pub requests: usize,
-    /// `limits.streams`: HTTP/2 streams a connection.
+    /// `limits.streams`: HTTP/2 streams per connection.
     pub streams: u32,
     /// `limits.handshake_timeout`: TLS.
     pub handshake_timeout: Duration,
@@ -183,12 +181,12 @@ pub struct Limits {
 
 /// Bounds of what the bot sends.
 #[derive(Clone, Debug)]
-pub struct Feed {
+pub struct FeedConfig {
     /// `feed.snapshot_bytes`: of one snapshot, decompressed.
     pub snapshot_bytes: u64,
     /// `feed.idle_timeout`: an upload without a byte ends.
     pub idle_timeout: Duration,
-    /// `feed.requests_per_second`, a key; twice as many may come at once. 0 is no limit.
+    /// `feed.requests_per_second`, per key; twice as many may come at once. 0 is no limit.
     pub requests_per_second: u32,
     /// `feed.refused_keys_per_minute`, per client address. 0 is no limit.
     pub refused_keys_per_minute: u32,
@@ -196,7 +194,7 @@ pub struct Feed {
 
 /// What is logged, and how.
 #[derive(Clone, Debug)]
-pub struct Log {
+pub struct LogConfig {
     /// `log.filter`: a level, or directives such as `info,bot_companion=debug`.
     pub filter: String,
     /// `log.format`
@@ -208,6 +206,6 @@ pub struct Log {
 pub enum LogFormat {
     /// For people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }

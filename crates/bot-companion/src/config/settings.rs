@@ -15,7 +15,7 @@ use super::value::Advice;
 /// The settings whose values are never shown, and which the environment can give as a file.
 pub(super) const SECRETS: [&str; 3] = ["idp.client_secret", "secrets.keys", "store.url"];
 
-/// Variables with our prefix that are for others: the build, the software kits and the command line.
+/// Variables with our prefix that are no settings: they are for the build, the SDKs and the command line.
 const FOREIGN: [&str; 5] =
     ["COMPANION_URL", "COMPANION_BOT_KEY", "COMPANION_CONFIG", "COMPANION_COPY_FROM", "COMPANION_COPY_TO"];
 const FOREIGN_PREFIX: &str = "COMPANION_BUILD_";
@@ -23,21 +23,21 @@ const FOREIGN_PREFIX: &str = "COMPANION_BUILD_";
 /// Every setting by its name, with what each layer gave, the defaults first.
 #[derive(Default)]
 pub(super) struct Settings {
-    given: BTreeMap<String, Vec<Setting>>,
-    problems: Vec<Problem>,
+    given: BTreeMap<String, Vec<GivenSetting>>,
+    problems: Vec<ConfigProblem>,
     layers: usize,
 }
 
-struct Setting {
-    value: Value,
-    place: Place,
+struct GivenSetting {
+    value: RawValue,
+    location: SourceLocation,
 }
 
-/// A value before its meaning is known.
-enum Value {
+/// A value before it is parsed.
+enum RawValue {
     Text(String),
     Number(Option<u64>, Shown),
-    List(Vec<(Self, Place)>),
+    List(Vec<(Self, SourceLocation)>),
     Other(Shown),
     /// From the environment, where a number and a list are text too.
     Plain(String),
@@ -47,17 +47,17 @@ enum Value {
 type Shown = String;
 
 #[derive(Clone)]
-struct Place {
+struct SourceLocation {
     /// The order in which problems are reported.
     order: (usize, usize),
     /// Empty for a default, which nobody has to look up.
     text: String,
 }
 
-struct Problem {
+struct ConfigProblem {
     /// The setting, if it is one.
     key: Option<&'static str>,
-    place: Place,
+    location: SourceLocation,
     text: String,
 }
 
@@ -74,7 +74,7 @@ impl Settings {
         settings
     }
 
-    /// Puts a layer over what was given so far.
+    /// Adds a layer, which wins over the earlier ones.
     pub(super) fn layer(&mut self, layer: &Layer) {
         self.read(layer, false);
     }
@@ -82,22 +82,22 @@ impl Settings {
     fn read(&mut self, layer: &Layer, defaults: bool) {
         let order = self.layers;
         self.layers += 1;
-        let place = |span: Range<usize>| {
+        let location = |span: Range<usize>| {
             let (line, _) = position(&layer.text, span.start);
             let text = if defaults { String::new() } else { format!("{}:{line}", layer.name) };
-            Place { order: (order, line), text }
+            SourceLocation { order: (order, line), text }
         };
         let (table, errors) = DeTable::parse_recoverable(&layer.text);
         for error in &errors {
             let (line, column) = position(&layer.text, error.span().unwrap_or_default().start);
             let text = format!("{}:{line}:{column}", layer.name);
-            self.problem(None, Place { order: (order, line), text }, error.message().replace('\n', ", "));
+            self.problem(None, SourceLocation { order: (order, line), text }, error.message().replace('\n', ", "));
         }
         if !errors.is_empty() {
             return;
         }
         for (section, content) in table.get_ref() {
-            let here = place(section.span());
+            let here = location(section.span());
             let known_section = defaults || self.given.keys().any(|key| part_of(key, section.get_ref()));
             match content.get_ref() {
                 _ if !known_section => self.unknown(section.get_ref(), here),
@@ -105,11 +105,11 @@ impl Settings {
                     for (name, value) in entries {
                         let key = format!("{}.{}", section.get_ref(), name.get_ref());
                         if defaults || self.given.contains_key(&key) {
-                            let value = Value::from_toml(value.get_ref(), value.span(), &layer.text, &place);
-                            let setting = Setting { value, place: place(name.span()) };
+                            let value = RawValue::from_toml(value.get_ref(), value.span(), &layer.text, &location);
+                            let setting = GivenSetting { value, location: location(name.span()) };
                             self.given.entry(key).or_default().push(setting);
                         } else {
-                            self.unknown(&key, place(name.span()));
+                            self.unknown(&key, location(name.span()));
                         }
                     }
                 }
@@ -125,7 +125,7 @@ impl Settings {
         }
     }
 
-    fn unknown(&mut self, name: &str, place: Place) {
+    fn unknown(&mut self, name: &str, location: SourceLocation) {
         let sections = self.given.keys().filter_map(|key| key.split_once('.').map(|(section, _)| section));
         let candidates = self.given.keys().map(String::as_str);
         let tail = format!(".{}", name.rsplit('.').next().unwrap_or(name));
@@ -136,10 +136,10 @@ impl Settings {
         };
         let similar = similar.map(|similar| format!("; did you mean {similar}?")).unwrap_or_default();
         let text = format!("{} is not a setting{similar}", shorten(&name.escape_debug().to_string()));
-        self.problem(None, place, text);
+        self.problem(None, location, text);
     }
 
-    /// Puts the environment over everything.
+    /// Adds the environment, which wins over all layers.
     pub(super) fn environment(&mut self, variables: impl Iterator<Item = (OsString, OsString)>) {
         let keys: BTreeMap<String, String> = self.given.keys().map(|key| (variable(key), key.clone())).collect();
         let mut ours: Vec<_> = variables
@@ -151,16 +151,16 @@ impl Settings {
         let order = self.layers;
         self.layers += 1;
         for (index, (name, value)) in ours.iter().enumerate() {
-            let place = Place { order: (order, index), text: name.escape_debug().to_string() };
+            let location = SourceLocation { order: (order, index), text: name.escape_debug().to_string() };
             let direct = name.strip_suffix("_FILE").filter(|name| is_secret_variable(name));
             let Some(key) = keys.get(direct.unwrap_or(name)) else {
-                self.unknown_variable(name, &keys, place);
+                self.unknown_variable(name, &keys, location);
                 continue;
             };
             if let Some(direct) = direct
                 && ours.iter().any(|(other, _)| other == direct)
             {
-                self.problem(None, place, format!("{direct} is set too; set only one of the two"));
+                self.problem(None, location, format!("{direct} is set too; set only one of the two"));
                 continue;
             }
             let read = match (direct, value.to_str()) {
@@ -170,83 +170,85 @@ impl Settings {
             };
             match read {
                 Ok(text) => {
-                    let setting = Setting { value: Value::Plain(text), place };
+                    let setting = GivenSetting { value: RawValue::Plain(text), location };
                     self.given.entry(key.clone()).or_default().push(setting);
                 }
-                Err(reason) => self.problem(None, place, reason),
+                Err(reason) => self.problem(None, location, reason),
             }
         }
     }
 
-    fn unknown_variable(&mut self, name: &str, keys: &BTreeMap<String, String>, place: Place) {
+    fn unknown_variable(&mut self, name: &str, keys: &BTreeMap<String, String>, location: SourceLocation) {
         let files: Vec<String> = SECRETS.iter().map(|key| format!("{}_FILE", variable(key))).collect();
         let candidates = keys.keys().chain(&files).map(String::as_str);
         let similar = suggest(name, name.trim_start_matches("COMPANION"), candidates);
         let similar = similar.map(|similar| format!("; did you mean {similar}?")).unwrap_or_default();
-        self.problem(None, place, format!("there is no such setting{similar}"));
+        self.problem(None, location, format!("there is no such setting{similar}"));
     }
 
-    fn problem(&mut self, key: Option<&'static str>, place: Place, text: String) {
-        self.problems.push(Problem { key, place, text });
+    fn problem(&mut self, key: Option<&'static str>, location: SourceLocation, text: String) {
+        self.problems.push(ConfigProblem { key, location, text });
     }
 
     /// Reports what is wrong with a setting beside the others.
     pub(super) fn conflict(&mut self, key: &'static str, text: impl Into<String>) {
         let last = self.given.get(key).and_then(|given| given.last());
-        let place = last.map_or(Place { order: (0, 0), text: String::new() }, |setting| setting.place.clone());
-        self.problem(Some(key), place, text.into());
+        let location =
+            last.map_or(SourceLocation { order: (0, 0), text: String::new() }, |setting| setting.location.clone());
+        self.problem(Some(key), location, text.into());
     }
 
-    /// Whether all these settings could be read, so that they can be held against each other.
-    pub(super) fn sound(&self, keys: &[&str]) -> bool {
+    /// Whether all these settings could be read, so that they can be compared with each other.
+    pub(super) fn are_valid(&self, keys: &[&str]) -> bool {
         !self.problems.iter().any(|problem| problem.key.is_some_and(|key| keys.contains(&key)))
     }
 
     /// All problems, in the order of the layers and their lines.
     pub(super) fn finish(mut self) -> Result<(), ConfigError> {
-        self.problems.sort_by_key(|problem| problem.place.order);
-        let lines = self.problems.into_iter().map(|Problem { place, text, .. }| match place.text.as_str() {
-            "" => text,
-            place => format!("{place}: {text}"),
-        });
+        self.problems.sort_by_key(|problem| problem.location.order);
+        let lines =
+            self.problems.into_iter().map(|ConfigProblem { location, text, .. }| match location.text.as_str() {
+                "" => text,
+                location => format!("{location}: {text}"),
+            });
         ConfigError::of(lines.collect())
     }
 
     /// The text of a setting, read by `parse`. A layer with a wrong value is reported and passed over.
     pub(super) fn text<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, Advice>) -> Option<T> {
-        self.each(key, |value, place| one(value, &parse).map_err(|wrong| vec![(place.clone(), wrong)]))
+        self.each(key, |value, location| one(value, &parse).map_err(|wrong| vec![(location.clone(), wrong)]))
     }
 
     /// The whole number of a setting.
     pub(super) fn number<T: TryFrom<u64>>(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<T> {
         let advice = format!("write a whole number from {} to {}", range.start(), range.end());
-        self.each(key, |value, place| {
+        self.each(key, |value, location| {
             let number = match value {
-                Value::Number(number, _) => *number,
-                Value::Plain(text) => text.trim().parse().ok(),
+                RawValue::Number(number, _) => *number,
+                RawValue::Plain(text) => text.trim().parse().ok(),
                 _ => None,
             };
             let number = number.filter(|number| range.contains(number)).and_then(|number| T::try_from(number).ok());
-            number.ok_or_else(|| vec![(place.clone(), (value.show(), advice.clone()))])
+            number.ok_or_else(|| vec![(location.clone(), (value.show(), advice.clone()))])
         })
     }
 
     /// The list of a setting, each element read by `parse`. A text alone is a list of one, an empty text one of none.
     pub(super) fn list<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, Advice>) -> Option<Vec<T>> {
-        self.each(key, |value, place| {
+        self.each(key, |value, location| {
             let items: Vec<Result<T, Wrong>> = match value {
-                Value::List(items) => {
-                    let read = items.iter().map(|(item, place)| (one(item, &parse), place));
+                RawValue::List(items) => {
+                    let read = items.iter().map(|(item, location)| (one(item, &parse), location));
                     return collect(read);
                 }
-                Value::Plain(text) => {
+                RawValue::Plain(text) => {
                     let items = text.split([',', '\n']).map(str::trim).filter(|item| !item.is_empty());
                     items.map(|item| parse(item).map_err(|advice| (format!("{item:?}"), advice))).collect()
                 }
-                Value::Text(text) if text.is_empty() => Vec::new(),
+                RawValue::Text(text) if text.is_empty() => Vec::new(),
                 single => vec![one(single, &parse)],
             };
-            collect(items.into_iter().map(|item| (item, place)))
+            collect(items.into_iter().map(|item| (item, location)))
         })
     }
 
@@ -254,12 +256,12 @@ impl Settings {
     fn each<T>(
         &mut self,
         key: &'static str,
-        read: impl Fn(&Value, &Place) -> Result<T, Vec<(Place, Wrong)>>,
+        read: impl Fn(&RawValue, &SourceLocation) -> Result<T, Vec<(SourceLocation, Wrong)>>,
     ) -> Option<T> {
         let mut result = None;
         let mut wrong = Vec::new();
         for setting in self.given.get(key).into_iter().flatten() {
-            match read(&setting.value, &setting.place) {
+            match read(&setting.value, &setting.location) {
                 Ok(value) => result = Some(value),
                 Err(found) => wrong.extend(found),
             }
@@ -267,10 +269,10 @@ impl Settings {
         if result.is_none() && wrong.is_empty() {
             self.conflict(key, format!("{key} has no default"));
         }
-        for (place, (shown, advice)) in wrong {
+        for (location, (shown, advice)) in wrong {
             let hidden = SECRETS.contains(&key) || shown.contains('@');
             let shown = if hidden { String::new() } else { format!(" = {}", shorten(&shown)) };
-            self.problem(Some(key), place, format!("{key}{shown}: {advice}"));
+            self.problem(Some(key), location, format!("{key}{shown}: {advice}"));
         }
         result
     }
@@ -279,32 +281,39 @@ impl Settings {
 /// The value as it was written, and what to write instead.
 type Wrong = (Shown, Advice);
 
-fn one<T>(value: &Value, parse: &impl Fn(&str) -> Result<T, Advice>) -> Result<T, Wrong> {
+fn one<T>(value: &RawValue, parse: &impl Fn(&str) -> Result<T, Advice>) -> Result<T, Wrong> {
     let parsed = match value {
-        Value::Text(text) | Value::Plain(text) => parse(text),
-        Value::List(_) => Err("write one value, not a list".into()),
+        RawValue::Text(text) | RawValue::Plain(text) => parse(text),
+        RawValue::List(_) => Err("write one value, not a list".into()),
         // Its own advice says more than the general one, if the value would be wrong in quotes too.
-        Value::Number(_, shown) | Value::Other(shown) => {
+        RawValue::Number(_, shown) | RawValue::Other(shown) => {
             parse(shown).and_then(|_| Err("put the value in quotes".into()))
         }
     };
     parsed.map_err(|advice| (value.show(), advice))
 }
 
-fn collect<'a, T>(items: impl Iterator<Item = (Result<T, Wrong>, &'a Place)>) -> Result<Vec<T>, Vec<(Place, Wrong)>> {
+fn collect<'a, T>(
+    items: impl Iterator<Item = (Result<T, Wrong>, &'a SourceLocation)>,
+) -> Result<Vec<T>, Vec<(SourceLocation, Wrong)>> {
     let mut values = Vec::new();
     let mut wrong = Vec::new();
-    for (item, place) in items {
+    for (item, location) in items {
         match item {
             Ok(value) => values.push(value),
-            Err(found) => wrong.push((place.clone(), found)),
+            Err(found) => wrong.push((location.clone(), found)),
         }
     }
     if wrong.is_empty() { Ok(values) } else { Err(wrong) }
 }
 
-impl Value {
-    fn from_toml(value: &DeValue<'_>, span: Range<usize>, text: &str, place: &impl Fn(Range<usize>) -> Place) -> Self {
+impl RawValue {
+    fn from_toml(
+        value: &DeValue<'_>,
+        span: Range<usize>,
+        text: &str,
+        location: &impl Fn(Range<usize>) -> SourceLocation,
+    ) -> Self {
         let shown = || text.get(span.clone()).unwrap_or_default().to_owned();
         match value {
             DeValue::String(text) => Self::Text(text.clone().into_owned()),
@@ -313,7 +322,7 @@ impl Value {
             }
             DeValue::Array(items) => {
                 let item = |item: &toml::Spanned<DeValue<'_>>| {
-                    (Self::from_toml(item.get_ref(), item.span(), text, place), place(item.span()))
+                    (Self::from_toml(item.get_ref(), item.span(), text, location), location(item.span()))
                 };
                 Self::List(items.iter().map(item).collect())
             }
@@ -360,7 +369,7 @@ fn position(text: &str, offset: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, line.chars().count() + 1)
 }
 
-/// Keeps a message on a line even if somebody pasted a page.
+/// Keeps a message on one line, however long the value is.
 fn shorten(text: &str) -> String {
     const LONGEST: usize = 80;
     match text.char_indices().nth(LONGEST) {

@@ -1,5 +1,6 @@
 //! What can change in the bot's data; the events of the feed in the domain's words.
 
+use super::feed::CarriedParts;
 use super::{Feedback, Guild, Roster, Snowflake, Subscription, User};
 
 /// One change. Several are applied in order, all or nothing.
@@ -9,7 +10,7 @@ pub enum Change {
     Guild(Guild),
     /// A guild no longer has the bot.
     GuildGone(Snowflake),
-    /// A member's roles are now these; without a granting one they are no staff.
+    /// A member's roles are now these; they are staff if one of them grants something.
     Member {
         /// Where.
         guild: Snowflake,
@@ -51,6 +52,63 @@ impl Change {
             | Self::FeedbackGone(_)
             | Self::Team(_)
             | Self::User(_) => None,
+        }
+    }
+    /// The guild, and the parts of it, that must be copied again into every staged snapshot that carries them over.
+    pub fn copied_again(&self) -> Option<(Snowflake, CarriedParts)> {
+        match self {
+            // If it says neither grants nor staff, what snapshots carry over has not changed.
+            Self::Guild(guild) => {
+                let says_any = guild.grants.is_some() || guild.staff.is_some();
+                says_any.then_some((guild.id, CarriedParts::All))
+            }
+            Self::GuildGone(guild) => Some((*guild, CarriedParts::All)),
+            Self::Member { guild, user, .. } | Self::MemberGone { guild, user } => {
+                Some((*guild, CarriedParts::Member(*user)))
+            }
+            Self::Subscription(_)
+            | Self::SubscriptionGone(_)
+            | Self::Feedback(_)
+            | Self::FeedbackGone(_)
+            | Self::Team(_)
+            | Self::User(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_copied_again_into_staged_snapshots() {
+        let id = |number| Snowflake::new(number).unwrap();
+        let (guild, user) = (id(7), id(8));
+        let whole = Guild {
+            id: guild,
+            name: String::new(),
+            icon: None,
+            owner: user,
+            members: 0,
+            setup: false,
+            linked: false,
+            grants: None,
+            staff: None,
+        };
+        let all = Some((guild, CarriedParts::All));
+        let member = Some((guild, CarriedParts::Member(user)));
+        for (change, copied) in [
+            (Change::Guild(whole.clone()), None),
+            (Change::Guild(Guild { grants: Some([].into()), ..whole.clone() }), all),
+            (Change::Guild(Guild { staff: Some([].into()), ..whole }), all),
+            (Change::GuildGone(guild), all),
+            (Change::Member { guild, user, roles: Vec::new() }, member),
+            (Change::MemberGone { guild, user }, member),
+            (Change::SubscriptionGone(user), None),
+            (Change::FeedbackGone(String::new()), None),
+            (Change::Team(Roster::default()), None),
+        ] {
+            assert_eq!(change.copied_again(), copied, "{change:?}");
         }
     }
 }

@@ -6,8 +6,7 @@ use std::time::Duration;
 use super::Time;
 use super::feed::{InstanceId, ShardKey};
 
-/// A process that is silent for this long counts as gone.
-pub const SILENCE: Duration = Duration::from_secs(90);
+pub use super::retention::SILENCE;
 
 /// What a process of the bot says of itself and of its own shards.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,14 +1,11 @@
-//! A revocation: when the provider is told that a user's grant is not needed any more. It waits for a while, because revoking
-//! one token ends all of that user's, also those of a sign-in that comes right after the sign-out.
+//! A revocation: the provider is told that a user's grant is not needed any more. It waits for a while, because revoking one token
+//! ends all of that user's, also those of a sign-in that comes right after the sign-out.
 
 use std::time::Duration;
 
 use super::Time;
+use super::retention::{REVOCATION_MEMORY, REVOCATION_WAIT};
 
-/// How long a revocation waits before it is sent; a sign-in of the same user cancels it meanwhile.
-pub const REVOCATION_WAIT: Duration = Duration::from_secs(30);
-/// How long a revocation that is over is remembered: longer than a sign-in takes that may have been hit by it.
-const REMEMBERED: Duration = Duration::from_mins(10);
 /// How often it is tried.
 const TRIES: u32 = 5;
 /// The wait after the first failure; it doubles with each try.
@@ -28,14 +25,54 @@ pub enum RevocationStage {
     },
 }
 
-impl RevocationStage {
-    /// The stage of a revocation that was begun `tries` times, whose sender has time until `sending_until`, and of which the
-    /// provider has confirmed that it was `sent`.
-    pub fn of(now: Time, tries: u32, sending_until: Option<Time>, sent: bool) -> Self {
-        match sending_until {
-            Some(until) if now < until && !sent => Self::Running,
-            _ if tries == 0 && !sent => Self::Waiting,
-            _ => Self::Sent { tries },
+/// What is stored of a revocation, beside the grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredRevocation {
+    /// How often it was begun.
+    pub tries: u32,
+    /// Until when its sender has time, if somebody is sending it.
+    pub sending_until: Option<Time>,
+    /// Whether the provider has confirmed it, or it was given up.
+    pub is_sent: bool,
+}
+
+impl StoredRevocation {
+    /// How far it has come.
+    pub fn stage(&self, now: Time) -> RevocationStage {
+        match self.sending_until {
+            Some(until) if now < until && !self.is_sent => RevocationStage::Running,
+            _ if self.is_waiting() => RevocationStage::Waiting,
+            _ => RevocationStage::Sent { tries: self.tries },
+        }
+    }
+
+    /// Whether nobody has begun to send it.
+    pub fn is_waiting(&self) -> bool {
+        self.tries == 0 && !self.is_sent
+    }
+}
+
+/// A revocation that begins to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewRevocation {
+    /// Not before.
+    pub due: Time,
+    /// How often it was begun.
+    pub tries: u32,
+    /// Until when its sender has time, if somebody is sending it.
+    pub sending_until: Option<Time>,
+}
+
+impl NewRevocation {
+    /// The revocation of a grant that is not needed any more, in place of the one that is stored for the same user: revoking one
+    /// token revokes all. If that one is being sent right now, a sign-in must still wait for its end.
+    pub fn replacing(stored: Option<StoredRevocation>, now: Time) -> Self {
+        let due = now.after(REVOCATION_WAIT);
+        match stored {
+            Some(StoredRevocation { tries, sending_until: Some(until), .. }) if now < until => {
+                Self { due, tries, sending_until: Some(until) }
+            }
+            Some(_) | None => Self { due, tries: 0, sending_until: None },
         }
     }
 }
@@ -63,7 +100,7 @@ pub enum RevocationEnd {
 impl RevocationEnd {
     /// After the provider has confirmed it, or has said that there is nothing to revoke.
     pub fn over(now: Time) -> Self {
-        Self::Over { until: now.after(REMEMBERED) }
+        Self::Over { until: now.after(REVOCATION_MEMORY) }
     }
 
     /// After the try number `tries` (from 1) failed in a way that may pass, with the wait that the provider asked for.
@@ -79,6 +116,27 @@ impl RevocationEnd {
     pub fn unsent(now: Time, wait: Option<Duration>) -> Self {
         Self::Unsent { at: now.after(wait.unwrap_or(FIRST_RETRY)) }
     }
+
+    /// What is stored then; nobody is sending it any more.
+    pub fn update(self) -> RevocationUpdate {
+        let (due, forgets_grant, uncounted) = match self {
+            Self::Over { until } => (until, true, 0),
+            Self::Retry { at } => (at, false, 0),
+            Self::Unsent { at } => (at, false, 1),
+        };
+        RevocationUpdate { due, forgets_grant, uncounted }
+    }
+}
+
+/// How a try changes a stored revocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RevocationUpdate {
+    /// When it is tried again or, without its grant, forgotten.
+    pub due: Time,
+    /// Whether the grant is forgotten, which marks it as sent.
+    pub forgets_grant: bool,
+    /// How many tries do not count.
+    pub uncounted: u32,
 }
 
 #[cfg(test)]
@@ -99,8 +157,45 @@ mod tests {
             (0, None, true, Sent { tries: 0 }),
             (3, Some(500), false, Running),
         ] {
-            let found = RevocationStage::of(at(100), tries, sending_until.map(at), sent);
-            assert_eq!(found, stage, "{tries} {sending_until:?} {sent}");
+            let stored = StoredRevocation { tries, sending_until: sending_until.map(at), is_sent: sent };
+            assert_eq!(stored.stage(at(100)), stage, "{stored:?}");
+            assert_eq!(stored.is_waiting(), stage == Waiting, "{stored:?}");
+        }
+    }
+
+    #[test]
+    fn a_new_revocation_replaces_the_old_one_but_not_the_sender_of_it() {
+        let now = Time::from_seconds(100);
+        let stored = |tries, until: Option<u64>, is_sent| {
+            Some(StoredRevocation { tries, sending_until: until.map(Time::from_seconds), is_sent })
+        };
+        for (known, tries, until) in [
+            (None, 0, None),
+            (stored(0, None, false), 0, None),
+            (stored(3, None, false), 0, None),
+            (stored(3, None, true), 0, None),
+            (stored(3, Some(100), false), 0, None),
+            (stored(3, Some(101), false), 3, Some(101)),
+        ] {
+            let new = NewRevocation::replacing(known, now);
+            let sending_until = until.map(Time::from_seconds);
+            assert_eq!(new, NewRevocation { due: Time::from_seconds(130), tries, sending_until }, "{known:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_try_changes() {
+        let (now, at) = (Time::from_seconds(1000), Time::from_seconds);
+        let minute = Some(Duration::from_mins(1));
+        for (end, due, forgets_grant, uncounted) in [
+            (RevocationEnd::over(now), at(1600), true, 0),
+            (RevocationEnd::failed(now, 1, None), at(1060), false, 0),
+            (RevocationEnd::failed(now, 5, None), at(1600), true, 0),
+            (RevocationEnd::unsent(now, None), at(1060), false, 1),
+            (RevocationEnd::unsent(now, minute), at(1060), false, 1),
+            (RevocationEnd::unsent(now, Some(Duration::ZERO)), now, false, 1),
+        ] {
+            assert_eq!(end.update(), RevocationUpdate { due, forgets_grant, uncounted }, "{end:?}");
         }
     }
 

@@ -68,3 +68,52 @@ impl SessionLimits {
 pub fn cut_agent(agent: &str) -> &str {
     &agent[..agent.floor_char_boundary(256)]
 }
+
+/// When a session began and was last used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionTimes {
+    /// When it began.
+    pub created: Time,
+    /// When it was last used.
+    pub last_seen: Time,
+}
+
+/// Of a user's other sessions, in the order in which they were opened, those that a new one ends so that there are `most` in all:
+/// those least recently used; of those used at the same time, the ones that began first.
+pub fn surplus<T>(mut others: Vec<(T, SessionTimes)>, most: usize) -> Vec<T> {
+    let ends = others.len().saturating_sub(most.saturating_sub(1));
+    // Stable: of those that began at the same time, the ones that were opened first come first.
+    others.sort_by_key(|(_, times)| (times.last_seen, times.created));
+    others.into_iter().take(ends).map(|(session, _)| session).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_session_ends_those_least_recently_used() {
+        // Name, created, last seen; the new one is not among them.
+        let sessions = [('a', 1, 90), ('b', 2, 20), ('c', 3, 50), ('d', 4, 50), ('e', 4, 50)];
+        let table: &[(usize, usize, &str)] = &[
+            (0, 3, ""),
+            (2, 3, ""),
+            (3, 3, "b"),
+            (5, 5, "b"),
+            (5, 4, "bc"),
+            (5, 3, "bcd"),
+            (5, 2, "bcde"),
+            (5, 1, "bcdea"),
+            (5, 0, "bcdea"),
+            (5, usize::MAX, ""),
+        ];
+        for (first, most, ended) in table {
+            let times = |created, last_seen| SessionTimes {
+                created: Time::from_seconds(created),
+                last_seen: Time::from_seconds(last_seen),
+            };
+            let others = sessions[..*first].iter().map(|(name, created, seen)| (*name, times(*created, *seen)));
+            assert_eq!(surplus(others.collect(), *most).into_iter().collect::<String>(), *ended, "{first} {most}");
+        }
+    }
+}

@@ -1,13 +1,14 @@
 //! Premium: who pays, for which guilds, until when.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 
 use super::{Snowflake, Time};
 
 /// A premium subscription of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
-    /// Who pays; one subscription a user.
+    /// Who pays; one subscription per user.
     pub userid: Snowflake,
     /// How many guilds it may cover; informational.
     pub slots: u32,
@@ -21,6 +22,12 @@ impl Subscription {
     /// Whether it has not ended yet.
     pub fn is_active(&self, now: Time) -> bool {
         self.active_until.is_none_or(|end| now < end)
+    }
+
+    /// The guilds it covers, each once: one that is named twice counts where it is named first.
+    pub fn distinct_guilds(&self) -> Vec<Snowflake> {
+        let mut seen = HashSet::with_capacity(self.guilds.len());
+        self.guilds.iter().copied().filter(|guild| seen.insert(*guild)).collect()
     }
 }
 
@@ -77,6 +84,17 @@ mod tests {
             let plus = Plus::of(&given, now);
             let shown = plus.subscription.map_or_else(String::new, |chosen| chosen.userid.to_string());
             assert_eq!((shown.as_str(), plus.active), (*userid, *active), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_guild_that_is_named_twice_counts_where_it_is_named_first() {
+        let table: &[(&[u64], &[u64])] =
+            &[(&[], &[]), (&[3, 1, 2], &[3, 1, 2]), (&[3, 3], &[3]), (&[3, 1, 3, 2, 1], &[3, 1, 2])];
+        let ids = |numbers: &[u64]| numbers.iter().map(|number| Snowflake::new(*number).unwrap()).collect::<Vec<_>>();
+        for (named, distinct) in table {
+            let given = Subscription { guilds: ids(named), ..subscription(1, None) };
+            assert_eq!(given.distinct_guilds(), ids(distinct), "{named:?}");
         }
     }
 }

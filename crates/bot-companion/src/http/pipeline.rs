@@ -215,8 +215,8 @@ impl HttpService {
 
     fn permits(&self, zone: Zone) -> &Semaphore {
         match zone.permits {
-            PermitPool::Requests => &self.app.in_work,
-            PermitPool::Uploads => &self.app.uploads.in_work,
+            PermitPool::Requests => &self.app.request_permits,
+            PermitPool::Uploads => &self.app.uploads.permits,
         }
     }
 
@@ -309,10 +309,11 @@ mod tests {
     use super::super::zone::{PUBLIC, Routes};
     use super::*;
     use crate::clock::Clock;
-    use crate::config::test_folder::TestFolder;
+
     use crate::config::{Config, Layer};
     use crate::domain::Time;
     use crate::random::Random;
+    use crate::test_folder::TestFolder;
 
     /// The middleware over this router, with a single permit for requests.
     async fn service(folder: &TestFolder, router: Router) -> HttpService {

@@ -26,10 +26,14 @@ const RESTART_TIME: Duration = Duration::from_secs(5);
 #[utoipa::path(get, path = "/ready", operation_id = "ready", tag = "public",
     responses((status = 200, description = "Requests are taken", body = Envelope<Readiness>), Refusals))]
 pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Success<Readiness>, ApiError> {
-    if app.is_stopping() { Err(ApiError::new(ErrorCode::Draining).after(RESTART_TIME)) } else { Ok(Success(READY)) }
+    if app.is_shutting_down() {
+        Err(ApiError::new(ErrorCode::Draining).after(RESTART_TIME))
+    } else {
+        Ok(Success(READY))
+    }
 }
 
 /// The response without a permit: a service that is busy must not be taken out of service.
 pub(super) fn try_respond(app: &App) -> Option<Response<Full<Bytes>>> {
-    (!app.is_stopping()).then(|| json(envelope::success(&READY)))
+    (!app.is_shutting_down()).then(|| json(envelope::success(&READY)))
 }

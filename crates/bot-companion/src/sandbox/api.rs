@@ -11,37 +11,37 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use super::faults::Fault;
-use super::grants::{ACCESS_LIFE, Pair, Refused};
+use super::grants::{ACCESS_LIFE, CodeRefusal, TokenPair};
 use super::people::Person;
 use super::reply::{self, Reply};
-use super::{Inner, SCOPE, pairs, value};
+use super::{SCOPE, SandboxState, pairs, value};
 
 /// Beyond the patience of any client.
 const SLOW: Duration = Duration::from_secs(30);
 
 /// A code or a refresh token for a pair of tokens.
-pub(super) async fn token(inner: &Inner, headers: &HeaderMap, body: &[u8]) -> io::Result<Reply> {
+pub(super) async fn token(state: &SandboxState, headers: &HeaderMap, body: &[u8]) -> io::Result<Reply> {
     let form = pairs(body);
-    if !is_our_client(inner, headers, &form) {
+    if !is_our_client(state, headers, &form) {
         return Ok(reply::invalid_client());
     }
-    let now = inner.options.clock.now();
+    let now = state.options.clock.now();
     match value(&form, "grant_type") {
         Some("authorization_code") => {
             let Some(code) = value(&form, "code") else { return Ok(invalid_request("code")) };
-            if let Some(person) = inner.person(code) {
-                return Ok(granted(&inner.grants.lock().grant(&person.name, SCOPE, now)));
+            if let Some(person) = state.person(code) {
+                return Ok(granted(&state.grants.lock().grant(&person.name, SCOPE, now)));
             }
             if let Some(trouble) = trouble(code) {
-                return simulate(inner, trouble).await;
+                return simulate(state, trouble).await;
             }
-            let mut grants = inner.grants.lock();
+            let mut grants = state.grants.lock();
             let used = grants.use_code(code, value(&form, "redirect_uri"), value(&form, "code_verifier"), now);
             Ok(match used {
                 Ok((person, scope)) => granted(&grants.grant(&person, &scope, now)),
-                Err(Refused::Code) => reply::invalid_grant(),
-                Err(Refused::RedirectUri) => invalid_request("redirect_uri"),
-                Err(Refused::Verifier) => reply::oauth_error(
+                Err(CodeRefusal::Code) => reply::invalid_grant(),
+                Err(CodeRefusal::RedirectUri) => invalid_request("redirect_uri"),
+                Err(CodeRefusal::Verifier) => reply::oauth_error(
                     StatusCode::BAD_REQUEST,
                     "invalid_grant",
                     Some("Invalid \"code_verifier\" in request."),
@@ -49,7 +49,7 @@ pub(super) async fn token(inner: &Inner, headers: &HeaderMap, body: &[u8]) -> io
             })
         }
         Some("refresh_token") => {
-            let pair = value(&form, "refresh_token").and_then(|refresh| inner.grants.lock().refresh(refresh, now));
+            let pair = value(&form, "refresh_token").and_then(|refresh| state.grants.lock().refresh(refresh, now));
             let refused = || reply::oauth_error(StatusCode::BAD_REQUEST, "invalid_grant", None);
             Ok(pair.map_or_else(refused, |pair| granted(&pair)))
         }
@@ -58,21 +58,21 @@ pub(super) async fn token(inner: &Inner, headers: &HeaderMap, body: &[u8]) -> io
 }
 
 /// Ends every token of the user whom the token belongs to.
-pub(super) fn revoke(inner: &Inner, headers: &HeaderMap, body: &[u8]) -> Reply {
+pub(super) fn revoke(state: &SandboxState, headers: &HeaderMap, body: &[u8]) -> Reply {
     let form = pairs(body);
-    if !is_our_client(inner, headers, &form) {
+    if !is_our_client(state, headers, &form) {
         return reply::invalid_client();
     }
     if let Some(token) = value(&form, "token") {
-        inner.grants.lock().revoke(token);
+        state.grants.lock().revoke(token);
     }
     // An unknown token is a success too: it certainly does not work any more.
     reply::json(StatusCode::OK, &json!({}))
 }
 
 /// Who it is.
-pub(super) fn user(inner: &Inner, headers: &HeaderMap) -> Reply {
-    let Some(person) = bearer(inner, headers, "identify") else { return reply::api_error(StatusCode::UNAUTHORIZED) };
+pub(super) fn user(state: &SandboxState, headers: &HeaderMap) -> Reply {
+    let Some(person) = bearer(state, headers, "identify") else { return reply::api_error(StatusCode::UNAUTHORIZED) };
     let body = json!({
         "id": person.id,
         "username": person.username,
@@ -91,8 +91,8 @@ pub(super) fn user(inner: &Inner, headers: &HeaderMap) -> Reply {
 }
 
 /// The guilds they are in.
-pub(super) fn guilds(inner: &Inner, headers: &HeaderMap) -> Reply {
-    let Some(person) = bearer(inner, headers, "guilds") else { return reply::api_error(StatusCode::UNAUTHORIZED) };
+pub(super) fn guilds(state: &SandboxState, headers: &HeaderMap) -> Reply {
+    let Some(person) = bearer(state, headers, "guilds") else { return reply::api_error(StatusCode::UNAUTHORIZED) };
     let guilds = person.guilds.iter().map(|guild| {
         json!({
             "id": guild.id,
@@ -138,7 +138,7 @@ fn trouble(code: &str) -> Option<Trouble> {
     })
 }
 
-async fn simulate(inner: &Inner, trouble: Trouble) -> io::Result<Reply> {
+async fn simulate(state: &SandboxState, trouble: Trouble) -> io::Result<Reply> {
     match trouble {
         Trouble::Fault(fault) => reply::fault(fault).await,
         Trouble::Slow => {
@@ -146,15 +146,15 @@ async fn simulate(inner: &Inner, trouble: Trouble) -> io::Result<Reply> {
             Ok(reply::invalid_grant())
         }
         Trouble::NoScope => {
-            let first = inner.people.lock().first().map(|person| person.name.clone());
-            let now = inner.options.clock.now();
-            let grant = |name: String| granted(&inner.grants.lock().grant(&name, "identify", now));
+            let first = state.people.lock().first().map(|person| person.name.clone());
+            let now = state.options.clock.now();
+            let grant = |name: String| granted(&state.grants.lock().grant(&name, "identify", now));
             Ok(first.map_or_else(reply::invalid_grant, grant))
         }
     }
 }
 
-fn granted(pair: &Pair) -> Reply {
+fn granted(pair: &TokenPair) -> Reply {
     let body = json!({
         "token_type": "Bearer",
         "access_token": pair.access,
@@ -171,8 +171,8 @@ fn invalid_request(field: &str) -> Reply {
 }
 
 /// By HTTP Basic, or in the form.
-fn is_our_client(inner: &Inner, headers: &HeaderMap, form: &[(String, String)]) -> bool {
-    let expected = (inner.options.client_id.as_str(), inner.options.client_secret.expose_secret());
+fn is_our_client(state: &SandboxState, headers: &HeaderMap, form: &[(String, String)]) -> bool {
+    let expected = (state.options.client_id.as_str(), state.options.client_secret.expose_secret());
     let Some(basic) = credentials(headers, "Basic") else {
         return value(form, "client_id").zip(value(form, "client_secret")) == Some(expected);
     };
@@ -180,10 +180,10 @@ fn is_our_client(inner: &Inner, headers: &HeaderMap, form: &[(String, String)]) 
     decoded.as_deref().and_then(|pair| pair.split_once(':')) == Some(expected)
 }
 
-fn bearer(inner: &Inner, headers: &HeaderMap, scope: &str) -> Option<Person> {
-    let now = inner.options.clock.now();
-    let name = inner.grants.lock().person(credentials(headers, "Bearer")?, scope, now)?;
-    inner.person(&name)
+fn bearer(state: &SandboxState, headers: &HeaderMap, scope: &str) -> Option<Person> {
+    let now = state.options.clock.now();
+    let name = state.grants.lock().person(credentials(headers, "Bearer")?, scope, now)?;
+    state.person(&name)
 }
 
 fn credentials<'a>(headers: &'a HeaderMap, scheme: &str) -> Option<&'a str> {

@@ -1,4 +1,4 @@
-//! Trouble on demand: what a test can make an endpoint do.
+//! Fault injection: what a test can make an endpoint do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,34 +47,34 @@ pub enum Fault {
     Unauthorized,
 }
 
-/// One endpoint's trouble.
+/// The faults of one endpoint.
 #[derive(Debug, Default)]
 struct Switch {
     calls: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<SwitchState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SwitchState {
     fault: Option<Fault>,
     /// How many more calls it hits; `None`: all.
     left: Option<usize>,
-    gate: Option<Arc<Gate>>,
+    hold: Option<Arc<HoldPoint>>,
 }
 
 #[derive(Debug)]
-struct Gate {
+struct HoldPoint {
     arrived: watch::Sender<usize>,
     open: watch::Sender<bool>,
 }
 
 /// The switches of all endpoints.
 #[derive(Debug, Default)]
-pub(super) struct Switchboard {
+pub(super) struct FaultSwitches {
     switches: [Arc<Switch>; Endpoint::COUNT],
 }
 
-impl Switchboard {
+impl FaultSwitches {
     fn at(&self, endpoint: Endpoint) -> &Arc<Switch> {
         &self.switches[endpoint as usize]
     }
@@ -86,28 +86,28 @@ impl Switchboard {
     }
 
     pub(super) fn hold(&self, endpoint: Endpoint) -> Hold {
-        let gate = Arc::new(Gate { arrived: watch::Sender::new(0), open: watch::Sender::new(false) });
-        let earlier = self.at(endpoint).state.lock().gate.replace(Arc::clone(&gate));
-        // The later hold takes over; whoever waits at the earlier one goes on.
+        let point = Arc::new(HoldPoint { arrived: watch::Sender::new(0), open: watch::Sender::new(false) });
+        let earlier = self.at(endpoint).state.lock().hold.replace(Arc::clone(&point));
+        // The later hold takes over; calls that wait at the earlier one go on.
         if let Some(earlier) = earlier {
             earlier.open.send_replace(true);
         }
-        Hold { switch: Arc::clone(self.at(endpoint)), gate }
+        Hold { switch: Arc::clone(self.at(endpoint)), point }
     }
 
     pub(super) fn calls(&self, endpoint: Endpoint) -> usize {
         self.at(endpoint).calls.load(Ordering::SeqCst)
     }
 
-    /// A call arrives: it is counted, waits where there is a hold, and learns what goes wrong with it.
+    /// Counts a call, lets it wait at a hold, and gives the fault that it meets.
     pub(super) async fn arrive(&self, endpoint: Endpoint) -> Option<Fault> {
         let switch = self.at(endpoint);
         switch.calls.fetch_add(1, Ordering::SeqCst);
-        let gate = switch.state.lock().gate.clone();
-        if let Some(gate) = gate {
-            let mut open = gate.open.subscribe();
-            gate.arrived.send_modify(|count| *count += 1);
-            // The sender lives in the gate that we hold, so this ends only when it opens.
+        let hold = switch.state.lock().hold.clone();
+        if let Some(hold) = hold {
+            let mut open = hold.open.subscribe();
+            hold.arrived.send_modify(|count| *count += 1);
+            // The sender lives as long as `hold` does, so this ends only when it opens.
             let _ = open.wait_for(|open| *open).await;
         }
         let mut state = switch.state.lock();
@@ -125,13 +125,13 @@ impl Switchboard {
 #[must_use = "calls go on as soon as the hold is dropped"]
 pub struct Hold {
     switch: Arc<Switch>,
-    gate: Arc<Gate>,
+    point: Arc<HoldPoint>,
 }
 
 impl Hold {
     /// Waits until that many calls have come to wait here (those that have left again count too).
     pub async fn arrived(&self, calls: usize) {
-        let mut arrived = self.gate.arrived.subscribe();
+        let mut arrived = self.point.arrived.subscribe();
         let _ = arrived.wait_for(|count| *count >= calls).await;
     }
 
@@ -142,9 +142,9 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         let mut state = self.switch.state.lock();
-        if state.gate.as_ref().is_some_and(|gate| Arc::ptr_eq(gate, &self.gate)) {
-            state.gate = None;
+        if state.hold.as_ref().is_some_and(|point| Arc::ptr_eq(point, &self.point)) {
+            state.hold = None;
         }
-        self.gate.open.send_replace(true);
+        self.point.open.send_replace(true);
     }
 }

@@ -44,7 +44,7 @@ impl Challenge {
 
 /// Why a code is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum CodeRefusal {
     Code,
     RedirectUri,
     Verifier,
@@ -52,7 +52,7 @@ pub(super) enum Refused {
 
 /// A pair of new tokens.
 #[derive(Debug)]
-pub(super) struct Pair {
+pub(super) struct TokenPair {
     pub(super) access: String,
     pub(super) refresh: String,
     pub(super) scope: String,
@@ -60,7 +60,7 @@ pub(super) struct Pair {
 
 /// Everything that was handed out.
 #[derive(Debug, Default)]
-pub(super) struct Grants {
+pub(super) struct IssuedTokens {
     codes: Bounded<Code>,
     access: Bounded<Token>,
     refresh: Bounded<Token>,
@@ -89,7 +89,7 @@ struct Era {
     access: u64,
 }
 
-impl Grants {
+impl IssuedTokens {
     pub(super) fn issue_code(&mut self, person: &str, terms: Terms, now: Time) -> String {
         let code = secret("sandboxcode_");
         self.codes.insert(code.clone(), Code { person: person.to_owned(), terms, expires: now.after(CODE_LIFE) });
@@ -103,20 +103,20 @@ impl Grants {
         redirect_uri: Option<&str>,
         verifier: Option<&str>,
         now: Time,
-    ) -> Result<(String, String), Refused> {
-        let code = self.codes.map.remove(code).filter(|code| code.expires > now).ok_or(Refused::Code)?;
+    ) -> Result<(String, String), CodeRefusal> {
+        let code = self.codes.map.remove(code).filter(|code| code.expires > now).ok_or(CodeRefusal::Code)?;
         if code.terms.redirect_uri.as_deref().is_some_and(|uri| Some(uri) != redirect_uri) {
-            return Err(Refused::RedirectUri);
+            return Err(CodeRefusal::RedirectUri);
         }
         if code.terms.challenge.is_some_and(|challenge| !challenge.is_met_by(verifier)) {
-            return Err(Refused::Verifier);
+            return Err(CodeRefusal::Verifier);
         }
         Ok((code.person, code.terms.scope))
     }
 
-    pub(super) fn grant(&mut self, person: &str, scope: &str, now: Time) -> Pair {
+    pub(super) fn grant(&mut self, person: &str, scope: &str, now: Time) -> TokenPair {
         let pair =
-            Pair { access: secret("sandboxaccess_"), refresh: secret("sandboxrefresh_"), scope: scope.to_owned() };
+            TokenPair { access: secret("sandboxaccess_"), refresh: secret("sandboxrefresh_"), scope: scope.to_owned() };
         let era = self.era(person);
         let token = |expires| Token { person: person.to_owned(), scope: scope.to_owned(), era, expires };
         self.access.insert(pair.access.clone(), token(now.after(ACCESS_LIFE)));
@@ -125,7 +125,7 @@ impl Grants {
     }
 
     /// Uses up the refresh token for a new pair.
-    pub(super) fn refresh(&mut self, refresh: &str, now: Time) -> Option<Pair> {
+    pub(super) fn refresh(&mut self, refresh: &str, now: Time) -> Option<TokenPair> {
         let token = self.refresh.map.remove(refresh)?;
         let good = token.era.grant == self.era(&token.person).grant;
         good.then(|| self.grant(&token.person, &token.scope, now))
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_code_works_once_in_time_and_on_its_terms() {
-        let mut grants = Grants::default();
+        let mut grants = IssuedTokens::default();
         let uri = "https://a.example/cb";
         let s256 = Challenge::S256("E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM".to_owned());
         let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
@@ -208,29 +208,30 @@ mod tests {
             (None, None, None, None, Ok(())),
             (None, None, Some(uri), Some("ignored"), Ok(())),
             (Some(uri), None, Some(uri), None, Ok(())),
-            (Some(uri), None, Some("https://a.example/"), None, Err(Refused::RedirectUri)),
-            (Some(uri), None, None, None, Err(Refused::RedirectUri)),
+            (Some(uri), None, Some("https://a.example/"), None, Err(CodeRefusal::RedirectUri)),
+            (Some(uri), None, None, None, Err(CodeRefusal::RedirectUri)),
             (None, Some(s256.clone()), None, Some(verifier), Ok(())),
-            (None, Some(s256.clone()), None, Some("other"), Err(Refused::Verifier)),
-            (None, Some(s256), None, None, Err(Refused::Verifier)),
+            (None, Some(s256.clone()), None, Some("other"), Err(CodeRefusal::Verifier)),
+            (None, Some(s256), None, None, Err(CodeRefusal::Verifier)),
             (None, Some(Challenge::Plain("p".to_owned())), None, Some("p"), Ok(())),
-            (None, Some(Challenge::Plain("p".to_owned())), None, Some("q"), Err(Refused::Verifier)),
+            (None, Some(Challenge::Plain("p".to_owned())), None, Some("q"), Err(CodeRefusal::Verifier)),
         ];
         for (asked, challenge, sent, verifier, expected) in cases {
             let terms = Terms { scope: "identify".to_owned(), redirect_uri: asked.map(str::to_owned), challenge };
             let code = grants.issue_code("ada", terms.clone(), NOW);
             let used = grants.use_code(&code, sent, verifier, NOW).map(|_| ());
             assert_eq!(used, expected, "{terms:?} {sent:?} {verifier:?}");
-            assert_eq!(grants.use_code(&code, sent, verifier, NOW), Err(Refused::Code), "a code works once");
+            assert_eq!(grants.use_code(&code, sent, verifier, NOW), Err(CodeRefusal::Code), "a code works once");
         }
         let code = grants.issue_code("ada", Terms::default(), NOW);
-        assert_eq!(grants.use_code(&code, None, None, NOW.after(CODE_LIFE)), Err(Refused::Code));
+        assert_eq!(grants.use_code(&code, None, None, NOW.after(CODE_LIFE)), Err(CodeRefusal::Code));
     }
 
     #[test]
     fn tokens_end_when_they_should() {
-        let mut grants = Grants::default();
-        let good = |grants: &Grants, pair: &Pair, now| grants.person(&pair.access, "identify", now).is_some();
+        let mut grants = IssuedTokens::default();
+        let good =
+            |grants: &IssuedTokens, pair: &TokenPair, now| grants.person(&pair.access, "identify", now).is_some();
         let first = grants.grant("ada", "identify guilds", NOW);
         let other = grants.grant("bob", "identify", NOW);
         assert!(good(&grants, &first, NOW));

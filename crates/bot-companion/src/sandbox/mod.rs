@@ -1,8 +1,8 @@
 //! A provider to develop and test against: a real HTTP server that speaks Discord's wire format, with people to sign in as and
-//! trouble on demand. It keeps everything in memory and trusts everybody, so it belongs on a loopback address.
+//! fault injection. It holds everything in memory and trusts everybody, so it belongs on a loopback address.
 //!
 //! - `server`: sockets and routes. `api`: the four endpoints. `page`: the page on which one chooses a person.
-//! - `grants`: codes and tokens. `people`: who there is. `faults`: trouble. `reply`: answers, good and bad.
+//! - `grants`: codes and tokens. `people`: who there is. `faults`: fault injection. `reply`: responses, good and bad.
 
 mod api;
 mod faults;
@@ -22,8 +22,8 @@ use parking_lot::Mutex;
 use secrecy::SecretString;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use self::faults::Switchboard;
-use self::grants::{Grants, Terms};
+use self::faults::FaultSwitches;
+use self::grants::{IssuedTokens, Terms};
 use crate::clock::Clock;
 use crate::idp::Endpoint;
 pub use faults::{Fault, Hold};
@@ -49,21 +49,21 @@ pub struct SandboxOptions {
 
 /// A running provider. It stops when it is dropped.
 pub struct Sandbox {
-    inner: Arc<Inner>,
+    state: Arc<SandboxState>,
     address: SocketAddr,
     stop: DropGuard,
 }
 
 /// What the connections share. They must not keep the [`Sandbox`] itself alive.
-struct Inner {
+struct SandboxState {
     options: SandboxOptions,
     /// It listens on a loopback address, so it answers to loopback names only.
     loopback: bool,
     people: Mutex<Vec<Person>>,
-    /// Where in the list each name stands: a load test brings thousands.
-    places: HashMap<String, usize>,
-    grants: Mutex<Grants>,
-    switches: Switchboard,
+    /// The index of each name in `people`: a load test brings thousands.
+    indexes: HashMap<String, usize>,
+    grants: Mutex<IssuedTokens>,
+    switches: FaultSwitches,
 }
 
 impl Sandbox {
@@ -73,17 +73,17 @@ impl Sandbox {
         let bound = listener.local_addr()?;
         let address = reachable(bound);
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let inner = Arc::new(Inner {
-            places: options.people.iter().enumerate().map(|(place, person)| (person.name.clone(), place)).collect(),
+        let state = Arc::new(SandboxState {
+            indexes: options.people.iter().enumerate().map(|(index, person)| (person.name.clone(), index)).collect(),
             people: Mutex::new(options.people.clone()),
             options,
             loopback: bound.ip().is_loopback(),
             grants: Mutex::default(),
-            switches: Switchboard::default(),
+            switches: FaultSwitches::default(),
         });
         let stop = CancellationToken::new();
-        tokio::spawn(server::run(listener, Arc::clone(&inner), stop.clone()));
-        Ok(Arc::new(Self { inner, address, stop: stop.drop_guard() }))
+        tokio::spawn(server::run(listener, Arc::clone(&state), stop.clone()));
+        Ok(Arc::new(Self { state, address, stop: stop.drop_guard() }))
     }
 
     /// Closes the listener and every connection.
@@ -98,62 +98,62 @@ impl Sandbox {
 
     /// The page on which one chooses a person, without a redirect address; a dashboard adds its own.
     pub fn authorize_url(&self) -> String {
-        format!("http://{}{}", self.address, self.inner.authorize_path())
+        format!("http://{}{}", self.address, self.state.authorize_path())
     }
 
     /// A fresh code of that person; it works once, within 100 s.
     pub fn issue_code(&self, person: &str) -> String {
         let terms = Terms { scope: SCOPE.to_owned(), ..Terms::default() };
-        self.inner.grants.lock().issue_code(person, terms, self.inner.options.clock.now())
+        self.state.grants.lock().issue_code(person, terms, self.state.options.clock.now())
     }
 
     /// Everybody, as they are now.
     pub fn people(&self) -> Vec<Person> {
-        self.inner.people.lock().clone()
+        self.state.people.lock().clone()
     }
 
     /// Changes a person, all but their name; whether there is one of that name.
     pub fn edit(&self, name: &str, change: impl FnOnce(&mut Person)) -> bool {
-        let Some(place) = self.inner.places.get(name) else { return false };
-        let mut people = self.inner.people.lock();
-        change(&mut people[*place]);
-        name.clone_into(&mut people[*place].name);
+        let Some(index) = self.state.indexes.get(name) else { return false };
+        let mut people = self.state.people.lock();
+        change(&mut people[*index]);
+        name.clone_into(&mut people[*index].name);
         true
     }
 
     /// Makes all of a person's tokens invalid, as when they remove the application.
     pub fn revoke_all(&self, person: &str) {
-        self.inner.grants.lock().revoke_all(person);
+        self.state.grants.lock().revoke_all(person);
     }
 
     /// Makes a person's access tokens invalid; their refresh tokens still work.
     pub fn expire_access(&self, person: &str) {
-        self.inner.grants.lock().expire_access(person);
+        self.state.grants.lock().expire_access(person);
     }
 
     /// From now on every call to that endpoint meets this fault.
     pub fn fail(&self, endpoint: Endpoint, fault: Fault) {
-        self.inner.switches.fail(endpoint, Some(fault), None);
+        self.state.switches.fail(endpoint, Some(fault), None);
     }
 
     /// The next `times` calls to that endpoint meet this fault.
     pub fn fail_times(&self, endpoint: Endpoint, fault: Fault, times: usize) {
-        self.inner.switches.fail(endpoint, Some(fault), Some(times));
+        self.state.switches.fail(endpoint, Some(fault), Some(times));
     }
 
     /// The endpoint works again.
     pub fn heal(&self, endpoint: Endpoint) {
-        self.inner.switches.fail(endpoint, None, None);
+        self.state.switches.fail(endpoint, None, None);
     }
 
     /// Calls to that endpoint wait until the hold is released or dropped. A later hold takes the place of an earlier one.
     pub fn hold(&self, endpoint: Endpoint) -> Hold {
-        self.inner.switches.hold(endpoint)
+        self.state.switches.hold(endpoint)
     }
 
     /// How many calls have reached that endpoint.
     pub fn calls(&self, endpoint: Endpoint) -> usize {
-        self.inner.switches.calls(endpoint)
+        self.state.switches.calls(endpoint)
     }
 }
 
@@ -163,9 +163,9 @@ impl fmt::Debug for Sandbox {
     }
 }
 
-impl Inner {
+impl SandboxState {
     fn person(&self, name: &str) -> Option<Person> {
-        self.places.get(name).map(|place| self.people.lock()[*place].clone())
+        self.indexes.get(name).map(|index| self.people.lock()[*index].clone())
     }
 
     fn authorize_path(&self) -> String {

@@ -10,7 +10,7 @@ use super::api::SPECIAL_CODES;
 use super::grants::{Challenge, Terms};
 use super::people::Person;
 use super::reply::{self, Reply};
-use super::{Inner, SCOPE, pairs, query, value};
+use super::{SCOPE, SandboxState, pairs, query, value};
 
 /// Nobody's address or state is longer, and everything here comes back on the page.
 const LONGEST: usize = 2048;
@@ -26,9 +26,9 @@ struct Ask {
 }
 
 /// Shows who there is; with `choice`, sends that person's code on its way; with `cancel`, a refusal.
-pub(super) fn authorize(inner: &Inner, encoded: &str) -> Reply {
+pub(super) fn authorize(state: &SandboxState, encoded: &str) -> Reply {
     let asked = pairs(encoded.as_bytes());
-    let ask = match check(inner, &asked) {
+    let ask = match check(state, &asked) {
         Ok(ask) => ask,
         Err(problem) => return error(&problem),
     };
@@ -39,12 +39,12 @@ pub(super) fn authorize(inner: &Inner, encoded: &str) -> Reply {
         ];
         return ask.redirect.as_ref().map_or_else(|| error("Nobody signed in."), |to| send_back(to, &refusal, &ask));
     }
-    let Some(choice) = value(&asked, "choice") else { return choose(inner, &asked, &ask) };
-    let Some(person) = inner.person(choice) else { return error("There is nobody of that name here.") };
-    let code = inner.grants.lock().issue_code(&person.name, ask.terms.clone(), inner.options.clock.now());
+    let Some(choice) = value(&asked, "choice") else { return choose(state, &asked, &ask) };
+    let Some(person) = state.person(choice) else { return error("There is nobody of that name here.") };
+    let code = state.grants.lock().issue_code(&person.name, ask.terms.clone(), state.options.clock.now());
     match &ask.redirect {
         Some(to) => send_back(to, &[("code", &code)], &ask),
-        None => show_code(inner, &person, &code),
+        None => show_code(state, &person, &code),
     }
 }
 
@@ -53,8 +53,8 @@ pub(super) fn redirect(to: &str) -> Reply {
     HeaderValue::try_from(to).map_or_else(|_| error("That address cannot be used."), reply::redirect)
 }
 
-fn check(inner: &Inner, asked: &[(String, String)]) -> Result<Ask, String> {
-    let ours = &inner.options.client_id;
+fn check(state: &SandboxState, asked: &[(String, String)]) -> Result<Ask, String> {
+    let ours = &state.options.client_id;
     if asked.iter().any(|(_, value)| value.len() > LONGEST) {
         return Err("The address of this page is too long.".to_owned());
     }
@@ -98,13 +98,13 @@ fn send_back(to: &Url, answer: &[(&str, &str)], ask: &Ask) -> Reply {
     redirect(to.as_str())
 }
 
-fn choose(inner: &Inner, asked: &[(String, String)], ask: &Ask) -> Reply {
+fn choose(state: &SandboxState, asked: &[(String, String)], ask: &Ask) -> Reply {
     let link = |name: &str, value: &str| {
         let kept = asked.iter().filter(|(key, _)| key != name).map(|(key, value)| (key.as_str(), value.as_str()));
         escape(&query("", kept.chain([(name, value)])))
     };
     let mut list = String::new();
-    for person in inner.people.lock().iter() {
+    for person in state.people.lock().iter() {
         let shown = person.global_name.as_deref().unwrap_or(&person.username);
         let _ = writeln!(
             list,
@@ -126,32 +126,32 @@ fn choose(inner: &Inner, asked: &[(String, String)], ask: &Ask) -> Reply {
         ),
         None => ("You will get a code to try out on the command line.".to_owned(), String::new()),
     };
-    let commands = if ask.redirect.is_none() { command_line(inner) } else { String::new() };
+    let commands = if ask.redirect.is_none() { command_line(state) } else { String::new() };
     let body = format!(
         "<h1>Who do you want to be?</h1>\n<p>The application <code>{}</code> asks for <code>{}</code>. {after}</p>\n\
          <ul>\n{list}</ul>\n{cancel}{commands}",
-        escape(&inner.options.client_id),
+        escape(&state.options.client_id),
         escape(&ask.terms.scope),
     );
     document(StatusCode::OK, "Choose a person", &body)
 }
 
-fn show_code(inner: &Inner, person: &Person, code: &str) -> Reply {
+fn show_code(state: &SandboxState, person: &Person, code: &str) -> Reply {
     let body = format!(
         "<h1>A code for <bdi>{}</bdi></h1>\n<p>It works once, within 100 seconds:</p>\n{PRE}{}</pre>\n\
          <p class=\"soft\">Go back for another one.</p>",
         escape(person.global_name.as_deref().unwrap_or(&person.username)),
-        escape(&sign_in(inner, code)),
+        escape(&sign_in(state, code)),
     );
     document(StatusCode::OK, "Your code", &body)
 }
 
 /// How to sign in without a browser.
-fn command_line(inner: &Inner) -> String {
+fn command_line(state: &SandboxState) -> String {
     let mut html =
         format!("<h2>On the command line</h2>\n<p>Each name is also a code, as often as you like:</p>\n{PRE}");
-    for person in inner.people.lock().iter() {
-        let _ = writeln!(html, "{}", escape(&sign_in(inner, &person.name)));
+    for person in state.people.lock().iter() {
+        let _ = writeln!(html, "{}", escape(&sign_in(state, &person.name)));
     }
     html.push_str(
         "</pre>\n<p>These codes make trouble; in brackets is what the sandbox answers the service:</p>\n<dl>\n",
@@ -163,8 +163,8 @@ fn command_line(inner: &Inner) -> String {
     html
 }
 
-fn sign_in(inner: &Inner, code: &str) -> String {
-    let service = inner.options.service_url.as_deref().unwrap_or("$SERVICE_URL");
+fn sign_in(state: &SandboxState, code: &str) -> String {
+    let service = state.options.service_url.as_deref().unwrap_or("$SERVICE_URL");
     format!("curl -X POST \"{}/auth\" -H 'Idp-Code: {code}'", service.trim_end_matches('/'))
 }
 

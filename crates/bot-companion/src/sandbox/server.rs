@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::reply::{self, Reply};
-use super::{Inner, api, page};
+use super::{SandboxState, api, page};
 use crate::domain::host;
 use crate::idp::Endpoint;
 
@@ -28,7 +28,7 @@ const LARGEST_HEAD: usize = 64 * 1024;
 const LARGEST_BODY: usize = 64 * 1024;
 
 /// Accepts and serves connections until it is told to stop.
-pub(super) async fn run(listener: TcpListener, inner: Arc<Inner>, stop: CancellationToken) {
+pub(super) async fn run(listener: TcpListener, state: Arc<SandboxState>, stop: CancellationToken) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let accept = async {
         loop {
@@ -38,10 +38,10 @@ pub(super) async fn run(listener: TcpListener, inner: Arc<Inner>, stop: Cancella
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            let inner = Arc::clone(&inner);
+            let state = Arc::clone(&state);
             let stop = stop.clone();
             tokio::spawn(async move {
-                let service = service_fn(|request| route(&inner, request));
+                let service = service_fn(|request| route(&state, request));
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(HEAD_TIME)
@@ -56,10 +56,10 @@ pub(super) async fn run(listener: TcpListener, inner: Arc<Inner>, stop: Cancella
     stop.run_until_cancelled(accept).await;
 }
 
-async fn route(inner: &Inner, request: Request<Incoming>) -> io::Result<Reply> {
+async fn route(state: &SandboxState, request: Request<Incoming>) -> io::Result<Reply> {
     // A page elsewhere that lets its own name lead here must not sign anybody in.
     let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
-    if inner.loopback && !host.is_none_or(host::is_loopback) {
+    if state.loopback && !host.is_none_or(host::is_loopback) {
         return Ok(reply::api_error(StatusCode::BAD_REQUEST));
     }
     let path = request.uri().path().to_owned();
@@ -68,34 +68,34 @@ async fn route(inner: &Inner, request: Request<Incoming>) -> io::Result<Reply> {
         "/api/v10/oauth2/token/revoke" => Endpoint::Revoke,
         "/api/v10/users/@me" => Endpoint::User,
         "/api/v10/users/@me/guilds" => Endpoint::Guilds,
-        "/" | "/oauth2/authorize" | "/api/v10/oauth2/authorize" => return Ok(browse(inner, &path, &request)),
+        "/" | "/oauth2/authorize" | "/api/v10/oauth2/authorize" => return Ok(browse(state, &path, &request)),
         _ => return Ok(reply::api_error(StatusCode::NOT_FOUND)),
     };
     let method = if endpoint.is_ours() { Method::POST } else { Method::GET };
     if *request.method() != method {
         return Ok(reply::api_error(StatusCode::METHOD_NOT_ALLOWED));
     }
-    if let Some(fault) = inner.switches.arrive(endpoint).await {
+    if let Some(fault) = state.switches.arrive(endpoint).await {
         return reply::fault(fault).await;
     }
     let (head, body) = request.into_parts();
     let Some(body) = read(body).await else { return Ok(reply::api_error(StatusCode::PAYLOAD_TOO_LARGE)) };
     match endpoint {
-        Endpoint::Token => api::token(inner, &head.headers, &body).await,
-        Endpoint::Revoke => Ok(api::revoke(inner, &head.headers, &body)),
-        Endpoint::User => Ok(api::user(inner, &head.headers)),
-        Endpoint::Guilds => Ok(api::guilds(inner, &head.headers)),
+        Endpoint::Token => api::token(state, &head.headers, &body).await,
+        Endpoint::Revoke => Ok(api::revoke(state, &head.headers, &body)),
+        Endpoint::User => Ok(api::user(state, &head.headers)),
+        Endpoint::Guilds => Ok(api::guilds(state, &head.headers)),
     }
 }
 
-fn browse(inner: &Inner, path: &str, request: &Request<Incoming>) -> Reply {
+fn browse(state: &SandboxState, path: &str, request: &Request<Incoming>) -> Reply {
     if *request.method() != Method::GET {
         return reply::api_error(StatusCode::METHOD_NOT_ALLOWED);
     }
     if path == "/" {
-        return page::redirect(&inner.authorize_path());
+        return page::redirect(&state.authorize_path());
     }
-    page::authorize(inner, request.uri().query().unwrap_or_default())
+    page::authorize(state, request.uri().query().unwrap_or_default())
 }
 
 /// The whole body; `None` if it is too long, or too slow, or breaks off.

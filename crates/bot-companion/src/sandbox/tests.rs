@@ -192,7 +192,7 @@ async fn the_token_endpoint_checks_who_asks_and_for_what() {
     assert_eq!(world.token_as("417", "wrong", &form).await, (401, json!({ "error": "invalid_client" })));
     assert_eq!(world.token_as("418", "s3cret", &form).await.0, 401);
     let url = format!("{}/oauth2/token", world.sandbox.base_url());
-    let secret = world.sandbox.inner.options.client_secret.expose_secret();
+    let secret = world.sandbox.state.options.client_secret.expose_secret();
     let in_body = [form[0], form[1], ("client_id", "417"), ("client_secret", secret)];
     assert_eq!(world.client.post(&url).form(&in_body).send().await.unwrap().status(), 200);
     assert_eq!(world.client.post(&url).form(&in_body[..3]).send().await.unwrap().status(), 401);

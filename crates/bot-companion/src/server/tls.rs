@@ -9,12 +9,12 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::Tls;
+use crate::config::TlsConfig;
 
 /// Why HTTPS cannot be offered.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file that cannot be read, or holds something else.
+    /// A file that cannot be read, or has something else in it.
     #[error("{path}: {problem}; {remedy}")]
     File {
         /// Which file.
@@ -24,13 +24,13 @@ pub enum TlsError {
         /// What to do.
         remedy: &'static str,
     },
-    /// The two do not go together.
+    /// The certificate and the key do not go together.
     #[error("tls.cert and tls.key do not go together: {0}")]
     Mismatch(#[from] rustls::Error),
 }
 
 /// Accepts TLS with these files.
-pub fn acceptor(files: &Tls) -> Result<TlsAcceptor, TlsError> {
+pub fn acceptor(files: &TlsConfig) -> Result<TlsAcceptor, TlsError> {
     let fail = |path: &Path, problem: String, remedy| TlsError::File { path: path.to_owned(), problem, remedy };
     let cert_remedy = "tls.cert names a PEM file with the certificate and its chain";
     let certificates = CertificateDer::pem_file_iter(&files.cert)

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tracing::warn;
 
-use crate::domain::{ListedGuild, Permission, PermissionSet, Snowflake};
+use crate::domain::{ListedGuild, Permission, PermissionSet, Snowflake, User};
 
 /// The number as a column holds it. The top bit does not fit; whatever has it (an end of time, say) becomes the largest.
 pub(super) fn integer(number: u64) -> i64 {
@@ -53,9 +53,9 @@ pub(super) fn keys_text(keys: PermissionSet) -> String {
     json(&names(keys))
 }
 
-/// A set of permission keys.
-pub(super) fn keys(text: &str) -> PermissionSet {
-    key_set(serde_json::from_str(text).unwrap_or_default())
+/// What the roster grants a member of the team, less what no roster may grant.
+pub(super) fn team_keys(text: &str) -> PermissionSet {
+    key_set(serde_json::from_str(text).unwrap_or_default()).intersection(PermissionSet::TEAM)
 }
 
 /// A member's roles.
@@ -66,6 +66,18 @@ pub(super) fn roles(text: &str) -> Vec<Snowflake> {
 /// The provider's list of a user's guilds.
 pub(super) fn listed(text: &str) -> Vec<ListedGuild> {
     elements("list of a user's guilds", text)
+}
+
+/// The same list without a guild that the user has left.
+pub(super) fn list_without(text: &str, guild: Snowflake) -> String {
+    let mut list = listed(text);
+    list.retain(|listed| listed.id != guild);
+    json(&list)
+}
+
+/// The user of a settled claim. One that cannot be read counts as none: the code is used up either way.
+pub(super) fn claim_user(text: &str) -> Option<User> {
+    serde_json::from_str(text).inspect_err(|_| warn!("ignored the stored user of a code claim")).ok()
 }
 
 fn names(keys: PermissionSet) -> Vec<&'static str> {
@@ -120,7 +132,7 @@ mod tests {
         assert_eq!(read, expected.into());
         for broken in ["", "[]", "{\"1\": ", "null"] {
             assert!(grants(broken).is_empty(), "{broken}");
-            assert!(keys(broken).is_empty(), "{broken}");
+            assert!(team_keys(broken).is_empty(), "{broken}");
         }
         assert_eq!(roles(r#"["5", "x", 6, "7"]"#), [id(5), id(7)]);
         assert_eq!(
@@ -128,6 +140,21 @@ mod tests {
             [ListedGuild { id: id(7), permissions: 8 }]
         );
         assert!(listed("{").is_empty());
+        assert_eq!(claim_user(r#"{"id": "5"}"#), None);
+    }
+
+    #[test]
+    fn only_the_team_has_the_keys_of_the_team() {
+        assert_eq!(team_keys(r#"["SUPPORT", "MOD", "NOPE"]"#), PermissionSet::of(&[Permission::Support]));
+    }
+
+    #[test]
+    fn a_guild_that_was_left_is_off_the_list() {
+        let list = r#"[{"id":"5","permissions":8},{"id":"7","permissions":0}]"#;
+        for (guild, left) in [(5, r#"[{"id":"7","permissions":0}]"#), (6, list), (7, r#"[{"id":"5","permissions":8}]"#)]
+        {
+            assert_eq!(list_without(list, id(guild)), left);
+        }
     }
 
     #[test]

@@ -5,10 +5,12 @@ mod columns;
 pub mod copy;
 pub mod freshness;
 mod postgres;
+mod schema;
 mod sqlite;
 mod starting;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,14 +19,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use secrecy::{ExposeSecret, SecretString};
 
+pub use crate::domain::feed::{Committed, Fed, Foreign};
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
-use crate::domain::feedback::Feedback;
+pub use crate::domain::sign_in::{Admission, Claim, GrantSaved, Lease};
 use crate::domain::{
-    Change, Health, Heartbeat, ListedGuild, PersonFacts, RevocationEnd, RevocationStage, Roster, Session, SessionId,
-    Snowflake, Time, TokenHash, User,
+    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
 };
 pub use freshness::{Freshness, Topic};
-use starting::Place;
+use starting::StoreLocation;
+pub use values::{
+    Account, BlockedUser, BotKey, CodeHash, Revocation, Sample, SealedGrant, SnapshotId, StoredList, Swept,
+};
 
 /// Why the store could not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -42,217 +47,6 @@ pub enum StoreError {
 
 /// The store's results.
 pub type Result<T> = std::result::Result<T, StoreError>;
-
-/// SHA-256 over a code and what it was sent with: the name under which one exchange is claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CodeHash(pub [u8; 32]);
-
-/// What became of an attempt to claim a code.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// It is ours: exchange it.
-    Mine,
-    /// Somebody is exchanging it right now.
-    Running,
-    /// It was exchanged: this user signed in with it, or nobody could.
-    Settled(Option<User>),
-}
-
-/// The provider's tokens of a user, encrypted. The store can neither read nor make them.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SealedGrant(pub Vec<u8>);
-
-impl std::fmt::Debug for SealedGrant {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SealedGrant({} bytes)", self.0.len())
-    }
-}
-
-/// What became of an attempt to be the one who refreshes a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lease {
-    /// It is ours: refresh it.
-    Mine,
-    /// Somebody else is refreshing it.
-    Busy,
-    /// It is another grant by now, or none any more.
-    Replaced,
-}
-
-/// The provider's list of a user's guilds, as it was last fetched.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredList {
-    /// When the fetch began.
-    pub fetched: Time,
-    /// The guilds, less those that the user has left since.
-    pub guilds: Vec<ListedGuild>,
-}
-
-/// What is kept of a user who has a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
-    /// The provider's tokens.
-    pub grant: Option<SealedGrant>,
-    /// Goes up with every new grant, so that nobody replaces or blames one that they did not use.
-    pub grant_version: u64,
-    /// The provider's list, if it was ever fetched.
-    pub list: Option<StoredList>,
-    /// Goes up with every departure and every stored list, so that a list which was fetched before one is not stored after it.
-    pub list_version: u64,
-}
-
-/// A grant whose user has no session any more, taken from the store to be revoked at the provider.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Revocation {
-    /// Whose it was.
-    pub user: Snowflake,
-    /// The provider's tokens.
-    pub grant: SealedGrant,
-    /// How often it was tried, this time included.
-    pub tries: u32,
-    /// Whoever took it has time until then; it names this try.
-    pub until: Time,
-}
-
-/// What one step of sweeping did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
-    /// How many sessions ended.
-    pub sessions: usize,
-    /// Whether a batch was full: there may be more to do.
-    pub more: bool,
-}
-
-/// What became of an attempt to store a new grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GrantSaved {
-    /// Done.
-    Saved,
-    /// The operator has blocked this user. The new grant is to be revoked.
-    Blocked,
-    /// The user's former grant is being revoked right now, which may hit this one too: wait, then try again.
-    RevocationRunning,
-    /// The user's former grant was revoked a moment ago: try again once the new one is seen to work.
-    RevocationSent {
-        /// How often it was tried so far.
-        tries: u32,
-    },
-}
-
-impl GrantSaved {
-    /// What keeps a grant from being stored while the user's former one is being revoked.
-    fn refused(revocation: Option<RevocationStage>, verified: Option<u32>) -> Option<Self> {
-        match revocation? {
-            RevocationStage::Running => Some(Self::RevocationRunning),
-            RevocationStage::Sent { tries } if verified != Some(tries) => Some(Self::RevocationSent { tries }),
-            RevocationStage::Sent { .. } | RevocationStage::Waiting => None,
-        }
-    }
-}
-
-/// What became of an attempt to sign a user in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// Done.
-    Admitted,
-    /// The operator has blocked this user; nothing was stored.
-    Blocked,
-}
-
-/// A user whom the operator has blocked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BlockedUser {
-    /// Who.
-    pub user: Snowflake,
-    /// Why, in the operator's words.
-    pub reason: String,
-    /// Since when.
-    pub since: Time,
-}
-
-/// What became of a batch of events.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fed {
-    /// Applied from the instance's `next` on; what was applied before, or is not this instance's to say, is counted as ignored.
-    Applied {
-        /// How many events changed something, or would have.
-        applied: u64,
-        /// How many did not count: repeats, what is unknown to us, and what is not the sender's to say.
-        ignored: u64,
-        /// The number of the next event.
-        next: u64,
-        /// Of the ignored ones, those that are not the sender's to say.
-        foreign: Foreign,
-    },
-    /// Events are missing before the first of these, or the snapshot that they are about: the sender must send everything anew.
-    Resync {
-        /// The number that we wait for.
-        next: u64,
-    },
-    /// The sender's key is not good, or no longer; nothing was applied.
-    KeyRefused,
-}
-
-/// Events that are not their sender's to say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Foreign {
-    /// How many are about shards of an instance that started later.
-    pub overruled: u64,
-    /// One such instance.
-    pub owner: Option<InstanceId>,
-    /// How many are about shards that nobody holds and the sender never named.
-    pub unclaimed: u64,
-}
-
-/// A snapshot that is being staged; invisible until it is committed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SnapshotId(pub u64);
-
-/// What became of a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Committed {
-    /// It is the truth now, in one visible step.
-    Replaced {
-        /// The number of the next event: the snapshot's own.
-        next: u64,
-    },
-    /// A later-started instance has taken the shard over; nothing was applied.
-    Outranked {
-        /// The number of the next event.
-        next: u64,
-        /// Whose the shard is, or some of it.
-        owner: InstanceId,
-    },
-    /// Events overtook it, or another snapshot of what it leaves unsaid; nothing was applied.
-    Outdated {
-        /// The number of the next event.
-        next: u64,
-    },
-    /// The sender's key is not good, or no longer; nothing was applied.
-    KeyRefused,
-}
-
-/// A bot's key, without what it opens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BotKey {
-    /// Its public name, by which it is revoked.
-    pub id: String,
-    /// What the operator calls it.
-    pub label: String,
-    /// When it was made.
-    pub created: Time,
-    /// When it was revoked.
-    pub revoked: Option<Time>,
-}
-
-/// A random draw of positive feedback.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sample {
-    /// How many positive entries there are.
-    pub count: u64,
-    /// The drawn ones with their slots (`0..count`), in the order drawn.
-    pub entries: Vec<(u64, Feedback)>,
-}
 
 /// Sending the snapshot again helps.
 fn not_staged() -> StoreError {
@@ -408,6 +202,11 @@ pub fn local_file(url: &SecretString) -> Option<PathBuf> {
     url.expose_secret().strip_prefix("sqlite:").map(PathBuf::from)
 }
 
+/// Whether replicas may share the store: then they must also share the keys that encrypt what is in it.
+pub fn needs_shared_keys(url: &SecretString) -> bool {
+    local_file(url).is_none()
+}
+
 /// What may be shown of a store's URL: no password, nor anything else of a server's address.
 pub fn kind(url: &SecretString) -> &'static str {
     if local_file(url).is_some() { "SQLite" } else { "PostgreSQL" }
@@ -429,7 +228,7 @@ pub async fn open(options: StoreOptions, freshness: Arc<Freshness>) -> Result<Ar
         Some(path) => {
             let name = path.display().to_string();
             let open = || sqlite::Sqlite::open(path.clone(), options.wait, Arc::clone(&freshness));
-            Ok(Arc::new(starting::keep_trying(options.start_wait, Place::File(&name), open).await?))
+            Ok(Arc::new(starting::keep_trying(options.start_wait, StoreLocation::File(&name), open).await?))
         }
         None => Ok(Arc::new(postgres::Postgres::open(&options, freshness).await?)),
     }

@@ -15,7 +15,7 @@ const TELL_EVERY: Duration = Duration::from_secs(5);
 
 /// What is being opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place<'a> {
+pub(super) enum StoreLocation<'a> {
     /// A file, by its path.
     File(&'a str),
     /// A database server, by its hosts.
@@ -33,12 +33,12 @@ enum Next {
 }
 
 /// Decides by the error and by how long it has been tried.
-fn next(place: Place<'_>, error: &StoreError, tried: Duration, limit: Duration) -> Next {
+fn next(location: StoreLocation<'_>, error: &StoreError, tried: Duration, limit: Duration) -> Next {
     let mends_itself = match error {
         // A wrong password, a schema of a newer release, not a database.
         StoreError::Failed(_) => false,
         // A server that is starting, or cannot be reached yet. A disk that is full or broken needs somebody to see to it.
-        StoreError::Unavailable(_) => matches!(place, Place::Server(_)),
+        StoreError::Unavailable(_) => matches!(location, StoreLocation::Server(_)),
         // Too many connections, or another process that holds the file.
         StoreError::Busy(_) => true,
     };
@@ -51,12 +51,16 @@ fn next(place: Place<'_>, error: &StoreError, tried: Duration, limit: Duration) 
 
 /// Opens, again and again, until it succeeds or there is no point in waiting. A try that is under way when the time is over is
 /// waited for.
-pub(super) async fn keep_trying<T, F>(limit: Duration, place: Place<'_>, mut open: impl FnMut() -> F) -> Result<T>
+pub(super) async fn keep_trying<T, F>(
+    limit: Duration,
+    location: StoreLocation<'_>,
+    mut open: impl FnMut() -> F,
+) -> Result<T>
 where
     F: Future<Output = Result<T>>,
 {
     let (began, mut told) = (Instant::now(), None::<Instant>);
-    let (Place::File(name) | Place::Server(name)) = place;
+    let (StoreLocation::File(name) | StoreLocation::Server(name)) = location;
     loop {
         let error = match open().await {
             Ok(opened) => {
@@ -67,9 +71,9 @@ where
             }
             Err(error) => error,
         };
-        match next(place, &error, began.elapsed(), limit) {
+        match next(location, &error, began.elapsed(), limit) {
             Next::GiveUp => return Err(error),
-            Next::TimeIsUp => return Err(gave_up(place, error, limit)),
+            Next::TimeIsUp => return Err(gave_up(location, error, limit)),
             Next::Again => {}
         }
         if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
@@ -82,12 +86,12 @@ where
 }
 
 /// The last error, with what can be done about it.
-fn gave_up(place: Place<'_>, error: StoreError, limit: Duration) -> StoreError {
-    let remedy = match place {
-        Place::File(path) => format!(
+fn gave_up(location: StoreLocation<'_>, error: StoreError, limit: Duration) -> StoreError {
+    let remedy = match location {
+        StoreLocation::File(path) => format!(
             "`{path}` was tried for {limit:?}: find out which process holds it, or give it more time with store.start_wait"
         ),
-        Place::Server(hosts) => format!(
+        StoreLocation::Server(hosts) => format!(
             "{hosts} was tried for {limit:?}: start the database, or correct store.url; a database that needs longer gets more \
              time with store.start_wait, and a host that is slow to answer one connection with `connect_timeout` in store.url"
         ),
@@ -110,11 +114,11 @@ mod tests {
 
     #[test]
     fn only_what_mends_itself_is_waited_for_and_not_for_ever() {
-        let (file, server) = (Place::File("a.db"), Place::Server("db:5432"));
+        let (file, server) = (StoreLocation::File("a.db"), StoreLocation::Server("db:5432"));
         let failed = || StoreError::Failed("x".to_owned());
         let away = || StoreError::Unavailable("x".to_owned());
         let busy = || StoreError::Busy("x".to_owned());
-        for (place, error, tried, limit, expected) in [
+        for (location, error, tried, limit, expected) in [
             (server, away(), 0, 30, Next::Again),
             (server, away(), 29, 30, Next::Again),
             (server, away(), 30, 30, Next::TimeIsUp),
@@ -127,29 +131,29 @@ mod tests {
             (file, away(), 0, 30, Next::GiveUp),
             (file, failed(), 0, 30, Next::GiveUp),
         ] {
-            let found = next(place, &error, tried * SECOND, limit * SECOND);
-            assert_eq!(found, expected, "{place:?}, {error}, {tried} of {limit} s");
+            let found = next(location, &error, tried * SECOND, limit * SECOND);
+            assert_eq!(found, expected, "{location:?}, {error}, {tried} of {limit} s");
         }
     }
 
     #[tokio::test]
     async fn it_tries_again_until_it_succeeds_and_says_at_the_end_what_helps() {
         let mut tries = 0;
-        let opened = keep_trying(Duration::MAX, Place::Server("db:5432"), || {
+        let opened = keep_trying(Duration::MAX, StoreLocation::Server("db:5432"), || {
             tries += 1;
             ready(if tries < 3 { Err(StoreError::Unavailable("refused".to_owned())) } else { Ok(tries) })
         });
         assert_eq!(opened.await.unwrap(), 3);
 
         let mut tries = 0;
-        let refused: Result<()> = keep_trying(Duration::MAX, Place::Server("db:5432"), || {
+        let refused: Result<()> = keep_trying(Duration::MAX, StoreLocation::Server("db:5432"), || {
             tries += 1;
             ready(Err(StoreError::Failed("wrong password".to_owned())))
         })
         .await;
         assert_eq!((tries, refused.unwrap_err().to_string().as_str()), (1, "the store failed: wrong password"));
 
-        let gone: Result<()> = keep_trying(Duration::ZERO, Place::Server("db:5432"), || {
+        let gone: Result<()> = keep_trying(Duration::ZERO, StoreLocation::Server("db:5432"), || {
             ready(Err(StoreError::Unavailable("refused".to_owned())))
         })
         .await;

@@ -9,7 +9,7 @@ use quick_cache::sync::Cache;
 
 use super::cached::{CacheRead, CacheSlot, Cached};
 use super::warm::Warm;
-use crate::api;
+use crate::api::feedback;
 use crate::domain::feedback::{SHOWN, draw};
 use crate::random::Random;
 use crate::sources::Sources;
@@ -24,7 +24,7 @@ const RANDOM_DRAWS: usize = 32;
 const WARMING_DRAWS: u64 = 8;
 
 /// The view.
-pub struct Feedback {
+pub struct FeedbackView {
     sources: Sources,
     cache: CacheSlot<FeedbackEntries>,
 }
@@ -50,12 +50,12 @@ impl Weighter<u64, RenderedEntry> for ByBytes {
     }
 }
 
-impl Feedback {
+impl FeedbackView {
     pub(super) fn new(sources: &Sources) -> Self {
         Self { sources: sources.clone(), cache: CacheSlot::new(sources) }
     }
 
-    /// The draw of this seed, if all of its entries are cached and fresh. If not, [`Feedback::get`] must be called with the same
+    /// The draw of this seed, if all of its entries are cached and fresh. If not, [`FeedbackView::get`] must be called with the same
     /// seed: another draw in its place would show entries that are not cached more rarely than others.
     pub fn cached(&self, seed: u64) -> Option<Bytes> {
         self.cache.with_fresh(|entries| entries.draw(seed)).flatten().map(|drawn| body(&drawn))
@@ -81,8 +81,8 @@ impl Feedback {
         let sample = read.depend_on([Topic::Feedback]).sample_feedback(seed).await?;
         let cached = self.cache.get_or_insert(read, || FeedbackEntries::new(sample.count));
         let mut drawn = Vec::with_capacity(SHOWN);
-        for (slot, feedback) in sample.entries {
-            let rendered = RenderedEntry { id: feedback.id.into(), json: api::feedback::entry(feedback.entry) };
+        for (slot, entry) in sample.entries {
+            let rendered = RenderedEntry { id: entry.id.into(), json: feedback::entry(entry.entry) };
             cached.by_slot.insert(slot, rendered.clone());
             drawn.push(rendered);
         }
@@ -90,7 +90,7 @@ impl Feedback {
     }
 }
 
-impl Warm for Feedback {
+impl Warm for FeedbackView {
     type Value = FeedbackEntries;
 
     fn cache(&self) -> &CacheSlot<FeedbackEntries> {
@@ -162,8 +162,8 @@ fn add_unless_known(found: &mut Vec<RenderedEntry>, entry: RenderedEntry) {
     }
 }
 
-fn body(entries: &[RenderedEntry]) -> Bytes {
-    api::feedback::list(entries.iter().map(|entry| &entry.json))
+fn body(drawn: &[RenderedEntry]) -> Bytes {
+    feedback::list(drawn.iter().map(|entry| &entry.json))
 }
 
 #[cfg(test)]

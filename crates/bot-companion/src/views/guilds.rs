@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::cached::{CacheMap, CacheRead, Cached, Weigh};
 use crate::accounts::{GuildLists, ListError};
-use crate::api;
+use crate::api::guilds;
 use crate::config::Config;
 use crate::domain::{Snowflake, Time, guild};
 use crate::sources::Sources;
@@ -18,7 +18,7 @@ const CACHED_BYTES: u64 = 64 << 20;
 const ESTIMATED_RESPONSES: usize = 16_384;
 
 /// The view.
-pub struct Guilds {
+pub struct GuildsView {
     sources: Sources,
     lists: Arc<GuildLists>,
     cache: CacheMap<Snowflake, GuildsResponse>,
@@ -58,7 +58,7 @@ impl Weigh for GuildsResponse {
     }
 }
 
-impl Guilds {
+impl GuildsView {
     pub(super) fn new(sources: &Sources, lists: Arc<GuildLists>, config: &Config) -> Self {
         Self {
             sources: sources.clone(),
@@ -111,7 +111,7 @@ impl Guilds {
         let facts = read.depend_on(ids.iter().copied().map(Topic::Id)).person(user, ids).await?;
         let now = self.sources.clock.now();
         let expires = guild::expiry(&facts, now);
-        let body = api::guilds::list(guild::entries(user, &list.guilds, facts, now));
+        let body = guilds::list(guild::entries(user, &list.guilds, facts, now));
         let response = GuildsResponse { body, fetched: list.fetched, list_version, listed, expires };
         Ok(self.cache.insert(user, read, response))
     }

@@ -18,7 +18,7 @@ const CACHED_KEYS: usize = 1_000;
 const LIST_AGE: Duration = Duration::from_secs(1);
 
 /// The view.
-pub struct Keys {
+pub struct KeysView {
     sources: Sources,
     cache: CacheMap<TokenHash, KeyId>,
     list: Mutex<KeyList>,
@@ -39,7 +39,7 @@ struct KeyList {
     known: Option<HashSet<TokenHash>>,
 }
 
-impl Keys {
+impl KeysView {
     pub(super) fn new(sources: &Sources) -> Self {
         Self {
             sources: sources.clone(),

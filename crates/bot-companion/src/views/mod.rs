@@ -20,29 +20,29 @@ use crate::sources::Sources;
 /// All views.
 pub struct Views {
     /// Which session a token belongs to.
-    pub sessions: sessions::Sessions,
+    pub sessions: sessions::SessionsView,
     /// Which bot keys are valid.
-    pub keys: keys::Keys,
+    pub keys: keys::KeysView,
     /// `GET /guilds`
-    pub guilds: guilds::Guilds,
+    pub guilds: guilds::GuildsView,
     /// `GET /feedback`
-    pub feedback: feedback::Feedback,
+    pub feedback: feedback::FeedbackView,
     /// `GET /team`
-    pub team: team::Team,
+    pub team: team::TeamView,
     /// `GET /`
-    pub status: status::Status,
+    pub status: status::StatusView,
 }
 
 impl Views {
     /// Views with nothing cached yet.
     pub fn new(sources: &Sources, lists: Arc<GuildLists>, config: &Config) -> Self {
         Self {
-            sessions: sessions::Sessions::new(sources, config.sessions),
-            keys: keys::Keys::new(sources),
-            guilds: guilds::Guilds::new(sources, lists, config),
-            feedback: feedback::Feedback::new(sources),
-            team: team::Team::new(sources),
-            status: status::Status::new(sources),
+            sessions: sessions::SessionsView::new(sources, config.sessions),
+            keys: keys::KeysView::new(sources),
+            guilds: guilds::GuildsView::new(sources, lists, config),
+            feedback: feedback::FeedbackView::new(sources),
+            team: team::TeamView::new(sources),
+            status: status::StatusView::new(sources),
         }
     }
 }

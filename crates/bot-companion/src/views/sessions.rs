@@ -22,7 +22,7 @@ const FLUSH_BATCH: usize = 2_000;
 const SAVE_EVERY: Duration = Duration::from_mins(1);
 
 /// The view.
-pub struct Sessions {
+pub struct SessionsView {
     sources: Sources,
     limits: SessionLimits,
     cache: CacheMap<TokenHash, LiveSession>,
@@ -44,7 +44,7 @@ pub struct LiveSession {
 
 impl Weigh for LiveSession {}
 
-impl Sessions {
+impl SessionsView {
     pub(super) fn new(sources: &Sources, limits: SessionLimits) -> Self {
         Self {
             sources: sources.clone(),

@@ -14,7 +14,7 @@ use crate::sources::Sources;
 use crate::store::{Result, Topic};
 
 /// The view.
-pub struct Status {
+pub struct StatusView {
     sources: Sources,
     cache: CacheSlot<StatusResponse>,
 }
@@ -22,16 +22,16 @@ pub struct Status {
 /// The bot's health, and the response made of it.
 pub(super) struct StatusResponse {
     health: Health,
-    rendered: ArcSwap<Rendered>,
+    rendered: ArcSwap<RenderedStatus>,
 }
 
-/// The body but for the two latencies. The text of an uptime changes as time passes, so it expires.
-struct Rendered {
+/// The body without the two latencies. It expires, because the text of an uptime changes as time passes.
+struct RenderedStatus {
     expires: Time,
     body: StatusBody,
 }
 
-impl Status {
+impl StatusView {
     pub(super) fn new(sources: &Sources) -> Self {
         Self { sources: sources.clone(), cache: CacheSlot::new(sources) }
     }
@@ -53,12 +53,12 @@ impl Status {
     async fn read(&self) -> Result<Arc<Cached<StatusResponse>>> {
         let mut read = CacheRead::begin(&self.sources);
         let health = read.depend_on([Topic::Health]).health().await?;
-        let rendered = ArcSwap::from_pointee(Rendered::new(&health, self.sources.clock.now()));
+        let rendered = ArcSwap::from_pointee(RenderedStatus::new(&health, self.sources.clock.now()));
         Ok(self.cache.insert(read, StatusResponse { health, rendered }))
     }
 }
 
-impl Warm for Status {
+impl Warm for StatusView {
     type Value = StatusResponse;
 
     fn cache(&self) -> &CacheSlot<StatusResponse> {
@@ -77,20 +77,20 @@ impl StatusResponse {
         let now = clock.now();
         let rendered = self.rendered.load();
         if now < rendered.expires {
-            return rendered.body(latencies());
+            return rendered.with(latencies());
         }
-        let again = Arc::new(Rendered::new(&self.health, now));
+        let again = Arc::new(RenderedStatus::new(&self.health, now));
         self.rendered.store(Arc::clone(&again));
-        again.body(latencies())
+        again.with(latencies())
     }
 }
 
-impl Rendered {
+impl RenderedStatus {
     fn new(health: &Health, now: Time) -> Self {
         Self { expires: health.summary_holds_until(now), body: StatusBody::new(health.summary(now)) }
     }
 
-    fn body(&self, (response, process): (Option<f64>, f64)) -> Bytes {
+    fn with(&self, (response, process): (Option<f64>, f64)) -> Bytes {
         self.body.with_latencies(response, process)
     }
 }

@@ -8,12 +8,12 @@ use bytes::Bytes;
 
 use super::cached::{CacheRead, CacheSlot, Cached};
 use super::warm::Warm;
-use crate::api;
+use crate::api::team;
 use crate::sources::Sources;
 use crate::store::{Result, Topic};
 
 /// The view.
-pub struct Team {
+pub struct TeamView {
     sources: Sources,
     cache: CacheSlot<TeamResponse>,
 }
@@ -27,7 +27,7 @@ pub struct TeamResponse {
     pub etag: String,
 }
 
-impl Team {
+impl TeamView {
     pub(super) fn new(sources: &Sources) -> Self {
         Self { sources: sources.clone(), cache: CacheSlot::new(sources) }
     }
@@ -47,12 +47,13 @@ impl Team {
 
     async fn read(&self) -> Result<Arc<Cached<TeamResponse>>> {
         let mut read = CacheRead::begin(&self.sources);
-        let body = api::team::list(read.depend_on([Topic::Team]).team().await?);
+        let roster = read.depend_on([Topic::Team]).team().await?;
+        let body = team::list(roster);
         Ok(self.cache.insert(read, TeamResponse { etag: etag(&body), body }))
     }
 }
 
-impl Warm for Team {
+impl Warm for TeamView {
     type Value = TeamResponse;
 
     fn cache(&self) -> &CacheSlot<TeamResponse> {

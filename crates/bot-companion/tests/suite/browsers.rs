@@ -106,8 +106,8 @@ async fn errors_can_be_read_by_the_page_too() {
     let mut wire = Wire::open(app.address).await;
     wire.send(request("POST", "/auth", &format!("Origin: {ORIGIN}\r\nContent-Length: 70000\r\n"))).await;
     seen.push(wire.answer().await.unwrap());
-    let places = u32::try_from(app.app.in_work.available_permits()).unwrap();
-    let all = app.app.in_work.acquire_many(places).await.unwrap();
+    let places = u32::try_from(app.app.request_permits.available_permits()).unwrap();
+    let all = app.app.request_permits.acquire_many(places).await.unwrap();
     seen.push(page(&member, Method::GET, "/sessions").await);
     drop(all);
     app.folder.sql("DROP TABLE guilds").await;

@@ -358,7 +358,7 @@ async fn an_abandoned_request_frees_its_place() {
     let first = tokio::spawn(call.send());
     held.arrived(1).await;
     first.abort();
-    eventually("the place is free again", async || app.app.in_work.available_permits() == 1).await;
+    eventually("the place is free again", async || app.app.request_permits.available_permits() == 1).await;
     app.anon().get("/sessions").await.refused(401, "token_missing");
     held.release();
 }

@@ -269,12 +269,12 @@ async fn twenty_requests_of_a_user_make_one_call() {
     let app = TestApp::start().await;
     let hold = app.sandbox.hold(Endpoint::Guilds);
     let member = app.user("member").await;
-    let places = app.app.in_work.available_permits();
+    let places = app.app.request_permits.available_permits();
     let requests = tokio::spawn({
         let member = member.clone();
         async move { join_all((0..20).map(|_| member.get("/guilds"))).await }
     });
-    eventually("all are in work", async || app.app.in_work.available_permits() == places - 20).await;
+    eventually("all are in work", async || app.app.request_permits.available_permits() == places - 20).await;
     hold.release();
     let answers = requests.await.unwrap();
     assert!(answers.iter().all(|answer| answer.status == 200 && answer.body == answers[0].body));
@@ -287,12 +287,12 @@ async fn twenty_requests_of_a_user_share_one_failure() {
     let hold = app.sandbox.hold(Endpoint::Guilds);
     app.sandbox.fail(Endpoint::Guilds, broken());
     let member = app.user("member").await;
-    let places = app.app.in_work.available_permits();
+    let places = app.app.request_permits.available_permits();
     let requests = tokio::spawn({
         let member = member.clone();
         async move { join_all((0..20).map(|_| member.get("/guilds"))).await }
     });
-    eventually("all are in work", async || app.app.in_work.available_permits() == places - 20).await;
+    eventually("all are in work", async || app.app.request_permits.available_permits() == places - 20).await;
     hold.release();
     assert!(requests.await.unwrap().iter().all(|answer| answer.status == 502));
     assert_eq!(calls(&app), 1);

@@ -386,8 +386,8 @@ async fn a_client_that_leaves_frees_its_place() {
         async move { call.try_send().await.map(drop) }
     });
     hold.arrived(1).await;
-    assert_eq!(app.app.in_work.available_permits(), 0);
+    assert_eq!(app.app.request_permits.available_permits(), 0);
     leaving.abort();
-    crate::harness::eventually("the place is free", async || app.app.in_work.available_permits() == 1).await;
+    crate::harness::eventually("the place is free", async || app.app.request_permits.available_permits() == 1).await;
     hold.release();
 }

@@ -30,6 +30,7 @@ mod guilds;
 mod hard_cases;
 mod harness;
 mod hosts;
+mod kill_feed;
 mod limits;
 mod odd_requests;
 mod outages;

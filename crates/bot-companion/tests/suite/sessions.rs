@@ -187,7 +187,10 @@ async fn use_does_not_carry_a_session_over_its_thirtieth_day() {
 
 #[tokio::test]
 async fn an_answer_from_memory_counts_as_a_use_and_ends_with_the_session() {
-    let app = TestApp::builder().set("[guilds]\nfresh = \"1d\"\nbehind = \"1d\"\nmax_stale = \"7d\"").start().await;
+    let app = TestApp::builder()
+        .set("[guilds]\nfresh = \"1d\"\nstale_while_revalidate = \"1d\"\nmax_stale = \"7d\"")
+        .start()
+        .await;
     let user = app.user("owner").await;
     user.guilds().await;
     for _ in 0..20 {

@@ -187,7 +187,7 @@ async fn every_other_error() {
         app.anon().call(Method::PUT, "/team").send().await,
         app.anon().call(Method::GET, "/team").header("X", "x".repeat(20_000)).send().await,
     ];
-    let place = app.app.in_work.acquire().await.unwrap();
+    let place = app.app.request_permits.acquire().await.unwrap();
     seen.push(member.get("/sessions").await);
     drop(place);
     app.folder.sql("DROP TABLE sessions").await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bot_companion::config::Tls;
+use bot_companion::config::TlsConfig;
 use bot_companion::idp::Endpoint;
 use bot_companion::server;
 use bytes::Bytes;
@@ -224,7 +224,7 @@ fn certificate_files_of_no_use_are_named_with_a_remedy() {
     let broken = write("broken.pem", "-----BEGIN CERTIFICATE-----\nnot base64!\n-----END CERTIFICATE-----\n");
     let absent = folder.path().join("absent.pem");
     let error = |cert: &std::path::Path, key: &std::path::Path| {
-        server::acceptor(&Tls { cert: cert.to_owned(), key: key.to_owned() }).err().unwrap().to_string()
+        server::acceptor(&TlsConfig { cert: cert.to_owned(), key: key.to_owned() }).err().unwrap().to_string()
     };
     for wrong in [&text, &broken, &absent, &key] {
         let said = error(wrong, &key);
@@ -238,5 +238,5 @@ fn certificate_files_of_no_use_are_named_with_a_remedy() {
     }
     let said = error(&cert, &other_key);
     assert!(said.starts_with("tls.cert and tls.key do not go together"), "{said}");
-    assert!(server::acceptor(&Tls { cert, key }).is_ok());
+    assert!(server::acceptor(&TlsConfig { cert, key }).is_ok());
 }

@@ -64,17 +64,17 @@ impl DemoBot {
         Ok(Self { started_at: app.clock.now().before(LONG_AGO), app, http, service, instance })
     }
 
-    /// Says everything once; whether a real bot has the word is asked first.
+    /// Sends everything once, unless a real bot reports.
     pub(super) async fn introduce(&self) {
         if let Err(error) = self.say_everything().await {
             warn!(error = format!("{error:#}"), "the demo bot could not say all it knows");
         }
     }
 
-    /// Beats until it is dropped, except while a real bot does.
+    /// Sends heartbeats until it is dropped, except while a real bot does.
     pub(super) async fn live(&self) {
         let mut pace = tokio::time::interval(BEAT_EVERY);
-        // The first one was part of the introduction.
+        // The first one was sent with everything else.
         pace.tick().await;
         let mut aside = false;
         loop {
@@ -149,7 +149,7 @@ impl DemoBot {
         self.send(self.request(Method::PUT, "/bot/heartbeat").body(report.to_string())).await.map(drop)
     }
 
-    /// To the millisecond: of two bots that started within a second, the later one has the word.
+    /// To the millisecond: of two bots that started within a second, the later one counts.
     fn started_at(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double exactly")]
         let millis = self.started_at.millis() as f64;

@@ -13,8 +13,8 @@ use proptest::prelude::*;
 use secrecy::ExposeSecret as _;
 
 use super::settings::{SECRETS, variable};
-use super::test_folder::TestFolder;
 use super::*;
+use crate::test_folder::TestFolder;
 
 const NOTHING: [(&str, &str); 0] = [];
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";

@@ -1,7 +1,7 @@
 //! The bot's processes: how one is named, and what the service knows of its life.
 
 use crate::domain::Time;
-use crate::domain::health::SILENCE;
+use crate::domain::retention::SILENCE;
 
 /// What one start of one process of the bot calls itself: 1 to 64 characters of `[A-Za-z0-9_-]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,24 +1,38 @@
-//! The feed: what the bot sends, line by line, and where its numbering stands. Pure: bytes in, changes or reasons out.
+//! The feed: what the bot sends, and what becomes of it.
+//!
+//! `event`, `line`, `heartbeat` and `roster` read what it sends: bytes in, changes or reasons out. `numbering`, `ownership` and
+//! `instance` say whose word counts. `batch` decides about events, `commit` about snapshots, `carried` what a snapshot leaves
+//! unsaid, and `sweep` what is removed afterwards. The stores look things up and write down what these decide.
 
+mod batch;
+mod carried;
+mod commit;
 mod event;
 mod heartbeat;
 mod instance;
 mod json;
 mod line;
+mod numbering;
 mod ownership;
 mod roster;
+mod sweep;
 #[cfg(test)]
 mod tests;
 
 use super::{Change, Guild, Snowflake, Subscription, Time};
 
+pub use batch::{EventBatch, Fed, Foreign, Question};
+pub use carried::{Carried, CarriedParts, latest_commit, merged_basis};
+pub use commit::{Commits, Committed, Replacement, StagedSnapshot, is_resharding};
 pub use event::{event_line, feedback_line};
 pub use heartbeat::heartbeat;
 pub use instance::{InstanceId, InstanceName, Life, counted_start};
 pub use json::Reason;
 pub use line::{guild_line, subscription_line};
-pub use ownership::{Carried, Holder, Named, OwnShards, Verdict, judge, merged_basis, still_counting};
+pub use numbering::FIRST_EVENT;
+pub use ownership::{CommittedShard, OwnShards, Owner, Sender, Verdict};
 pub use roster::roster;
+pub use sweep::{Sweep, SweepBudget, UNCOVERED};
 
 /// A line of a snapshot: one thing, or the end with the number of things before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,9 +123,32 @@ pub enum Lines {
     Subscriptions(Vec<Subscription>),
 }
 
+impl Scope {
+    /// The shard, if it is one.
+    pub fn shard(self) -> Option<ShardKey> {
+        match self {
+            Self::Shard(shard) => Some(shard),
+            Self::Subscriptions => None,
+        }
+    }
+}
+
+/// Of the lines about the same thing, leaves only the last one; in the order of their keys.
+pub fn keep_last<T, K: Ord>(lines: &mut Vec<T>, key: impl Fn(&T) -> K) {
+    // Stable, so that the last line of a key stays its last.
+    lines.sort_by_key(&key);
+    lines.dedup_by(|later, earlier| {
+        let is_same = key(later) == key(earlier);
+        if is_same {
+            std::mem::swap(later, earlier);
+        }
+        is_same
+    });
+}
+
 impl Lines {
     /// Whether any of them leaves something as it is stored, of a guild that can be seen.
-    pub fn carry(&self) -> bool {
+    pub fn has_carried_parts(&self) -> bool {
         matches!(self, Self::Guilds(lines) if lines.iter().any(|line| line.carried().any()))
     }
 }

@@ -1,45 +1,95 @@
-//! Whose a shard is, and what becomes of what others say about it. Both stores ask here; their SQL only looks things up.
+//! Whose a shard is, and what becomes of what others say about it.
 
 use std::collections::BTreeSet;
 
-use super::ShardKey;
 use super::instance::Life;
+use super::{InstanceId, ShardKey};
 use crate::domain::{Snowflake, Time};
 
-/// Who has sent the snapshot that covers a guild, from the view of an instance that has something to say about it.
+/// An instance that has something to say, with what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// Which.
+    pub instance: InstanceId,
+    /// The number of its next event.
+    pub next: u64,
+    /// What is known of its life.
+    pub life: Life,
+    /// Whether it has sent a snapshot of anything.
+    pub has_sent_snapshot: bool,
+}
+
+/// The instance that has sent a committed snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Which.
+    pub instance: InstanceId,
+    /// What is known of its life; `None` if it was forgotten.
+    pub life: Option<Life>,
+}
+
+/// A shard with the snapshot that was committed for it last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommittedShard {
+    /// Which.
+    pub shard: ShardKey,
+    /// The number of the snapshot.
+    pub snapshot: i64,
+    /// The number of its commit: a later commit has a greater one.
+    pub committed: i64,
+    /// Who sent it.
+    pub owner: Owner,
+}
+
+/// Who owns the shard of a guild, from the view of an instance that has something to say about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holder {
+pub(super) enum Holder {
     /// The instance itself.
     Sender,
     /// A living one that started earlier, or at the same time.
     Earlier,
     /// A living one that started later: the shard is its own.
     Later,
-    /// Nobody has, or whoever has is silent.
+    /// Nobody has sent a snapshot of it, or the one that has is silent.
     Nobody,
 }
 
 impl Holder {
-    /// The holder of a shard whose snapshot another instance than the sender has sent; `None` if nothing is known of that one.
-    pub fn other(owner: Option<&Life>, sender: &Life, now: Time) -> Self {
-        match owner {
-            Some(owner) if owner.is_living(now) && owner.started() > sender.started() => Self::Later,
-            Some(owner) if owner.is_living(now) => Self::Earlier,
-            _ => Self::Nobody,
+    /// The holder of a shard whose snapshot this owner has sent, if anybody has.
+    pub(super) fn of(owner: Option<&Owner>, sender: &Sender, now: Time) -> Self {
+        let Some(owner) = owner else { return Self::Nobody };
+        match owner.life {
+            _ if owner.instance == sender.instance => Self::Sender,
+            Some(life) if life.is_living(now) && life.started() > sender.life.started() => Self::Later,
+            Some(life) if life.is_living(now) => Self::Earlier,
+            Some(_) | None => Self::Nobody,
         }
     }
 
     /// Whether the sender's snapshot takes the shard.
-    pub fn yields(self) -> bool {
+    pub(super) fn yields(self) -> bool {
         self != Self::Later
     }
 }
 
-/// Of the committed snapshots that overlap with a shard, each with its own shard and the number of its commit, those that still
-/// say something about it: the shard's own latest snapshot has replaced whatever was committed before it.
-pub fn still_counting<T>(shard: ShardKey, overlapping: &[T], of: impl Fn(&T) -> (ShardKey, i64)) -> Vec<&T> {
-    let own = overlapping.iter().map(&of).find(|(sent, _)| *sent == shard).map_or(i64::MIN, |(_, commit)| commit);
-    overlapping.iter().filter(|sent| of(sent).1 >= own).collect()
+/// The instance to which a shard, or a part of it, belongs so that this sender's snapshot is ignored, if there is one.
+/// `overlapping` are the committed snapshots that cover some guild of the shard.
+pub(super) fn later_owner<'a>(
+    shard: ShardKey,
+    overlapping: &'a [CommittedShard],
+    sender: &Sender,
+    now: Time,
+) -> Option<&'a InstanceId> {
+    let counting = still_counting(shard, overlapping).into_iter();
+    let later = counting.filter(|sent| !Holder::of(Some(&sent.owner), sender, now).yields());
+    later.max_by_key(|sent| sent.committed).map(|sent| &sent.owner.instance)
+}
+
+/// Of the committed snapshots that overlap with a shard, those that still say something about it: the shard's own latest snapshot
+/// has replaced all that were committed before it.
+fn still_counting(shard: ShardKey, overlapping: &[CommittedShard]) -> Vec<&CommittedShard> {
+    let own = overlapping.iter().find(|sent| sent.shard == shard).map_or(i64::MIN, |sent| sent.committed);
+    overlapping.iter().filter(|sent| sent.committed >= own).collect()
 }
 
 /// What becomes of an event about a guild.
@@ -49,7 +99,7 @@ pub enum Verdict {
     Apply,
     /// It is ignored and counted: the shard belongs to an instance that started later.
     Overruled,
-    /// It is ignored and counted: nobody holds the shard, and the sender never said that it is its own.
+    /// It is ignored and counted: nobody owns the shard, and the sender never said that it is its own.
     Unclaimed,
     /// The sender must send its snapshots first.
     Resync,
@@ -57,7 +107,7 @@ pub enum Verdict {
 
 /// Whether a sender has called the shard of a guild its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
+pub(super) enum Named {
     /// It has not.
     No,
     /// It has, and its snapshot would take the shard.
@@ -66,9 +116,10 @@ pub enum Named {
     InVain,
 }
 
-/// Decides about an event. Nobody is asked for snapshots without an end: a snapshot that would be ignored is not asked for, and
-/// a sender that has sent its snapshots and did not name this shard would only send the same again.
-pub fn judge(holder: Holder, named: Named, has_sent_snapshot: bool) -> Verdict {
+/// Decides about an event. A resync is asked for only if it helps, or senders would be asked for snapshots without an end: a
+/// snapshot that would be ignored is not asked for, and a sender that has sent its snapshots and did not name this shard would
+/// only send the same again.
+pub(super) fn judge(holder: Holder, named: Named, has_sent_snapshot: bool) -> Verdict {
     match (holder, named) {
         (Holder::Sender | Holder::Earlier, _) => Verdict::Apply,
         (Holder::Later, _) | (Holder::Nobody, Named::InVain) => Verdict::Overruled,
@@ -100,64 +151,39 @@ impl FromIterator<ShardKey> for OwnShards {
     }
 }
 
-/// Which parts of a guild in a snapshot were not said, and are kept as they are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Carried {
-    /// What its roles grant.
-    pub grants: bool,
-    /// Its staff.
-    pub staff: bool,
-}
-
-impl Carried {
-    const GRANTS: i64 = 1;
-    const STAFF: i64 = 2;
-
-    /// Whether anything is kept.
-    pub fn any(self) -> bool {
-        self.grants || self.staff
-    }
-
-    /// As a column holds it.
-    pub fn bits(self) -> i64 {
-        i64::from(self.grants) * Self::GRANTS + i64::from(self.staff) * Self::STAFF
-    }
-
-    /// From a column.
-    pub fn from_bits(bits: i64) -> Self {
-        Self { grants: bits & Self::GRANTS != 0, staff: bits & Self::STAFF != 0 }
-    }
-}
-
-/// No commit has this number: a snapshot with it as its basis is outdated.
-const NO_COMMIT: i64 = -1;
-
-/// The commit that the carried parts of a staged snapshot come from, when more lines are carried over while `latest` is the latest
-/// commit that overlaps with it. Parts of two different commits are the truth of neither.
-pub fn merged_basis(known: Option<i64>, latest: i64) -> i64 {
-    if known.is_none_or(|known| known == latest) { latest } else { NO_COMMIT }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use super::super::instance::counted_start;
     use super::*;
 
-    const NOW: Time = Time::from_seconds(1_000);
+    pub(in super::super) const NOW: Time = Time::from_seconds(1_000);
 
     fn ago(seconds: u64) -> Time {
         NOW.before(Duration::from_secs(seconds))
     }
 
-    fn life(first_seen: u64, said_start: Option<u64>, last_call: u64, last_heartbeat: Option<u64>) -> Life {
+    pub(in super::super) fn life(
+        first_seen: u64,
+        said_start: Option<u64>,
+        last_call: u64,
+        last_heartbeat: Option<u64>,
+    ) -> Life {
         Life {
             first_seen: ago(first_seen),
             said_start: said_start.map(Time::from_seconds),
             last_call: ago(last_call),
             last_heartbeat: last_heartbeat.map(ago),
         }
+    }
+
+    pub(in super::super) fn owner(name: &str, life: Option<Life>) -> Owner {
+        Owner { instance: InstanceId::parse("key", name).unwrap(), life }
+    }
+
+    pub(in super::super) fn sender(name: &str, life: Life, next: u64, has_sent_snapshot: bool) -> Sender {
+        Sender { instance: owner(name, None).instance, next, life, has_sent_snapshot }
     }
 
     #[test]
@@ -190,8 +216,8 @@ mod tests {
 
     #[test]
     fn the_latest_started_holds_a_shard_while_it_lives() {
-        let sender = life(300, Some(600), 0, None);
-        for (owner, holder) in [
+        let sender = sender("sender", life(300, Some(600), 0, None), 1, true);
+        for (known, holder) in [
             (Some(life(300, Some(599), 10, None)), Holder::Earlier),
             (Some(life(300, Some(600), 10, None)), Holder::Earlier),
             (Some(life(300, Some(601), 10, None)), Holder::Later),
@@ -203,20 +229,52 @@ mod tests {
             (Some(life(350, Some(9_999), 10, None)), Holder::Later),
             (None, Holder::Nobody),
         ] {
-            assert_eq!(Holder::other(owner.as_ref(), &sender, NOW), holder, "{owner:?}");
+            assert_eq!(Holder::of(Some(&owner("other", known)), &sender, NOW), holder, "{known:?}");
+            assert_eq!(Holder::of(Some(&owner("sender", known)), &sender, NOW), Holder::Sender, "{known:?}");
             assert_eq!(holder.yields(), holder != Holder::Later);
         }
+        assert_eq!(Holder::of(None, &sender, NOW), Holder::Nobody);
+        let namesake = Owner { instance: InstanceId::parse("another", "sender").unwrap(), life: None };
+        assert_eq!(Holder::of(Some(&namesake), &sender, NOW), Holder::Nobody, "of another key");
+    }
+
+    fn sent(count: u32, id: u32, committed: i64, owner: Owner) -> CommittedShard {
+        CommittedShard { shard: ShardKey::new(count, id).unwrap(), snapshot: committed, committed, owner }
     }
 
     #[test]
     fn what_a_shards_own_snapshot_replaced_counts_no_more() {
-        let key = |count, id| ShardKey::new(count, id).unwrap();
-        let counting = |sent: &[(ShardKey, i64)]| {
-            still_counting(key(2, 0), sent, |sent| *sent).into_iter().map(|(_, commit)| *commit).collect::<Vec<_>>()
+        let by = || owner("other", None);
+        let counting = |overlapping: &[CommittedShard]| {
+            let counting = still_counting(ShardKey::new(2, 0).unwrap(), overlapping);
+            counting.into_iter().map(|sent| sent.committed).collect::<Vec<_>>()
         };
-        assert_eq!(counting(&[(key(1, 0), 5), (key(4, 2), 9)]), [5, 9]);
-        assert_eq!(counting(&[(key(1, 0), 5), (key(2, 0), 7), (key(4, 2), 9)]), [7, 9]);
+        assert_eq!(counting(&[sent(1, 0, 5, by()), sent(4, 2, 9, by())]), [5, 9]);
+        assert_eq!(counting(&[sent(1, 0, 5, by()), sent(2, 0, 7, by()), sent(4, 2, 9, by())]), [7, 9]);
         assert!(counting(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_shard_of_which_a_part_belongs_to_a_later_started_one_is_not_taken() {
+        let sender = sender("sender", life(300, Some(600), 0, None), 1, true);
+        let earlier = || owner("earlier", Some(life(300, Some(500), 10, None)));
+        let later = |name| owner(name, Some(life(300, Some(700), 10, None)));
+        let silent = || owner("silent", Some(life(300, Some(700), 90, None)));
+        let table: &[(&[CommittedShard], Option<&str>)] = &[
+            (&[], None),
+            (&[sent(2, 0, 5, earlier())], None),
+            (&[sent(2, 0, 5, silent())], None),
+            (&[sent(2, 0, 5, owner("forgotten", None))], None),
+            (&[sent(2, 0, 5, later("a"))], Some("a")),
+            (&[sent(2, 0, 5, earlier()), sent(4, 2, 6, later("a"))], Some("a")),
+            (&[sent(4, 0, 8, later("a")), sent(4, 2, 6, later("b"))], Some("a")),
+            // The shard's own snapshot has replaced the other one.
+            (&[sent(2, 0, 7, earlier()), sent(4, 2, 6, later("a"))], None),
+        ];
+        for (overlapping, name) in table {
+            let found = later_owner(ShardKey::new(2, 0).unwrap(), overlapping, &sender, NOW);
+            assert_eq!(found.map(|instance| instance.name.as_str()), *name, "{overlapping:?}");
+        }
     }
 
     #[test]
@@ -250,21 +308,5 @@ mod tests {
         assert_eq!(named, [1, 2, 5, 6, 9, 10, 11]);
         assert_eq!(own.of(guild(5)), [key(4, 1), key(6, 5)]);
         assert!(OwnShards::default().of(guild(1)).is_empty());
-    }
-
-    #[test]
-    fn parts_of_two_commits_are_the_truth_of_neither() {
-        for (known, latest, basis) in [(None, 0, 0), (None, 7, 7), (Some(7), 7, 7), (Some(7), 8, -1), (Some(-1), 8, -1)]
-        {
-            assert_eq!(merged_basis(known, latest), basis);
-        }
-    }
-
-    #[test]
-    fn what_is_carried_comes_back_from_a_column() {
-        for bits in 0..4 {
-            assert_eq!(Carried::from_bits(bits).bits(), bits);
-        }
-        assert!(!Carried::from_bits(0).any() && Carried::from_bits(2).any());
     }
 }

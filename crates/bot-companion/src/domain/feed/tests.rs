@@ -284,3 +284,19 @@ fn shards_overlap_where_some_guild_is_in_both() {
         }
     }
 }
+
+#[test]
+fn of_lines_about_the_same_thing_the_last_counts() {
+    type Lines<'a> = &'a [(u8, char)];
+    let table: &[(Lines<'_>, Lines<'_>)] = &[
+        (&[], &[]),
+        (&[(2, 'a'), (1, 'b')], &[(1, 'b'), (2, 'a')]),
+        (&[(2, 'a'), (1, 'b'), (2, 'c')], &[(1, 'b'), (2, 'c')]),
+        (&[(1, 'a'), (1, 'b'), (1, 'c')], &[(1, 'c')]),
+    ];
+    for (given, last) in table {
+        let mut lines = given.to_vec();
+        keep_last(&mut lines, |(key, _)| *key);
+        assert_eq!(lines, *last, "{given:?}");
+    }
+}

@@ -1,91 +1,29 @@
-//! Moves everything from one store to another, table by table in batches, and compares the two at the end. How far it has come is
-//! kept in the destination, in the transaction of each batch: broken off, it goes on where it stopped.
+//! Copies everything from one store to another, table by table in batches, and compares the two at the end. How far it has come is
+//! noted in the destination, in the transaction of each batch: a copy that was interrupted goes on where it stopped.
 
-mod statements;
-mod tables;
+pub(in crate::store) mod side;
+pub(in crate::store) mod statements;
+pub(in crate::store) mod tables;
 #[cfg(test)]
 mod tests;
-mod value;
+pub(in crate::store) mod value;
 
 use std::path::Path;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use aws_lc_rs::digest;
 use secrecy::SecretString;
 
-pub(super) use self::statements::{Dialect, PLACE, Which, count, used};
-pub(super) use self::tables::{STAGED, TABLES, Table};
-pub(super) use self::value::{Kind, Row, Value};
-
+use self::side::{Position, Side};
+use self::statements::RowFilter;
+use self::tables::{TABLES, Table};
 use self::value::Checksum;
 use super::{Result, StoreError, postgres, sqlite};
 use crate::random::Random;
 
-/// At most about so much memory is read at once.
-pub(super) const BYTES: usize = 4 << 20;
-
-/// Why a service does not start on it.
-pub(super) const UNFINISHED: &str = "a copy into this database was not finished: run `bot-companion store copy` again, with the \
-     same --from and --to";
-
-/// Only what this release wrote is copied, and only to where it can read it.
-pub(super) fn expect_version(found: i64, newest: usize) -> Result<()> {
-    if found == 0 {
-        return Err(StoreError::Failed("it is not a store of this service".to_owned()));
-    }
-    if usize::try_from(found) == Ok(newest) {
-        return Ok(());
-    }
-    Err(StoreError::Failed(format!(
-        "it has the schema of another release (version {found}, and this release has {newest}): start the service of this \
-         release on it once, or copy with the release that wrote it"
-    )))
-}
-
-/// One of the two stores.
-#[async_trait]
-pub(super) trait Side: Send {
-    /// Whether it can store every character.
-    fn takes_all_text(&self) -> bool;
-    /// Makes a mark on the store for as long as it is open; `false` if it was there already.
-    async fn mark(&mut self, number: i64) -> Result<bool>;
-    /// Looks at the store as it is at this moment, and sees nothing later until it is asked to look again.
-    async fn look(&mut self) -> Result<()>;
-    /// The last number that was drawn for a version or a snapshot.
-    async fn counter(&mut self) -> Result<i64>;
-    /// How many rows there are.
-    async fn count(&mut self, table: &'static Table, which: Which) -> Result<u64>;
-    /// The next rows after this key, in its order; none at the end.
-    async fn read(&mut self, table: &'static Table, which: Which, after: Option<Row>) -> Result<Vec<Row>>;
-    /// How far an unfinished copy into it has come.
-    async fn place(&mut self) -> Result<Option<Place>>;
-    /// A table with rows that nobody copied, if there is one.
-    async fn used(&mut self) -> Result<Option<&'static str>>;
-    /// Empties it, and notes where the copy begins.
-    async fn begin(&mut self, place: Place) -> Result<()>;
-    /// Writes rows and notes how far the copy has come with them, both or neither.
-    async fn write(&mut self, table: &'static Table, rows: Vec<Row>, from: Place, to: Place) -> Result<()>;
-    /// Goes on counting above this number, and forgets that it is a copy.
-    async fn finish(&mut self, counter: i64) -> Result<()>;
-}
-
-/// How far a copy has come.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
-    /// What the source looks like.
-    pub(super) source: String,
-    /// How many tables are whole.
-    pub(super) tables: i64,
-    /// The key up to which the next one has come, written down.
-    pub(super) after: Option<Vec<u8>>,
-    /// How many rows that makes.
-    pub(super) rows: i64,
-}
-
 /// What to copy.
 #[derive(Clone, Debug)]
-pub struct Copy {
+pub struct CopyOptions {
     /// The URL of the store that has the data.
     pub from: SecretString,
     /// The URL of the store that takes it.
@@ -98,7 +36,7 @@ pub struct Copy {
 
 /// What is being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum CopyStage {
     /// Rows are copied.
     Copying,
     /// Both sides are read again and compared.
@@ -109,7 +47,7 @@ pub enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// What is being done.
-    pub stage: Stage,
+    pub stage: CopyStage,
     /// With which table.
     pub table: &'static str,
     /// How many rows are done.
@@ -120,12 +58,12 @@ pub struct Progress {
 
 /// What was copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct CopyReport {
     /// Each table with its rows and their checksum, the same on both sides.
     pub tables: Vec<(&'static str, u64, String)>,
     /// SHA-256 over all of these.
     pub checksum: String,
-    /// How many rows were there from a run that was broken off.
+    /// How many rows were there from a run that was interrupted.
     pub resumed: u64,
     /// How many rows had a character that the destination cannot store.
     pub mended: u64,
@@ -160,17 +98,17 @@ fn refused<T>(why: impl Into<String>) -> std::result::Result<T, CopyError> {
 type Sides = (Box<dyn Side>, Box<dyn Side>);
 
 /// Copies everything, or what is left of it, and compares.
-pub async fn copy(what: &Copy, mut watch: impl FnMut(Progress)) -> std::result::Result<Report, CopyError> {
+pub async fn copy(what: &CopyOptions, mut watch: impl FnMut(Progress)) -> std::result::Result<CopyReport, CopyError> {
     let (mut source, mut destination) = open(what).await?;
-    source.look().await.map_err(CopyError::Source)?;
-    let (looks, rows) = fingerprint(source.as_mut()).await.map_err(CopyError::Source)?;
-    let place = start(destination.as_mut(), &looks, what.start_over).await?;
-    let resumed = unsigned(place.rows);
-    fill(source.as_mut(), destination.as_mut(), place, rows, &mut watch).await?;
+    source.freeze().await.map_err(CopyError::Source)?;
+    let (source_fingerprint, rows) = fingerprint(source.as_mut()).await.map_err(CopyError::Source)?;
+    let position = start(destination.as_mut(), &source_fingerprint, what.start_over).await?;
+    let resumed = unsigned(position.rows);
+    fill(source.as_mut(), destination.as_mut(), position, rows, &mut watch).await?;
     let report = compare(source.as_mut(), destination.as_mut(), rows, resumed, &mut watch).await?;
-    source.look().await.map_err(CopyError::Source)?;
-    let (looks_now, _) = fingerprint(source.as_mut()).await.map_err(CopyError::Source)?;
-    if looks_now != looks {
+    source.freeze().await.map_err(CopyError::Source)?;
+    let (fingerprint_now, _) = fingerprint(source.as_mut()).await.map_err(CopyError::Source)?;
+    if fingerprint_now != source_fingerprint {
         return refused(
             "the source has changed while it was copied: stop the service that uses it, and run this again with --start-over",
         );
@@ -181,7 +119,7 @@ pub async fn copy(what: &Copy, mut watch: impl FnMut(Progress)) -> std::result::
 }
 
 /// Opens the source first: if there is none, no destination is made.
-async fn open(what: &Copy) -> std::result::Result<Sides, CopyError> {
+async fn open(what: &CopyOptions) -> std::result::Result<Sides, CopyError> {
     for (name, url) in [("--from", &what.from), ("--to", &what.to)] {
         super::check(url).or_else(|problem| refused(format!("{name}: {problem}")))?;
     }
@@ -196,16 +134,16 @@ async fn open(what: &Copy) -> std::result::Result<Sides, CopyError> {
         Some(path) if !path.exists() => {
             return refused(format!("--from: there is no database at {}", path.display()));
         }
-        Some(path) => sqlite::copy::source(path).await,
-        None => postgres::copy::source(&what.from, what.start_wait).await,
+        Some(path) => sqlite::store_copy::source(path).await,
+        None => postgres::store_copy::source(&what.from, what.start_wait).await,
     }
     .map_err(CopyError::Source)?;
     // Two addresses may lead to one database.
     let mark = i64::from_ne_bytes(Random::from_system().number().to_ne_bytes());
     source.mark(mark).await.map_err(CopyError::Source)?;
     let mut destination = match to {
-        Some(path) => sqlite::copy::destination(path).await,
-        None => postgres::copy::destination(&what.to, what.start_wait).await,
+        Some(path) => sqlite::store_copy::destination(path).await,
+        None => postgres::store_copy::destination(&what.to, what.start_wait).await,
     }
     .map_err(CopyError::Destination)?;
     if !destination.mark(mark).await.map_err(CopyError::Destination)? {
@@ -227,18 +165,18 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// What a source looks like, and how many rows it has. It cannot see every change, only that the service was at work: what it
+/// A fingerprint of the source, and how many rows it has. It does not show every change, only that the service was at work: what it
 /// misses is found when the two sides are compared.
 async fn fingerprint(source: &mut dyn Side) -> Result<(String, u64)> {
     let (mut context, mut total) = (digest::Context::new(&digest::SHA256), 0);
     context.update(&source.counter().await?.to_be_bytes());
     for table in TABLES {
-        let rows = source.count(table, Which::Worthwhile).await?;
+        let rows = source.count(table, RowFilter::Worthwhile).await?;
         let columns: Vec<_> = table.columns.iter().map(|column| column.name).collect();
         context.update(format!("{} {} {rows}", table.name, columns.join(" ")).as_bytes());
         total += rows;
-        if table.telling {
-            let checksum = sum(source, table, Which::Worthwhile, true, &mut |_| ()).await?.0;
+        if table.in_fingerprint {
+            let checksum = sum(source, table, RowFilter::Worthwhile, true, &mut |_| ()).await?.0;
             context.update(checksum.text().as_bytes());
         }
     }
@@ -246,9 +184,13 @@ async fn fingerprint(source: &mut dyn Side) -> Result<(String, u64)> {
 }
 
 /// Finds out where the copy goes on, or begins it.
-async fn start(destination: &mut dyn Side, looks: &str, start_over: bool) -> std::result::Result<Place, CopyError> {
-    match destination.place().await.map_err(CopyError::Destination)? {
-        Some(place) if place.source == looks && !start_over => return Ok(place),
+async fn start(
+    destination: &mut dyn Side,
+    fingerprint: &str,
+    start_over: bool,
+) -> std::result::Result<Position, CopyError> {
+    match destination.position().await.map_err(CopyError::Destination)? {
+        Some(position) if position.source == fingerprint && !start_over => return Ok(position),
         Some(_) if start_over => {}
         Some(_) => {
             return refused(
@@ -257,7 +199,7 @@ async fn start(destination: &mut dyn Side, looks: &str, start_over: bool) -> std
             );
         }
         None => {
-            if let Some(table) = destination.used().await.map_err(CopyError::Destination)? {
+            if let Some(table) = destination.find_own_data().await.map_err(CopyError::Destination)? {
                 return refused(format!(
                     "the destination already has data of its own (in the table `{table}`), and nothing was changed: give \
                      --to an empty database, or a file that does not exist"
@@ -265,52 +207,56 @@ async fn start(destination: &mut dyn Side, looks: &str, start_over: bool) -> std
             }
         }
     }
-    let place = Place { source: looks.to_owned(), ..Place::default() };
-    destination.begin(place.clone()).await.map_err(CopyError::Destination)?;
-    Ok(place)
+    let position = Position { source: fingerprint.to_owned(), ..Position::default() };
+    destination.begin(position.clone()).await.map_err(CopyError::Destination)?;
+    Ok(position)
 }
 
 /// Copies what is not there yet.
 async fn fill(
     source: &mut dyn Side,
     destination: &mut dyn Side,
-    mut place: Place,
+    mut position: Position,
     of: u64,
     watch: &mut dyn FnMut(Progress),
 ) -> std::result::Result<(), CopyError> {
     let mending = !destination.takes_all_text();
-    for table in TABLES.iter().skip(usize::try_from(place.tables).unwrap_or(usize::MAX)) {
-        let tell =
-            |place: &Place| Progress { stage: Stage::Copying, table: table.name, rows: unsigned(place.rows), of };
-        watch(tell(&place));
-        let after = place.after.as_deref().map(value::read);
+    for table in TABLES.iter().skip(usize::try_from(position.tables).unwrap_or(usize::MAX)) {
+        let progress = |position: &Position| Progress {
+            stage: CopyStage::Copying,
+            table: table.name,
+            rows: unsigned(position.rows),
+            of,
+        };
+        watch(progress(&position));
+        let after = position.after.as_deref().map(value::decode);
         let Some(mut after) = after.map_or(Some(None), |row| row.map(Some)) else {
             return refused("the destination does not say how far its copy has come; run this again with --start-over");
         };
-        let mut rows = source.read(table, Which::Worthwhile, after).await.map_err(CopyError::Source)?;
+        let mut rows = source.read(table, RowFilter::Worthwhile, after).await.map_err(CopyError::Source)?;
         while let Some(last) = rows.last() {
             after = last.get(..table.key).map(<[_]>::to_vec);
-            let reached = Place {
-                after: after.as_deref().map(value::written),
-                rows: place.rows.saturating_add_unsigned(rows.len() as u64),
-                ..place.clone()
+            let reached = Position {
+                after: after.as_deref().map(value::encode),
+                rows: position.rows.saturating_add_unsigned(rows.len() as u64),
+                ..position.clone()
             };
             if mending {
                 for row in &mut rows {
-                    value::mend(row);
+                    value::replace_nul(row);
                 }
             }
             // The next rows are read while these are written.
-            let written = destination.write(table, rows, place, reached.clone());
-            let (written, next) = tokio::join!(written, source.read(table, Which::Worthwhile, after));
+            let written = destination.write(table, rows, position, reached.clone());
+            let (written, next) = tokio::join!(written, source.read(table, RowFilter::Worthwhile, after));
             written.map_err(CopyError::Destination)?;
             rows = next.map_err(CopyError::Source)?;
-            place = reached;
-            watch(tell(&place));
+            position = reached;
+            watch(progress(&position));
         }
-        let reached = Place { tables: place.tables + 1, after: None, ..place.clone() };
-        destination.write(table, Vec::new(), place, reached.clone()).await.map_err(CopyError::Destination)?;
-        place = reached;
+        let reached = Position { tables: position.tables + 1, after: None, ..position.clone() };
+        destination.write(table, Vec::new(), position, reached.clone()).await.map_err(CopyError::Destination)?;
+        position = reached;
     }
     Ok(())
 }
@@ -322,17 +268,18 @@ async fn compare(
     of: u64,
     resumed: u64,
     watch: &mut dyn FnMut(Progress),
-) -> std::result::Result<Report, CopyError> {
+) -> std::result::Result<CopyReport, CopyError> {
     let takes_all = destination.takes_all_text();
-    let mut report = Report { tables: Vec::new(), checksum: String::new(), resumed, mended: 0 };
+    let mut report = CopyReport { tables: Vec::new(), checksum: String::new(), resumed, mended: 0 };
     let (mut context, mut done, mut differing) = (digest::Context::new(&digest::SHA256), 0, Vec::new());
     for table in TABLES {
-        let mut tell = |rows| watch(Progress { stage: Stage::Comparing, table: table.name, rows: done + rows, of });
-        tell(0);
+        let mut report_rows =
+            |rows| watch(Progress { stage: CopyStage::Comparing, table: table.name, rows: done + rows, of });
+        report_rows(0);
         let mut silent = |_| ();
         let (meant, found) = tokio::join!(
-            sum(source, table, Which::Worthwhile, takes_all, &mut tell),
-            sum(destination, table, Which::All, true, &mut silent),
+            sum(source, table, RowFilter::Worthwhile, takes_all, &mut report_rows),
+            sum(destination, table, RowFilter::All, true, &mut silent),
         );
         let ((meant, mended), (found, _)) = (meant.map_err(CopyError::Source)?, found.map_err(CopyError::Destination)?);
         if meant.rows != found.rows {
@@ -360,22 +307,22 @@ async fn compare(
 async fn sum(
     side: &mut dyn Side,
     table: &'static Table,
-    which: Which,
+    filter: RowFilter,
     takes_all_text: bool,
-    tell: &mut dyn FnMut(u64),
+    report_rows: &mut dyn FnMut(u64),
 ) -> Result<(Checksum, u64)> {
     let (mut checksum, mut mended, mut after) = (Checksum::default(), 0, None);
     loop {
-        let mut rows = side.read(table, which, after).await?;
+        let mut rows = side.read(table, filter, after).await?;
         let Some(last) = rows.last() else { return Ok((checksum, mended)) };
         after = last.get(..table.key).map(<[_]>::to_vec);
         for row in &mut rows {
             if !takes_all_text {
-                mended += u64::from(value::mend(row));
+                mended += u64::from(value::replace_nul(row));
             }
             checksum.add(row);
         }
-        tell(checksum.rows);
+        report_rows(checksum.rows);
     }
 }
 

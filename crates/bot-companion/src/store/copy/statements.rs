@@ -1,28 +1,27 @@
-//! The SQL that both stores understand, but for the way that they write a parameter and name a row's place in the sequence.
+//! The SQL that both stores understand, but for the way that they write a parameter and name the column of a sequence.
 
 use super::tables::{Column, STAGED, TABLES, Table};
-use super::value::Kind;
+use super::value::ColumnKind;
 
 /// At most so many rows are read at once.
 const ROWS: usize = 4_000;
+/// At most about so much memory is read at once.
+pub(in crate::store) const BYTES: usize = 4 << 20;
 
-/// The table in a destination that says how far a copy has come; it is there until the copy is finished.
-pub(in crate::store) const PLACE: &str = "store_copy";
-
-/// Which rows of a table are meant.
+/// Which rows of a table are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Which {
+pub(in crate::store) enum RowFilter {
     /// All.
     All,
     /// Those that are worth copying.
     Worthwhile,
 }
 
-/// Where the stores' ways to say the same differ.
+/// Where the SQL of the two stores differs.
 pub(in crate::store) struct Dialect {
     /// What stands before the number of a parameter.
     pub(in crate::store) parameter: char,
-    /// What the row's place in the sequence is called, if not as the column.
+    /// What a column of the kind `Sequence` is called, if not by its own name.
     pub(in crate::store) sequence: Option<&'static str>,
 }
 
@@ -30,7 +29,7 @@ impl Dialect {
     /// The columns by name, with commas between.
     pub(in crate::store) fn columns(&self, columns: &[Column]) -> String {
         let named = columns.iter().map(|column| match (column.kind, self.sequence) {
-            (Kind::Sequence, Some(name)) => name.to_owned(),
+            (ColumnKind::Sequence, Some(name)) => name.to_owned(),
             _ => format!("\"{}\"", column.name),
         });
         named.collect::<Vec<_>>().join(", ")
@@ -43,10 +42,10 @@ impl Dialect {
     }
 
     /// Reads the next rows in the order of the key; after a key, if there is one, which is the parameter.
-    pub(in crate::store) fn select(&self, table: &Table, which: Which, after: bool) -> String {
+    pub(in crate::store) fn select(&self, table: &Table, filter: RowFilter, after: bool) -> String {
         let key = self.columns(table.columns.get(..table.key).unwrap_or_default());
         let beyond = after.then(|| format!("({key}) > ({})", self.parameters(table.key)));
-        let conditions: Vec<_> = only(table, which).map(ToOwned::to_owned).into_iter().chain(beyond).collect();
+        let conditions: Vec<_> = condition(table, filter).map(ToOwned::to_owned).into_iter().chain(beyond).collect();
         let conditions =
             if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
         let columns = self.columns(table.columns);
@@ -55,13 +54,13 @@ impl Dialect {
 }
 
 /// Counts the rows.
-pub(in crate::store) fn count(table: &Table, which: Which) -> String {
-    let condition = only(table, which).map_or_else(String::new, |only| format!(" WHERE {only}"));
+pub(in crate::store) fn count(table: &Table, filter: RowFilter) -> String {
+    let condition = condition(table, filter).map_or_else(String::new, |only| format!(" WHERE {only}"));
     format!("SELECT count(*) FROM {}{condition}", table.name)
 }
 
 /// For each table the question whether it has rows that a store which was never used does not have.
-pub(in crate::store) fn used() -> impl Iterator<Item = (&'static str, String)> {
+pub(in crate::store) fn own_data_questions() -> impl Iterator<Item = (&'static str, String)> {
     let copied = TABLES.iter().map(|table| (table.name, table.unused));
     copied.chain(STAGED.map(|staged| (staged, None))).map(|(name, unused)| {
         let condition = unused.map_or_else(String::new, |unused| format!(" WHERE NOT ({unused})"));
@@ -69,6 +68,6 @@ pub(in crate::store) fn used() -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
-fn only(table: &Table, which: Which) -> Option<&'static str> {
-    table.only.filter(|_| which == Which::Worthwhile)
+fn condition(table: &Table, filter: RowFilter) -> Option<&'static str> {
+    table.only.filter(|_| filter == RowFilter::Worthwhile)
 }

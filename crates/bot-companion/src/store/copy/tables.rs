@@ -1,13 +1,13 @@
 //! What is copied: the tables with their columns, in an order in which whatever a row refers to comes before it. Both stores have
 //! them under the same names.
 
-use super::value::Kind;
+use super::value::ColumnKind;
 
 /// A column.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::store) struct Column {
     pub(in crate::store) name: &'static str,
-    pub(in crate::store) kind: Kind,
+    pub(in crate::store) kind: ColumnKind,
 }
 
 /// A table.
@@ -22,14 +22,14 @@ pub(in crate::store) struct Table {
     pub(in crate::store) only: Option<&'static str>,
     /// Which rows a store has that was never used; a condition in SQL.
     pub(in crate::store) unused: Option<&'static str>,
-    /// Whether it has few rows and changes whenever the service is at work: it tells whether the source has changed.
-    pub(in crate::store) telling: bool,
+    /// Whether it has few rows and changes whenever the service is at work: it is part of the source's fingerprint.
+    pub(in crate::store) in_fingerprint: bool,
 }
 
-/// Tables that are not copied: what was being staged is sent anew by the bot. They must be empty where a copy goes.
+/// Tables that are not copied: the bot sends again what was being staged. They must be empty where a copy goes.
 pub(in crate::store) const STAGED: [&str; 3] = ["staged_snapshots", "staged_kept", "staged_subscriptions"];
 
-/// Columns that are not copied: nobody refreshes a grant while the service is stopped, and no snapshot is being staged.
+/// Columns that are not copied: no grant is being refreshed while the service is stopped, and no snapshot is being staged.
 #[cfg(test)]
 pub(super) const PASSING: [(&str, &str); 2] = [("users", "refresh_until"), ("guilds", "carried")];
 
@@ -38,35 +38,35 @@ pub(super) const PASSING: [(&str, &str); 2] = [("users", "refresh_until"), ("gui
 const OF_A_SHARD: &str = "(snapshot IN (SELECT snapshot FROM feed_shards)) IS TRUE";
 
 const fn integer(name: &'static str) -> Column {
-    Column { name, kind: Kind::Integer }
+    Column { name, kind: ColumnKind::Integer }
 }
 
 const fn real(name: &'static str) -> Column {
-    Column { name, kind: Kind::Real }
+    Column { name, kind: ColumnKind::Real }
 }
 
 const fn text(name: &'static str) -> Column {
-    Column { name, kind: Kind::Text }
+    Column { name, kind: ColumnKind::Text }
 }
 
 const fn bytes(name: &'static str) -> Column {
-    Column { name, kind: Kind::Bytes }
+    Column { name, kind: ColumnKind::Bytes }
 }
 
 const fn boolean(name: &'static str) -> Column {
-    Column { name, kind: Kind::Boolean }
+    Column { name, kind: ColumnKind::Boolean }
 }
 
 const fn sequence(name: &'static str) -> Column {
-    Column { name, kind: Kind::Sequence }
+    Column { name, kind: ColumnKind::Sequence }
 }
 
 const fn table(name: &'static str, key: usize, columns: &'static [Column]) -> Table {
-    Table { name, columns, key, only: None, unused: None, telling: false }
+    Table { name, columns, key, only: None, unused: None, in_fingerprint: false }
 }
 
-const fn telling(table: Table) -> Table {
-    Table { telling: true, ..table }
+const fn fingerprinted(table: Table) -> Table {
+    Table { in_fingerprint: true, ..table }
 }
 
 const fn of_shards(table: Table) -> Table {
@@ -110,10 +110,10 @@ pub(in crate::store) const TABLES: &[Table] = &[
         1,
         &[integer("user_id"), bytes("grant_sealed"), integer("due"), integer("tries"), integer("sending_until")],
     ),
-    telling(table("blocked_users", 1, &[integer("user_id"), text("reason"), integer("since")])),
+    fingerprinted(table("blocked_users", 1, &[integer("user_id"), text("reason"), integer("since")])),
     Table {
         unused: Some("shard_count = 0 AND guilds = 0"),
-        ..telling(table(
+        ..fingerprinted(table(
             "feed_shards",
             2,
             &[
@@ -128,7 +128,7 @@ pub(in crate::store) const TABLES: &[Table] = &[
             ],
         ))
     },
-    telling(of_shards(table(
+    fingerprinted(of_shards(table(
         "feed_sweeps",
         1,
         &[integer("snapshot"), boolean("whole"), integer("after"), boolean("again")],
@@ -149,7 +149,7 @@ pub(in crate::store) const TABLES: &[Table] = &[
         ],
     )),
     of_shards(table("guild_staff", 3, &[integer("snapshot"), integer("guild"), integer("user"), text("roles")])),
-    telling(table(
+    fingerprinted(table(
         "feed_instances",
         2,
         &[
@@ -165,7 +165,7 @@ pub(in crate::store) const TABLES: &[Table] = &[
     table("feed_own_shards", 4, &[text("key"), text("instance"), integer("shard_count"), integer("shard_id")]),
     table("subscriptions", 1, &[integer("userid"), integer("slots"), integer("active_until")]),
     table("subscription_guilds", 2, &[integer("guild"), integer("userid"), integer("ordinal")]),
-    telling(table(
+    fingerprinted(table(
         "team",
         1,
         &[
@@ -196,12 +196,12 @@ pub(in crate::store) const TABLES: &[Table] = &[
             integer("slot"),
         ],
     ),
-    telling(table(
+    fingerprinted(table(
         "bot_keys",
         1,
         &[text("id"), text("label"), bytes("key_hash"), integer("created"), integer("revoked"), sequence("ordinal")],
     )),
-    telling(table(
+    fingerprinted(table(
         "instances",
         2,
         &[
@@ -213,7 +213,7 @@ pub(in crate::store) const TABLES: &[Table] = &[
             integer("shard_count"),
         ],
     )),
-    telling(table(
+    fingerprinted(table(
         "shards",
         1,
         &[

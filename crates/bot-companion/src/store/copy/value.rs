@@ -1,10 +1,10 @@
-//! What a row holds, in whichever store; how it is written down for a checksum, and for a place to go on from.
+//! What a row holds, in either store; how it is encoded for a checksum, and for the position from which a copy goes on.
 
 use aws_lc_rs::digest;
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Kind {
+pub(in crate::store) enum ColumnKind {
     Integer,
     Real,
     Text,
@@ -17,7 +17,7 @@ pub(in crate::store) enum Kind {
 
 /// One value.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::store) enum Value {
+pub(in crate::store) enum CellValue {
     Null,
     Integer(i64),
     Real(f64),
@@ -27,9 +27,9 @@ pub(in crate::store) enum Value {
 }
 
 /// A row, in the order of its table's columns.
-pub(in crate::store) type Row = Vec<Value>;
+pub(in crate::store) type Row = Vec<CellValue>;
 
-impl Value {
+impl CellValue {
     /// About how much memory it takes.
     pub(in crate::store) fn size(&self) -> usize {
         let apart = match self {
@@ -40,8 +40,8 @@ impl Value {
         size_of::<Self>() + apart
     }
 
-    /// Writes it down so that no two values, and no two sequences of values, look the same.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    /// Encodes it so that no two values, and no two sequences of values, have the same bytes.
+    fn encode(&self, out: &mut Vec<u8>) {
         let mut long = |tag: u8, bytes: &[u8]| {
             out.push(tag);
             out.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
@@ -64,8 +64,8 @@ impl Value {
         }
     }
 
-    /// Reads what was written, if it was, and takes it off.
-    fn read(from: &mut &[u8]) -> Option<Self> {
+    /// Decodes the first value and takes it off; `None` if there is none.
+    fn decode(from: &mut &[u8]) -> Option<Self> {
         let (tag, rest) = from.split_first()?;
         *from = rest;
         let mut number = || {
@@ -98,39 +98,39 @@ impl Value {
 }
 
 /// Replaces the one character that PostgreSQL cannot store, and says whether it was there.
-pub(super) fn mend(row: &mut Row) -> bool {
-    let mut mended = false;
+pub(super) fn replace_nul(row: &mut Row) -> bool {
+    let mut was_there = false;
     for value in row {
-        if let Value::Text(text) = value
+        if let CellValue::Text(text) = value
             && text.contains('\0')
         {
             *text = text.replace('\0', "\u{fffd}");
-            mended = true;
+            was_there = true;
         }
     }
-    mended
+    was_there
 }
 
-/// Writes down a row, or the part of it that is its key.
-pub(super) fn written(values: &[Value]) -> Vec<u8> {
+/// Encodes a row, or the part of it that is its key.
+pub(super) fn encode(values: &[CellValue]) -> Vec<u8> {
     let mut out = Vec::new();
     for value in values {
-        value.write(&mut out);
+        value.encode(&mut out);
     }
     out
 }
 
-/// Reads a row that was written down.
-pub(super) fn read(mut bytes: &[u8]) -> Option<Row> {
+/// Decodes a row; `None` if it is not one.
+pub(super) fn decode(mut bytes: &[u8]) -> Option<Row> {
     let mut row = Row::new();
     while !bytes.is_empty() {
-        row.push(Value::read(&mut bytes)?);
+        row.push(CellValue::decode(&mut bytes)?);
     }
     Some(row)
 }
 
-/// A checksum over rows in whatever order: the sum of their SHA-256. The order of text may be another where a character was
-/// replaced, and the rows are the same all the same.
+/// A checksum over rows that does not depend on their order: the sum of their SHA-256. Where a character was replaced, the stores may
+/// sort the same rows differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Checksum {
     pub(super) rows: u64,
@@ -139,8 +139,8 @@ pub(super) struct Checksum {
 }
 
 impl Checksum {
-    pub(super) fn add(&mut self, row: &[Value]) {
-        let digest = digest::digest(&digest::SHA256, &written(row));
+    pub(super) fn add(&mut self, row: &[CellValue]) {
+        let digest = digest::digest(&digest::SHA256, &encode(row));
         self.rows += 1;
         let mut carry = false;
         for (part, bytes) in self.sum.iter_mut().zip(digest.as_ref().rchunks_exact(8)) {
@@ -163,22 +163,22 @@ mod tests {
 
     fn row() -> Row {
         vec![
-            Value::Null,
-            Value::Integer(i64::MIN),
-            Value::Real(-1.5),
-            Value::Text("ä\0".to_owned()),
-            Value::Bytes(vec![0, 255]),
-            Value::Boolean(true),
+            CellValue::Null,
+            CellValue::Integer(i64::MIN),
+            CellValue::Real(-1.5),
+            CellValue::Text("ä\0".to_owned()),
+            CellValue::Bytes(vec![0, 255]),
+            CellValue::Boolean(true),
         ]
     }
 
     #[test]
-    fn what_is_written_can_be_read() {
-        let bytes = written(&row());
-        assert_eq!(read(&bytes), Some(row()));
-        assert_eq!(read(&bytes[..bytes.len() - 1]), None);
-        assert_eq!(read(&[]), Some(vec![]));
-        assert_eq!(read(&[9]), None);
+    fn what_is_encoded_can_be_decoded() {
+        let bytes = encode(&row());
+        assert_eq!(decode(&bytes), Some(row()));
+        assert_eq!(decode(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(decode(&[]), Some(vec![]));
+        assert_eq!(decode(&[9]), None);
     }
 
     #[test]
@@ -190,14 +190,14 @@ mod tests {
             }
             sum
         };
-        let text = |text: &str| Value::Text(text.to_owned());
+        let text = |text: &str| CellValue::Text(text.to_owned());
         let (one, two) = (vec![text("a"), text("bc")], vec![text("ab"), text("c")]);
         let both = [one.clone(), two.clone()];
         assert_ne!(sum(&both[..1]), sum(&both[1..]));
         assert_eq!(sum(&both), sum(&[two, one.clone()]));
         assert_ne!(sum(&both[..1]).text(), sum(&[one.clone(), one]).text());
-        assert_ne!(sum(&[vec![Value::Integer(1)]]), sum(&[vec![Value::Boolean(true)]]));
-        assert_eq!(sum(&[vec![Value::Real(0.0)]]), sum(&[vec![Value::Real(-0.0)]]));
+        assert_ne!(sum(&[vec![CellValue::Integer(1)]]), sum(&[vec![CellValue::Boolean(true)]]));
+        assert_eq!(sum(&[vec![CellValue::Real(0.0)]]), sum(&[vec![CellValue::Real(-0.0)]]));
         let of_nothing = sum(&[vec![]]).text();
         assert_eq!(of_nothing, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     }
@@ -205,8 +205,8 @@ mod tests {
     #[test]
     fn what_postgresql_cannot_store_is_replaced() {
         let mut row = row();
-        assert!(mend(&mut row));
-        assert_eq!(row[3], Value::Text("ä\u{fffd}".to_owned()));
-        assert!(!mend(&mut row));
+        assert!(replace_nul(&mut row));
+        assert_eq!(row[3], CellValue::Text("ä\u{fffd}".to_owned()));
+        assert!(!replace_nul(&mut row));
     }
 }

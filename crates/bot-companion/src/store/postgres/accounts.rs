@@ -1,11 +1,12 @@
-//! What is kept of a user who has a session: profile, grant and the provider's list.
+//! What is stored of a user who has a session: profile, grant and the provider's list.
 
 use deadpool_postgres::{GenericClient, Transaction};
 
+use crate::domain::sign_in::{Lease, StoredLease, is_account_unused};
 use crate::domain::{Snowflake, Time, User};
-use crate::store::{Account, Lease, SealedGrant, StoredList, Topic};
+use crate::store::{Account, SealedGrant, StoredList, Topic};
 
-use super::columns::{integer, json, listed, unsigned};
+use super::columns::{integer, json, list_without, listed, unsigned};
 use super::errors::Sql;
 use super::revocations;
 use super::work::Touched;
@@ -36,9 +37,9 @@ pub(super) async fn save_profile(db: &Transaction<'_>, user: &User) -> Sql<()> {
     Ok(())
 }
 
-/// Whether the user's row has no grant.
-pub(super) async fn lacks_grant(db: &Transaction<'_>, user: Snowflake) -> Sql<bool> {
-    let statement = db.prepare_cached("SELECT 1 FROM users WHERE id = $1 AND grant_sealed IS NULL").await?;
+/// Whether the user's row has a grant.
+pub(super) async fn has_grant(db: &Transaction<'_>, user: Snowflake) -> Sql<bool> {
+    let statement = db.prepare_cached("SELECT 1 FROM users WHERE id = $1 AND grant_sealed IS NOT NULL").await?;
     Ok(db.query_opt(&statement, &[&user]).await?.is_some())
 }
 
@@ -52,7 +53,7 @@ pub(super) async fn save_grant(db: &Transaction<'_>, user: Snowflake, grant: &Se
     Ok(())
 }
 
-/// Claims the refresh of a grant.
+/// Leases a grant to the one who refreshes it.
 pub(super) async fn lease_grant(
     db: &Transaction<'_>,
     user: Snowflake,
@@ -60,18 +61,22 @@ pub(super) async fn lease_grant(
     now: Time,
     until: Time,
 ) -> Sql<Lease> {
-    let sql = "UPDATE users SET refresh_until = $4
-        WHERE id = $1 AND grant_version = $2 AND (refresh_until IS NULL OR refresh_until <= $3)";
+    // Locked: of two replicas that ask at the same time, the second one reads what the first has written.
+    let sql = "SELECT grant_version, refresh_until FROM users WHERE id = $1 FOR UPDATE";
     let statement = db.prepare_cached(sql).await?;
-    if db.execute(&statement, &[&user, &integer(grant_version), &now, &until]).await? > 0 {
-        return Ok(Lease::Mine);
+    let stored = match db.query_opt(&statement, &[&user]).await? {
+        Some(row) => Some(StoredLease { grant_version: unsigned(row.try_get(0)?), until: row.try_get(1)? }),
+        None => None,
+    };
+    let lease = Lease::decide(stored, grant_version, now);
+    if lease == Lease::Mine {
+        let statement = db.prepare_cached("UPDATE users SET refresh_until = $2 WHERE id = $1").await?;
+        db.execute(&statement, &[&user, &until]).await?;
     }
-    let statement = db.prepare_cached("SELECT 1 FROM users WHERE id = $1 AND grant_version = $2").await?;
-    let still = db.query_opt(&statement, &[&user, &integer(grant_version)]).await?;
-    Ok(if still.is_some() { Lease::Busy } else { Lease::Replaced })
+    Ok(lease)
 }
 
-/// Replaces a grant that was refreshed. The version moves on: whoever still holds the old one must not blame the new one.
+/// Replaces a grant that was refreshed. The version moves on: a slow user of the old tokens must not blame the new ones.
 pub(super) async fn replace_grant(
     db: &Transaction<'_>,
     user: Snowflake,
@@ -108,26 +113,25 @@ pub(super) async fn save_list(
 pub(super) async fn forget_guild(db: &Transaction<'_>, user: Snowflake, guild: Snowflake) -> Sql<()> {
     let statement = db.prepare_cached("SELECT list FROM users WHERE id = $1 FOR UPDATE").await?;
     let Some(row) = db.query_opt(&statement, &[&user]).await? else { return Ok(()) };
-    let list = row.try_get::<_, Option<String>>(0)?.map(|text| {
-        let left: Vec<_> = listed(&text).into_iter().filter(|listed| listed.id != guild).collect();
-        json(&left)
-    });
+    let list = row.try_get::<_, Option<&str>>(0)?.map(|text| list_without(text, guild));
     let sql = "UPDATE users SET list = $2, list_version = nextval('versions') WHERE id = $1";
     let statement = db.prepare_cached(sql).await?;
     db.execute(&statement, &[&user, &list]).await?;
     Ok(())
 }
 
-/// Drops the user's row if nothing holds it any more: no session, and no grant whose session is about to be opened.
-pub(super) async fn drop_if_idle(db: &Transaction<'_>, user: Snowflake, now: Time) -> Sql<()> {
-    let sql = "SELECT signing_in IS NULL AND NOT EXISTS (SELECT 1 FROM sessions WHERE user_id = $1)
+/// Drops the user's row if nothing needs it any more.
+pub(super) async fn drop_if_unused(db: &Transaction<'_>, user: Snowflake, now: Time) -> Sql<()> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE user_id = $1), signing_in IS NOT NULL
         FROM users WHERE id = $1";
     let statement = db.prepare_cached(sql).await?;
-    let idle = db.query_opt(&statement, &[&user]).await?.map(|row| row.try_get(0)).transpose()?;
-    if idle == Some(true) { drop_and_revoke(db, user, now).await } else { Ok(()) }
+    match db.query_opt(&statement, &[&user]).await? {
+        Some(row) if is_account_unused(row.try_get(0)?, row.try_get(1)?) => drop_and_revoke(db, user, now).await,
+        Some(_) | None => Ok(()),
+    }
 }
 
-/// Drops the user's row, and has the provider told of it after a while.
+/// Drops the user's row, and has its grant revoked at the provider after a while.
 pub(super) async fn drop_and_revoke(db: &Transaction<'_>, user: Snowflake, now: Time) -> Sql<()> {
     match drop_row(db, user).await? {
         Some(grant) => revocations::add(db, user, &grant, now).await,

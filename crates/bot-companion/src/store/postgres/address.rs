@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use secrecy::{ExposeSecret, SecretString};
+use tokio::task::JoinHandle;
 use tokio_postgres::config::{Host as HostName, SslMode, TargetSessionAttrs};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Socket};
@@ -15,6 +16,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::errors::SqlError;
 use super::tls::{self, Trust};
+use crate::store::StoreError;
 
 /// How long a host may take to accept a connection. Its system does that, not the database, so a busy host is as fast as an idle
 /// one. The second try of a packet that was lost comes after one second, and is waited for.
@@ -23,7 +25,7 @@ const ACCEPT: Duration = Duration::from_secs(2);
 /// at all before it is ready, so silence alone does not mean that it is dead. Measured: 64 connections at once to a server that
 /// gets a twentieth of its two cores are ready after 0.95 s at most (0.2 s with the cores to itself). This is ten times as long.
 const READY: Duration = Duration::from_secs(10);
-/// After how long without an outcome the next host is tried, too. The first one goes on: whichever is ready first is taken.
+/// After how long without an outcome the next host is tried, too. The first attempt goes on: the host that is ready first is taken.
 const NEXT_HOST: Duration = Duration::from_secs(1);
 /// How long sent bytes may stay unacknowledged before the connection counts as dead.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
@@ -50,8 +52,8 @@ struct Host {
     ready: Duration,
 }
 
-/// What carries a connection; it has to be polled.
-pub(super) type Line = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+/// The driver's side of a connection; somebody has to poll it.
+pub(super) type DriverConnection = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
 /// Why no connection came about, host by host.
 #[derive(Debug)]
@@ -130,7 +132,7 @@ impl Address {
 
     /// Connects to a host that takes writes, beginning with the one that did so last. A host that does not answer is not waited
     /// for while there are others: they are tried beside it.
-    pub(super) async fn connect(&self) -> Result<(Client, Line), ConnectError> {
+    pub(super) async fn connect(&self) -> Result<(Client, DriverConnection), ConnectError> {
         let first = self.latest.load(Ordering::Relaxed);
         let indices = (0..self.hosts.len()).map(|step| (first + step) % self.hosts.len());
         let (index, connected) = race(indices.map(|index| self.connect_to(index)), NEXT_HOST).await?;
@@ -139,12 +141,21 @@ impl Address {
     }
 
     /// Connects to the host of the last connection, and no other.
-    pub(super) async fn connect_to_latest(&self) -> Result<(Client, Line), ConnectError> {
+    pub(super) async fn connect_to_latest(&self) -> Result<(Client, DriverConnection), ConnectError> {
         let connected = self.connect_to(self.latest.load(Ordering::Relaxed)).await;
         connected.map(|(_, connected)| connected).map_err(|problem| ConnectError(vec![problem]))
     }
 
-    async fn connect_to(&self, index: usize) -> Result<(usize, (Client, Line)), (String, Problem)> {
+    /// Connects outside of the pool. A broken connection shows as an error of the client.
+    pub(super) async fn open(&self) -> crate::store::Result<(Client, JoinHandle<()>)> {
+        let (client, connection) = self.connect().await.map_err(|error| {
+            let why = format!("no connection to the database: {error}");
+            if error.may_pass() { StoreError::Unavailable(why) } else { StoreError::Failed(why) }
+        })?;
+        Ok((client, tokio::spawn(async { drop(connection.await) })))
+    }
+
+    async fn connect_to(&self, index: usize) -> Result<(usize, (Client, DriverConnection)), (String, Problem)> {
         let Host { config, name, ready } = &self.hosts[index];
         let accepting = config.get_connect_timeout().copied().unwrap_or(ACCEPT);
         match tokio::time::timeout(accepting + *ready, config.connect(self.tls.clone())).await {
@@ -161,10 +172,10 @@ impl Address {
     }
 }
 
-/// Ends a connection that nobody needs, in its own time.
-pub(super) fn goodbye((client, line): (Client, Line)) {
+/// Ends a connection that nobody needs.
+pub(super) fn end_in_background((client, connection): (Client, DriverConnection)) {
     drop(client);
-    tokio::spawn(async { drop(line.await) });
+    tokio::spawn(async { drop(connection.await) });
 }
 
 /// The first success of several tries. Each begins when the one before it has failed, or has taken as long as `pause`.
@@ -193,7 +204,7 @@ fn host(url: &str, verified: bool) -> Result<Host, String> {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(ACCEPT);
     }
-    // Whatever stands before it belongs to the password, and would be shown as a part of the host.
+    // What stands before it belongs to the password, and would be shown as a part of the host.
     if matches!(config.get_hosts().first(), Some(HostName::Tcp(host)) if host.contains('@')) {
         return Err("the URL has more than one `@`: write `%40` for one in the user or the password".to_owned());
     }

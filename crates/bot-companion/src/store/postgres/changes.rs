@@ -28,34 +28,24 @@ pub(super) async fn apply_one(
     change: &Change,
 ) -> Sql<()> {
     match change {
-        Change::Guild(guild) => {
-            guilds::put(db, touched, coverage, guild).await?;
-            if guild.grants.is_none() && guild.staff.is_none() {
-                // What snapshots carry over has not changed.
-                return Ok(());
-            }
-            guilds::carry_on(db, coverage, guild.id, None).await
-        }
-        Change::GuildGone(guild) => {
-            guilds::remove(db, touched, coverage, *guild).await?;
-            guilds::carry_on(db, coverage, *guild, None).await
-        }
+        Change::Guild(guild) => guilds::put(db, touched, coverage, guild).await?,
+        Change::GuildGone(guild) => guilds::remove(db, touched, coverage, *guild).await?,
         Change::Member { guild, user, roles } => {
             guilds::put_member(db, touched, coverage, *guild, *user, roles).await?;
-            guilds::carry_on(db, coverage, *guild, Some(*user)).await
         }
-        Change::MemberGone { guild, user } => {
-            guilds::remove_member(db, touched, coverage, *guild, *user).await?;
-            guilds::carry_on(db, coverage, *guild, Some(*user)).await
-        }
-        Change::Subscription(subscription) => subscriptions::put(db, touched, subscription).await,
-        Change::SubscriptionGone(user) => subscriptions::remove(db, touched, *user).await,
-        Change::Feedback(entry) => feedback::put(db, touched, entry).await,
-        Change::FeedbackGone(id) => feedback::remove(db, touched, id).await,
-        Change::Team(roster) => team::replace(db, touched, roster).await,
+        Change::MemberGone { guild, user } => guilds::remove_member(db, touched, coverage, *guild, *user).await?,
+        Change::Subscription(subscription) => subscriptions::put(db, touched, subscription).await?,
+        Change::SubscriptionGone(user) => subscriptions::remove(db, touched, *user).await?,
+        Change::Feedback(entry) => feedback::put(db, touched, entry).await?,
+        Change::FeedbackGone(id) => feedback::remove(db, touched, id).await?,
+        Change::Team(roster) => team::replace(db, touched, roster).await?,
         Change::User(user) => {
             team::refresh_user(db, touched, user).await?;
-            feedback::refresh_user(db, touched, user).await
+            feedback::refresh_user(db, touched, user).await?;
         }
+    }
+    match change.copied_again() {
+        Some((guild, parts)) => guilds::copy_again(db, coverage, guild, parts).await,
+        None => Ok(()),
     }
 }

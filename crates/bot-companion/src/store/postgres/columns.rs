@@ -9,7 +9,9 @@ use tracing::warn;
 
 use crate::domain::feed::InstanceName;
 use crate::domain::{SessionId, Snowflake, Time};
-pub(super) use crate::store::columns::{grants, grants_text, integer, json, keys, keys_text, listed, roles, unsigned};
+pub(super) use crate::store::columns::{
+    claim_user, grants, grants_text, integer, json, keys_text, list_without, listed, roles, team_keys, unsigned,
+};
 
 use super::errors::Sql;
 

@@ -1,4 +1,4 @@
-//! What a failed statement means: whose fault it is, and what is to be done about it.
+//! What a failed statement, or a failed piece of work, means: whose fault it is, and what is to be done about it.
 
 use std::{fmt, io};
 
@@ -52,7 +52,7 @@ fn io_may_pass(error: &io::Error) -> bool {
     match error.kind() {
         // A certificate that is not trusted.
         io::ErrorKind::InvalidData => false,
-        // The system's word: a socket that we may not use. The driver says the same of a server that takes no writes, which a
+        // The operating system says so: a socket that we may not use. The driver says the same of a server that takes no writes, which a
         // standby does until it is promoted.
         io::ErrorKind::PermissionDenied => error.raw_os_error().is_none(),
         _ => true,
@@ -62,14 +62,14 @@ fn io_may_pass(error: &io::Error) -> bool {
 impl SqlError {
     pub(super) fn remedy(&self) -> Remedy {
         let Some(code) = self.0.code() else {
-            // Not the database's word: the connection broke, or what we read is not what we expected.
+            // The database said nothing: the connection broke, or what we read is not what we expected.
             let source = std::error::Error::source(&self.0);
             let broken = self.0.is_closed() || source.is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
             return if broken { Remedy::Elsewhere } else { Remedy::Never };
         };
         match code.code().get(..2).unwrap_or_default() {
             _ if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code) => Remedy::Again,
-            // A primary that became a standby, one that is stopping or starting, a broken line.
+            // A primary that became a standby, one that is stopping or starting, a broken connection.
             _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Remedy::Elsewhere,
             _ if *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Remedy::Elsewhere,
             _ if *code == SqlState::QUERY_CANCELED => Remedy::Later,
@@ -106,5 +106,44 @@ impl SqlError {
             Remedy::Again | Remedy::Later => StoreError::Busy(self.to_string()),
             Remedy::Elsewhere => StoreError::Unavailable(self.to_string()),
         }
+    }
+}
+
+/// Why a piece of work came to nothing.
+pub(super) enum WorkError {
+    /// The database could not be reached.
+    Unreachable(String),
+    /// It has too much to do.
+    Busy(String),
+    /// The connection led nowhere, and certainly nothing was committed on it.
+    NotDone(SqlError),
+    Sql(SqlError),
+}
+
+impl WorkError {
+    pub(super) fn into_store_error(self) -> StoreError {
+        match self {
+            Self::Unreachable(why) => StoreError::Unavailable(why),
+            Self::Busy(why) => StoreError::Busy(why),
+            Self::NotDone(error) | Self::Sql(error) => error.into_store_error(),
+        }
+    }
+}
+
+impl From<SqlError> for WorkError {
+    fn from(error: SqlError) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<tokio_postgres::Error> for WorkError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Sql(error.into())
+    }
+}
+
+impl From<WorkError> for StoreError {
+    fn from(error: WorkError) -> Self {
+        error.into_store_error()
     }
 }

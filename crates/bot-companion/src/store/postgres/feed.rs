@@ -1,23 +1,16 @@
 //! The bot's events, numbered, and what the feed holds.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-
 use deadpool_postgres::{GenericClient, Transaction};
 
-use crate::domain::feed::{
-    Event, FeedState, Holder, InstanceId, Life, Named, OwnShards, ShardKey, ShardState, Verdict, judge,
-};
-use crate::domain::{Change, Snowflake, Time};
-use crate::store::{Fed, Foreign};
+use crate::domain::Time;
+use crate::domain::feed::{Event, EventBatch, Fed, FeedState, InstanceId, Question, ShardKey, ShardState};
 
 use super::columns::{Whole, readable, unsigned};
 use super::coverage::{self, Coverage};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
-use super::snapshots::later_owner;
 use super::work::Touched;
-use super::{changes, instances, keys};
+use super::{changes, instances};
 
 pub(super) async fn feed(
     db: &Transaction<'_>,
@@ -28,95 +21,28 @@ pub(super) async fn feed(
     now: Time,
 ) -> Sql<Fed> {
     lock(db, Lock::Feed).await?;
-    if !keys::is_good(db, &instance.key).await? {
-        return Ok(Fed::KeyRefused);
-    }
-    let sender = instances::touch(db, instance, now).await?;
-    let next = sender.next;
-    let end = first.saturating_add(events.len() as u64);
-    if first > next {
-        return Ok(Fed::Resync { next });
-    }
-    if end <= next {
-        return Ok(Fed::Applied { applied: 0, ignored: events.len() as u64, next, foreign: Foreign::default() });
-    }
-    // Fits: the repeats are fewer than the events.
-    let repeats = usize::try_from(next - first).unwrap_or(usize::MAX);
-    let new = events.iter().skip(repeats).filter_map(|event| match event {
-        Event::Change(change) => Some(change),
-        Event::Ignored(_) => None,
-    });
-    let guilds: Vec<_> = new.clone().filter_map(Change::guild).collect();
-    let mut coverage = Coverage::for_changes(db, &guilds).await?;
-    let mut naming = Naming { instance, life: &sender.life, own: None, taken: HashMap::new(), now };
-    let (mut said, mut foreign) = (Vec::new(), Foreign::default());
-    for change in new {
-        let verdict = match change.guild() {
-            None => Verdict::Apply,
-            Some(guild) => {
-                let cover = coverage.cover(guild);
-                let (holder, owner) = cover.holder(instance, &sender.life, now);
-                let (mut named, mut owner) = (Named::No, owner.cloned());
-                if holder == Holder::Nobody {
-                    (named, owner) = naming.of(db, guild).await?;
-                }
-                let verdict = judge(holder, named, sender.sent_snapshot);
-                foreign.owner = owner.filter(|_| verdict == Verdict::Overruled).or(foreign.owner);
-                verdict
+    let Some(sender) = instances::sender(db, instance, now).await? else { return Ok(Fed::KeyRefused) };
+    let mut batch = EventBatch::new(&sender, first, events, now);
+    let mut coverage = Coverage::for_changes(db, &batch.guilds()).await?;
+    while let Some(question) = batch.question() {
+        match question {
+            Question::Owner(guild) => batch.answer_owner(coverage.cover(guild).owner),
+            Question::OwnShards => batch.answer_own_shards(instances::own(db, instance).await?),
+            Question::Overlapping(shard) => {
+                batch.answer_overlapping(shard, &coverage::overlapping(db, shard).await?);
             }
-        };
-        match verdict {
-            Verdict::Apply => said.push(change),
-            Verdict::Overruled => foreign.overruled += 1,
-            Verdict::Unclaimed => foreign.unclaimed += 1,
-            Verdict::Resync => return Ok(Fed::Resync { next }),
         }
     }
-    let applied = said.len() as u64;
-    for change in said {
+    let (fed, changes) = batch.finish();
+    for change in changes {
         changes::apply_one(db, touched, &mut coverage, change).await?;
     }
     coverage.write_counts(db).await?;
-    instances::advance(db, instance, end).await?;
-    Ok(Fed::Applied { applied, ignored: events.len() as u64 - applied, next: end, foreign })
+    instances::advance(db, &sender, fed.next()).await?;
+    Ok(fed)
 }
 
-/// Which shards a sender has called its own. Looked up only if nobody holds the shard of a guild, and each shard once.
-struct Naming<'a> {
-    instance: &'a InstanceId,
-    life: &'a Life,
-    own: Option<OwnShards>,
-    /// Who keeps the sender's snapshot from taking a shard.
-    taken: HashMap<ShardKey, Option<InstanceId>>,
-    now: Time,
-}
-
-impl Naming<'_> {
-    async fn of(&mut self, db: &Transaction<'_>, guild: Snowflake) -> Sql<(Named, Option<InstanceId>)> {
-        let own = match &mut self.own {
-            Some(own) => own,
-            none => none.insert(instances::own(db, self.instance).await?),
-        };
-        let mut found = (Named::No, None);
-        for shard in own.of(guild) {
-            let taken = match self.taken.entry(shard) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(unknown) => {
-                    let overlapping = coverage::overlapping(db, shard).await?;
-                    let owner = later_owner(shard, &overlapping, self.instance, self.life, self.now);
-                    unknown.insert(owner.cloned())
-                }
-            };
-            match taken {
-                None => return Ok((Named::Free, None)),
-                Some(owner) => found = (Named::InVain, Some(owner.clone())),
-            }
-        }
-        Ok(found)
-    }
-}
-
-/// What the feed holds. While a resharding is being cleaned up behind, guilds that moved count under both their shards.
+/// What the feed holds. After a resharding, guilds that moved count under both their shards until they are cleaned up.
 pub(super) async fn state(db: &impl GenericClient) -> Sql<FeedState> {
     let sql =
         "SELECT (SELECT count(*) FROM subscriptions), (SELECT count(*) FROM feedback), (SELECT count(*) FROM team),

@@ -6,8 +6,9 @@ use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
 use tracing::warn;
 
-use crate::domain::User;
 use crate::domain::feedback::{Feedback, FeedbackEntry, draw};
+use crate::domain::slots::{SlotChange, Slots};
+use crate::domain::{User, slots};
 use crate::random::Random;
 use crate::store::{Sample, Topic};
 
@@ -16,12 +17,14 @@ use super::errors::Sql;
 use super::work::Touched;
 
 pub(super) async fn sample(db: &impl GenericClient, seed: u64) -> Sql<Sample> {
-    let mut count = positive(db).await?;
+    let statement = db.prepare_cached("SELECT max(slot) FROM feedback WHERE slot IS NOT NULL").await?;
+    let last: Option<i64> = db.query_one(&statement, &[]).await?.try_get(0)?;
+    let mut count = slots::count(last.map(unsigned));
     loop {
         let random = Random::seeded(seed);
         let slots = draw(count, || random.number());
         let (still, entries) = of_slots(db, &slots).await?;
-        // The draw belongs to the count; if it changed meanwhile, the draw is made anew.
+        // The draw belongs to the count; if that changed meanwhile, it is drawn again.
         if still == count {
             return Ok(Sample { count, entries });
         }
@@ -31,19 +34,20 @@ pub(super) async fn sample(db: &impl GenericClient, seed: u64) -> Sql<Sample> {
 
 /// How many positive entries there are, and at the same moment the entries of these slots.
 async fn of_slots(db: &impl GenericClient, slots: &[u64]) -> Sql<(u64, Vec<(u64, Feedback)>)> {
-    let sql = "SELECT known.count, slot, id, feedback, rating, \"timestamp\",
+    let sql = "SELECT known.last, slot, id, feedback, rating, \"timestamp\",
             submitter_id, submitter_username, submitter_name, submitter_avatar
-        FROM (SELECT coalesce(max(slot) + 1, 0) AS count FROM feedback WHERE slot IS NOT NULL) AS known
+        FROM (SELECT max(slot) AS last FROM feedback WHERE slot IS NOT NULL) AS known
         LEFT JOIN feedback ON slot = ANY ($1::bigint[])";
     let statement = db.prepare_cached(sql).await?;
     let wanted: Vec<i64> = slots.iter().copied().map(integer).collect();
     let rows = db.query(&statement, &[&wanted]).await?;
-    let count = rows.first().map_or(Ok(0), |row| row.try_get(0)).map(unsigned)?;
-    let held: Vec<&Row> = rows.iter().filter(|row| matches!(row.try_get::<_, Option<i64>>(1), Ok(Some(_)))).collect();
-    if held.len() < slots.len() {
-        warn!(slots.len = slots.len(), held.len = held.len(), "some slots have no feedback entry");
+    let last: Option<i64> = rows.first().map_or(Ok(None), |row| row.try_get(0))?;
+    let count = slots::count(last.map(unsigned));
+    let found: Vec<&Row> = rows.iter().filter(|row| matches!(row.try_get::<_, Option<i64>>(1), Ok(Some(_)))).collect();
+    if found.len() < slots.len() {
+        warn!(slots = slots.len(), found = found.len(), "some slots have no feedback entry");
     }
-    let mut entries: HashMap<u64, Feedback> = readable("feedback entry", held, read).into_iter().collect();
+    let mut entries: HashMap<u64, Feedback> = readable("feedback entry", found, read).into_iter().collect();
     Ok((count, slots.iter().filter_map(|slot| entries.remove_entry(slot)).collect()))
 }
 
@@ -57,36 +61,29 @@ fn read(row: &Row) -> Sql<(u64, Feedback)> {
 
 pub(super) async fn put(db: &Transaction<'_>, touched: &mut Touched, feedback: &Feedback) -> Sql<()> {
     let entry = &feedback.entry;
-    let held = held_slot(db, &feedback.id).await?;
-    let slot = match (held, entry.is_positive()) {
-        (Some(slot), true) => Some(slot),
-        (None, true) => Some(integer(positive(db).await?)),
-        (Some(slot), false) => {
-            give_up(db, &feedback.id, slot).await?;
-            None
-        }
-        (None, false) => None,
-    };
+    let change = numbering(db, &feedback.id).await?.put(entry.is_positive());
+    fill_gap(db, &feedback.id, &change).await?;
     let sql = "INSERT INTO feedback (id, feedback, rating, \"timestamp\",
             submitter_id, submitter_username, submitter_name, submitter_avatar, slot)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
         ON CONFLICT (id) DO UPDATE SET feedback = $2, rating = $3, \"timestamp\" = $4,
             submitter_id = $5, submitter_username = $6, submitter_name = $7, submitter_avatar = $8, slot = $9";
     let statement = db.prepare_cached(sql).await?;
-    let (rating, timestamp) = (i64::from(entry.rating), integer(entry.timestamp));
+    let (rating, timestamp, slot) = (i64::from(entry.rating), integer(entry.timestamp), change.slot.map(integer));
     let User { id, username, name, avatar } = &entry.submitter;
     let row: [&(dyn tokio_postgres::types::ToSql + Sync); 9] =
         [&feedback.id, &entry.feedback, &rating, &timestamp, id, username, name, avatar, &slot];
     db.execute(&statement, &row).await?;
-    if held.is_some() || slot.is_some() {
+    if change.is_visible {
         touched.push(Topic::Feedback);
     }
     Ok(())
 }
 
 pub(super) async fn remove(db: &Transaction<'_>, touched: &mut Touched, id: &str) -> Sql<()> {
-    if let Some(slot) = held_slot(db, id).await? {
-        give_up(db, id, slot).await?;
+    let change = numbering(db, id).await?.remove();
+    fill_gap(db, id, &change).await?;
+    if change.is_visible {
         touched.push(Topic::Feedback);
     }
     let statement = db.prepare_cached("DELETE FROM feedback WHERE id = $1").await?;
@@ -105,27 +102,22 @@ pub(super) async fn refresh_user(db: &Transaction<'_>, touched: &mut Touched, us
     Ok(())
 }
 
-/// How many positive entries there are.
-async fn positive(db: &impl GenericClient) -> Sql<u64> {
-    let statement = db.prepare_cached("SELECT max(slot) FROM feedback WHERE slot IS NOT NULL").await?;
-    let last: Option<i64> = db.query_one(&statement, &[]).await?.try_get(0)?;
-    Ok(last.map_or(0, |last| unsigned(last) + 1))
+/// The numbering, as far as it matters to this entry.
+async fn numbering(db: &Transaction<'_>, id: &str) -> Sql<Slots> {
+    let sql =
+        "SELECT (SELECT slot FROM feedback WHERE id = $1), (SELECT max(slot) FROM feedback WHERE slot IS NOT NULL)";
+    let statement = db.prepare_cached(sql).await?;
+    let row = db.query_one(&statement, &[&id]).await?;
+    let (own, last): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
+    Ok(Slots { own: own.map(unsigned), last: last.map(unsigned) })
 }
 
-async fn held_slot(db: &Transaction<'_>, id: &str) -> Sql<Option<i64>> {
-    let statement = db.prepare_cached("SELECT slot FROM feedback WHERE id = $1").await?;
-    let slot = db.query_opt(&statement, &[&id]).await?.map(|row| row.try_get(0)).transpose()?;
-    Ok(slot.flatten())
-}
-
-/// Takes an entry's slot away; the last one moves into the gap.
-async fn give_up(db: &Transaction<'_>, id: &str, slot: i64) -> Sql<()> {
+/// Moves another entry into the slot that this one gives up.
+async fn fill_gap(db: &Transaction<'_>, id: &str, change: &SlotChange) -> Sql<()> {
+    let Some((from, to)) = change.moved else { return Ok(()) };
     let statement = db.prepare_cached("UPDATE feedback SET slot = NULL WHERE id = $1").await?;
     db.execute(&statement, &[&id]).await?;
-    let last = integer(positive(db).await?) - 1;
-    if last > slot {
-        let statement = db.prepare_cached("UPDATE feedback SET slot = $2 WHERE slot = $1").await?;
-        db.execute(&statement, &[&last, &slot]).await?;
-    }
+    let statement = db.prepare_cached("UPDATE feedback SET slot = $2 WHERE slot = $1").await?;
+    db.execute(&statement, &[&integer(from), &integer(to)]).await?;
     Ok(())
 }

@@ -6,7 +6,8 @@ use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::domain::{Guild, GuildFacts, PermissionSet, PersonFacts, Snowflake};
+use crate::domain::feed::{Carried, CarriedParts};
+use crate::domain::{Guild, GuildFacts, PersonFacts, Snowflake, staff};
 use crate::store::Topic;
 
 use super::columns::{grants, grants_text, integer, json, readable, roles, unsigned};
@@ -23,10 +24,10 @@ pub(super) async fn person(db: &impl GenericClient, user: Snowflake, guilds: &[S
         subscriptions::of_user_or_naming(db, user, guilds),
         team::granted(db, user)
     )?;
-    let places: HashMap<Snowflake, usize> = known.iter().enumerate().map(|(place, facts)| (facts.id, place)).collect();
+    let indexes: HashMap<Snowflake, usize> = known.iter().enumerate().map(|(index, facts)| (facts.id, index)).collect();
     for subscription in &paid {
-        for place in subscription.guilds.iter().filter_map(|guild| places.get(guild)) {
-            known[*place].subscriptions.push(subscription.clone());
+        for index in subscription.guilds.iter().filter_map(|guild| indexes.get(guild)) {
+            known[*index].subscriptions.push(subscription.clone());
         }
     }
     let subscription = paid.into_iter().find(|subscription| subscription.userid == user);
@@ -54,7 +55,7 @@ async fn facts(db: &impl GenericClient, user: Snowflake, guilds: &[Snowflake]) -
 
 fn read(row: &Row) -> Sql<GuildFacts> {
     let guild = row.try_get(0)?;
-    let held = row.try_get::<_, Option<&str>>(8)?.map(roles).unwrap_or_default();
+    let (grants, roles) = (grants(row.try_get(7)?), row.try_get::<_, Option<&str>>(8)?.map(roles).unwrap_or_default());
     Ok(GuildFacts {
         id: guild,
         name: row.try_get(1)?,
@@ -63,16 +64,9 @@ fn read(row: &Row) -> Sql<GuildFacts> {
         members: unsigned(row.try_get(4)?),
         setup: row.try_get(5)?,
         linked: row.try_get(6)?,
-        granted: granted(guild, &held, row.try_get(7)?),
+        granted: staff::granted(guild, &roles, &grants),
         subscriptions: Vec::new(),
     })
-}
-
-/// The keys of the roles that a user holds in a guild. The role with the guild's own id is everyone's.
-fn granted(guild: Snowflake, held: &[Snowflake], grants_text: &str) -> PermissionSet {
-    let grants = grants(grants_text);
-    let keys = held.iter().chain([&guild]).filter_map(|role| grants.get(role));
-    keys.fold(PermissionSet::EMPTY, |all, keys| all.union(*keys))
 }
 
 /// Stores how a guild is now: in the snapshot that covers it, as if it had always been part of it.
@@ -83,7 +77,7 @@ pub(super) async fn put(
     guild: &Guild,
 ) -> Sql<()> {
     let cover = coverage.cover(guild.id);
-    // Grants and staff that are not said anew stay. A row that was there has been locked, which shows in its `xmax`.
+    // Grants and staff that the change does not name stay. A row that was there has been locked, which shows in its `xmax`.
     let sql = "INSERT INTO guilds (snapshot, id, name, icon, owner, members, setup, linked, grants)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9, '{}'))
         ON CONFLICT (snapshot, id) DO UPDATE SET name = $3, icon = $4, owner = $5, members = $6, setup = $7, linked = $8,
@@ -96,7 +90,7 @@ pub(super) async fn put(
     let inserted: bool = db.query_one(&statement, &row).await?.try_get(0)?;
     if inserted {
         coverage.count(&cover, 1);
-    } else if guild.staff.is_some() {
+    } else if !guild.carried().staff {
         delete_staff(db, cover.snapshot, &[guild.id]).await?;
     }
     insert_staff(db, cover.snapshot, guild).await?;
@@ -132,7 +126,7 @@ pub(super) async fn remove(
     Ok(())
 }
 
-/// Notes a member's roles, or that they are no staff.
+/// Notes a member's roles if they are staff, or that they are not.
 pub(super) async fn put_member(
     db: &Transaction<'_>,
     touched: &mut Touched,
@@ -146,9 +140,7 @@ pub(super) async fn put_member(
     let stored = db.query_opt(&statement, &[&snapshot, &guild]).await?;
     let stored = stored.as_ref().map(|row| row.try_get::<_, &str>(0)).transpose()?;
     let grants = stored.map(grants).unwrap_or_default();
-    // Everyone's role grants without being staff; to store every member for it would change no answer.
-    let grants_more = |role: &Snowflake| *role != guild && grants.get(role).is_some_and(|keys| !keys.is_empty());
-    if !roles.iter().any(grants_more) {
+    if !staff::is_staff(guild, roles, &grants) {
         return remove_staff(db, touched, snapshot, guild, user).await;
     }
     let sql = "INSERT INTO guild_staff (snapshot, guild, \"user\", roles) VALUES ($1, $2, $3, $4)
@@ -159,7 +151,7 @@ pub(super) async fn put_member(
     Ok(())
 }
 
-/// A member has left: they are no staff, and the guild is no longer on their list.
+/// A member has left: they are not staff any more, and the guild is no longer on their list.
 pub(super) async fn remove_member(
     db: &Transaction<'_>,
     touched: &mut Touched,
@@ -216,47 +208,47 @@ pub(super) async fn relocate(db: &Transaction<'_>, from: i64, to: i64, guilds: &
     Ok(db.execute(&statement, &[&from, &to, &guilds]).await?)
 }
 
-/// Fills those parts of guilds in snapshots that are being staged which are kept, as another snapshot has them; of the staff all,
-/// or that of one member.
-pub(super) async fn carry(
+/// Copies those parts of guilds that staged snapshots carry over from the snapshot that has them now.
+pub(super) async fn copy(
     db: &Transaction<'_>,
     from: i64,
     to: &[i64],
     guilds: &[Snowflake],
-    member: Option<Snowflake>,
+    parts: CarriedParts,
 ) -> Sql<()> {
-    if member.is_none() {
+    if parts.has_grants() {
         let sql = "UPDATE guilds AS staged
             SET grants = coalesce((SELECT grants FROM guilds WHERE snapshot = $1 AND id = staged.id), '{}')
-            WHERE snapshot = ANY ($2) AND id = ANY ($3) AND carried & 1 = 1";
+            WHERE snapshot = ANY ($2) AND id = ANY ($3) AND carried & $4 <> 0";
         let statement = db.prepare_cached(sql).await?;
-        db.execute(&statement, &[&from, &to, &guilds]).await?;
+        db.execute(&statement, &[&from, &to, &guilds, &Carried::GRANTS]).await?;
     }
+    let member = parts.member();
     let sql = "DELETE FROM guild_staff AS staff USING guilds AS staged
-        WHERE staged.snapshot = ANY ($1) AND staged.id = ANY ($2) AND carried & 2 = 2
+        WHERE staged.snapshot = ANY ($1) AND staged.id = ANY ($2) AND carried & $4 <> 0
             AND staff.snapshot = staged.snapshot AND staff.guild = staged.id AND ($3::bigint IS NULL OR staff.\"user\" = $3)";
     let statement = db.prepare_cached(sql).await?;
-    db.execute(&statement, &[&to, &guilds, &member]).await?;
+    db.execute(&statement, &[&to, &guilds, &member, &Carried::STAFF]).await?;
     let sql = "INSERT INTO guild_staff (snapshot, guild, \"user\", roles)
         SELECT staged.snapshot, staff.guild, staff.\"user\", roles FROM guilds AS staged
         JOIN guild_staff AS staff ON staff.snapshot = $1 AND staff.guild = staged.id
-        WHERE staged.snapshot = ANY ($2) AND staged.id = ANY ($3) AND carried & 2 = 2
+        WHERE staged.snapshot = ANY ($2) AND staged.id = ANY ($3) AND carried & $5 <> 0
             AND ($4::bigint IS NULL OR staff.\"user\" = $4)";
     let statement = db.prepare_cached(sql).await?;
-    db.execute(&statement, &[&from, &to, &guilds, &member]).await?;
+    db.execute(&statement, &[&from, &to, &guilds, &member, &Carried::STAFF]).await?;
     Ok(())
 }
 
-/// After a change of a guild: whoever is staging a snapshot that keeps it as it is stored keeps it as it is now.
-pub(super) async fn carry_on(
+/// After a change of a guild: copies these parts of it again into every staged snapshot that carries them over.
+pub(super) async fn copy_again(
     db: &Transaction<'_>,
     coverage: &Coverage,
     guild: Snowflake,
-    member: Option<Snowflake>,
+    parts: CarriedParts,
 ) -> Sql<()> {
     let staged = coverage.carrying(guild);
     if staged.is_empty() {
         return Ok(());
     }
-    carry(db, coverage.cover(guild).snapshot, &staged, &[guild], member).await
+    copy(db, coverage.cover(guild).snapshot, &staged, &[guild], parts).await
 }

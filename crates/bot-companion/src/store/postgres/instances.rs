@@ -1,26 +1,14 @@
 //! The bot's processes: their numbering, their life, and the shards that they call their own.
 
-use std::time::Duration;
-
 use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
 
-use crate::domain::Time;
-use crate::domain::feed::{InstanceId, InstanceState, Life, OwnShards, ShardKey, counted_start};
+use crate::domain::feed::{FIRST_EVENT, InstanceId, InstanceState, Life, OwnShards, Sender, ShardKey, counted_start};
+use crate::domain::{Time, retention};
 
 use super::columns::{Whole, integer, readable, unsigned};
 use super::errors::Sql;
-
-/// How long a numbering that nobody uses is remembered, counted back from the latest use of any.
-const REMEMBERED: Duration = Duration::from_hours(30 * 24);
-
-/// What is known of an instance.
-pub(super) struct Known {
-    /// The number of its next event.
-    pub(super) next: u64,
-    pub(super) life: Life,
-    pub(super) sent_snapshot: bool,
-}
+use super::keys;
 
 /// Reads columns of `feed_instances` and `reported`, from this one on; `None` if they are of no row.
 pub(super) fn life(row: &Row, first: usize) -> Sql<Option<Life>> {
@@ -29,27 +17,43 @@ pub(super) fn life(row: &Row, first: usize) -> Sql<Option<Life>> {
     Ok(Some(Life { first_seen, said_start, last_call, last_heartbeat }))
 }
 
-/// Notes a numbered call of an instance, and says what is known of it; an unknown one begins at 1.
-pub(super) async fn touch(db: &Transaction<'_>, instance: &InstanceId, now: Time) -> Sql<Known> {
+/// Notes a numbered call of an instance, and says what is known of it; `None` if its key is not good.
+pub(super) async fn sender(db: &Transaction<'_>, instance: &InstanceId, now: Time) -> Sql<Option<Sender>> {
+    if !keys::is_good(db, &instance.key).await? {
+        return Ok(None);
+    }
+    note_call(db, instance, now).await.map(Some)
+}
+
+/// Notes a numbered call of an instance, which may be its first, and says what is known of it.
+pub(super) async fn note_call(db: &Transaction<'_>, instance: &InstanceId, now: Time) -> Sql<Sender> {
     let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
-        VALUES ($1, $2, 1, $3, NULL, $3, false)
+        VALUES ($1, $2, $4, $3, NULL, $3, false)
         ON CONFLICT (key, instance) DO UPDATE SET last_used = greatest(feed_instances.last_used, $3)
         RETURNING next, sent_snapshot, first_seen, started_at, last_used,
             (SELECT reported FROM instances WHERE instances.key = $1 AND id = $2)";
     let statement = db.prepare_cached(sql).await?;
-    let row = db.query_one(&statement, &[&instance.key, &instance.name.as_str(), &now]).await?;
-    let unseen = Life { first_seen: now, said_start: None, last_call: now, last_heartbeat: None };
-    Ok(Known {
+    let (key, name) = (&instance.key, instance.name.as_str());
+    let row = db.query_one(&statement, &[key, &name, &now, &integer(FIRST_EVENT)]).await?;
+    Ok(Sender {
+        instance: instance.clone(),
         next: unsigned(row.try_get(0)?),
-        sent_snapshot: row.try_get(1)?,
-        life: life(&row, 2)?.unwrap_or(unseen),
+        has_sent_snapshot: row.try_get(1)?,
+        life: Life {
+            first_seen: row.try_get(2)?,
+            said_start: row.try_get(3)?,
+            last_call: row.try_get(4)?,
+            last_heartbeat: row.try_get(5)?,
+        },
     })
 }
 
-/// Sets the number of a known instance's next event.
-pub(super) async fn advance(db: &Transaction<'_>, instance: &InstanceId, next: u64) -> Sql<()> {
+/// Sets the number of a sender's next event, if there is one and it has changed.
+pub(super) async fn advance(db: &Transaction<'_>, sender: &Sender, next: Option<u64>) -> Sql<()> {
+    let Some(next) = next.filter(|next| *next != sender.next) else { return Ok(()) };
+    let InstanceId { key, name } = &sender.instance;
     let statement = db.prepare_cached("UPDATE feed_instances SET next = $3 WHERE key = $1 AND instance = $2").await?;
-    db.execute(&statement, &[&instance.key, &instance.name.as_str(), &integer(next)]).await?;
+    db.execute(&statement, &[key, name, &integer(next)]).await?;
     Ok(())
 }
 
@@ -91,12 +95,12 @@ pub(super) async fn own(db: &Transaction<'_>, instance: &InstanceId) -> Sql<OwnS
     rows.iter().map(read).collect()
 }
 
-/// Notes when an instance says that it started, and gives what counts. The health forgets it soon after its last heartbeat; its
-/// rank must not change with that.
+/// Notes when an instance says that it started, and gives the start that counts. It is noted here because the health forgets the
+/// instance soon after its last heartbeat, and its rank must not change with that.
 pub(super) async fn note_started(db: &Transaction<'_>, instance: &InstanceId, said: Time, now: Time) -> Sql<Time> {
-    // If it is new, a numbered call beside this one may see it first: then that one's time is told here.
+    // If it is new, a numbered call at the same time may see it first: then the time of that call is read here.
     let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
-        VALUES ($1, $2, 1, $3, NULL, $3, false) ON CONFLICT DO NOTHING";
+        VALUES ($1, $2, $4, $3, NULL, $3, false) ON CONFLICT DO NOTHING";
     let (key, name) = (&instance.key, instance.name.as_str());
     let find = "SELECT first_seen, started_at FROM feed_instances WHERE key = $1 AND instance = $2";
     let find = db.prepare_cached(find).await?;
@@ -104,7 +108,7 @@ pub(super) async fn note_started(db: &Transaction<'_>, instance: &InstanceId, sa
         row
     } else {
         let statement = db.prepare_cached(sql).await?;
-        db.execute(&statement, &[key, &name, &now]).await?;
+        db.execute(&statement, &[key, &name, &now, &integer(FIRST_EVENT)]).await?;
         db.query_one(&find, &[key, &name]).await?
     };
     let (first_seen, noted): (Time, Option<Time>) = (known.try_get(0)?, known.try_get(1)?);
@@ -117,17 +121,18 @@ pub(super) async fn note_started(db: &Transaction<'_>, instance: &InstanceId, sa
     Ok(started)
 }
 
-/// Forgets the numberings that nobody uses: a process that comes back after that long sends everything anew.
+/// Forgets the numberings that nobody has used for long.
 pub(super) async fn forget(db: &Transaction<'_>) -> Sql<()> {
-    // One that only beats lives all the same.
-    let sql = "WITH gone AS (DELETE FROM feed_instances
-            WHERE last_used < (SELECT max(last_used) FROM feed_instances) - $1::bigint
+    let statement = db.prepare_cached("SELECT max(last_used) FROM feed_instances").await?;
+    let latest: Option<Time> = db.query_one(&statement, &[]).await?.try_get(0)?;
+    let Some(latest) = latest else { return Ok(()) };
+    // An instance that sends only heartbeats is alive all the same.
+    let sql = "WITH gone AS (DELETE FROM feed_instances WHERE last_used < $1
                 AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.key = feed_instances.key AND id = instance)
             RETURNING key, instance)
         DELETE FROM feed_own_shards AS own USING gone WHERE own.key = gone.key AND own.instance = gone.instance";
     let statement = db.prepare_cached(sql).await?;
-    let remembered = i64::try_from(REMEMBERED.as_millis()).unwrap_or(i64::MAX);
-    db.execute(&statement, &[&remembered]).await?;
+    db.execute(&statement, &[&retention::numberings_unused_since(latest)]).await?;
     Ok(())
 }
 

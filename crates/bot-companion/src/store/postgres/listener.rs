@@ -1,5 +1,5 @@
-//! Hears what other replicas change, on a connection of its own. While it does not hear, the freshness is in doubt; when it hears
-//! again, whatever was missed is read anew.
+//! Listens to the invalidations of other replicas, on a connection of its own. While it cannot hear them, the cache is suspended; when
+//! it can again, everything cached is invalidated, because some may have been missed.
 
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use tracing::{info, warn};
 
 use super::address::Address;
 use super::errors::SqlError;
-use super::notice::{self, Origin};
+use super::invalidation::{self, Origin};
 use crate::store::Freshness;
 
-/// How often the line is tried. With the next it makes sure that a second after the line broke, it is known.
+/// How often the connection is probed. With the next it makes sure that a broken connection is noticed within a second.
 const PROBE_EVERY: Duration = Duration::from_millis(300);
-/// How long an answer may take before it is doubtful whether changes are heard.
+/// How long an answer may take before the cache is suspended: changes may not be heard any more.
 const PROMPT: Duration = Duration::from_millis(600);
-/// How long an answer may take, after that, before another line is tried beside this one.
+/// How long an answer may take, after that, before another connection is tried beside this one.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait before the next try, and how much longer at most, so that replicas do not come all at once.
 const PAUSE: Duration = Duration::from_millis(150);
@@ -42,30 +42,30 @@ impl Listener {
     /// Begins to listen; fails if it cannot.
     pub(super) async fn start(self) -> Result<JoinHandle<()>, String> {
         self.freshness.suspend();
-        let line = self.connect().await?;
+        let connection = self.connect().await?;
         Ok(tokio::spawn(async move {
             let stop = self.stop.clone();
-            stop.run_until_cancelled(self.run(line)).await;
+            stop.run_until_cancelled(self.run(connection)).await;
         }))
     }
 
-    async fn run(&self, mut line: Line) {
+    async fn run(&self, mut connection: ListenerConnection) {
         loop {
-            let lost = self.stay(&mut line).await;
+            let lost = self.probe_until_lost(&mut connection).await;
             self.freshness.suspend();
             let why = lost.as_ref().map_or("the database does not answer", String::as_str);
             warn!(why, "changes of other replicas cannot be heard; reading everything anew until they can");
-            line = if lost.is_some() {
-                drop(line);
+            connection = if lost.is_some() {
+                drop(connection);
                 self.reconnect().await
             } else {
-                // The database may be dead, or have much to do. Whichever line it answers first is the better one.
+                // The database may be dead, or have much to do. The connection on which it answers first is taken.
                 tokio::select! {
                     new = self.reconnect() => new,
-                    () = answers(&line) => {
-                        // Notices come in order, on the same line: they may have been late, but none is missing.
+                    () = answered(&connection) => {
+                        // Messages come in order, on the same connection: they may have been late, but none is missing.
                         self.freshness.resume();
-                        line
+                        connection
                     }
                 }
             };
@@ -73,42 +73,44 @@ impl Listener {
         }
     }
 
-    async fn reconnect(&self) -> Line {
+    async fn reconnect(&self) -> ListenerConnection {
         loop {
             sleep(PAUSE + Duration::from_millis(self.origin.spread(SPREAD))).await;
-            if let Ok(line) = self.connect().await {
-                return line;
+            if let Ok(connection) = self.connect().await {
+                return connection;
             }
         }
     }
 
-    /// Connects, listens, and ends the doubt: what was missed until now is read anew, what comes from now on is heard.
-    async fn connect(&self) -> Result<Line, String> {
+    /// Connects, listens, and resumes the cache: what was cached until now is invalidated, what changes from now on is heard.
+    async fn connect(&self) -> Result<ListenerConnection, String> {
         let (client, mut connection) = self.address.connect().await.map_err(|error| error.to_string())?;
         let (freshness, origin) = (Arc::clone(&self.freshness), self.origin.clone());
         let reader = tokio::spawn(async move {
             loop {
                 match poll_fn(|context| connection.poll_message(context)).await {
-                    Some(Ok(AsyncMessage::Notification(heard))) => notice::heed(heard.payload(), &origin, &freshness),
+                    Some(Ok(AsyncMessage::Notification(heard))) => {
+                        invalidation::apply(heard.payload(), &origin, &freshness);
+                    }
                     Some(Ok(_)) => {}
                     Some(Err(error)) => return SqlError::from(error).to_string(),
                     None => return "the connection was closed".to_owned(),
                 }
             }
         });
-        let line = Line { client, reader };
-        let listening = format!("LISTEN {}", notice::CHANNEL);
-        match timeout(self.address.patience(), line.client.batch_execute(&listening)).await {
+        let connection = ListenerConnection { client, reader };
+        let listening = format!("LISTEN {}", invalidation::CHANNEL);
+        match timeout(self.address.patience(), connection.client.batch_execute(&listening)).await {
             Ok(listening) => listening.map_err(|error| SqlError::from(error).to_string())?,
             Err(_) => return Err("the database does not answer".to_owned()),
         }
         self.freshness.resume_invalidated();
-        Ok(line)
+        Ok(connection)
     }
 
-    /// Stays on the line for as long as it is good, and says why it is broken; nothing if it is only silent.
-    async fn stay(&self, line: &mut Line) -> Option<String> {
-        let Line { client, reader } = line;
+    /// Probes the connection until it is lost, and says why it is broken; nothing if it is only silent.
+    async fn probe_until_lost(&self, connection: &mut ListenerConnection) -> Option<String> {
+        let ListenerConnection { client, reader } = connection;
         let probing = async {
             loop {
                 sleep(PROBE_EVERY).await;
@@ -120,7 +122,7 @@ impl Listener {
                     answered = timeout(PATIENCE, &mut answer).await;
                 }
                 match answered {
-                    // Notices come in order, on the same line: they may have been late, but none is missing.
+                    // Messages come in order, on the same connection: they may have been late, but none is missing.
                     Ok(Ok(_)) => self.freshness.resume(),
                     Ok(Err(error)) => return Some(SqlError::from(error).to_string()),
                     Err(_) => return None,
@@ -134,20 +136,20 @@ impl Listener {
     }
 }
 
-/// Comes back when a line that was silent answers; never if it is broken.
-async fn answers(line: &Line) {
-    if line.client.simple_query("").await.is_err() {
+/// Returns when a connection that was silent answers; never if it is broken.
+async fn answered(connection: &ListenerConnection) {
+    if connection.client.simple_query("").await.is_err() {
         pending::<()>().await;
     }
 }
 
 /// A connection, and the task that reads from it.
-struct Line {
+struct ListenerConnection {
     client: Client,
     reader: JoinHandle<String>,
 }
 
-impl Drop for Line {
+impl Drop for ListenerConnection {
     fn drop(&mut self) {
         self.reader.abort();
     }

@@ -1,5 +1,5 @@
-//! Locks for the time of a transaction, where several replicas would get into each other's way. Whoever needs two takes them in
-//! the order in which they stand here.
+//! Locks for the time of a transaction, where several replicas would get into each other's way. A transaction that needs two takes
+//! them in the order in which they stand here.
 
 use deadpool_postgres::Transaction;
 

@@ -1,31 +1,32 @@
 //! The store that several replicas share: a PostgreSQL database. Every write is one transaction that tells the other replicas what
-//! it changed; the work itself is plain functions over a connection, one file a topic, beside those of the embedded store.
+//! it changed; the work itself is plain functions over a connection, one file per topic, beside those of the embedded store.
 
 mod accounts;
 mod address;
 mod changes;
+mod circuit_breaker;
 mod clean_up;
 mod columns;
-pub(super) mod copy;
 mod copying;
 mod coverage;
 mod errors;
 mod feed;
 mod feedback;
-mod gate;
 mod guilds;
 mod health;
 mod instances;
+mod invalidation;
 mod keys;
 mod listener;
 mod locks;
 mod migrations;
-mod notice;
 mod pool;
+mod reachability;
 mod revocations;
 mod sessions;
 mod sign_in;
 mod snapshots;
+pub(super) mod store_copy;
 mod subscriptions;
 mod team;
 mod tls;
@@ -36,8 +37,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
-use tokio::task::JoinHandle;
-use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
@@ -47,10 +46,10 @@ use crate::domain::{
 use crate::random::Random;
 
 use self::address::Address;
+use self::invalidation::Origin;
 use self::listener::Listener;
-use self::notice::Origin;
-use self::work::{Link, Pace};
-use super::starting::{Place, keep_trying};
+use self::work::{Executor, Pace};
+use super::starting::{StoreLocation, keep_trying};
 use super::{
     Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Fed, Freshness, GrantSaved, Lease, Result,
     Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList, Swept, not_staged,
@@ -58,7 +57,7 @@ use super::{
 
 /// The store in a database server.
 pub(super) struct Postgres {
-    link: Link,
+    executor: Executor,
     stop: CancellationToken,
 }
 
@@ -73,7 +72,7 @@ impl Postgres {
     pub(super) async fn open(options: &StoreOptions, freshness: Arc<Freshness>) -> Result<Self> {
         let address = Address::parse(&options.url).map_err(StoreError::Failed)?;
         let open = || Self::open_now(&address, options, Arc::clone(&freshness));
-        keep_trying(options.start_wait, Place::Server(&address.hosts()), open).await
+        keep_trying(options.start_wait, StoreLocation::Server(&address.hosts()), open).await
     }
 
     async fn open_now(address: &Address, options: &StoreOptions, freshness: Arc<Freshness>) -> Result<Self> {
@@ -81,13 +80,13 @@ impl Postgres {
         let (origin, stop) = (Origin::new(&Random::from_system()), CancellationToken::new());
         let listener = Listener::new(address.clone(), Arc::clone(&freshness), origin.clone(), stop.clone());
         let listening = listener.start().await.map_err(StoreError::Unavailable)?;
-        let link = Link::new(address, options.connections, options.wait, freshness, origin)?;
+        let executor = Executor::new(address, options.connections, options.wait, freshness, origin)?;
         // The first request finds a connection; to make one may take longer than a request may wait.
-        if let Err(error) = link.warm().await {
+        if let Err(error) = executor.warm().await {
             listening.abort();
             return Err(error);
         }
-        Ok(Self { link, stop })
+        Ok(Self { executor, stop })
     }
 }
 
@@ -101,15 +100,15 @@ impl Drop for Postgres {
 const SILENCE: Duration = Duration::from_mins(1);
 
 async fn migrate(address: &Address) -> Result<()> {
-    let (mut client, connection) = connect(address).await?;
+    let (mut client, connection) = address.open().await?;
     let readable = async {
-        // A replica that vanishes in the middle must not keep the lock for hours, and nobody waits for it without a word.
+        // A replica that vanishes in the middle must not keep the lock for hours, and nobody waits for it in silence.
         let bounds = "SET lock_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s'";
         client
             .batch_execute(bounds)
             .await
             .map_err(|error| StoreError::Unavailable(errors::SqlError::from(error).to_string()))?;
-        copy::refuse_unfinished(&client).await
+        migrations::refuse_unfinished_copy(&client).await
     };
     let silent = |_| Err(StoreError::Unavailable("the database accepted the connection and fell silent".to_owned()));
     let migrated = match tokio::time::timeout(SILENCE, readable).await.unwrap_or_else(silent) {
@@ -120,30 +119,20 @@ async fn migrate(address: &Address) -> Result<()> {
     migrated
 }
 
-/// A connection outside of the pool.
-async fn connect(address: &Address) -> Result<(Client, JoinHandle<()>)> {
-    let (client, connection) = address.connect().await.map_err(|error| {
-        let why = format!("no connection to the database: {error}");
-        if error.may_pass() { StoreError::Unavailable(why) } else { StoreError::Failed(why) }
-    })?;
-    // How it ends is told to whoever uses the client.
-    Ok((client, tokio::spawn(async { drop(connection.await) })))
-}
-
 /// Writes; a row or a few of them, unless a pace says otherwise.
 macro_rules! write {
     ($self:ident, $arguments:expr, |$db:ident, $touched:ident, $names:pat_param| $work:expr) => {
         write!($self, Pace::Quick, $arguments, |$db, $touched, $names| $work)
     };
     ($self:ident, $pace:expr, $arguments:expr, |$db:ident, $touched:ident, $names:pat_param| $work:expr) => {
-        $self.link.write($pace, $arguments, |$db, $touched, $names| Box::pin($work)).await
+        $self.executor.write($pace, $arguments, |$db, $touched, $names| Box::pin($work)).await
     };
 }
 
 /// Reads.
 macro_rules! read {
     ($self:ident, $arguments:expr, |$db:ident, $names:pat_param| $work:expr) => {
-        $self.link.read($arguments, |$db, $names| Box::pin($work)).await
+        $self.executor.read($arguments, |$db, $names| Box::pin($work)).await
     };
 }
 
@@ -205,10 +194,13 @@ impl Store for Postgres {
 
     async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Swept> {
         let arguments = (now, last_seen_before, created_before, batch);
-        let work =
-            self.link.write(Pace::Long, arguments, |db, touched, (now, last_seen_before, created_before, batch)| {
+        let work = self.executor.write(
+            Pace::Long,
+            arguments,
+            |db, touched, (now, last_seen_before, created_before, batch)| {
                 Box::pin(sessions::sweep(db, touched, *now, *last_seen_before, *created_before, *batch))
-            });
+            },
+        );
         work.await
     }
 
@@ -290,7 +282,7 @@ impl Store for Postgres {
 
     async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()> {
         // What carries something over waits for its turn among those who change what is stored.
-        let pace = if lines.carry() { Pace::Feed } else { Pace::Long };
+        let pace = if lines.has_carried_parts() { Pace::Feed } else { Pace::Long };
         let staged: Result<Option<()>> = write!(self, pace, (snapshot, lines), |db, _touched, (snapshot, lines)| {
             snapshots::stage(db, *snapshot, lines)
         });
@@ -342,6 +334,6 @@ impl Store for Postgres {
 
     async fn close(&self) {
         self.stop.cancel();
-        self.link.close();
+        self.executor.close();
     }
 }

@@ -1,4 +1,4 @@
-//! The connections, and how they come about.
+//! The pool of connections, and how they are made.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(super) fn build(address: &Address, connections: usize, wait: Duration, idle:
         .map_err(|error| StoreError::Failed(format!("its pool cannot be made: {error}")))
 }
 
-/// Gives the pool its connections.
+/// Makes the pool's connections.
 struct ByAddress(Address);
 
 type Connected = std::result::Result<(tokio_postgres::Client, JoinHandle<()>), tokio_postgres::Error>;

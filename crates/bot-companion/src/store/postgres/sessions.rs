@@ -1,12 +1,12 @@
 //! Sessions, and what ends with a user's last one.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
 
-use crate::domain::{Session, SessionId, Snowflake, Time, TokenHash};
+use crate::domain::session::{SessionTimes, surplus};
+use crate::domain::{Session, SessionId, Snowflake, Time, TokenHash, retention};
 use crate::store::{BlockedUser, Swept, Topic};
 
 use super::columns::{integer, readable};
@@ -14,9 +14,6 @@ use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::Touched;
 use super::{accounts, revocations, sign_in};
-
-/// How long after its grant a session may be opened before the grant counts as left behind.
-const SIGNING_IN: Duration = Duration::from_mins(10);
 
 pub(super) async fn session(db: &impl GenericClient, token: TokenHash) -> Sql<Option<Session>> {
     let sql = "SELECT id, user_id, created, last_seen, agent FROM sessions WHERE token_hash = $1";
@@ -49,12 +46,12 @@ pub(super) async fn end_one(
     now: Time,
 ) -> Sql<bool> {
     lock(db, Lock::User(user)).await?;
-    // Also if it is gone already: whoever ended it may not have had an answer, and so nobody here heard of it yet.
+    // Also if it is gone already: the one who ended it may not have had an answer, and then nobody here has heard of it yet.
     touch(touched, user);
     let statement = db.prepare_cached("DELETE FROM sessions WHERE id = $1 AND user_id = $2").await?;
     let ended = db.execute(&statement, &[session, &user]).await? > 0;
     if ended {
-        accounts::drop_if_idle(db, user, now).await?;
+        accounts::drop_if_unused(db, user, now).await?;
     }
     Ok(ended)
 }
@@ -62,12 +59,11 @@ pub(super) async fn end_one(
 pub(super) async fn end_all(db: &Transaction<'_>, touched: &mut Touched, user: Snowflake, now: Time) -> Sql<usize> {
     lock(db, Lock::User(user)).await?;
     let sessions = delete_all(db, touched, user).await?;
-    accounts::drop_if_idle(db, user, now).await?;
+    accounts::drop_if_unused(db, user, now).await?;
     Ok(sessions)
 }
 
-/// Ends the sessions of a user that were used least recently, but for the new one and as many as may stay beside it. Whoever
-/// calls it holds the user's lock.
+/// Ends those of a user's sessions that are too many beside the new one. The caller has the user's lock.
 pub(super) async fn end_surplus(
     db: &Transaction<'_>,
     touched: &mut Touched,
@@ -75,11 +71,18 @@ pub(super) async fn end_surplus(
     new: TokenHash,
     most: usize,
 ) -> Sql<()> {
-    let sql = "DELETE FROM sessions WHERE token_hash = ANY (ARRAY (SELECT token_hash FROM sessions
-        WHERE user_id = $1 AND token_hash <> $2 ORDER BY last_seen DESC, created DESC, ordinal DESC OFFSET $3))";
+    let sql =
+        "SELECT token_hash, created, last_seen FROM sessions WHERE user_id = $1 AND token_hash <> $2 ORDER BY ordinal";
     let statement = db.prepare_cached(sql).await?;
-    let others = integer(most.saturating_sub(1) as u64);
-    if db.execute(&statement, &[&user, &new.0.as_slice(), &others]).await? > 0 {
+    let rows = db.query(&statement, &[&user, &new.0.as_slice()]).await?;
+    let others = readable("session", &rows, |row| {
+        let (token, created, last_seen) = (row.try_get::<_, &[u8]>(0)?, row.try_get(1)?, row.try_get(2)?);
+        Ok((token, SessionTimes { created, last_seen }))
+    });
+    let surplus = surplus(others, most);
+    if !surplus.is_empty() {
+        let statement = db.prepare_cached("DELETE FROM sessions WHERE token_hash = ANY ($1)").await?;
+        db.execute(&statement, &[&surplus]).await?;
         touch(touched, user);
     }
     Ok(())
@@ -92,7 +95,7 @@ pub(super) async fn end_all_of_grant(
     grant_version: u64,
 ) -> Sql<bool> {
     lock(db, Lock::User(user)).await?;
-    // A refresh does not take the lock: the row itself is held until the end.
+    // A refresh does not take the user's lock, so the row itself is locked.
     let statement = db.prepare_cached("SELECT 1 FROM users WHERE id = $1 AND grant_version = $2 FOR UPDATE").await?;
     let current = db.query_opt(&statement, &[&user, &integer(grant_version)]).await?.is_some();
     if current {
@@ -148,7 +151,7 @@ pub(super) async fn sweep(
 ) -> Sql<Swept> {
     let claims = sign_in::forget_claims(db, now, batch).await?;
     let revocations = revocations::forget(db, now, batch).await?;
-    // Whose sessions they are comes first: a user's lock is taken before any of their rows, as everybody does it.
+    // The users come first: everywhere, a user's lock is taken before any lock of their rows.
     let sql = "(SELECT user_id FROM sessions WHERE last_seen < $1 LIMIT $3)
         UNION (SELECT user_id FROM sessions WHERE created < $2 LIMIT $3) ORDER BY user_id LIMIT $3";
     let statement = db.prepare_cached(sql).await?;
@@ -157,40 +160,43 @@ pub(super) async fn sweep(
     let mut sessions = 0;
     for user in readable("session", &rows, user_of) {
         lock(db, Lock::User(user)).await?;
-        let sql = "DELETE FROM sessions WHERE user_id = $1 AND (last_seen < $2 OR created < $3)";
+        // The condition stands there twice, so that a session which is used meanwhile is looked at again.
+        let sql = "DELETE FROM sessions WHERE user_id = $1 AND (last_seen < $2 OR created < $3) AND token_hash IN
+            (SELECT token_hash FROM sessions WHERE user_id = $1 AND (last_seen < $2 OR created < $3) LIMIT $4)";
         let statement = db.prepare_cached(sql).await?;
-        let deleted = db.execute(&statement, &[&user, &last_seen_before, &created_before]).await?;
+        let left = integer(batch.saturating_sub(sessions) as u64);
+        let deleted = db.execute(&statement, &[&user, &last_seen_before, &created_before, &left]).await?;
         if deleted > 0 {
             sessions += usize::try_from(deleted).unwrap_or(usize::MAX);
             touch(touched, user);
-            accounts::drop_if_idle(db, user, now).await?;
+            accounts::drop_if_unused(db, user, now).await?;
         }
     }
-    let left_behind = left_behind(db, now, batch).await?;
-    for user in &left_behind {
-        accounts::drop_if_idle(db, *user, now).await?;
+    let interrupted = stop_interrupted(db, now, batch).await?;
+    for user in &interrupted {
+        accounts::drop_if_unused(db, *user, now).await?;
     }
     // Sessions are counted, not their users: a user may have many.
-    let done = [sessions, claims, revocations, left_behind.len()];
-    Ok(Swept { sessions, more: done.into_iter().any(|done| done >= batch.max(1)) })
+    let more = retention::may_be_more(&[sessions, claims, revocations, interrupted.len()], batch);
+    Ok(Swept { sessions, more })
 }
 
 fn user_of(row: &Row) -> Sql<Snowflake> {
     Ok(row.try_get(0)?)
 }
 
-/// Users whose sign-in stopped between the grant and the session. They are not signing in any more.
-async fn left_behind(db: &Transaction<'_>, now: Time, batch: usize) -> Sql<Vec<Snowflake>> {
+/// Ends the sign-ins that stopped between the grant and the session; gives whose they were.
+async fn stop_interrupted(db: &Transaction<'_>, now: Time, batch: usize) -> Sql<Vec<Snowflake>> {
     let sql = "SELECT id FROM users WHERE signing_in > 0 AND signing_in < $1 ORDER BY id LIMIT $2";
     let statement = db.prepare_cached(sql).await?;
-    let overdue = (now.before(SIGNING_IN), integer(batch as u64));
-    let found = readable("user", &db.query(&statement, &[&overdue.0, &overdue.1]).await?, user_of);
+    let before = retention::sign_ins_interrupted_before(now);
+    let found = readable("user", &db.query(&statement, &[&before, &integer(batch as u64)]).await?, user_of);
     let mut users = Vec::new();
     for user in found {
         lock(db, Lock::User(user)).await?;
         let sql = "UPDATE users SET signing_in = NULL WHERE id = $1 AND signing_in > 0 AND signing_in < $2";
         let statement = db.prepare_cached(sql).await?;
-        if db.execute(&statement, &[&user, &overdue.0]).await? > 0 {
+        if db.execute(&statement, &[&user, &before]).await? > 0 {
             users.push(user);
         }
     }

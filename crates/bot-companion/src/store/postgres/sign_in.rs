@@ -1,41 +1,36 @@
-//! One code, one exchange; and who may come in.
-
-use std::time::Duration;
+//! Claims of codes, new grants and sessions, and blocked users.
 
 use deadpool_postgres::{GenericClient, Transaction};
-use tracing::warn;
 
-use crate::domain::{Session, Snowflake, Time, TokenHash, User};
-use crate::store::{Admission, BlockedUser, Claim, CodeHash, GrantSaved, SealedGrant, Topic};
+use crate::domain::sign_in::{Admission, Claim, GrantSaved, StoredClaim, takes_back_grant};
+use crate::domain::{Session, Snowflake, Time, TokenHash, User, retention};
+use crate::store::{BlockedUser, CodeHash, SealedGrant, Topic};
 
-use super::columns::{integer, json, readable};
+use super::columns::{claim_user, integer, json, readable};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::Touched;
 use super::{accounts, revocations, sessions};
 
-/// How long a claim outlives its end. A code that comes back even later is refused by the provider.
-const KEPT: Duration = Duration::from_mins(10);
-
 pub(super) async fn claim(db: &Transaction<'_>, code: CodeHash, now: Time, until: Time) -> Sql<Claim> {
     let CodeHash(hash) = code;
     lock(db, Lock::Code([hash[0], hash[1], hash[2], hash[3]])).await?;
     let statement = db.prepare_cached("SELECT settled, \"user\", until FROM code_claims WHERE hash = $1").await?;
-    if let Some(row) = db.query_opt(&statement, &[&hash.as_slice()]).await? {
-        let (settled, user, end) = (row.try_get(0)?, row.try_get::<_, Option<String>>(1)?, row.try_get::<_, Time>(2)?);
-        match (settled, now < end) {
-            (false, true) => return Ok(Claim::Running),
-            // Whoever exchanged it is gone, and nobody knows how far they came: the code is spent.
-            (false, false) => return Ok(Claim::Settled(None)),
-            (true, true) => return Ok(Claim::Settled(user.as_deref().and_then(read_user))),
-            (true, false) => {}
+    let stored = match db.query_opt(&statement, &[&hash.as_slice()]).await? {
+        Some(row) => {
+            let user = row.try_get::<_, Option<&str>>(1)?.and_then(claim_user);
+            Some(StoredClaim { is_settled: row.try_get(0)?, user, until: row.try_get(2)? })
         }
+        None => None,
+    };
+    let claim = Claim::decide(stored, now);
+    if claim == Claim::Mine {
+        let sql = "INSERT INTO code_claims (hash, settled, \"user\", until) VALUES ($1, false, NULL, $2)
+            ON CONFLICT (hash) DO UPDATE SET settled = false, \"user\" = NULL, until = excluded.until";
+        let statement = db.prepare_cached(sql).await?;
+        db.execute(&statement, &[&hash.as_slice(), &until]).await?;
     }
-    let sql = "INSERT INTO code_claims (hash, settled, \"user\", until) VALUES ($1, false, NULL, $2)
-        ON CONFLICT (hash) DO UPDATE SET settled = false, \"user\" = NULL, until = excluded.until";
-    let statement = db.prepare_cached(sql).await?;
-    db.execute(&statement, &[&hash.as_slice(), &until]).await?;
-    Ok(Claim::Mine)
+    Ok(claim)
 }
 
 pub(super) async fn settle(db: &Transaction<'_>, code: CodeHash, user: Option<&User>, until: Time) -> Sql<()> {
@@ -54,11 +49,11 @@ pub(super) async fn release(db: &Transaction<'_>, code: CodeHash) -> Sql<()> {
 
 /// Forgets claims that ended long ago; gives how many.
 pub(super) async fn forget_claims(db: &Transaction<'_>, now: Time, batch: usize) -> Sql<usize> {
-    // An array is made once; a plain subquery may be run again for every row, and then its limit holds for nothing.
+    // An array is made once; a plain subquery may be run again for every row, and then its limit bounds nothing.
     let sql = "DELETE FROM code_claims WHERE hash = ANY (ARRAY
         (SELECT hash FROM code_claims WHERE until < $1 LIMIT $2 FOR UPDATE SKIP LOCKED))";
     let statement = db.prepare_cached(sql).await?;
-    let forgotten = db.execute(&statement, &[&now.before(KEPT), &integer(batch as u64)]).await?;
+    let forgotten = db.execute(&statement, &[&retention::claims_ended_before(now), &integer(batch as u64)]).await?;
     Ok(usize::try_from(forgotten).unwrap_or(usize::MAX))
 }
 
@@ -71,19 +66,20 @@ pub(super) async fn save_grant(
     verified: Option<u32>,
 ) -> Sql<GrantSaved> {
     lock(db, Lock::User(user.id)).await?;
-    if is_blocked(db, user.id).await? {
-        // A blocked user has no session, so nothing else hangs on the grant that was just made.
-        revocations::add(db, user.id, grant, now).await?;
-        return Ok(GrantSaved::Blocked);
+    let revocation = revocations::stored(db, user.id).await?.map(|stored| stored.stage(now));
+    let saved = GrantSaved::decide(is_blocked(db, user.id).await?, revocation, verified);
+    match saved {
+        // A blocked user has no session, so nothing else needs the new grant.
+        GrantSaved::Blocked => revocations::add(db, user.id, grant, now).await?,
+        GrantSaved::Saved => {
+            revocations::cancel(db, user.id).await?;
+            accounts::save_profile(db, user).await?;
+            accounts::save_grant(db, user.id, grant).await?;
+            touched.push(Topic::Id(user.id));
+        }
+        GrantSaved::RevocationRunning | GrantSaved::RevocationSent { .. } => {}
     }
-    if let Some(refused) = GrantSaved::refused(revocations::stage(db, user.id, now).await?, verified) {
-        return Ok(refused);
-    }
-    revocations::cancel(db, user.id).await?;
-    accounts::save_profile(db, user).await?;
-    accounts::save_grant(db, user.id, grant).await?;
-    touched.push(Topic::Id(user.id));
-    Ok(GrantSaved::Saved)
+    Ok(saved)
 }
 
 pub(super) async fn open_session(
@@ -95,12 +91,12 @@ pub(super) async fn open_session(
     most: usize,
 ) -> Sql<Admission> {
     lock(db, Lock::User(user.id)).await?;
-    if is_blocked(db, user.id).await? {
-        return Ok(Admission::Blocked);
+    let admission = Admission::decide(is_blocked(db, user.id).await?);
+    if admission == Admission::Blocked {
+        return Ok(admission);
     }
     accounts::save_profile(db, user).await?;
-    // Another session of this sign-in may have come and gone, and the grant with it.
-    if accounts::lacks_grant(db, user.id).await?
+    if takes_back_grant(accounts::has_grant(db, user.id).await?, revocations::stored(db, user.id).await?)
         && let Some(grant) = revocations::take_back(db, user.id).await?
     {
         accounts::save_grant(db, user.id, &grant).await?;
@@ -114,7 +110,7 @@ pub(super) async fn open_session(
     let Session { id, created, last_seen, agent, .. } = session;
     db.execute(&statement, &[&token.0.as_slice(), id, &user.id, created, last_seen, agent]).await?;
     sessions::end_surplus(db, touched, user.id, token, most).await?;
-    Ok(Admission::Admitted)
+    Ok(admission)
 }
 
 async fn is_blocked(db: &Transaction<'_>, user: Snowflake) -> Sql<bool> {
@@ -122,7 +118,7 @@ async fn is_blocked(db: &Transaction<'_>, user: Snowflake) -> Sql<bool> {
     Ok(db.query_opt(&statement, &[&user]).await?.is_some())
 }
 
-/// Notes that a user is blocked; ending their sessions is another's work.
+/// Notes that a user is blocked; [`sessions::block`] ends their sessions.
 pub(super) async fn block(db: &Transaction<'_>, blocked: &BlockedUser) -> Sql<()> {
     let sql = "INSERT INTO blocked_users (user_id, reason, since) VALUES ($1, $2, $3)
         ON CONFLICT (user_id) DO UPDATE SET reason = excluded.reason, since = excluded.since";
@@ -143,9 +139,4 @@ pub(super) async fn blocked(db: &impl GenericClient) -> Sql<Vec<BlockedUser>> {
     Ok(readable("blocked user", &rows, |row| {
         Ok(BlockedUser { user: row.try_get(0)?, reason: row.try_get(1)?, since: row.try_get(2)? })
     }))
-}
-
-/// A settled claim whose user cannot be read counts as one without a user: the code is spent either way.
-fn read_user(text: &str) -> Option<User> {
-    serde_json::from_str(text).inspect_err(|_| warn!("ignored the stored user of a code claim")).ok()
 }

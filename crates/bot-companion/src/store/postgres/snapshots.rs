@@ -6,17 +6,21 @@ use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::domain::feed::{GuildLine, InstanceId, Life, Lines, Scope, ShardKey, merged_basis, still_counting};
+use crate::domain::feed::{
+    CarriedParts, Committed, CommittedShard, GuildLine, InstanceId, Lines, Replacement, Scope, ShardKey,
+    StagedSnapshot, UNCOVERED, is_resharding, keep_last, latest_commit, merged_basis,
+};
+use crate::domain::staff::RoleGrants;
 use crate::domain::{Guild, Snowflake, Subscription, Time};
-use crate::store::{Committed, SnapshotId, Topic};
+use crate::store::{SnapshotId, Topic};
 
 use super::columns::{Whole, grants_text, integer, json, readable, unsigned};
 use super::copying::Rows;
-use super::coverage::{self, Commits, Coverage, Sent};
+use super::coverage::{self, Coverage};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::Touched;
-use super::{clean_up, guilds, instances, keys, subscriptions};
+use super::{clean_up, guilds, instances, subscriptions};
 
 const COPY_GUILDS: &str = "COPY guilds (snapshot, id, name, icon, owner, members, setup, linked, grants, carried)
     FROM STDIN (FORMAT binary)";
@@ -29,11 +33,8 @@ pub(super) async fn begin(
     sequence: u64,
     now: Time,
 ) -> Sql<SnapshotId> {
-    instances::touch(db, instance, now).await?;
-    let shard = match scope {
-        Scope::Shard(shard) => Some(shard),
-        Scope::Subscriptions => None,
-    };
+    instances::note_call(db, instance, now).await?;
+    let shard = scope.shard();
     let sql = "INSERT INTO staged_snapshots (id, shard_count, shard_id, key, instance, sequence, begun, guilds)
         VALUES (nextval('versions'), $1, $2, $3, $4, $5, $6, 0) RETURNING id";
     let statement = db.prepare_cached(sql).await?;
@@ -45,8 +46,8 @@ pub(super) async fn begin(
 
 /// Stages some lines; `None` if the snapshot is not being staged.
 pub(super) async fn stage(db: &Transaction<'_>, snapshot: SnapshotId, lines: &Lines) -> Sql<Option<()>> {
-    if lines.carry() {
-        // What is carried over must not change on the way.
+    if lines.has_carried_parts() {
+        // What is carried over must not change meanwhile.
         lock(db, Lock::Feed).await?;
     }
     match lines {
@@ -56,8 +57,8 @@ pub(super) async fn stage(db: &Transaction<'_>, snapshot: SnapshotId, lines: &Li
 }
 
 /// Notes that the snapshot has this many more guilds, and says whether it leaves any as they are; `None` if it is not being
-/// staged. It is held until the end: whoever gives it up or commits it waits for these lines.
-async fn hold(db: &Transaction<'_>, snapshot: i64, more: u64) -> Sql<Option<bool>> {
+/// staged. Its row stays locked until the end of the transaction: a commit, or giving it up, waits for these lines.
+async fn note_lines(db: &Transaction<'_>, snapshot: i64, more: u64) -> Sql<Option<bool>> {
     let sql = "UPDATE staged_snapshots SET guilds = guilds + $2, touched = clock_timestamp() WHERE id = $1
         RETURNING EXISTS (SELECT 1 FROM staged_kept WHERE snapshot = $1)";
     let statement = db.prepare_cached(sql).await?;
@@ -65,20 +66,18 @@ async fn hold(db: &Transaction<'_>, snapshot: i64, more: u64) -> Sql<Option<bool
     Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
 
-/// Of the lines of one guild, the last counts.
 async fn stage_guilds(db: &Transaction<'_>, snapshot: i64, lines: &[GuildLine]) -> Sql<Option<()>> {
     // In the order of the index, which is faster.
-    let mut last: BTreeMap<Snowflake, Option<&Guild>> = BTreeMap::new();
+    let mut lines: Vec<&GuildLine> = lines.iter().collect();
+    keep_last(&mut lines, |line| line.id());
+    let (mut guilds, mut unavailable) = (Vec::new(), Vec::new());
     for line in lines {
         match line {
-            GuildLine::Guild(guild) => last.insert(guild.id, Some(guild)),
-            GuildLine::Unavailable(guild) => last.insert(*guild, None),
-        };
+            GuildLine::Guild(guild) => guilds.push(guild),
+            GuildLine::Unavailable(guild) => unavailable.push(*guild),
+        }
     }
-    let guilds: Vec<&Guild> = last.values().copied().flatten().collect();
-    let unavailable: Vec<Snowflake> =
-        last.iter().filter(|(_, guild)| guild.is_none()).map(|(guild, _)| *guild).collect();
-    let Some(any_kept) = hold(db, snapshot, guilds.len() as u64).await? else { return Ok(None) };
+    let Some(any_kept) = note_lines(db, snapshot, guilds.len() as u64).await? else { return Ok(None) };
     let carrying: Vec<Snowflake> = guilds.iter().filter(|guild| guild.carried().any()).map(|guild| guild.id).collect();
     let mut known = 0;
     if !guilds.is_empty() {
@@ -107,11 +106,10 @@ async fn stage_guilds(db: &Transaction<'_>, snapshot: i64, lines: &[GuildLine]) 
     Ok(Some(()))
 }
 
-/// Carries over what is stored of these guilds and was not said, and notes from which commits. If they changed on the way, no
-/// later commit is the right one.
+/// Carries over what is stored of these guilds and was not said, and notes from which commit.
 async fn carry_over(db: &Transaction<'_>, snapshot: i64, guilds: &[Snowflake]) -> Sql<()> {
     for (from, guilds) in by_snapshot(&Coverage::of(db, guilds).await?, guilds) {
-        guilds::carry(db, from, &[snapshot], &guilds, None).await?;
+        guilds::copy(db, from, &[snapshot], &guilds, CarriedParts::All).await?;
     }
     let statement =
         db.prepare_cached("SELECT shard_count, shard_id, basis FROM staged_snapshots WHERE id = $1").await?;
@@ -124,11 +122,6 @@ async fn carry_over(db: &Transaction<'_>, snapshot: i64, guilds: &[Snowflake]) -
         db.execute(&statement, &[&snapshot, &basis]).await?;
     }
     Ok(())
-}
-
-/// The latest commit among these.
-fn latest_commit(sent: &[Sent]) -> i64 {
-    sent.iter().map(|sent| sent.committed).max().unwrap_or(0)
 }
 
 /// Guilds by the snapshots that cover them.
@@ -157,7 +150,7 @@ async fn copy(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild], ids: &[Sno
 
 async fn copy_new(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild]) -> Sql<()> {
     let (mut rows, mut staff) = (Rows::of(10), Rows::of(4));
-    let (mut any_staff, nothing) = (false, BTreeMap::new());
+    let (mut any_staff, nothing) = (false, RoleGrants::new());
     for guild in guilds {
         // What it does not say is carried over afterwards.
         let grants = grants_text(guild.grants.as_ref().unwrap_or(&nothing));
@@ -177,15 +170,15 @@ async fn copy_new(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild]) -> Sql
 }
 
 async fn stage_subscriptions(db: &Transaction<'_>, snapshot: i64, lines: &[Subscription]) -> Sql<Option<()>> {
-    if hold(db, snapshot, 0).await?.is_none() {
+    if note_lines(db, snapshot, 0).await?.is_none() {
         return Ok(None);
     }
-    // Of the lines of one user, the last counts.
-    let last: BTreeMap<Snowflake, &Subscription> = lines.iter().map(|line| (line.userid, line)).collect();
-    let users: Vec<Snowflake> = last.keys().copied().collect();
-    let slots: Vec<i64> = last.values().map(|line| line.slots.into()).collect();
-    let ends: Vec<Option<Time>> = last.values().map(|line| line.active_until).collect();
-    let guilds: Vec<String> = last.values().map(|line| json(&line.guilds)).collect();
+    let mut lines: Vec<&Subscription> = lines.iter().collect();
+    keep_last(&mut lines, |line| line.userid);
+    let users: Vec<Snowflake> = lines.iter().map(|line| line.userid).collect();
+    let slots: Vec<i64> = lines.iter().map(|line| line.slots.into()).collect();
+    let ends: Vec<Option<Time>> = lines.iter().map(|line| line.active_until).collect();
+    let guilds: Vec<String> = lines.iter().map(|line| json(&line.distinct_guilds())).collect();
     let sql = "INSERT INTO staged_subscriptions (snapshot, userid, slots, active_until, guilds)
         SELECT $1, line.* FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS line
         ON CONFLICT (snapshot, userid) DO UPDATE
@@ -193,15 +186,6 @@ async fn stage_subscriptions(db: &Transaction<'_>, snapshot: i64, lines: &[Subsc
     let statement = db.prepare_cached(sql).await?;
     db.execute(&statement, &[&snapshot, &users, &slots, &ends, &guilds]).await?;
     Ok(Some(()))
-}
-
-struct Staged {
-    id: i64,
-    shard: Option<ShardKey>,
-    instance: InstanceId,
-    sequence: u64,
-    guilds: i64,
-    basis: Option<i64>,
 }
 
 /// Makes a staged snapshot the truth, or drops it; `None` if it is not being staged.
@@ -213,68 +197,42 @@ pub(super) async fn commit(
 ) -> Sql<Option<Committed>> {
     lock(db, Lock::Feed).await?;
     let Some(staged) = take(db, snapshot).await? else { return Ok(None) };
-    let committed = decide(db, &staged, now).await?;
-    if matches!(committed, Committed::Replaced { .. }) {
+    let Some(sender) = instances::sender(db, &staged.instance, now).await? else {
+        clean_up::bury(db, &[staged.id]).await?;
+        return Ok(Some(Committed::KeyRefused));
+    };
+    instances::note_snapshot(db, &staged.instance, staged.shard).await?;
+    let overlapping = match staged.shard {
+        Some(shard) => coverage::overlapping(db, shard).await?,
+        None => Vec::new(),
+    };
+    let committed = staged.decide(&sender, &overlapping, now);
+    instances::advance(db, &sender, committed.next()).await?;
+    let is_replaced = matches!(committed, Committed::Replaced { .. });
+    if is_replaced {
         // Which answers it changes is a question as large as the snapshot.
         touched.push(Topic::Everything);
-    } else {
-        clean_up::bury(db, &[staged.id]).await?;
+    }
+    match staged.shard {
+        Some(shard) if is_replaced => replace_shard(db, &staged, shard, &overlapping, now).await?,
+        None if is_replaced => {
+            subscriptions::replace_from(db, staged.id).await?;
+            clean_up::bury(db, &[staged.id]).await?;
+        }
+        Some(_) | None => clean_up::bury(db, &[staged.id]).await?,
     }
     Ok(Some(committed))
 }
 
-async fn decide(db: &Transaction<'_>, staged: &Staged, now: Time) -> Sql<Committed> {
-    let (instance, sequence) = (&staged.instance, staged.sequence);
-    if !keys::is_good(db, &instance.key).await? {
-        return Ok(Committed::KeyRefused);
-    }
-    let sender = instances::touch(db, instance, now).await?;
-    instances::note_snapshot(db, instance, staged.shard).await?;
-    if sender.next > sequence {
-        return Ok(Committed::Outdated { next: sender.next });
-    }
-    let Some(shard) = staged.shard else {
-        instances::advance(db, instance, sequence).await?;
-        subscriptions::replace_from(db, staged.id).await?;
-        clean_up::bury(db, &[staged.id]).await?;
-        return Ok(Committed::Replaced { next: sequence });
-    };
-    let overlapping = coverage::overlapping(db, shard).await?;
-    if let Some(owner) = later_owner(shard, &overlapping, instance, &sender.life, now) {
-        let owner = owner.clone();
-        instances::advance(db, instance, sequence).await?;
-        return Ok(Committed::Outranked { next: sequence, owner });
-    }
-    if staged.basis.is_some_and(|basis| basis != latest_commit(&overlapping)) {
-        return Ok(Committed::Outdated { next: sender.next });
-    }
-    instances::advance(db, instance, sequence).await?;
-    replace_shard(db, staged, shard, overlapping, now).await?;
-    Ok(Committed::Replaced { next: sequence })
-}
-
-/// The instance to which a shard, or a part of it, belongs so that this sender's snapshot is ignored, if there is one.
-pub(super) fn later_owner<'a>(
-    shard: ShardKey,
-    overlapping: &'a [Sent],
-    sender: &InstanceId,
-    life: &Life,
-    now: Time,
-) -> Option<&'a InstanceId> {
-    let counting = still_counting(shard, overlapping, |sent| (sent.shard, sent.committed));
-    let later = counting.into_iter().filter(|sent| !sent.holder(sender, life, now).yields());
-    later.max_by_key(|sent| sent.committed).map(|sent| &sent.instance)
-}
-
 /// Takes a snapshot out of staging.
-async fn take(db: &Transaction<'_>, snapshot: SnapshotId) -> Sql<Option<Staged>> {
+async fn take(db: &Transaction<'_>, snapshot: SnapshotId) -> Sql<Option<StagedSnapshot>> {
     let id = integer(snapshot.0);
     let sql = "DELETE FROM staged_snapshots WHERE id = $1
         RETURNING shard_count, shard_id, key, instance, sequence, guilds, basis";
     let statement = db.prepare_cached(sql).await?;
     let read = |row: Row| {
         let shard = row.try_get::<_, Option<Whole<u32>>>(0)?.zip(row.try_get::<_, Option<Whole<u32>>>(1)?);
-        Ok(Staged {
+        Ok(StagedSnapshot {
             id,
             shard: shard.and_then(|(Whole(count), Whole(id))| ShardKey::new(count, id)),
             instance: instances::read(&row, 2)?,
@@ -289,9 +247,9 @@ async fn take(db: &Transaction<'_>, snapshot: SnapshotId) -> Sql<Option<Staged>>
 /// Makes the staged guilds those of the shard.
 async fn replace_shard(
     db: &Transaction<'_>,
-    staged: &Staged,
+    staged: &StagedSnapshot,
     shard: ShardKey,
-    overlapping: Vec<Sent>,
+    overlapping: &[CommittedShard],
     now: Time,
 ) -> Sql<()> {
     let kept = keep_unavailable(db, staged.id, shard).await?;
@@ -306,28 +264,27 @@ async fn replace_shard(
     let row: [&(dyn ToSql + Sync); 7] = [&count, &id, &staged.id, key, name, &now, &guilds];
     db.execute(&statement, &row).await?;
 
-    let (same, others): (Vec<_>, Vec<_>) = overlapping.into_iter().partition(|cover| cover.shard.count == shard.count);
-    let mut buried: Vec<i64> = same.iter().map(|cover| cover.snapshot).collect();
-    if !others.is_empty() {
-        let superseded = Commits::of(db, shard.count).await?.superseded(&others);
-        let superseded: Vec<i64> = superseded.into_iter().map(|cover| cover.snapshot).collect();
+    let is_resharding = is_resharding(shard, overlapping);
+    let commits = if is_resharding { coverage::commits(db, shard.count).await? } else { Box::default() };
+    let plan = Replacement::plan(shard, overlapping, &commits, has_uncovered(db).await?);
+    if !plan.superseded.is_empty() {
+        let superseded: Vec<i64> = plan.superseded.iter().map(|sent| sent.snapshot).collect();
         let statement = db.prepare_cached("DELETE FROM feed_shards WHERE snapshot = ANY ($1)").await?;
         db.execute(&statement, &[&superseded]).await?;
-        let thinned = others.iter().map(|cover| cover.snapshot).filter(|snapshot| !superseded.contains(snapshot));
-        clean_up::thin_out(db, &thinned.collect::<Vec<_>>()).await?;
-        buried.extend(superseded);
     }
-    clean_up::bury(db, &buried).await?;
-    let uncovered = "SELECT 1 FROM feed_shards WHERE shard_count = 0 AND guilds > 0";
-    let statement = db.prepare_cached(uncovered).await?;
-    if db.query_opt(&statement, &[]).await?.is_some() {
-        clean_up::thin_out(db, &[0]).await?;
-    }
-    Ok(())
+    clean_up::bury(db, &plan.buried).await?;
+    clean_up::thin_out(db, &plan.thinned).await
 }
 
-/// Takes the guilds that are unavailable over as they are stored at this moment, and says how many there were. They move:
-/// where they were, nobody will look for them any more.
+/// Whether there are guilds that no snapshot covered when they were stored.
+async fn has_uncovered(db: &Transaction<'_>) -> Sql<bool> {
+    let sql = "SELECT 1 FROM feed_shards WHERE shard_count = 0 AND snapshot = $1 AND guilds > 0";
+    let statement = db.prepare_cached(sql).await?;
+    Ok(db.query_opt(&statement, &[&UNCOVERED]).await?.is_some())
+}
+
+/// Moves the guilds that are unavailable to this snapshot, as they are stored at this moment, and says how many there were: where
+/// they were, no read will look for them any more.
 async fn keep_unavailable(db: &Transaction<'_>, snapshot: i64, shard: ShardKey) -> Sql<i64> {
     let statement = db.prepare_cached("DELETE FROM staged_kept WHERE snapshot = $1 RETURNING guild").await?;
     let rows = db.query(&statement, &[&snapshot]).await?;

@@ -47,12 +47,12 @@ pub(super) async fn put(db: &Transaction<'_>, touched: &mut Touched, subscriptio
         ON CONFLICT (userid) DO UPDATE SET slots = $2, active_until = $3";
     let statement = db.prepare_cached(sql).await?;
     db.execute(&statement, &[&user, &i64::from(subscription.slots), &subscription.active_until]).await?;
-    // A guild that is named twice counts where it is named first.
     let sql = "INSERT INTO subscription_guilds (guild, userid, ordinal)
-        SELECT guild, $1, min(ordinal) - 1 FROM unnest($2::bigint[]) WITH ORDINALITY AS named (guild, ordinal) GROUP BY guild";
+        SELECT guild, $1, ordinal - 1 FROM unnest($2::bigint[]) WITH ORDINALITY AS named (guild, ordinal)";
     let statement = db.prepare_cached(sql).await?;
-    db.execute(&statement, &[&user, &subscription.guilds]).await?;
-    touched.extend(subscription.guilds.iter().copied().chain([user]).map(Topic::Id));
+    let guilds = subscription.distinct_guilds();
+    db.execute(&statement, &[&user, &guilds]).await?;
+    touched.extend(guilds.into_iter().chain([user]).map(Topic::Id));
     Ok(())
 }
 
@@ -82,12 +82,11 @@ pub(super) async fn replace_from(db: &Transaction<'_>, snapshot: i64) -> Sql<()>
             SELECT userid, slots, active_until FROM staged_subscriptions WHERE snapshot = $1
             ON CONFLICT (userid) DO UPDATE SET slots = excluded.slots, active_until = excluded.active_until
             WHERE (old.slots, old.active_until) IS DISTINCT FROM (excluded.slots, excluded.active_until)",
-        // A guild that is named twice counts where it is named first.
         "CREATE TEMPORARY TABLE named ON COMMIT DROP AS
-            SELECT named.guild::bigint AS guild, userid, min(named.ordinal) - 1 AS ordinal
+            SELECT named.guild::bigint AS guild, userid, named.ordinal - 1 AS ordinal
             FROM staged_subscriptions AS staged,
                 json_array_elements_text(staged.guilds::json) WITH ORDINALITY AS named (guild, ordinal)
-            WHERE snapshot = $1 GROUP BY 1, 2",
+            WHERE snapshot = $1",
     ] {
         // The temporary table has another meaning each time, so nothing of this is prepared for later.
         let sql = sql.replace("$1", &snapshot.to_string());

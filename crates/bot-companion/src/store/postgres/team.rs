@@ -3,10 +3,10 @@
 use deadpool_postgres::{GenericClient, Transaction};
 
 use crate::domain::team::RosterEntry;
-use crate::domain::{PermissionSet, Roster, Snowflake, TeamMember, User};
+use crate::domain::{PermissionSet, Roster, Snowflake, TeamMember, User, staff};
 use crate::store::Topic;
 
-use super::columns::{keys, keys_text, readable};
+use super::columns::{keys_text, readable, team_keys};
 use super::errors::Sql;
 use super::work::Touched;
 
@@ -25,7 +25,7 @@ pub(super) async fn roster(db: &impl GenericClient) -> Sql<Roster> {
             category: row.try_get(6)?,
             position: row.try_get(7)?,
         };
-        Ok(RosterEntry { member, permissions: permissions(row.try_get(8)?) })
+        Ok(RosterEntry { member, permissions: team_keys(row.try_get(8)?) })
     })))
 }
 
@@ -33,12 +33,8 @@ pub(super) async fn roster(db: &impl GenericClient) -> Sql<Roster> {
 pub(super) async fn granted(db: &impl GenericClient, user: Snowflake) -> Sql<PermissionSet> {
     let statement = db.prepare_cached("SELECT permissions FROM team WHERE discord_id = $1").await?;
     let rows = db.query(&statement, &[&user]).await?;
-    let granted = readable("team member", &rows, |row| Ok(permissions(row.try_get(0)?)));
-    Ok(granted.into_iter().fold(PermissionSet::EMPTY, PermissionSet::union))
-}
-
-fn permissions(text: &str) -> PermissionSet {
-    keys(text).intersection(PermissionSet::TEAM)
+    let granted = readable("team member", &rows, |row| Ok(team_keys(row.try_get(0)?)));
+    Ok(staff::union(granted))
 }
 
 pub(super) async fn replace(db: &Transaction<'_>, touched: &mut Touched, roster: &Roster) -> Sql<()> {

@@ -1,11 +1,12 @@
-//! What is kept of a user who has a session: profile, grant and the provider's list.
+//! What is stored of a user who has a session: profile, grant and the provider's list.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::domain::sign_in::{Lease, StoredLease, is_account_unused};
 use crate::domain::{Snowflake, Time, User};
-use crate::store::{Account, Lease, SealedGrant, StoredList, Topic};
+use crate::store::{Account, SealedGrant, StoredList, Topic};
 
-use super::columns::{integer, json, listed, unsigned};
+use super::columns::{integer, json, list_without, listed, unsigned};
 use super::revocations;
 use super::writer::Touched;
 
@@ -48,9 +49,9 @@ pub(super) fn save_profile(connection: &Connection, user: &User) -> rusqlite::Re
     Ok(())
 }
 
-/// Whether the user's row has no grant.
-pub(super) fn lacks_grant(connection: &Connection, user: Snowflake) -> rusqlite::Result<bool> {
-    connection.prepare_cached("SELECT 1 FROM users WHERE id = ?1 AND grant_sealed IS NULL")?.exists([user])
+/// Whether the user's row has a grant.
+pub(super) fn has_grant(connection: &Connection, user: Snowflake) -> rusqlite::Result<bool> {
+    connection.prepare_cached("SELECT 1 FROM users WHERE id = ?1 AND grant_sealed IS NOT NULL")?.exists([user])
 }
 
 /// Gives the user a new grant, whose session is about to be opened.
@@ -61,7 +62,7 @@ pub(super) fn save_grant(connection: &Connection, user: Snowflake, grant: &Seale
     connection.prepare_cached(sql)?.execute(params![user, grant.0, integer(version)]).map(drop)
 }
 
-/// Claims the refresh of a grant.
+/// Leases a grant to the one who refreshes it.
 pub(super) fn lease_grant(
     connection: &Connection,
     user: Snowflake,
@@ -69,18 +70,19 @@ pub(super) fn lease_grant(
     now: Time,
     until: Time,
 ) -> rusqlite::Result<Lease> {
-    let sql = "UPDATE users SET refresh_until = ?4
-        WHERE id = ?1 AND grant_version = ?2 AND (refresh_until IS NULL OR refresh_until <= ?3)";
-    let leased = connection.prepare_cached(sql)?.execute(params![user, integer(grant_version), now, until])?;
-    if leased > 0 {
-        return Ok(Lease::Mine);
+    let stored = connection
+        .prepare_cached("SELECT grant_version, refresh_until FROM users WHERE id = ?1")?
+        .query_row([user], |row| Ok(StoredLease { grant_version: unsigned(row.get(0)?), until: row.get(1)? }))
+        .optional()?;
+    let lease = Lease::decide(stored, grant_version, now);
+    if lease == Lease::Mine {
+        let sql = "UPDATE users SET refresh_until = ?2 WHERE id = ?1";
+        connection.prepare_cached(sql)?.execute(params![user, until])?;
     }
-    let sql = "SELECT EXISTS (SELECT 1 FROM users WHERE id = ?1 AND grant_version = ?2)";
-    let still = connection.prepare_cached(sql)?.query_row(params![user, integer(grant_version)], |row| row.get(0))?;
-    Ok(if still { Lease::Busy } else { Lease::Replaced })
+    Ok(lease)
 }
 
-/// Replaces a grant that was refreshed. The version moves on: whoever still holds the old one must not blame the new one.
+/// Replaces a grant that was refreshed. The version moves on: a slow user of the old tokens must not blame the new ones.
 pub(super) fn replace_grant(
     connection: &Connection,
     user: Snowflake,
@@ -119,27 +121,32 @@ pub(super) fn save_list(
 
 /// Takes a guild off the user's list. The version moves on even if there is no list yet, because one may be on its way.
 pub(super) fn forget_guild(connection: &Connection, user: Snowflake, guild: Snowflake) -> rusqlite::Result<()> {
-    let Some(account) = account(connection, user)? else { return Ok(()) };
+    let stored: Option<Option<String>> = connection
+        .prepare_cached("SELECT list FROM users WHERE id = ?1")?
+        .query_row([user], |row| row.get(0))
+        .optional()?;
+    let Some(list) = stored else { return Ok(()) };
     let version = next_version(connection)?;
-    let list = account.list.map(|list| {
-        let left: Vec<_> = list.guilds.into_iter().filter(|listed| listed.id != guild).collect();
-        json(&left)
-    });
     connection
         .prepare_cached("UPDATE users SET list = ?2, list_version = ?3 WHERE id = ?1")?
-        .execute(params![user, list, integer(version)])
+        .execute(params![user, list.map(|text| list_without(&text, guild)), integer(version)])
         .map(drop)
 }
 
-/// Drops the user's row if nothing holds it any more: no session, and no grant whose session is about to be opened.
-pub(super) fn drop_if_idle(connection: &Connection, user: Snowflake, now: Time) -> rusqlite::Result<()> {
-    let sql = "SELECT signing_in IS NULL AND NOT EXISTS (SELECT 1 FROM sessions WHERE user_id = ?1)
+/// Drops the user's row if nothing needs it any more.
+pub(super) fn drop_if_unused(connection: &Connection, user: Snowflake, now: Time) -> rusqlite::Result<()> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE user_id = ?1), signing_in IS NOT NULL
         FROM users WHERE id = ?1";
-    let idle: Option<bool> = connection.prepare_cached(sql)?.query_row([user], |row| row.get(0)).optional()?;
-    if idle == Some(true) { drop_and_revoke(connection, user, now) } else { Ok(()) }
+    let needs = connection.prepare_cached(sql)?.query_row([user], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    match needs {
+        Some((has_session, is_signing_in)) if is_account_unused(has_session, is_signing_in) => {
+            drop_and_revoke(connection, user, now)
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
-/// Drops the user's row, and has the provider told of it after a while.
+/// Drops the user's row, and has its grant revoked at the provider after a while.
 pub(super) fn drop_and_revoke(connection: &Connection, user: Snowflake, now: Time) -> rusqlite::Result<()> {
     match drop_row(connection, user)? {
         Some(grant) => revocations::add(connection, user, &grant, now),

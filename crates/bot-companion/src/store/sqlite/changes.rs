@@ -20,34 +20,24 @@ pub(super) fn apply_one(
     change: &Change,
 ) -> rusqlite::Result<()> {
     match change {
-        Change::Guild(guild) => {
-            guilds::put(connection, touched, coverage, guild)?;
-            if guild.grants.is_none() && guild.staff.is_none() {
-                // What snapshots carry over has not changed.
-                return Ok(());
-            }
-            guilds::carry_on(connection, coverage, guild.id, None)
-        }
-        Change::GuildGone(guild) => {
-            guilds::remove(connection, touched, coverage, *guild)?;
-            guilds::carry_on(connection, coverage, *guild, None)
-        }
+        Change::Guild(guild) => guilds::put(connection, touched, coverage, guild)?,
+        Change::GuildGone(guild) => guilds::remove(connection, touched, coverage, *guild)?,
         Change::Member { guild, user, roles } => {
             guilds::put_member(connection, touched, coverage, *guild, *user, roles)?;
-            guilds::carry_on(connection, coverage, *guild, Some(*user))
         }
-        Change::MemberGone { guild, user } => {
-            guilds::remove_member(connection, touched, coverage, *guild, *user)?;
-            guilds::carry_on(connection, coverage, *guild, Some(*user))
-        }
-        Change::Subscription(subscription) => subscriptions::put(connection, touched, subscription),
-        Change::SubscriptionGone(user) => subscriptions::remove(connection, touched, *user),
-        Change::Feedback(entry) => feedback::put(connection, touched, entry),
-        Change::FeedbackGone(id) => feedback::remove(connection, touched, id),
-        Change::Team(roster) => team::replace(connection, touched, roster),
+        Change::MemberGone { guild, user } => guilds::remove_member(connection, touched, coverage, *guild, *user)?,
+        Change::Subscription(subscription) => subscriptions::put(connection, touched, subscription)?,
+        Change::SubscriptionGone(user) => subscriptions::remove(connection, touched, *user)?,
+        Change::Feedback(entry) => feedback::put(connection, touched, entry)?,
+        Change::FeedbackGone(id) => feedback::remove(connection, touched, id)?,
+        Change::Team(roster) => team::replace(connection, touched, roster)?,
         Change::User(user) => {
             team::refresh_user(connection, touched, user)?;
-            feedback::refresh_user(connection, touched, user)
+            feedback::refresh_user(connection, touched, user)?;
         }
+    }
+    match change.copied_again() {
+        Some((guild, parts)) => guilds::copy_again(connection, coverage, guild, parts),
+        None => Ok(()),
     }
 }

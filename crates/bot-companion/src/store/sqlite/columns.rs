@@ -4,7 +4,9 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use tracing::warn;
 
 use crate::domain::{SessionId, Snowflake, Time};
-pub(super) use crate::store::columns::{grants, grants_text, integer, json, keys, keys_text, listed, roles, unsigned};
+pub(super) use crate::store::columns::{
+    claim_user, grants, grants_text, integer, json, keys_text, list_without, listed, roles, team_keys, unsigned,
+};
 
 impl ToSql for Snowflake {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {

@@ -3,8 +3,9 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tracing::warn;
 
-use crate::domain::User;
 use crate::domain::feedback::{Feedback, FeedbackEntry, draw};
+use crate::domain::slots::{SlotChange, Slots};
+use crate::domain::{User, slots};
 use crate::random::Random;
 use crate::store::{Sample, Topic};
 
@@ -16,14 +17,14 @@ pub(super) const BY_SLOT: &str = "SELECT id, feedback, rating, timestamp,
     submitter_id, submitter_username, submitter_name, submitter_avatar FROM feedback WHERE slot = ?1";
 
 pub(super) fn sample(connection: &Connection, seed: u64) -> rusqlite::Result<Sample> {
-    let count = positive(connection)?;
+    let count = slots::count(last_slot(connection)?);
     let random = Random::seeded(seed);
     let mut statement = connection.prepare_cached(BY_SLOT)?;
     let mut entries = Vec::new();
     for slot in draw(count, || random.number()) {
         match statement.query_row([integer(slot)], read).optional() {
             Ok(Some(entry)) => entries.push((slot, entry)),
-            Ok(None) => warn!(slot, "no feedback entry holds this slot"),
+            Ok(None) => warn!(slot, "no feedback entry has this slot"),
             Err(error) if is_unreadable(&error) => {
                 warn!(slot, %error, "left out a feedback entry that cannot be read");
             }
@@ -42,16 +43,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Feedback> {
 
 pub(super) fn put(connection: &Connection, touched: &mut Touched, feedback: &Feedback) -> rusqlite::Result<()> {
     let entry = &feedback.entry;
-    let held = held_slot(connection, &feedback.id)?;
-    let slot = match (held, entry.is_positive()) {
-        (Some(slot), true) => Some(slot),
-        (None, true) => Some(integer(positive(connection)?)),
-        (Some(slot), false) => {
-            give_up(connection, &feedback.id, slot)?;
-            None
-        }
-        (None, false) => None,
-    };
+    let change = numbering(connection, &feedback.id)?.put(entry.is_positive());
+    fill_gap(connection, &feedback.id, &change)?;
     let sql = "INSERT INTO feedback (id, feedback, rating, timestamp,
             submitter_id, submitter_username, submitter_name, submitter_avatar, slot)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
@@ -66,17 +59,18 @@ pub(super) fn put(connection: &Connection, touched: &mut Touched, feedback: &Fee
         entry.submitter.username,
         entry.submitter.name,
         entry.submitter.avatar,
-        slot
+        change.slot.map(integer)
     ])?;
-    if held.is_some() || slot.is_some() {
+    if change.is_visible {
         touched.push(Topic::Feedback);
     }
     Ok(())
 }
 
 pub(super) fn remove(connection: &Connection, touched: &mut Touched, id: &str) -> rusqlite::Result<()> {
-    if let Some(slot) = held_slot(connection, id)? {
-        give_up(connection, id, slot)?;
+    let change = numbering(connection, id)?.remove();
+    fill_gap(connection, id, &change)?;
+    if change.is_visible {
         touched.push(Topic::Feedback);
     }
     connection.prepare_cached("DELETE FROM feedback WHERE id = ?1")?.execute([id]).map(drop)
@@ -91,26 +85,24 @@ pub(super) fn refresh_user(connection: &Connection, touched: &mut Touched, user:
     Ok(())
 }
 
-/// How many positive entries there are.
-fn positive(connection: &Connection) -> rusqlite::Result<u64> {
-    let last: Option<i64> = connection.prepare_cached(LAST_SLOT)?.query_row([], |row| row.get(0)).optional()?;
-    Ok(last.map_or(0, |last| unsigned(last) + 1))
-}
-
-fn held_slot(connection: &Connection, id: &str) -> rusqlite::Result<Option<i64>> {
-    let slot = connection
+/// The numbering, as far as it matters to this entry.
+fn numbering(connection: &Connection, id: &str) -> rusqlite::Result<Slots> {
+    let own: Option<Option<i64>> = connection
         .prepare_cached("SELECT slot FROM feedback WHERE id = ?1")?
         .query_row([id], |row| row.get(0))
         .optional()?;
-    Ok(slot.flatten())
+    Ok(Slots { own: own.flatten().map(unsigned), last: last_slot(connection)? })
 }
 
-/// Takes an entry's slot away; the last one moves into the gap.
-fn give_up(connection: &Connection, id: &str, slot: i64) -> rusqlite::Result<()> {
+fn last_slot(connection: &Connection) -> rusqlite::Result<Option<u64>> {
+    let last: Option<i64> = connection.prepare_cached(LAST_SLOT)?.query_row([], |row| row.get(0)).optional()?;
+    Ok(last.map(unsigned))
+}
+
+/// Moves another entry into the slot that this one gives up.
+fn fill_gap(connection: &Connection, id: &str, change: &SlotChange) -> rusqlite::Result<()> {
+    let Some((from, to)) = change.moved else { return Ok(()) };
     connection.prepare_cached("UPDATE feedback SET slot = NULL WHERE id = ?1")?.execute([id])?;
-    let last = integer(positive(connection)?) - 1;
-    if last > slot {
-        connection.prepare_cached("UPDATE feedback SET slot = ?2 WHERE slot = ?1")?.execute([last, slot])?;
-    }
-    Ok(())
+    let sql = "UPDATE feedback SET slot = ?2 WHERE slot = ?1";
+    connection.prepare_cached(sql)?.execute([integer(from), integer(to)]).map(drop)
 }

@@ -3,8 +3,8 @@
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Statement, params};
 use tracing::warn;
 
-use crate::domain::feed::Carried;
-use crate::domain::{Guild, GuildFacts, PermissionSet, PersonFacts, Snowflake};
+use crate::domain::feed::{Carried, CarriedParts};
+use crate::domain::{Guild, GuildFacts, PermissionSet, PersonFacts, Snowflake, staff};
 use crate::store::Topic;
 
 use super::columns::{grants, grants_text, integer, is_unreadable, json, roles, unsigned};
@@ -70,7 +70,7 @@ fn facts(
     Ok(Some(facts))
 }
 
-/// The keys of the roles that a user holds in a guild. The role with the guild's own id is everyone's.
+/// The keys that a user has by their roles in a guild.
 fn granted(
     connection: &Connection,
     snapshot: i64,
@@ -78,14 +78,12 @@ fn granted(
     guild: Snowflake,
     grants_text: &str,
 ) -> rusqlite::Result<PermissionSet> {
-    let held: Option<String> = connection
+    let stored: Option<String> = connection
         .prepare_cached("SELECT roles FROM guild_staff WHERE snapshot = ?1 AND guild = ?2 AND user = ?3")?
         .query_row(params![snapshot, guild, user], |row| row.get(0))
         .optional()?;
-    let held = held.map(|text| roles(&text)).unwrap_or_default();
-    let grants = grants(grants_text);
-    let keys = held.iter().chain([&guild]).filter_map(|role| grants.get(role));
-    Ok(keys.fold(PermissionSet::EMPTY, |all, keys| all.union(*keys)))
+    let roles = stored.map(|text| roles(&text)).unwrap_or_default();
+    Ok(staff::granted(guild, &roles, &grants(grants_text)))
 }
 
 /// Stores how a guild is now: in the snapshot that covers it, as if it had always been part of it.
@@ -96,11 +94,11 @@ pub(super) fn put(
     guild: &Guild,
 ) -> rusqlite::Result<()> {
     let cover = coverage.of(connection, guild.id)?;
-    let mut rows = Rows::of(connection, cover.snapshot)?;
-    if rows.insert(guild, Carried::default())? {
+    let mut writer = GuildWriter::new(connection, cover.snapshot)?;
+    if writer.insert(guild, Carried::default())? {
         cover.count(connection, 1)?;
     } else {
-        rows.update(guild)?;
+        writer.update(guild)?;
     }
     touched.push(Topic::Id(guild.id));
     Ok(())
@@ -121,7 +119,7 @@ pub(super) fn remove(
     Ok(())
 }
 
-/// Notes a member's roles, or that they are no staff.
+/// Notes a member's roles if they are staff, or that they are not.
 pub(super) fn put_member(
     connection: &Connection,
     touched: &mut Touched,
@@ -136,9 +134,7 @@ pub(super) fn put_member(
         .query_row(params![snapshot, guild], |row| row.get(0))
         .optional()?;
     let grants = stored.map(|text| grants(&text)).unwrap_or_default();
-    // Everyone's role grants without being staff; to store every member for it would change no answer.
-    let grants_more = |role: &Snowflake| *role != guild && grants.get(role).is_some_and(|keys| !keys.is_empty());
-    if roles.iter().any(grants_more) {
+    if staff::is_staff(guild, roles, &grants) {
         let sql = "INSERT OR REPLACE INTO guild_staff (snapshot, guild, user, roles) VALUES (?1, ?2, ?3, ?4)";
         connection.prepare_cached(sql)?.execute(params![snapshot, guild, user, json(&roles)])?;
         touched.push(Topic::Id(user));
@@ -148,7 +144,7 @@ pub(super) fn put_member(
     Ok(())
 }
 
-/// A member has left: they are no staff, and the guild is no longer on their list.
+/// A member has left: they are not staff any more, and the guild is no longer on their list.
 pub(super) fn remove_member(
     connection: &Connection,
     touched: &mut Touched,
@@ -177,16 +173,16 @@ fn remove_staff(
     Ok(())
 }
 
-/// Writes guilds into a snapshot, visible or not. Its statements are found once, not for every row.
-pub(super) struct Rows<'c> {
+/// Writes guilds into a snapshot, visible or not. Its statements are looked up once, not for every row.
+pub(super) struct GuildWriter<'c> {
     connection: &'c Connection,
     snapshot: i64,
     guild: CachedStatement<'c>,
     staff: CachedStatement<'c>,
 }
 
-impl<'c> Rows<'c> {
-    pub(super) fn of(connection: &'c Connection, snapshot: i64) -> rusqlite::Result<Self> {
+impl<'c> GuildWriter<'c> {
+    pub(super) fn new(connection: &'c Connection, snapshot: i64) -> rusqlite::Result<Self> {
         let guild = "INSERT OR IGNORE INTO guilds
             (snapshot, id, name, icon, owner, members, setup, linked, grants, carried)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce(?9, '{}'), ?10)";
@@ -208,12 +204,12 @@ impl<'c> Rows<'c> {
         Ok(inserted)
     }
 
-    /// Changes a guild that the snapshot has; grants and staff that are not said anew stay.
+    /// Changes a guild that the snapshot has; grants and staff that the change does not name stay.
     pub(super) fn update(&mut self, guild: &Guild) -> rusqlite::Result<()> {
         let sql = "UPDATE guilds SET name = ?3, icon = ?4, owner = ?5, members = ?6, setup = ?7, linked = ?8,
             grants = coalesce(?9, grants), carried = ?10 WHERE snapshot = ?1 AND id = ?2";
         write(&mut *self.connection.prepare_cached(sql)?, self.snapshot, guild, Carried::default())?;
-        if guild.staff.is_some() {
+        if !guild.carried().staff {
             delete_staff(self.connection, self.snapshot, guild.id)?;
             self.insert_staff(guild)?;
         }
@@ -254,47 +250,57 @@ pub(super) fn relocate(connection: &Connection, from: i64, to: i64, guild: Snowf
     connection.prepare_cached(sql)?.execute(params![from, to, guild]).map(|rows| rows > 0)
 }
 
-/// Fills those parts of a guild in a snapshot that is being staged which are kept as another snapshot has them; of the staff all,
-/// or one member.
-pub(super) fn carry(
+/// Copies those parts of a guild that a staged snapshot carries over from the snapshot that has them now.
+pub(super) fn carry_over(
     connection: &Connection,
     from: i64,
     to: i64,
     guild: Snowflake,
     carried: Carried,
-    member: Option<Snowflake>,
 ) -> rusqlite::Result<()> {
-    if carried.grants && member.is_none() {
-        let sql = "UPDATE guilds
-            SET grants = coalesce((SELECT grants FROM guilds WHERE snapshot = ?1 AND id = ?3), '{}')
-            WHERE snapshot = ?2 AND id = ?3";
-        connection.prepare_cached(sql)?.execute(params![from, to, guild])?;
-    }
-    if carried.staff {
-        let sql = "DELETE FROM guild_staff WHERE snapshot = ?1 AND guild = ?2 AND (?3 IS NULL OR user = ?3)";
-        connection.prepare_cached(sql)?.execute(params![to, guild, member])?;
-        let sql = "INSERT INTO guild_staff (snapshot, guild, user, roles)
-            SELECT ?2, guild, user, roles FROM guild_staff
-            WHERE snapshot = ?1 AND guild = ?3 AND (?4 IS NULL OR user = ?4)";
-        connection.prepare_cached(sql)?.execute(params![from, to, guild, member])?;
-    }
-    Ok(())
+    copy(connection, from, to, guild, carried, CarriedParts::All)
 }
 
-/// After a change of a guild: whoever is staging a snapshot that keeps it as it is stored keeps it as it is now.
-pub(super) fn carry_on(
+/// After a change of a guild: copies these parts of it again into every staged snapshot that carries them over.
+pub(super) fn copy_again(
     connection: &Connection,
     coverage: &Coverage,
     guild: Snowflake,
-    member: Option<Snowflake>,
+    parts: CarriedParts,
 ) -> rusqlite::Result<()> {
     for staged in coverage.carrying(guild) {
         let sql = "SELECT carried FROM guilds WHERE snapshot = ?1 AND id = ?2 AND carried <> 0";
         let carried = connection.prepare_cached(sql)?.query_row(params![staged, guild], |row| row.get(0)).optional()?;
         if let Some(bits) = carried {
             let from = coverage.of(connection, guild)?.snapshot;
-            carry(connection, from, staged, guild, Carried::from_bits(bits), member)?;
+            copy(connection, from, staged, guild, Carried::from_bits(bits), parts)?;
         }
+    }
+    Ok(())
+}
+
+fn copy(
+    connection: &Connection,
+    from: i64,
+    to: i64,
+    guild: Snowflake,
+    carried: Carried,
+    parts: CarriedParts,
+) -> rusqlite::Result<()> {
+    if carried.grants && parts.has_grants() {
+        let sql = "UPDATE guilds
+            SET grants = coalesce((SELECT grants FROM guilds WHERE snapshot = ?1 AND id = ?3), '{}')
+            WHERE snapshot = ?2 AND id = ?3";
+        connection.prepare_cached(sql)?.execute(params![from, to, guild])?;
+    }
+    if carried.staff {
+        let member = parts.member();
+        let sql = "DELETE FROM guild_staff WHERE snapshot = ?1 AND guild = ?2 AND (?3 IS NULL OR user = ?3)";
+        connection.prepare_cached(sql)?.execute(params![to, guild, member])?;
+        let sql = "INSERT INTO guild_staff (snapshot, guild, user, roles)
+            SELECT ?2, guild, user, roles FROM guild_staff
+            WHERE snapshot = ?1 AND guild = ?3 AND (?4 IS NULL OR user = ?4)";
+        connection.prepare_cached(sql)?.execute(params![from, to, guild, member])?;
     }
     Ok(())
 }

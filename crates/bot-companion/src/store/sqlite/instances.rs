@@ -1,54 +1,60 @@
 //! The bot's processes: their numbering, their life, and the shards that they call their own.
 
-use std::time::Duration;
-
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::domain::Time;
-use crate::domain::feed::{InstanceId, InstanceState, Life, OwnShards, ShardKey, counted_start};
+use crate::domain::feed::{FIRST_EVENT, InstanceId, InstanceState, Life, OwnShards, Sender, ShardKey, counted_start};
+use crate::domain::{Time, retention};
 
 use super::columns::{integer, readable, unsigned};
+use super::keys;
 
-/// How long a numbering that nobody uses is remembered, counted back from the latest use of any.
-const REMEMBERED: Duration = Duration::from_hours(30 * 24);
-
-/// What is known of an instance.
-pub(super) struct Known {
-    /// The number of its next event.
-    pub(super) next: u64,
-    pub(super) life: Life,
-    pub(super) sent_snapshot: bool,
+/// Reads columns of `feed_instances` and `reported`, from this one on; `None` if they are of no row.
+pub(super) fn life(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Life>> {
+    let (Some(first_seen), Some(last_call)) = (row.get(first)?, row.get(first + 2)?) else { return Ok(None) };
+    let (said_start, last_heartbeat) = (row.get(first + 1)?, row.get(first + 3)?);
+    Ok(Some(Life { first_seen, said_start, last_call, last_heartbeat }))
 }
 
-/// Reads columns of `feed_instances` and `reported`, from this one on.
-pub(super) fn life(row: &Row<'_>, first: usize) -> rusqlite::Result<Life> {
-    Ok(Life {
-        first_seen: row.get(first)?,
-        said_start: row.get(first + 1)?,
-        last_call: row.get(first + 2)?,
-        last_heartbeat: row.get(first + 3)?,
-    })
-}
-
-/// Notes a numbered call of an instance, and says what is known of it; an unknown one begins at 1.
-pub(super) fn touch(connection: &Connection, instance: &InstanceId, now: Time) -> rusqlite::Result<Known> {
-    let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
-        VALUES (?1, ?2, 1, ?3, NULL, ?3, 0)
-        ON CONFLICT (key, instance) DO UPDATE SET last_used = max(last_used, ?3)";
-    let name = instance.name.as_str();
-    connection.prepare_cached(sql)?.execute(params![instance.key, name, now])?;
+/// Notes a numbered call of an instance, and says what is known of it; `None` if its key is not good.
+pub(super) fn sender(connection: &Connection, instance: &InstanceId, now: Time) -> rusqlite::Result<Option<Sender>> {
+    if !keys::is_good(connection, &instance.key)? {
+        return Ok(None);
+    }
+    note_call(connection, instance, now)?;
     let sql = "SELECT next, sent_snapshot, first_seen, feed_instances.started_at, last_used, reported
         FROM feed_instances LEFT JOIN instances ON instances.key = feed_instances.key AND id = instance
         WHERE feed_instances.key = ?1 AND instance = ?2";
-    connection.prepare_cached(sql)?.query_row(params![instance.key, name], |row| {
-        Ok(Known { next: unsigned(row.get(0)?), sent_snapshot: row.get(1)?, life: life(row, 2)? })
-    })
+    let sender = connection.prepare_cached(sql)?.query_row(params![instance.key, instance.name.as_str()], |row| {
+        Ok(Sender {
+            instance: instance.clone(),
+            next: unsigned(row.get(0)?),
+            has_sent_snapshot: row.get(1)?,
+            life: Life {
+                first_seen: row.get(2)?,
+                said_start: row.get(3)?,
+                last_call: row.get(4)?,
+                last_heartbeat: row.get(5)?,
+            },
+        })
+    })?;
+    Ok(Some(sender))
 }
 
-/// Sets the number of a known instance's next event.
-pub(super) fn advance(connection: &Connection, instance: &InstanceId, next: u64) -> rusqlite::Result<()> {
+/// Notes a numbered call of an instance, which may be its first.
+pub(super) fn note_call(connection: &Connection, instance: &InstanceId, now: Time) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
+        VALUES (?1, ?2, ?4, ?3, NULL, ?3, 0)
+        ON CONFLICT (key, instance) DO UPDATE SET last_used = max(last_used, ?3)";
+    let row = params![instance.key, instance.name.as_str(), now, integer(FIRST_EVENT)];
+    connection.prepare_cached(sql)?.execute(row).map(drop)
+}
+
+/// Sets the number of a sender's next event, if there is one and it has changed.
+pub(super) fn advance(connection: &Connection, sender: &Sender, next: Option<u64>) -> rusqlite::Result<()> {
+    let Some(next) = next.filter(|next| *next != sender.next) else { return Ok(()) };
+    let InstanceId { key, name } = &sender.instance;
     let sql = "UPDATE feed_instances SET next = ?3 WHERE key = ?1 AND instance = ?2";
-    connection.prepare_cached(sql)?.execute(params![instance.key, instance.name.as_str(), integer(next)]).map(drop)
+    connection.prepare_cached(sql)?.execute(params![key, name.as_str(), integer(next)]).map(drop)
 }
 
 /// Notes that a known instance has sent a snapshot; if it is of a shard, then that is its own.
@@ -85,8 +91,8 @@ pub(super) fn own(connection: &Connection, instance: &InstanceId) -> rusqlite::R
     rows.collect()
 }
 
-/// Notes when an instance says that it started, and gives what counts. The health forgets it soon after its last heartbeat; its
-/// rank must not change with that.
+/// Notes when an instance says that it started, and gives the start that counts. It is noted here because the health forgets the
+/// instance soon after its last heartbeat, and its rank must not change with that.
 pub(super) fn note_started(
     connection: &Connection,
     instance: &InstanceId,
@@ -108,24 +114,26 @@ pub(super) fn note_started(
         None => {
             let sql =
                 "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
-                VALUES (?1, ?2, 1, ?3, ?4, ?3, 0)";
-            connection.prepare_cached(sql)?.execute(params![instance.key, name, now, started])?;
+                VALUES (?1, ?2, ?5, ?3, ?4, ?3, 0)";
+            let row = params![instance.key, name, now, started, integer(FIRST_EVENT)];
+            connection.prepare_cached(sql)?.execute(row)?;
         }
     }
     Ok(started)
 }
 
-/// Forgets the numberings that nobody uses: a process that comes back after that long sends everything anew.
+/// Forgets the numberings that nobody has used for long.
 pub(super) fn forget(connection: &Connection) -> rusqlite::Result<()> {
     let latest: Option<Time> =
         connection.prepare_cached("SELECT max(last_used) FROM feed_instances")?.query_row([], |row| row.get(0))?;
     let Some(latest) = latest else { return Ok(()) };
-    // One that only beats lives all the same.
+    // An instance that sends only heartbeats is alive all the same.
     let sql = "DELETE FROM feed_instances WHERE last_used < ?1
         AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.key = feed_instances.key AND id = instance)
         RETURNING key, instance";
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map([latest.before(REMEMBERED)], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let unused_since = retention::numberings_unused_since(latest);
+    let rows = statement.query_map([unused_since], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let gone: Vec<(String, String)> = readable("instance", rows)?;
     let mut own = connection.prepare_cached("DELETE FROM feed_own_shards WHERE key = ?1 AND instance = ?2")?;
     gone.iter().try_for_each(|(key, name)| own.execute([key, name]).map(drop))

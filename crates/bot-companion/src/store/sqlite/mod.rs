@@ -1,14 +1,14 @@
 //! The embedded store: one `SQLite` file. One thread writes and commits in groups, a few connections read beside it; the work
-//! itself is plain functions over a connection, one file a topic.
+//! itself is plain functions over a connection, one file per topic.
 
 mod accounts;
 mod changes;
 mod clean_up;
 mod columns;
-pub(super) mod copy;
 mod coverage;
 mod feed;
 mod feedback;
+mod file;
 mod guilds;
 mod health;
 mod instances;
@@ -19,6 +19,7 @@ mod revocations;
 mod sessions;
 mod sign_in;
 mod snapshots;
+pub(super) mod store_copy;
 mod subscriptions;
 mod team;
 #[cfg(test)]
@@ -30,13 +31,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::ErrorCode;
 
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use crate::domain::{
     Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
 };
 
+use self::file::{configure_writer, connect, create};
 use self::readers::Readers;
 use self::snapshots::Staging;
 use self::writer::Writer;
@@ -47,10 +49,6 @@ use super::{
 
 /// How many connections read.
 const READERS: usize = 4;
-/// How long the database itself waits for another process's lock.
-const BUSY: Duration = Duration::from_secs(5);
-/// More than there are different statements.
-const STATEMENTS: usize = 192;
 
 /// The store in a file.
 pub(super) struct Sqlite {
@@ -68,10 +66,9 @@ impl Sqlite {
     }
 
     fn open_now(path: &Path, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
-        create_file(path)
-            .map_err(|error| StoreError::Failed(format!("the file `{}` cannot be created: {error}", path.display())))?;
+        create(path)?;
         let mut connection = connect(path)?;
-        copy::refuse_unfinished(&connection)?;
+        migrations::refuse_unfinished_copy(&connection)?;
         // Nothing of a file that turns out not to be ours is changed before this.
         migrations::run(&mut connection)?;
         configure_writer(&connection)?;
@@ -87,46 +84,6 @@ impl Sqlite {
             staging: Staging::default(),
         })
     }
-}
-
-/// Creates the file readable by its owner only, for it holds grants. The files beside it get the same mode.
-fn create_file(path: &Path) -> std::io::Result<()> {
-    let mut directory = std::fs::DirBuilder::new();
-    let mut file = std::fs::OpenOptions::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-        directory.mode(0o700);
-        file.mode(0o600);
-    }
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        directory.recursive(true).create(parent)?;
-    }
-    file.append(true).create(true).open(path).map(drop)
-}
-
-fn connect(path: &Path) -> Result<Connection> {
-    // Without SQLITE_OPEN_URI: a path is a path, whatever it looks like.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(BUSY)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    Ok(connection)
-}
-
-fn configure_writer(connection: &Connection) -> Result<()> {
-    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
-    if mode != "wal" {
-        return Err(StoreError::Failed("its directory cannot hold a write-ahead log; use a local disk".to_owned()));
-    }
-    // What was acknowledged survives a power cut.
-    connection.pragma_update(None, "synchronous", "full")?;
-    connection.pragma_update(None, "foreign_keys", true)?;
-    // In pages: 4 MiB of changes at most wait for a checkpoint, unless a long read holds it up.
-    connection.pragma_update(None, "wal_autocheckpoint", 1000)?;
-    // In bytes: after a long read has let the log grow, it shrinks again.
-    connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
-    Ok(())
 }
 
 impl From<rusqlite::Error> for StoreError {

@@ -12,8 +12,8 @@ use crate::store::{Result, StoreError};
 
 /// The pool.
 pub(super) struct Readers {
-    /// One place a connection: whoever holds a place finds a connection.
-    places: Arc<Semaphore>,
+    /// One permit per connection: with a permit there is an idle connection.
+    permits: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connection>>>,
     count: u32,
     wait: Duration,
@@ -22,17 +22,17 @@ pub(super) struct Readers {
 impl Readers {
     pub(super) fn new(connections: Vec<Connection>, wait: Duration) -> Self {
         let count = u32::try_from(connections.len()).unwrap_or(u32::MAX);
-        let places = Arc::new(Semaphore::new(connections.len()));
-        Self { places, idle: Arc::new(Mutex::new(connections)), count, wait }
+        let permits = Arc::new(Semaphore::new(connections.len()));
+        Self { permits, idle: Arc::new(Mutex::new(connections)), count, wait }
     }
 
-    /// Runs the work on a connection of the pool, away from the runtime's threads.
+    /// Runs the work on a connection of the pool, on a thread where it may block.
     pub(super) async fn read<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        let place = tokio::time::timeout(self.wait, Arc::clone(&self.places).acquire_owned())
+        let permit = tokio::time::timeout(self.wait, Arc::clone(&self.permits).acquire_owned())
             .await
             .map_err(|_| StoreError::Busy("too many reads are waiting".to_owned()))?
             .map_err(|_| closed())?;
@@ -41,7 +41,7 @@ impl Readers {
             let connection = idle.lock().pop().ok_or_else(closed)?;
             let outcome = catch_unwind(AssertUnwindSafe(|| in_transaction(&connection, work)));
             idle.lock().push(connection);
-            drop(place);
+            drop(permit);
             outcome.map_err(|_| StoreError::Failed("a read panicked".to_owned()))?.map_err(StoreError::from)
         });
         outcome.await.map_err(|_| closed())?
@@ -49,8 +49,8 @@ impl Readers {
 
     /// Waits for the reads that run, refuses all others and closes the connections.
     pub(super) async fn close(&self) {
-        let all = self.places.acquire_many(self.count).await;
-        self.places.close();
+        let all = self.permits.acquire_many(self.count).await;
+        self.permits.close();
         drop(all);
         self.idle.lock().clear();
     }

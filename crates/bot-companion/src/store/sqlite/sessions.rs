@@ -1,19 +1,16 @@
 //! Sessions, and what ends with a user's last one.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::domain::{Session, SessionId, Snowflake, Time, TokenHash};
+use crate::domain::session::{SessionTimes, surplus};
+use crate::domain::{Session, SessionId, Snowflake, Time, TokenHash, retention};
 use crate::store::{BlockedUser, Swept, Topic};
 
 use super::columns::{integer, readable};
 use super::writer::Touched;
 use super::{accounts, revocations, sign_in};
-
-/// How long after its grant a session may be opened before the grant counts as left behind.
-const SIGNING_IN: Duration = Duration::from_mins(10);
 
 pub(super) const OF_USER: &str = "SELECT id, user_id, created, last_seen, agent FROM sessions WHERE user_id = ?1
     ORDER BY created DESC, rowid DESC";
@@ -46,13 +43,13 @@ pub(super) fn end_one(
     session: &SessionId,
     now: Time,
 ) -> rusqlite::Result<bool> {
-    // Also if it is gone already: whoever ended it may not have had an answer.
+    // Also if it is gone already: the one who ended it may not have had an answer.
     touch(touched, user);
     let deleted = connection
         .prepare_cached("DELETE FROM sessions WHERE id = ?1 AND user_id = ?2")?
         .execute(params![session, user])?;
     if deleted > 0 {
-        accounts::drop_if_idle(connection, user, now)?;
+        accounts::drop_if_unused(connection, user, now)?;
     }
     Ok(deleted > 0)
 }
@@ -64,11 +61,11 @@ pub(super) fn end_all(
     now: Time,
 ) -> rusqlite::Result<usize> {
     let sessions = delete_all(connection, touched, user)?;
-    accounts::drop_if_idle(connection, user, now)?;
+    accounts::drop_if_unused(connection, user, now)?;
     Ok(sessions)
 }
 
-/// Ends the sessions of a user that were used least recently, but for the new one and as many as may stay beside it.
+/// Ends those of a user's sessions that are too many beside the new one.
 pub(super) fn end_surplus(
     connection: &Connection,
     touched: &mut Touched,
@@ -76,10 +73,16 @@ pub(super) fn end_surplus(
     new: TokenHash,
     most: usize,
 ) -> rusqlite::Result<()> {
-    let sql = "DELETE FROM sessions WHERE token_hash IN (SELECT token_hash FROM sessions
-        WHERE user_id = ?1 AND token_hash <> ?2 ORDER BY last_seen DESC, created DESC, rowid DESC LIMIT -1 OFFSET ?3)";
-    let others = integer(most.saturating_sub(1) as u64);
-    if connection.prepare_cached(sql)?.execute(params![user, new.0, others])? > 0 {
+    let sql =
+        "SELECT token_hash, created, last_seen FROM sessions WHERE user_id = ?1 AND token_hash <> ?2 ORDER BY rowid";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![user, new.0], |row| {
+        Ok((row.get(0)?, SessionTimes { created: row.get(1)?, last_seen: row.get(2)? }))
+    })?;
+    let others: Vec<(Vec<u8>, SessionTimes)> = readable("session", rows)?;
+    let mut end = connection.prepare_cached("DELETE FROM sessions WHERE token_hash = ?1")?;
+    for token in surplus(others, most) {
+        end.execute([token])?;
         touch(touched, user);
     }
     Ok(())
@@ -132,7 +135,8 @@ pub(super) fn sweep(
     created_before: Time,
     batch: usize,
 ) -> rusqlite::Result<Swept> {
-    let forgotten = sign_in::forget_claims(connection, now, batch)?.max(revocations::forget(connection, now, batch)?);
+    let claims = sign_in::forget_claims(connection, now, batch)?;
+    let revocations = revocations::forget(connection, now, batch)?;
     let mut sessions = 0;
     let mut users = BTreeSet::new();
     for (sql, before) in [(OVERDUE_BY_LAST_SEEN, last_seen_before), (OVERDUE_BY_CREATED, created_before)] {
@@ -145,19 +149,21 @@ pub(super) fn sweep(
     }
     for user in users {
         touch(touched, user);
-        accounts::drop_if_idle(connection, user, now)?;
+        accounts::drop_if_unused(connection, user, now)?;
     }
-    let left_behind = left_behind(connection, now, batch)?;
-    for user in &left_behind {
-        accounts::drop_if_idle(connection, *user, now)?;
+    let interrupted = stop_interrupted(connection, now, batch)?;
+    for user in &interrupted {
+        accounts::drop_if_unused(connection, *user, now)?;
     }
-    Ok(Swept { sessions, more: [sessions, forgotten, left_behind.len()].into_iter().any(|done| done >= batch.max(1)) })
+    let more = retention::may_be_more(&[sessions, claims, revocations, interrupted.len()], batch);
+    Ok(Swept { sessions, more })
 }
 
-/// Users whose sign-in stopped between the grant and the session. They are not signing in any more.
-fn left_behind(connection: &Connection, now: Time, batch: usize) -> rusqlite::Result<Vec<Snowflake>> {
+/// Ends the sign-ins that stopped between the grant and the session; gives whose they were.
+fn stop_interrupted(connection: &Connection, now: Time, batch: usize) -> rusqlite::Result<Vec<Snowflake>> {
     let mut statement = connection.prepare_cached(LEFT_BEHIND)?;
-    let rows = statement.query_map(params![now.before(SIGNING_IN), integer(batch as u64)], |row| row.get(0))?;
+    let before = retention::sign_ins_interrupted_before(now);
+    let rows = statement.query_map(params![before, integer(batch as u64)], |row| row.get(0))?;
     let users = readable("user", rows)?;
     let mut stop = connection.prepare_cached("UPDATE users SET signing_in = NULL WHERE id = ?1")?;
     users.iter().try_for_each(|user| stop.execute([user]).map(drop))?;

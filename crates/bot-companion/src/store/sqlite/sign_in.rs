@@ -1,37 +1,30 @@
-//! One code, one exchange; and who may come in.
-
-use std::time::Duration;
+//! Claims of codes, new grants and sessions, and blocked users.
 
 use rusqlite::{Connection, OptionalExtension, params};
-use tracing::warn;
 
-use crate::domain::{Session, Snowflake, Time, TokenHash, User};
-use crate::store::{Admission, BlockedUser, Claim, CodeHash, GrantSaved, SealedGrant, Topic};
+use crate::domain::sign_in::{Admission, Claim, GrantSaved, StoredClaim, takes_back_grant};
+use crate::domain::{Session, Snowflake, Time, TokenHash, User, retention};
+use crate::store::{BlockedUser, CodeHash, SealedGrant, Topic};
 
-use super::columns::{integer, json, readable};
+use super::columns::{claim_user, integer, json, readable};
 use super::writer::Touched;
 use super::{accounts, revocations, sessions};
 
-/// How long a claim outlives its end. A code that comes back even later is refused by the provider.
-const KEPT: Duration = Duration::from_mins(10);
-
 pub(super) fn claim(connection: &Connection, code: CodeHash, now: Time, until: Time) -> rusqlite::Result<Claim> {
-    let known = connection
+    let stored = connection
         .prepare_cached("SELECT settled, user, until FROM code_claims WHERE hash = ?1")?
-        .query_row([code.0], |row| Ok((row.get(0)?, row.get::<_, Option<String>>(1)?, row.get::<_, Time>(2)?)))
+        .query_row([code.0], |row| {
+            let user = row.get::<_, Option<String>>(1)?.as_deref().and_then(claim_user);
+            Ok(StoredClaim { is_settled: row.get(0)?, user, until: row.get(2)? })
+        })
         .optional()?;
-    match known {
-        Some((false, _, end)) if now < end => Ok(Claim::Running),
-        // Whoever exchanged it is gone, and nobody knows how far they came: the code is spent.
-        Some((false, ..)) => Ok(Claim::Settled(None)),
-        Some((true, user, end)) if now < end => Ok(Claim::Settled(user.as_deref().and_then(read_user))),
-        Some((true, ..)) | None => {
-            let sql = "INSERT INTO code_claims (hash, settled, user, until) VALUES (?1, 0, NULL, ?2)
-                ON CONFLICT (hash) DO UPDATE SET settled = 0, user = NULL, until = excluded.until";
-            connection.prepare_cached(sql)?.execute(params![code.0, until])?;
-            Ok(Claim::Mine)
-        }
+    let claim = Claim::decide(stored, now);
+    if claim == Claim::Mine {
+        let sql = "INSERT INTO code_claims (hash, settled, user, until) VALUES (?1, 0, NULL, ?2)
+            ON CONFLICT (hash) DO UPDATE SET settled = 0, user = NULL, until = excluded.until";
+        connection.prepare_cached(sql)?.execute(params![code.0, until])?;
     }
+    Ok(claim)
 }
 
 pub(super) fn settle(
@@ -52,7 +45,7 @@ pub(super) fn release(connection: &Connection, code: CodeHash) -> rusqlite::Resu
 /// Forgets claims that ended long ago; gives how many.
 pub(super) fn forget_claims(connection: &Connection, now: Time, batch: usize) -> rusqlite::Result<usize> {
     let sql = "DELETE FROM code_claims WHERE hash IN (SELECT hash FROM code_claims WHERE until < ?1 LIMIT ?2)";
-    connection.prepare_cached(sql)?.execute(params![now.before(KEPT), integer(batch as u64)])
+    connection.prepare_cached(sql)?.execute(params![retention::claims_ended_before(now), integer(batch as u64)])
 }
 
 pub(super) fn save_grant(
@@ -63,19 +56,20 @@ pub(super) fn save_grant(
     now: Time,
     verified: Option<u32>,
 ) -> rusqlite::Result<GrantSaved> {
-    if is_blocked(connection, user.id)? {
-        // A blocked user has no session, so nothing else hangs on the grant that was just made.
-        revocations::add(connection, user.id, grant, now)?;
-        return Ok(GrantSaved::Blocked);
+    let revocation = revocations::stored(connection, user.id)?.map(|stored| stored.stage(now));
+    let saved = GrantSaved::decide(is_blocked(connection, user.id)?, revocation, verified);
+    match saved {
+        // A blocked user has no session, so nothing else needs the new grant.
+        GrantSaved::Blocked => revocations::add(connection, user.id, grant, now)?,
+        GrantSaved::Saved => {
+            revocations::cancel(connection, user.id)?;
+            accounts::save_profile(connection, user)?;
+            accounts::save_grant(connection, user.id, grant)?;
+            touched.push(Topic::Id(user.id));
+        }
+        GrantSaved::RevocationRunning | GrantSaved::RevocationSent { .. } => {}
     }
-    if let Some(refused) = GrantSaved::refused(revocations::stage(connection, user.id, now)?, verified) {
-        return Ok(refused);
-    }
-    revocations::cancel(connection, user.id)?;
-    accounts::save_profile(connection, user)?;
-    accounts::save_grant(connection, user.id, grant)?;
-    touched.push(Topic::Id(user.id));
-    Ok(GrantSaved::Saved)
+    Ok(saved)
 }
 
 pub(super) fn open_session(
@@ -86,12 +80,12 @@ pub(super) fn open_session(
     session: &Session,
     most: usize,
 ) -> rusqlite::Result<Admission> {
-    if is_blocked(connection, user.id)? {
-        return Ok(Admission::Blocked);
+    let admission = Admission::decide(is_blocked(connection, user.id)?);
+    if admission == Admission::Blocked {
+        return Ok(admission);
     }
     accounts::save_profile(connection, user)?;
-    // Another session of this sign-in may have come and gone, and the grant with it.
-    if accounts::lacks_grant(connection, user.id)?
+    if takes_back_grant(accounts::has_grant(connection, user.id)?, revocations::stored(connection, user.id)?)
         && let Some(grant) = revocations::take_back(connection, user.id)?
     {
         accounts::save_grant(connection, user.id, &grant)?;
@@ -109,14 +103,14 @@ pub(super) fn open_session(
         session.agent
     ])?;
     sessions::end_surplus(connection, touched, user.id, token, most)?;
-    Ok(Admission::Admitted)
+    Ok(admission)
 }
 
 fn is_blocked(connection: &Connection, user: Snowflake) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT 1 FROM blocked_users WHERE user_id = ?1")?.exists([user])
 }
 
-/// Notes that a user is blocked; ending their sessions is another's work.
+/// Notes that a user is blocked; [`sessions::block`] ends their sessions.
 pub(super) fn block(connection: &Connection, blocked: &BlockedUser) -> rusqlite::Result<()> {
     let sql = "INSERT INTO blocked_users (user_id, reason, since) VALUES (?1, ?2, ?3)
         ON CONFLICT (user_id) DO UPDATE SET reason = excluded.reason, since = excluded.since";
@@ -136,9 +130,4 @@ pub(super) fn blocked(connection: &Connection) -> rusqlite::Result<Vec<BlockedUs
     let rows = statement
         .query_map([], |row| Ok(BlockedUser { user: row.get(0)?, reason: row.get(1)?, since: row.get(2)? }))?;
     readable("blocked user", rows)
-}
-
-/// A settled claim whose user cannot be read counts as one without a user: the code is spent either way.
-fn read_user(text: &str) -> Option<User> {
-    serde_json::from_str(text).inspect_err(|_| warn!("ignored the stored user of a code claim")).ok()
 }

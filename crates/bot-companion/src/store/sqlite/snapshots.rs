@@ -4,19 +4,22 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::domain::feed::{GuildLine, InstanceId, Life, Lines, Scope, ShardKey, merged_basis, still_counting};
+use crate::domain::feed::{
+    Committed, CommittedShard, GuildLine, InstanceId, Lines, Replacement, Scope, ShardKey, StagedSnapshot, UNCOVERED,
+    is_resharding, keep_last, latest_commit, merged_basis,
+};
 use crate::domain::{Snowflake, Subscription, Time};
-use crate::store::{Committed, SnapshotId, Topic};
+use crate::store::{SnapshotId, Topic};
 
 use super::columns::{integer, json, readable, unsigned};
-use super::coverage::{Cover, Coverage};
-use super::guilds::Rows;
+use super::coverage::{self, Coverage};
+use super::guilds::GuildWriter;
 use super::writer::Touched;
-use super::{accounts, clean_up, guilds, instances, keys, subscriptions};
+use super::{accounts, clean_up, guilds, instances, subscriptions};
 
-/// The snapshots that this process is staging. Changed only by the writer, so that cleaning up never meets one half known.
+/// The snapshots that this process is staging. Only the writer changes it, so that cleaning up never sees one that is half noted.
 #[derive(Clone, Default)]
 pub(super) struct Staging(Arc<Mutex<HashSet<i64>>>);
 
@@ -34,12 +37,9 @@ pub(super) fn begin(
     sequence: u64,
     now: Time,
 ) -> rusqlite::Result<SnapshotId> {
-    instances::touch(connection, instance, now)?;
+    instances::note_call(connection, instance, now)?;
     let id = accounts::next_version(connection)?;
-    let shard = match scope {
-        Scope::Shard(shard) => Some(shard),
-        Scope::Subscriptions => None,
-    };
+    let shard = scope.shard();
     let sql = "INSERT INTO staged_snapshots (id, shard_count, shard_id, key, instance, sequence, begun, guilds)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)";
     connection.prepare_cached(sql)?.execute(params![
@@ -55,26 +55,6 @@ pub(super) fn begin(
     Ok(SnapshotId(id))
 }
 
-/// Stages some lines; `None` if the snapshot is not being staged.
-pub(super) fn stage(connection: &Connection, snapshot: SnapshotId, lines: Lines) -> rusqlite::Result<Option<()>> {
-    let id = integer(snapshot.0);
-    let sql = "SELECT shard_count, shard_id, basis FROM staged_snapshots WHERE id = ?1";
-    let target = connection
-        .prepare_cached(sql)?
-        .query_row([id], |row| {
-            let shard = row.get::<_, Option<u32>>(0)?.zip(row.get::<_, Option<u32>>(1)?);
-            let shard = shard.and_then(|(count, id)| ShardKey::new(count, id));
-            Ok(Target { snapshot: id, shard, basis: row.get(2)? })
-        })
-        .optional()?;
-    let Some(target) = target else { return Ok(None) };
-    match lines {
-        Lines::Guilds(lines) => stage_guilds(connection, &target, lines)?,
-        Lines::Subscriptions(lines) => stage_subscriptions(connection, id, &lines)?,
-    }
-    Ok(Some(()))
-}
-
 /// The snapshot that lines are staged for.
 struct Target {
     snapshot: i64,
@@ -82,58 +62,66 @@ struct Target {
     basis: Option<i64>,
 }
 
-impl Target {
-    /// Notes from which commits lines are carried over. If they changed on the way, no later commit is the right one.
-    fn note_basis(&self, connection: &Connection, coverage: &Coverage) -> rusqlite::Result<()> {
-        let Some(shard) = self.shard else { return Ok(()) };
-        let latest = latest_commit(&coverage.overlapping(connection, shard)?);
-        let basis = merged_basis(self.basis, latest);
-        if self.basis != Some(basis) {
-            let sql = "UPDATE staged_snapshots SET basis = ?2 WHERE id = ?1";
-            connection.prepare_cached(sql)?.execute([self.snapshot, basis])?;
-        }
-        Ok(())
+/// Stages some lines; `None` if the snapshot is not being staged.
+pub(super) fn stage(connection: &Connection, snapshot: SnapshotId, lines: Lines) -> rusqlite::Result<Option<()>> {
+    let id = integer(snapshot.0);
+    let sql = "SELECT shard_count, shard_id, basis FROM staged_snapshots WHERE id = ?1";
+    let target = connection
+        .prepare_cached(sql)?
+        .query_row([id], |row| Ok(Target { snapshot: id, shard: read_shard(row)?, basis: row.get(2)? }))
+        .optional()?;
+    let Some(target) = target else { return Ok(None) };
+    let has_carried_parts = lines.has_carried_parts();
+    match lines {
+        Lines::Guilds(lines) => stage_guilds(connection, &target, lines, has_carried_parts)?,
+        Lines::Subscriptions(lines) => stage_subscriptions(connection, id, &lines)?,
     }
+    Ok(Some(()))
 }
 
-/// The latest commit among these.
-fn latest_commit(covers: &[Cover]) -> i64 {
-    covers.iter().map(|cover| cover.committed).max().unwrap_or(0)
+/// Reads the shard of a staged snapshot, if it is of one, from the first two columns.
+fn read_shard(row: &Row<'_>) -> rusqlite::Result<Option<ShardKey>> {
+    let shard = row.get::<_, Option<u32>>(0)?.zip(row.get::<_, Option<u32>>(1)?);
+    Ok(shard.and_then(|(count, id)| ShardKey::new(count, id)))
 }
 
-/// Of the lines of one guild, the last counts.
-fn stage_guilds(connection: &Connection, target: &Target, mut lines: Vec<GuildLine>) -> rusqlite::Result<()> {
-    // In the order of the table, which is faster; stable, so that the last line of a guild stays the last.
-    lines.sort_by_key(GuildLine::id);
+fn stage_guilds(
+    connection: &Connection,
+    target: &Target,
+    mut lines: Vec<GuildLine>,
+    has_carried_parts: bool,
+) -> rusqlite::Result<()> {
+    // In the order of the table, which is faster.
+    keep_last(&mut lines, GuildLine::id);
     let snapshot = target.snapshot;
-    let mut rows = Rows::of(connection, snapshot)?;
+    let mut writer = GuildWriter::new(connection, snapshot)?;
     let mut keep = connection.prepare_cached("INSERT OR IGNORE INTO staged_kept (snapshot, guild) VALUES (?1, ?2)")?;
     let mut forget = connection.prepare_cached("DELETE FROM staged_kept WHERE snapshot = ?1 AND guild = ?2")?;
     // Mostly there are none, and then no line needs to look.
     let mut any_kept =
         connection.prepare_cached("SELECT 1 FROM staged_kept WHERE snapshot = ?1")?.exists([snapshot])?;
     let coverage = Coverage::load(connection)?;
-    if lines.iter().any(|line| line.carried().any()) {
-        target.note_basis(connection, &coverage)?;
+    if has_carried_parts {
+        note_basis(connection, target, &coverage)?;
     }
     let mut more = 0;
     for line in lines {
-        let carried = line.carried();
         match line {
             GuildLine::Guild(guild) => {
+                let carried = guild.carried();
                 if any_kept {
                     forget.execute(params![snapshot, guild.id])?;
                 }
-                if rows.insert(&guild, carried)? {
+                if writer.insert(&guild, carried)? {
                     more += 1;
                 } else {
                     // What an earlier line of it said does not count.
                     guilds::delete(connection, snapshot, guild.id)?;
-                    rows.insert(&guild, carried)?;
+                    writer.insert(&guild, carried)?;
                 }
                 if carried.any() {
                     let from = coverage.of(connection, guild.id)?.snapshot;
-                    guilds::carry(connection, from, snapshot, guild.id, carried, None)?;
+                    guilds::carry_over(connection, from, snapshot, guild.id, carried)?;
                 }
             }
             GuildLine::Unavailable(guild) => {
@@ -149,22 +137,27 @@ fn stage_guilds(connection: &Connection, target: &Target, mut lines: Vec<GuildLi
     connection.prepare_cached(sql)?.execute([snapshot, more]).map(drop)
 }
 
+/// Notes from which commit lines are carried over.
+fn note_basis(connection: &Connection, target: &Target, coverage: &Coverage) -> rusqlite::Result<()> {
+    let Some(shard) = target.shard else { return Ok(()) };
+    let basis = merged_basis(target.basis, latest_commit(&coverage.overlapping(connection, shard)?));
+    if target.basis != Some(basis) {
+        let sql = "UPDATE staged_snapshots SET basis = ?2 WHERE id = ?1";
+        connection.prepare_cached(sql)?.execute([target.snapshot, basis])?;
+    }
+    Ok(())
+}
+
 fn stage_subscriptions(connection: &Connection, snapshot: i64, lines: &[Subscription]) -> rusqlite::Result<()> {
+    let mut lines: Vec<&Subscription> = lines.iter().collect();
+    keep_last(&mut lines, |line| line.userid);
     let sql = "INSERT OR REPLACE INTO staged_subscriptions (snapshot, userid, slots, active_until, guilds)
         VALUES (?1, ?2, ?3, ?4, ?5)";
     let mut put = connection.prepare_cached(sql)?;
     lines.iter().try_for_each(|line| {
-        put.execute(params![snapshot, line.userid, line.slots, line.active_until, json(&line.guilds)]).map(drop)
+        let guilds = json(&line.distinct_guilds());
+        put.execute(params![snapshot, line.userid, line.slots, line.active_until, guilds]).map(drop)
     })
-}
-
-struct Staged {
-    id: i64,
-    shard: Option<ShardKey>,
-    instance: InstanceId,
-    sequence: u64,
-    guilds: i64,
-    basis: Option<i64>,
 }
 
 /// Makes a staged snapshot the truth, or drops it; `None` if it is not being staged.
@@ -176,77 +169,44 @@ pub(super) fn commit(
     now: Time,
 ) -> rusqlite::Result<Option<Committed>> {
     let Some(staged) = take(connection, staging, snapshot)? else { return Ok(None) };
-    let committed = decide(connection, &staged, now)?;
-    if matches!(committed, Committed::Replaced { .. }) {
+    let Some(sender) = instances::sender(connection, &staged.instance, now)? else {
+        clean_up::bury(connection, staged.id)?;
+        return Ok(Some(Committed::KeyRefused));
+    };
+    instances::note_snapshot(connection, &staged.instance, staged.shard)?;
+    let coverage = Coverage::load(connection)?;
+    let overlapping = match staged.shard {
+        Some(shard) => coverage.overlapping(connection, shard)?,
+        None => Vec::new(),
+    };
+    let committed = staged.decide(&sender, &overlapping, now);
+    instances::advance(connection, &sender, committed.next())?;
+    let is_replaced = matches!(committed, Committed::Replaced { .. });
+    if is_replaced {
         // Which answers it changes is a question as large as the snapshot.
         touched.push(Topic::Everything);
-    } else {
-        clean_up::bury(connection, staged.id)?;
+    }
+    match staged.shard {
+        Some(shard) if is_replaced => replace_shard(connection, &staged, shard, &coverage, &overlapping, now)?,
+        None if is_replaced => {
+            subscriptions::replace_from(connection, staged.id)?;
+            clean_up::bury(connection, staged.id)?;
+        }
+        Some(_) | None => clean_up::bury(connection, staged.id)?,
     }
     Ok(Some(committed))
 }
 
-fn decide(connection: &Connection, staged: &Staged, now: Time) -> rusqlite::Result<Committed> {
-    let (instance, sequence) = (&staged.instance, staged.sequence);
-    if !keys::is_good(connection, &instance.key)? {
-        return Ok(Committed::KeyRefused);
-    }
-    let sender = instances::touch(connection, instance, now)?;
-    instances::note_snapshot(connection, instance, staged.shard)?;
-    if sender.next > sequence {
-        return Ok(Committed::Outdated { next: sender.next });
-    }
-    let Some(shard) = staged.shard else {
-        instances::advance(connection, instance, sequence)?;
-        subscriptions::replace_from(connection, staged.id)?;
-        clean_up::bury(connection, staged.id)?;
-        return Ok(Committed::Replaced { next: sequence });
-    };
-    let coverage = Coverage::load(connection)?;
-    let overlapping = coverage.overlapping(connection, shard)?;
-    if let Some(owner) = later_owner(connection, shard, &overlapping, instance, &sender.life, now)? {
-        instances::advance(connection, instance, sequence)?;
-        return Ok(Committed::Outranked { next: sequence, owner });
-    }
-    if staged.basis.is_some_and(|basis| basis != latest_commit(&overlapping)) {
-        return Ok(Committed::Outdated { next: sender.next });
-    }
-    instances::advance(connection, instance, sequence)?;
-    replace_shard(connection, staged, shard, &coverage, &overlapping, now)?;
-    Ok(Committed::Replaced { next: sequence })
-}
-
-/// The instance to which a shard, or a part of it, belongs so that this sender's snapshot is ignored, if there is one.
-pub(super) fn later_owner(
-    connection: &Connection,
-    shard: ShardKey,
-    overlapping: &[Cover],
-    sender: &InstanceId,
-    life: &Life,
-    now: Time,
-) -> rusqlite::Result<Option<InstanceId>> {
-    let mut later = None;
-    for cover in still_counting(shard, overlapping, |cover| (cover.shard(), cover.committed)) {
-        if let (holder, Some(owner)) = cover.holder(connection, sender, life, now)?
-            && !holder.yields()
-        {
-            later = later.max(Some((cover.committed, owner)));
-        }
-    }
-    Ok(later.map(|(_, owner)| owner))
-}
-
 /// Takes a snapshot out of staging.
-fn take(connection: &Connection, staging: &Staging, snapshot: SnapshotId) -> rusqlite::Result<Option<Staged>> {
+fn take(connection: &Connection, staging: &Staging, snapshot: SnapshotId) -> rusqlite::Result<Option<StagedSnapshot>> {
     let id = integer(snapshot.0);
     staging.0.lock().remove(&id);
     let sql = "DELETE FROM staged_snapshots WHERE id = ?1
         RETURNING shard_count, shard_id, key, instance, sequence, guilds, basis";
     let staged = connection.prepare_cached(sql)?.query_row([id], |row| {
-        let shard = row.get::<_, Option<u32>>(0)?.zip(row.get::<_, Option<u32>>(1)?);
-        Ok(Staged {
+        Ok(StagedSnapshot {
             id,
-            shard: shard.and_then(|(count, id)| ShardKey::new(count, id)),
+            shard: read_shard(row)?,
             instance: instances::read(row, 2)?,
             sequence: unsigned(row.get(4)?),
             guilds: row.get(5)?,
@@ -259,10 +219,10 @@ fn take(connection: &Connection, staging: &Staging, snapshot: SnapshotId) -> rus
 /// Makes the staged guilds those of the shard.
 fn replace_shard(
     connection: &Connection,
-    staged: &Staged,
+    staged: &StagedSnapshot,
     shard: ShardKey,
     coverage: &Coverage,
-    overlapping: &[Cover],
+    overlapping: &[CommittedShard],
     now: Time,
 ) -> rusqlite::Result<()> {
     let kept = keep_unavailable(connection, coverage, staged.id, shard)?;
@@ -280,26 +240,25 @@ fn replace_shard(
         now,
         staged.guilds + kept
     ])?;
-    for cover in overlapping {
-        if cover.shard_count == shard.count {
-            clean_up::bury(connection, cover.snapshot)?;
-        } else if cover.is_superseded(connection, shard.count)? {
-            let sql = "DELETE FROM feed_shards WHERE shard_count = ?1 AND shard_id = ?2";
-            connection.prepare_cached(sql)?.execute([cover.shard_count, cover.shard_id])?;
-            clean_up::bury(connection, cover.snapshot)?;
-        } else {
-            clean_up::thin_out(connection, cover.snapshot)?;
-        }
+    let is_resharding = is_resharding(shard, overlapping);
+    let commits = if is_resharding { coverage::commits(connection, shard.count)? } else { Box::default() };
+    let plan = Replacement::plan(shard, overlapping, &commits, has_uncovered(connection)?);
+    let mut forget = connection.prepare_cached("DELETE FROM feed_shards WHERE shard_count = ?1 AND shard_id = ?2")?;
+    for ShardKey { count, id } in plan.superseded.iter().map(|sent| sent.shard) {
+        forget.execute([count, id])?;
     }
-    let uncovered = "SELECT 1 FROM feed_shards WHERE shard_count = 0 AND guilds > 0";
-    if connection.prepare_cached(uncovered)?.exists([])? {
-        clean_up::thin_out(connection, 0)?;
-    }
-    Ok(())
+    plan.buried.into_iter().try_for_each(|snapshot| clean_up::bury(connection, snapshot))?;
+    plan.thinned.into_iter().try_for_each(|snapshot| clean_up::thin_out(connection, snapshot))
 }
 
-/// Takes the guilds that are unavailable over as they are stored at this moment, and says how many there were. They move:
-/// where they were, nobody will look for them any more.
+/// Whether there are guilds that no snapshot covered when they were stored.
+fn has_uncovered(connection: &Connection) -> rusqlite::Result<bool> {
+    let sql = "SELECT 1 FROM feed_shards WHERE shard_count = 0 AND snapshot = ?1 AND guilds > 0";
+    connection.prepare_cached(sql)?.exists([UNCOVERED])
+}
+
+/// Moves the guilds that are unavailable to this snapshot, as they are stored at this moment, and says how many there were: where
+/// they were, no read will look for them any more.
 fn keep_unavailable(
     connection: &Connection,
     coverage: &Coverage,

@@ -47,12 +47,11 @@ pub(super) fn put(connection: &Connection, touched: &mut Touched, subscription: 
     connection
         .prepare_cached("INSERT INTO subscriptions (userid, slots, active_until) VALUES (?1, ?2, ?3)")?
         .execute(params![user, subscription.slots, subscription.active_until])?;
-    // A guild that is named twice counts where it is named first.
-    let sql = "INSERT OR IGNORE INTO subscription_guilds (guild, userid, ordinal) VALUES (?1, ?2, ?3)";
+    let sql = "INSERT INTO subscription_guilds (guild, userid, ordinal) VALUES (?1, ?2, ?3)";
     let mut insert = connection.prepare_cached(sql)?;
-    for (ordinal, guild) in (0_i64..).zip(&subscription.guilds) {
+    for (ordinal, guild) in (0_i64..).zip(subscription.distinct_guilds()) {
         insert.execute(params![guild, user, ordinal])?;
-        touched.push(Topic::Id(*guild));
+        touched.push(Topic::Id(guild));
     }
     touched.push(Topic::Id(user));
     Ok(())
@@ -74,9 +73,8 @@ pub(super) fn replace_from(connection: &Connection, snapshot: i64) -> rusqlite::
     let sql = "INSERT INTO subscriptions (userid, slots, active_until)
         SELECT userid, slots, active_until FROM staged_subscriptions WHERE snapshot = ?1";
     connection.prepare_cached(sql)?.execute([snapshot])?;
-    // A guild that is named twice counts where it is named first.
     let sql = "INSERT INTO subscription_guilds (guild, userid, ordinal)
-        SELECT CAST(named.value AS INTEGER), userid, min(named.key)
-        FROM staged_subscriptions AS staged, json_each(staged.guilds) AS named WHERE snapshot = ?1 GROUP BY 1, 2";
+        SELECT CAST(named.value AS INTEGER), userid, named.key
+        FROM staged_subscriptions AS staged, json_each(staged.guilds) AS named WHERE snapshot = ?1";
     connection.prepare_cached(sql)?.execute([snapshot]).map(drop)
 }

@@ -3,10 +3,10 @@
 use rusqlite::{Connection, params};
 
 use crate::domain::team::RosterEntry;
-use crate::domain::{PermissionSet, Roster, Snowflake, TeamMember, User};
+use crate::domain::{PermissionSet, Roster, Snowflake, TeamMember, User, staff};
 use crate::store::Topic;
 
-use super::columns::{keys, keys_text, readable};
+use super::columns::{keys_text, readable, team_keys};
 use super::writer::Touched;
 
 pub(super) fn roster(connection: &Connection) -> rusqlite::Result<Roster> {
@@ -24,7 +24,7 @@ pub(super) fn roster(connection: &Connection) -> rusqlite::Result<Roster> {
             category: row.get(6)?,
             position: row.get(7)?,
         };
-        Ok(RosterEntry { member, permissions: permissions(&row.get::<_, String>(8)?) })
+        Ok(RosterEntry { member, permissions: team_keys(&row.get::<_, String>(8)?) })
     })?;
     readable("team member", rows).map(Roster)
 }
@@ -33,11 +33,7 @@ pub(super) fn roster(connection: &Connection) -> rusqlite::Result<Roster> {
 pub(super) fn granted(connection: &Connection, user: Snowflake) -> rusqlite::Result<PermissionSet> {
     let mut statement = connection.prepare_cached("SELECT permissions FROM team WHERE discord_id = ?1")?;
     let rows = readable("team member", statement.query_map([user], |row| row.get::<_, String>(0))?)?;
-    Ok(rows.iter().fold(PermissionSet::EMPTY, |all, text| all.union(permissions(text))))
-}
-
-fn permissions(text: &str) -> PermissionSet {
-    keys(text).intersection(PermissionSet::TEAM)
+    Ok(staff::union(rows.iter().map(|text| team_keys(text))))
 }
 
 pub(super) fn replace(connection: &Connection, touched: &mut Touched, roster: &Roster) -> rusqlite::Result<()> {

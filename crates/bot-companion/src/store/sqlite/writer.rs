@@ -26,9 +26,10 @@ pub(super) type Touched = Vec<Topic>;
 
 /// The way to the writer's thread.
 pub(super) struct Writer {
-    places: Arc<Semaphore>,
+    /// One permit per write that may wait.
+    permits: Arc<Semaphore>,
     wait: Duration,
-    queue: Mutex<Option<Sender<Queued>>>,
+    queue: Mutex<Option<Sender<QueuedWrite>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -37,34 +38,34 @@ impl Writer {
     pub(super) fn start(connection: Connection, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
         let (sender, queue) = channel();
         let seen = data_version(&connection)?;
-        let thread = Thread { connection, queue, freshness, seen };
+        let thread = WriterThread { connection, queue, freshness, seen };
         let handle = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || thread.run())
             .map_err(|error| StoreError::Unavailable(format!("the writer's thread does not start: {error}")))?;
         Ok(Self {
-            places: Arc::new(Semaphore::new(QUEUE)),
+            permits: Arc::new(Semaphore::new(QUEUE)),
             wait,
             queue: Mutex::new(Some(sender)),
             thread: Mutex::new(Some(handle)),
         })
     }
 
-    /// Runs the work in a transaction, and answers when it is on disk and the freshness knows. From the moment that it has a
-    /// place in the queue it runs to its end, whether or not this future is still waited for.
+    /// Runs the work in a transaction, and returns when it is on disk and the cache is invalidated. Once it is in the queue it runs
+    /// to its end, whether or not this future is still waited for.
     pub(super) async fn write<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection, &mut Touched) -> rusqlite::Result<T> + Send + 'static,
     {
-        let place = tokio::time::timeout(self.wait, Arc::clone(&self.places).acquire_owned())
+        let permit = tokio::time::timeout(self.wait, Arc::clone(&self.permits).acquire_owned())
             .await
             .map_err(|_| StoreError::Busy("too many writes are waiting".to_owned()))?
             .map_err(|_| closing())?;
         let (reply, answer) = oneshot::channel();
-        let job = Box::new(Task { work: Some(work), outcome: None, reply });
+        let job = Box::new(WriteTask { work: Some(work), outcome: None, reply });
         match self.queue.lock().as_ref() {
-            Some(queue) => queue.send(Queued { job, place }).map_err(|_| closing())?,
+            Some(queue) => queue.send(QueuedWrite { job, permit }).map_err(|_| closing())?,
             None => return Err(closing()),
         }
         answer.await.map_err(|_| closing())?
@@ -72,7 +73,7 @@ impl Writer {
 
     /// Accepts nothing more, finishes what waits, and returns when the connection is closed.
     pub(super) async fn close(&self) {
-        self.places.close();
+        self.permits.close();
         drop(self.queue.lock().take());
         let thread = self.thread.lock().take();
         if let Some(thread) = thread
@@ -87,15 +88,15 @@ fn closing() -> StoreError {
     StoreError::Unavailable("it is closing".to_owned())
 }
 
-/// A job with its place in the queue, which is free again as soon as the job is taken out.
-struct Queued {
+/// A job with its permit to wait, which is returned as soon as the job is taken out of the queue.
+struct QueuedWrite {
     job: Box<dyn Job>,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
 
-impl Queued {
+impl QueuedWrite {
     fn take(self) -> Box<dyn Job> {
-        drop(self.place);
+        drop(self.permit);
         self.job
     }
 }
@@ -103,17 +104,17 @@ impl Queued {
 trait Job: Send {
     /// Does the work, and says whether it succeeded.
     fn run(&mut self, connection: &Connection, touched: &mut Touched) -> bool;
-    /// Tells whoever waits, now that it is known what became of the group's commit.
+    /// Gives the caller its result, now that it is known what became of the group's commit.
     fn answer(self: Box<Self>, commit: &Result<()>);
 }
 
-struct Task<F, T> {
+struct WriteTask<F, T> {
     work: Option<F>,
     outcome: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
 }
 
-impl<F, T> Job for Task<F, T>
+impl<F, T> Job for WriteTask<F, T>
 where
     T: Send,
     F: FnOnce(&Connection, &mut Touched) -> rusqlite::Result<T> + Send,
@@ -142,15 +143,15 @@ where
 }
 
 /// What the thread owns.
-struct Thread {
+struct WriterThread {
     connection: Connection,
-    queue: Receiver<Queued>,
+    queue: Receiver<QueuedWrite>,
     freshness: Arc<Freshness>,
     /// The database's version when this connection last looked; commits of this connection do not change it.
     seen: i64,
 }
 
-impl Thread {
+impl WriterThread {
     fn run(mut self) {
         loop {
             match self.queue.recv_timeout(WATCH) {
@@ -159,18 +160,18 @@ impl Thread {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // Leaves one tidy file behind; the next start would cope without it.
+        // Leaves one tidy file; the next start would cope without it.
         if let Err(error) = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
             warn!(%error, "the last checkpoint failed");
         }
     }
 
-    /// Runs this job and those that wait behind it, and commits them together.
+    /// Runs this job and those queued after it, and commits them together.
     fn group(&mut self, first: Box<dyn Job>) {
         if let Err(error) = self.execute("BEGIN IMMEDIATE") {
             // Another process holds the lock for too long. Those who wait have waited as long; let none wait twice.
             let refused = Err(StoreError::from(error));
-            // Collected before the first answer: whoever comes after it deserves a try of their own.
+            // Collected before the first answer: a write that comes after it gets a try of its own.
             let waiting = std::iter::from_fn(|| self.next()).take(GROUP);
             let jobs: Vec<_> = std::iter::once(first).chain(waiting).collect();
             // Writes that keep coming must not keep it from looking.
@@ -217,17 +218,17 @@ impl Thread {
     }
 
     fn next(&self) -> Option<Box<dyn Job>> {
-        self.queue.try_recv().ok().map(Queued::take)
+        self.queue.try_recv().ok().map(QueuedWrite::take)
     }
 
-    /// Notices what other processes have written. They cannot say what it was, so it may have been anything. As long as the
-    /// file cannot be looked at, nothing in memory is known to hold.
+    /// Notices what other processes have written. They cannot say what it was, so everything cached is invalidated. While the file
+    /// cannot be looked at, the cache is suspended.
     fn watch(&mut self) {
-        let doubted = self.freshness.is_suspended();
+        let was_suspended = self.freshness.is_suspended();
         match data_version(&self.connection) {
             Ok(version) => {
                 let changed = std::mem::replace(&mut self.seen, version) != version;
-                if doubted {
+                if was_suspended {
                     info!("the store's file can be read again");
                     self.freshness.resume_invalidated();
                 } else if changed {
@@ -235,7 +236,7 @@ impl Thread {
                 }
             }
             Err(error) => {
-                if !doubted {
+                if !was_suspended {
                     warn!(%error, "cannot tell whether another process has written");
                 }
                 self.freshness.suspend();

@@ -23,9 +23,9 @@ pub(super) const PLACES: u64 = 12;
 pub(super) const INSTANCES: [(&str, &str); 3] = [(KEY, "old"), (KEY, "new"), ("key1", "old")];
 const MODERATOR: u64 = 70;
 
-/// Which version of something a step means.
+/// Which version of a grant or list a step means.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Version {
+pub(super) enum VersionOf {
     Current,
     /// The one that was noted last.
     Noted,
@@ -46,14 +46,14 @@ pub(super) enum Step {
     OpenSession(u64, u8),
     EndSession(u64, u8),
     EndSessions(u64),
-    EndSessionsOfGrant(u64, Version),
+    EndSessionsOfGrant(u64, VersionOf),
     NoteSeen(Vec<u8>),
     /// Of sessions that were last used, or made, so many seconds ago.
     Sweep(u64, u64),
     /// Notes the versions of a user's grant and list.
     NoteVersions(u64),
-    ReplaceGrant(u64, u8, Version),
-    SaveList(u64, Vec<u64>, Version),
+    ReplaceGrant(u64, u8, VersionOf),
+    SaveList(u64, Vec<u64>, VersionOf),
     Block(u64),
     Unblock(u64),
     Apply(Vec<Change>),
@@ -226,8 +226,8 @@ fn heartbeat() -> impl Strategy<Value = Heartbeat> {
     )
 }
 
-fn version() -> impl Strategy<Value = Version> {
-    prop_oneof![3 => Just(Version::Current), 1 => Just(Version::Noted)]
+fn version() -> impl Strategy<Value = VersionOf> {
+    prop_oneof![3 => Just(VersionOf::Current), 1 => Just(VersionOf::Noted)]
 }
 
 fn of_people() -> impl Strategy<Value = Step> {

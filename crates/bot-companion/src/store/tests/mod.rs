@@ -1,14 +1,41 @@
-//! What the tests of all stores share, and the tests that need more than one store.
+//! The tests of the trait, which run on every store; what they share; and the tests that need more than one store.
 
-mod front;
+/// Makes two tests of each of these functions, which take a [`Fixture`]: one per store.
+macro_rules! on_each_store {
+    ($($test:ident),+ $(,)?) => {$(
+        mod $test {
+            use crate::store::tests::Fixture;
+
+            #[tokio::test]
+            async fn on_sqlite() {
+                super::$test(Fixture::on_sqlite().await).await;
+            }
+
+            #[tokio::test]
+            async fn on_postgres() {
+                if let Some(fixture) = Fixture::on_postgres().await {
+                    super::$test(fixture).await;
+                }
+            }
+        }
+    )+};
+}
+
+mod consistency;
+mod data;
+mod feed;
+mod feedback;
+mod fixture;
 mod history;
 mod parity;
+mod people;
+mod proxy;
 mod replicas;
 mod server;
 mod slow_server;
+mod snapshots;
 mod speed;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::domain::feed::{GuildLine, InstanceId, Scope, ShardKey};
@@ -16,27 +43,15 @@ use crate::domain::{
     Guild, ListedGuild, Permission, PermissionSet, Session, SessionId, Snowflake, Time, TokenHash, User,
 };
 use crate::store::{BotKey, CodeHash, Fed, Foreign, SealedGrant, Store, StoredList};
+pub(in crate::store) use crate::test_folder::TestFolder;
+
+pub(in crate::store) use self::fixture::{Fixture, Replica, new_freshness};
+pub(in crate::store) use self::server::{Database, connect};
 
 pub(in crate::store) const NOW: Time = Time::from_seconds(1_000_000);
 
-/// A directory of its own, gone with the test.
-pub(in crate::store) struct Scratch(PathBuf);
-
-impl Scratch {
-    pub(in crate::store) fn new() -> Self {
-        Self(crate::scratch::folder())
-    }
-
-    pub(in crate::store) fn database(&self) -> PathBuf {
-        self.0.join("deep").join("store.db")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
-    }
-}
+/// The embedded store's file in the folder of its test, in another folder that is not there yet.
+pub(in crate::store) const FILE: &str = "deep/store.db";
 
 pub(in crate::store) fn id(number: u64) -> Snowflake {
     Snowflake::new(number).unwrap()

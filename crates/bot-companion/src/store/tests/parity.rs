@@ -1,4 +1,4 @@
-//! The same history on every store: each answer, each topic that a step makes stale, and in the end all that can be read.
+//! The same history on every store: each answer, each topic that a step invalidates, and in the end all that can be read.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -8,65 +8,45 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tokio_postgres::Client;
 
-use super::history::{CODES, DEVICES, KEYS, PLACES, SESSIONS, Step, USERS, Version, fitting, history, sender};
-use super::server::Database;
+use super::history::{CODES, DEVICES, KEYS, PLACES, SESSIONS, Step, USERS, VersionOf, fitting, history, sender};
 use super::*;
-use crate::clock::Clock;
 use crate::domain::RevocationEnd;
 use crate::domain::feed::Lines;
-use crate::store::freshness::{Dependencies, Mark, slot};
-use crate::store::sqlite::Sqlite;
-use crate::store::{BlockedUser, BotKey, Freshness, Result, Revocation, SnapshotId, Store, StoreError, Topic};
+use crate::store::freshness::slot;
+use crate::store::{BlockedUser, BotKey, Freshness, Result, Revocation, SnapshotId, StoreError, Topic};
+
+const CASES: u32 = 48;
+
+type Checked = std::result::Result<(), TestCaseError>;
 
 /// A store under a history, with what the numbers that it gave stand for: those are its own.
-struct World {
-    store: Arc<dyn Store>,
-    freshness: Arc<Freshness>,
-    kind: Kind,
+struct Subject {
+    fixture: Fixture,
     now: Time,
     versions: HashMap<u64, (u64, u64)>,
     staged: Vec<(SnapshotId, Scope)>,
     revocations: Vec<Revocation>,
 }
 
-enum Kind {
-    File(Scratch),
-    Server,
-}
-
-/// What a step came to: its answer in words, and what it made stale.
+/// What a step came to: its answer in words, and what it invalidated.
 #[derive(Debug, PartialEq)]
-struct Outcome(String, Vec<Topic>);
+struct StepOutcome(String, Vec<Topic>);
 
-impl World {
-    async fn in_a_file() -> Self {
-        let (scratch, freshness) = (Scratch::new(), Arc::new(Freshness::new(Clock::system())));
-        let store = Sqlite::open(scratch.database(), Duration::from_mins(1), Arc::clone(&freshness)).await.unwrap();
-        admit(&store).await;
-        Self::of(Arc::new(store), freshness, Kind::File(scratch))
+impl Subject {
+    fn of(fixture: Fixture) -> Self {
+        Self { fixture, now: NOW, versions: HashMap::new(), staged: Vec::new(), revocations: Vec::new() }
     }
 
-    fn of(store: Arc<dyn Store>, freshness: Arc<Freshness>, kind: Kind) -> Self {
-        Self { store, freshness, kind, now: NOW, versions: HashMap::new(), staged: Vec::new(), revocations: Vec::new() }
-    }
-
-    async fn take(&mut self, step: Step, database: &Database) -> Outcome {
-        let topics = topics();
-        let before: Vec<(Dependencies, Mark)> = topics
-            .iter()
-            .map(|topic| [*topic].into_iter().collect::<Dependencies>())
-            .map(|dependencies| (dependencies.clone(), self.freshness.mark(&dependencies)))
-            .collect();
-        let answer = self.answer(step, database).await;
-        // Also a line to the server that broke meanwhile is no change.
-        let stale = topics.into_iter().zip(before);
-        let stale = stale.filter(|(_, (dependencies, mark))| !self.freshness.may_serve_stale(dependencies, *mark));
-        Outcome(answer, stale.map(|(topic, _)| topic).collect())
+    /// Takes a step, and says what it came to.
+    async fn take(&mut self, step: Step) -> StepOutcome {
+        let replica = self.fixture.replica.clone();
+        let (answer, stale) = replica.touched(&topics(), self.answer(step)).await;
+        StepOutcome(answer, stale)
     }
 
     #[expect(clippy::too_many_lines, reason = "one line or a few for each thing that a store can be asked to do")]
-    async fn answer(&mut self, step: Step, database: &Database) -> String {
-        let (store, now) = (Arc::clone(&self.store), self.now);
+    async fn answer(&mut self, step: Step) -> String {
+        let (store, now) = (Arc::clone(&self.fixture.store), self.now);
         let until = now.after(Duration::from_mins(1));
         match step {
             Step::Pass(seconds) => {
@@ -119,7 +99,7 @@ impl World {
                 said(store.sweep(now, ago(last_seen), ago(created), 1000).await)
             }
             Step::NoteVersions(user) => {
-                let versions = self.version(user, Version::Current).await;
+                let versions = self.version(user, VersionOf::Current).await;
                 self.versions.insert(user, versions);
                 String::new()
             }
@@ -135,7 +115,7 @@ impl World {
                 let saved = store.save_list(id(user), version, given).await;
                 if matches!(saved, Ok(true)) {
                     // Whether a saved list outdates others that are on their way is for a store to choose.
-                    let (_, list) = self.version(user, Version::Current).await;
+                    let (_, list) = self.version(user, VersionOf::Current).await;
                     self.versions.insert(user, (grant, list));
                 }
                 said(saved)
@@ -179,7 +159,8 @@ impl World {
             // How far one call comes is for a store to choose.
             Step::CleanUp(batch) => said(store.clean_up(batch).await.map(drop)),
             Step::Restart => {
-                self.restart(database).await;
+                self.staged.clear();
+                self.fixture.reopen().await;
                 String::new()
             }
             Step::AddKey(number) => {
@@ -193,18 +174,18 @@ impl World {
     }
 
     /// The versions of a user's grant and list; 0 for what is not there.
-    async fn version(&self, user: u64, version: Version) -> (u64, u64) {
+    async fn version(&self, user: u64, version: VersionOf) -> (u64, u64) {
         match version {
-            Version::Noted => self.versions.get(&user).copied().unwrap_or_default(),
-            Version::Current => {
-                let account = self.store.account(id(user)).await.unwrap();
+            VersionOf::Noted => self.versions.get(&user).copied().unwrap_or_default(),
+            VersionOf::Current => {
+                let account = self.fixture.store.account(id(user)).await.unwrap();
                 account.map_or((0, 0), |account| (account.grant_version, account.list_version))
             }
         }
     }
 
     async fn next(&self, by: usize) -> u64 {
-        let instances = self.store.feed_state().await.unwrap().instances;
+        let instances = self.fixture.store.feed_state().await.unwrap().instances;
         instances.iter().find(|it| it.instance == sender(by)).map_or(1, |it| it.next)
     }
 
@@ -212,32 +193,9 @@ impl World {
         (!self.staged.is_empty()).then(|| *which.get(&self.staged))
     }
 
-    /// Opens the store anew, as one that knows nothing of what was being staged.
-    async fn restart(&mut self, database: &Database) {
-        self.staged.clear();
-        if let Kind::File(scratch) = &self.kind {
-            self.store.close().await;
-            let wait = Duration::from_mins(1);
-            self.store = Arc::new(Sqlite::open(scratch.database(), wait, Arc::clone(&self.freshness)).await.unwrap());
-        } else {
-            // Of several processes nobody knows who stages what: there, it is time that tells.
-            let aged = "UPDATE staged_snapshots SET touched = touched - interval '11 minutes'";
-            database.outside().await.batch_execute(aged).await.unwrap();
-        }
-    }
-
-    async fn clean(&self) {
-        for _ in 0..1000 {
-            if self.store.clean_up(3).await.unwrap() == 0 {
-                return;
-            }
-        }
-        panic!("cleaning up does not end");
-    }
-
     /// All that can be read, a line each.
     async fn observed(&self) -> Vec<String> {
-        let store = &self.store;
+        let store = &self.fixture.store;
         let mut seen = Vec::new();
         let mut see = |what: String| seen.push(what);
         for number in 0..DEVICES {
@@ -268,32 +226,32 @@ impl World {
         seen
     }
 
-    /// What is kept of the users; of the versions, whether they are those that were noted.
+    /// What is stored of the users; of the versions, whether they are those that were noted.
     async fn accounts(&self) -> Vec<String> {
         let mut accounts = Vec::new();
         for user in 1..=USERS {
             let (grant, list) = self.versions.get(&user).copied().unwrap_or_default();
-            let account = self.store.account(id(user)).await.unwrap();
+            let account = self.fixture.store.account(id(user)).await.unwrap();
             let account = account.map(|it| (it.grant, it.grant_version == grant, it.list, it.list_version == list));
             accounts.push(format!("account of {user}: {account:?}"));
         }
         accounts
     }
 
-    /// What shows only when everything behind is cleaned up, or changes something when it is asked.
+    /// What shows only when everything is cleaned up, or changes something when it is asked.
     async fn at_the_end(&self) -> Vec<String> {
-        self.clean().await;
+        self.fixture.clean().await;
         let mut seen = self.observed().await;
-        seen.push(format!("feed: {:#?}", self.store.feed_state().await.unwrap()));
+        seen.push(format!("feed: {:#?}", self.fixture.store.feed_state().await.unwrap()));
         for number in 0..CODES {
-            let claimed = self.store.claim_code(code(number), self.now, self.now).await;
+            let claimed = self.fixture.store.claim_code(code(number), self.now, self.now).await;
             seen.push(format!("code {number}: {}", said(claimed)));
         }
         seen
     }
 }
 
-/// Everything that a step can make stale by its name.
+/// Everything that a step can invalidate by its name.
 fn topics() -> Vec<Topic> {
     let ids = (1..=USERS).map(id).chain((1..=PLACES).map(placed)).map(Topic::Id);
     let sessions = (1..=USERS).map(id).map(Topic::SessionsOf);
@@ -311,55 +269,47 @@ fn said<T: Debug>(answer: Result<T>) -> String {
 }
 
 /// Empties every table but for what a new database has.
-async fn empty(database: &Database) {
-    let outside = database.outside().await;
-    let sql = "SELECT string_agg(quote_ident(table_name), ', ') FROM information_schema.tables
+async fn empty(server: &Fixture) {
+    let names = "SELECT 0::bigint, string_agg(quote_ident(table_name), ', ') FROM information_schema.tables
         WHERE table_schema = 'public' AND table_name <> 'schema_version'";
-    let tables: String = outside.query_one(sql, &[]).await.unwrap().get(0);
+    let tables = &server.select(names).await[0].1;
     let first = "INSERT INTO feed_shards (shard_count, shard_id, snapshot, committed, instance, snapshot_at, guilds)
         VALUES (0, 0, 0, 0, '', 0, 0)";
-    outside.batch_execute(&format!("TRUNCATE {tables}; {first}")).await.unwrap();
+    server.sql(&format!("TRUNCATE {tables}; {first}")).await;
 }
 
-async fn compare(steps: Vec<Step>, database: &Database, server: &mut World) -> std::result::Result<(), TestCaseError> {
-    empty(database).await;
-    admit(&*server.store).await;
-    *server = World::of(Arc::clone(&server.store), Arc::clone(&server.freshness), Kind::Server);
-    let mut file = World::in_a_file().await;
-    let outside = database.outside().await;
+async fn compare(steps: Vec<Step>, file: &mut Subject, server: &mut Subject, outside: &Client) -> Checked {
     for (number, step) in steps.into_iter().enumerate() {
-        all_heard(&outside, &server.freshness).await;
-        let (expected, given) = (file.take(step.clone(), database).await, server.take(step.clone(), database).await);
+        all_heard(outside, &server.fixture.freshness).await;
+        let (expected, given) = (file.take(step.clone()).await, server.take(step.clone()).await);
         prop_assert_eq!(expected, given, "step {}: {:?}", number, step);
         // They come and go, and the end of the history may not show what was wrong with them.
         prop_assert_eq!(file.accounts().await, server.accounts().await, "step {}: {:?}", number, step);
     }
     same(&file.observed().await, &server.observed().await)?;
     same(&file.at_the_end().await, &server.at_the_end().await)?;
-    let left = ["feed_sweeps", "staged_snapshots", "staged_kept", "staged_subscriptions"];
-    for table in left.into_iter().filter(|_| server.staged.is_empty()) {
-        prop_assert_eq!(database.rows(table).await, 0, "{}", table);
-    }
-    let visible = server.store.feed_state().await.unwrap().guilds;
     if server.staged.is_empty() {
-        prop_assert_eq!(database.rows("guilds").await, i64::try_from(visible).unwrap());
+        for table in ["feed_sweeps", "staged_snapshots", "staged_kept", "staged_subscriptions"] {
+            prop_assert_eq!(server.fixture.count(table).await, 0, "{}", table);
+        }
+        let visible = server.fixture.store.feed_state().await.unwrap().guilds;
+        prop_assert_eq!(server.fixture.count("guilds").await, i64::try_from(visible).unwrap());
     }
-    file.store.close().await;
     Ok(())
 }
 
-/// Waits until the store has heard every notice up to now, its own included: what it hears late would count for the next step.
+/// Waits until the store has heard every invalidation up to now, its own included: what it hears late would count for the next step.
 async fn all_heard(outside: &Client, freshness: &Freshness) {
     let nobody = Topic::Id(id(u64::from(u32::MAX)));
     let before = freshness.changes_of(nobody);
-    let notice = format!("NOTIFY bot_companion_1, '{:020x}'", slot(nobody));
-    outside.batch_execute(&notice).await.unwrap();
+    let message = format!("NOTIFY bot_companion_1, '{:020x}'", slot(nobody));
+    outside.batch_execute(&message).await.unwrap();
     while freshness.changes_of(nobody) == before {
         tokio::task::yield_now().await;
     }
 }
 
-fn same(expected: &[String], given: &[String]) -> std::result::Result<(), TestCaseError> {
+fn same(expected: &[String], given: &[String]) -> Checked {
     let differing = expected.iter().zip(given).find(|(expected, given)| expected != given);
     if let Some((expected, given)) = differing {
         prop_assert_eq!(expected, given);
@@ -371,15 +321,24 @@ fn same(expected: &[String], given: &[String]) -> std::result::Result<(), TestCa
 #[test]
 fn every_history_has_the_same_end_in_every_store() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let Some(database) = runtime.block_on(Database::new()) else { return };
-    let replica = runtime.block_on(database.replica());
-    let server = std::cell::RefCell::new(World::of(replica.store, replica.freshness, Kind::Server));
+    let Some(server) = runtime.block_on(Fixture::on_postgres()) else { return };
+    let server = std::cell::RefCell::new(Some(server));
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) };
-    let outcome = TestRunner::new(config)
-        .run(&history(), |steps| runtime.block_on(compare(steps, &database, &mut server.borrow_mut())));
+    let outcome = TestRunner::new(config).run(&history(), |steps| {
+        runtime.block_on(async {
+            // One database for all histories: to make one takes longer than a history.
+            let fixture = server.take().unwrap();
+            empty(&fixture).await;
+            admit(&*fixture.store).await;
+            let outside = fixture.server().outside().await;
+            let (mut file, mut subject) = (Subject::of(Fixture::on_sqlite().await), Subject::of(fixture));
+            let checked = compare(steps, &mut file, &mut subject, &outside).await;
+            file.fixture.store.close().await;
+            server.replace(Some(subject.fixture));
+            checked
+        })
+    });
     if let Err(error) = outcome {
         panic!("{error}");
     }
 }
-
-const CASES: u32 = 48;

@@ -1,44 +1,46 @@
 //! A database of its own on the PostgreSQL server that the tests are given.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::{Client, NoTls};
 
-use super::admit;
-use crate::clock::Clock;
+use super::{Replica, admit, new_freshness};
 use crate::random::Random;
-use crate::store::postgres::Postgres;
-use crate::store::{Freshness, Store, StoreOptions};
+use crate::store::StoreOptions;
 
 /// The URL of a server's maintenance database, with a role that may create others.
 const VARIABLE: &str = "BOT_COMPANION_TEST_POSTGRES";
 
 /// An empty database, gone with the test.
-pub(super) struct Database {
+pub(in crate::store) struct Database {
     server: String,
     name: String,
 }
 
 impl Database {
+    pub(in crate::store) fn is_available() -> bool {
+        let is_available = std::env::var_os(VARIABLE).is_some();
+        if !is_available {
+            println!("skipped on PostgreSQL: {VARIABLE} names no server; run it with `scripts/with-postgres`");
+        }
+        is_available
+    }
+
     /// Makes one; `None` where the tests have no server.
-    pub(super) async fn new() -> Option<Self> {
-        let Ok(server) = std::env::var(VARIABLE) else {
-            println!("skipped: {VARIABLE} names no PostgreSQL server; run it with `scripts/with-postgres`");
-            return None;
-        };
+    pub(in crate::store) async fn new() -> Option<Self> {
+        let server = Self::is_available().then(|| std::env::var(VARIABLE).unwrap())?;
         let name = format!("bot_companion_{:016x}", Random::from_system().number());
         connect(&server).await.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
         Some(Self { server, name })
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(in crate::store) fn url(&self) -> String {
         let (address, query) = self.server.split_once('?').unwrap_or((&self.server, ""));
         let (host, _) = address.rsplit_once('/').unwrap();
         format!("{host}/{}?{query}", self.name).trim_end_matches('?').to_owned()
     }
 
-    pub(super) fn options(&self) -> StoreOptions {
+    pub(in crate::store) fn options(&self) -> StoreOptions {
         StoreOptions {
             url: self.url().into(),
             wait: Duration::from_mins(1),
@@ -47,22 +49,21 @@ impl Database {
         }
     }
 
-    /// A replica's store.
-    pub(super) async fn replica(&self) -> Replica {
-        let freshness = Arc::new(Freshness::new(Clock::system()));
-        let store = Postgres::open(&self.options(), Arc::clone(&freshness)).await.unwrap();
-        if store.keys().await.unwrap().is_empty() {
-            admit(&store).await;
+    /// Opens it, as one of several processes may.
+    pub(in crate::store) async fn replica(&self) -> Replica {
+        let replica = Replica::of_server(&self.options(), new_freshness()).await.unwrap();
+        if replica.store.keys().await.unwrap().is_empty() {
+            admit(&*replica.store).await;
         }
-        Replica { store: Arc::new(store), freshness }
+        replica
     }
 
     /// As another program would open it.
-    pub(super) async fn outside(&self) -> Client {
+    pub(in crate::store) async fn outside(&self) -> Client {
         connect(&self.url()).await
     }
 
-    pub(super) async fn rows(&self, table: &str) -> i64 {
+    pub(in crate::store) async fn rows(&self, table: &str) -> i64 {
         self.outside().await.query_one(&format!("SELECT count(*) FROM {table}"), &[]).await.unwrap().get(0)
     }
 }
@@ -84,26 +85,7 @@ impl Drop for Database {
     }
 }
 
-/// One of several that share a database.
-#[derive(Clone)]
-pub(super) struct Replica {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) freshness: Arc<Freshness>,
-}
-
-impl Replica {
-    /// Waits until something holds; a test that waits in vain fails.
-    pub(super) async fn eventually(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
-        let waiting = async {
-            while !holds().await {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        assert!(tokio::time::timeout(Duration::from_mins(5), waiting).await.is_ok(), "never came about: {what}");
-    }
-}
-
-async fn connect(url: &str) -> Client {
+pub(in crate::store) async fn connect(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
     client

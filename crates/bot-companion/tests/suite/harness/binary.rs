@@ -66,12 +66,17 @@ impl Running {
     }
 
     /// Starts it, with all it logs in the suite's logs.
-    pub fn spawn(mut command: Command) -> Self {
+    pub fn spawn(command: Command) -> Self {
+        Self::spawn_with(command, "trace")
+    }
+
+    /// The same with another log filter.
+    pub fn spawn_with(mut command: Command, log_filter: &str) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let (log, output) = (suite_log(&format!("binary-{number}")), suite_log(&format!("binary-output-{number}")));
         let child = command
-            .env("COMPANION_LOG_FILTER", "trace")
+            .env("COMPANION_LOG_FILTER", log_filter)
             .stderr(File::create(&log).unwrap())
             .stdout(File::create(&output).unwrap())
             .spawn()
@@ -109,6 +114,11 @@ impl Running {
 
     pub fn client(&self) -> Client {
         Client::new(format!("http://{}", self.address))
+    }
+
+    /// Whether it is no longer running.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Ends it at once, as a crash or a power cut would.

@@ -16,7 +16,7 @@ pub async fn claiming<T>(replica: &TestApp, begin: impl FnOnce() -> T) -> T {
     }
     let begun = begin();
     let everything = replica.app.config.limits.requests;
-    eventually("the replica is at it", async || replica.app.in_work.available_permits() < everything).await;
+    eventually("the replica is at it", async || replica.app.request_permits.available_permits() < everything).await;
     for _ in 0..3 {
         // Writes take turns: once these are through, the replica has tried to claim the code.
         replica.app.store.note_seen(vec![]).await.unwrap();

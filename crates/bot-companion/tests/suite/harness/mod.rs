@@ -3,13 +3,13 @@
 pub mod binary;
 mod bot;
 mod claims;
-mod client;
+pub mod client;
 mod data;
 mod disk;
 mod logs;
-#[path = "../../../src/scratch.rs"]
-mod scratch;
 mod store;
+#[path = "../../../src/test_folder.rs"]
+mod test_folder;
 mod wire;
 
 use std::net::SocketAddr;

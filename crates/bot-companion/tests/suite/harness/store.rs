@@ -9,7 +9,8 @@ use bot_companion::clock::Clock;
 use bot_companion::store::{self, Freshness, StoreOptions};
 use tokio_postgres::{Client, NoTls};
 
-use super::{scratch, soon};
+use super::soon;
+use super::test_folder::TestFolder;
 
 /// `postgres` runs the suite on PostgreSQL; SQLite otherwise.
 const CHOICE: &str = "BOT_COMPANION_TEST_STORE";
@@ -50,23 +51,23 @@ pub(crate) use sqlite_only;
 
 /// A folder that is removed with the last who uses it, and the store with it.
 pub struct Folder {
-    path: PathBuf,
+    folder: TestFolder,
     /// Made when it is first asked for: many tests need none.
     database: OnceLock<String>,
 }
 
 impl Folder {
     pub fn new() -> Self {
-        Self { path: scratch::folder(), database: OnceLock::new() }
+        Self { folder: TestFolder::new(), database: OnceLock::new() }
     }
 
     /// On the disk, for a test about what survives.
     pub fn on_disk() -> Self {
-        Self { path: scratch::folder_in(Path::new(env!("CARGO_TARGET_TMPDIR"))), database: OnceLock::new() }
+        Self { folder: TestFolder::new_in(Path::new(env!("CARGO_TARGET_TMPDIR"))), database: OnceLock::new() }
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.root()
     }
 
     /// The settings that lead the service to this folder's store.
@@ -88,10 +89,20 @@ impl Folder {
         }
     }
 
+    /// How many rows a table has.
+    pub async fn count(&self, table: &str) -> usize {
+        let sql = format!("SELECT count(*) FROM {table}");
+        let count: i64 = match self.url() {
+            None => rusqlite::Connection::open(self.file()).unwrap().query_row(&sql, [], |row| row.get(0)).unwrap(),
+            Some(url) => connect(&url).await.unwrap().query_one(&sql, &[]).await.unwrap().get(0),
+        };
+        usize::try_from(count).unwrap()
+    }
+
     /// All that the store keeps: of SQLite the files, the write-ahead log included; of PostgreSQL every row.
     pub fn at_rest(&self) -> Vec<u8> {
         let Some(url) = self.url() else {
-            let files = std::fs::read_dir(&self.path).unwrap().map(|file| file.unwrap().path());
+            let files = std::fs::read_dir(self.path()).unwrap().map(|file| file.unwrap().path());
             return files.flat_map(|file| std::fs::read(file).unwrap()).collect();
         };
         apart(async move {
@@ -113,14 +124,14 @@ impl Folder {
     /// The key that encrypts the provider's tokens, as the service is given it or made it.
     pub fn key(&self) -> String {
         match server() {
-            None => std::fs::read_to_string(self.path.join("data.db.key")).unwrap(),
+            None => std::fs::read_to_string(self.folder.path("data.db.key")).unwrap(),
             Some(_) => KEY.to_owned(),
         }
     }
 
     /// The file of the SQLite store.
     pub fn file(&self) -> PathBuf {
-        self.path.join("data.db")
+        self.folder.path("data.db")
     }
 
     fn database(&self, server: &str) -> &str {
@@ -134,7 +145,6 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.path);
         if let (Some(server), Some(name)) = (server(), self.database.get()) {
             // The test may be failing already, and what is left behind goes with the server.
             let _ = ask(server, &format!("DROP DATABASE {name} WITH (FORCE)"));

@@ -7,7 +7,6 @@ mod refusals;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -15,18 +14,19 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::clock::Clock;
-use crate::store::{Freshness, Store, StoreOptions};
+use crate::store::tests::{Database, connect, new_freshness};
+use crate::store::{Store, StoreOptions};
+use crate::test_folder::TestFolder;
 
 /// What a test runs on; runs to its end what was begun on it.
 fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-/// A place for stores, gone with the test.
+/// Where the stores of a test are, gone with it.
 struct Home {
-    folder: PathBuf,
-    databases: Vec<String>,
+    folder: TestFolder,
+    databases: Vec<Database>,
 }
 
 /// Which store.
@@ -39,7 +39,7 @@ enum On {
 /// The ways that can be gone here.
 fn ways() -> Vec<(On, On)> {
     let mut ways = vec![(On::File, On::File)];
-    if server().is_some() {
+    if has_server() {
         ways.extend([(On::File, On::Server), (On::Server, On::File), (On::Server, On::Server)]);
     }
     ways
@@ -47,23 +47,12 @@ fn ways() -> Vec<(On, On)> {
 
 /// Where a copy can go.
 fn destinations() -> Vec<On> {
-    if server().is_some() { vec![On::File, On::Server] } else { vec![On::File] }
+    if has_server() { vec![On::File, On::Server] } else { vec![On::File] }
 }
 
-/// The server's maintenance database.
-fn server() -> Option<String> {
-    let url = std::env::var("BOT_COMPANION_TEST_POSTGRES").ok().filter(|url| !url.is_empty());
-    if url.is_none() {
-        println!("skipped on PostgreSQL: BOT_COMPANION_TEST_POSTGRES is not set");
-    }
-    url
-}
-
-/// The URL of another database of the same server.
-fn beside(url: &str, database: &str) -> String {
-    let (address, options) = url.split_once('?').map_or((url, String::new()), |(a, o)| (a, format!("?{o}")));
-    let (host, _) = address.rsplit_once('/').unwrap();
-    format!("{host}/{database}{options}")
+/// Whether the tests have a PostgreSQL server.
+fn has_server() -> bool {
+    Database::is_available()
 }
 
 /// Has the server do something, on a thread of its own.
@@ -71,35 +60,28 @@ fn ask(url: &str, sql: &str) {
     let (url, sql) = (url.to_owned(), sql.to_owned());
     let asked = std::thread::spawn(move || {
         run(async {
-            let (client, connection) = postgres::copy::connected(&url.into()).await.unwrap();
-            client.batch_execute(&sql).await.unwrap();
-            connection.abort();
+            connect(&url).await.batch_execute(&sql).await.unwrap();
         });
     });
     asked.join().unwrap();
 }
 
-static NUMBER: AtomicU64 = AtomicU64::new(0);
-
 impl Home {
     fn new() -> Self {
-        Self { folder: crate::scratch::folder(), databases: Vec::new() }
+        Self { folder: TestFolder::new(), databases: Vec::new() }
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.folder.path(name)
     }
 
     /// A store that is not there yet, or is empty.
     fn store(&mut self, on: On, name: &str) -> SecretString {
         if on == On::File {
-            return format!("sqlite:{}", self.file(name).display()).into();
+            return of_file(&self.file(name));
         }
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let database = format!("companion_copy_{}_{number}", std::process::id());
-        let maintenance = server().unwrap();
-        ask(&maintenance, &format!("CREATE DATABASE {database}"));
-        let url = beside(&maintenance, &database);
+        let database = run(Database::new()).unwrap();
+        let url = database.url();
         self.databases.push(database);
         url.into()
     }
@@ -128,15 +110,6 @@ impl Home {
     }
 }
 
-impl Drop for Home {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.folder));
-        for database in &self.databases {
-            ask(&server().unwrap(), &format!("DROP DATABASE {database} WITH (FORCE)"));
-        }
-    }
-}
-
 /// Opens a store as a service does.
 async fn open(url: &SecretString) -> Result<Arc<dyn Store>> {
     let options = StoreOptions {
@@ -145,14 +118,14 @@ async fn open(url: &SecretString) -> Result<Arc<dyn Store>> {
         connections: 2,
         start_wait: Duration::from_mins(5),
     };
-    super::super::open(options, Arc::new(Freshness::new(Clock::system()))).await
+    super::super::open(options, new_freshness()).await
 }
 
-fn what(from: &SecretString, to: &SecretString) -> Copy {
-    Copy { from: from.clone(), to: to.clone(), start_over: false, start_wait: Duration::from_mins(5) }
+fn what(from: &SecretString, to: &SecretString) -> CopyOptions {
+    CopyOptions { from: from.clone(), to: to.clone(), start_over: false, start_wait: Duration::from_mins(5) }
 }
 
-async fn copied(from: &SecretString, to: &SecretString) -> std::result::Result<Report, CopyError> {
+async fn copied(from: &SecretString, to: &SecretString) -> std::result::Result<CopyReport, CopyError> {
     copy(&what(from, to), |_| ()).await
 }
 
@@ -161,7 +134,7 @@ fn copied_until(
     from: &SecretString,
     to: &SecretString,
     mut is_enough: impl FnMut(Progress) -> bool,
-) -> Option<std::result::Result<Report, CopyError>> {
+) -> Option<std::result::Result<CopyReport, CopyError>> {
     let (what, stop) = (what(from, to), CancellationToken::new());
     run(async {
         let copying = copy(&what, |progress| {
@@ -188,12 +161,16 @@ fn broken_off(from: &SecretString, to: &SecretString) {
 }
 
 /// What is in a store, through a file; a copy that is not like the original would show.
-fn contents(home: &mut Home, url: &SecretString) -> Vec<String> {
+fn contents(url: &SecretString) -> Vec<String> {
+    let folder = TestFolder::new();
     let path = super::super::local_file(url).unwrap_or_else(|| {
-        let name = format!("contents-{}.db", NUMBER.fetch_add(1, Ordering::Relaxed));
-        let file = home.store(On::File, &name);
-        run(copied(url, &file)).unwrap();
-        home.file(&name)
+        let path = folder.path("contents.db");
+        run(copied(url, &of_file(&path))).unwrap();
+        path
     });
     data::contents(&Connection::open(path).unwrap())
+}
+
+fn of_file(path: &Path) -> SecretString {
+    format!("sqlite:{}", path.display()).into()
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn refusal(outcome: std::result::Result<Report, CopyError>) -> String {
+fn refusal(outcome: std::result::Result<CopyReport, CopyError>) -> String {
     let said = outcome.unwrap_err().to_string();
     assert!(!said.contains("secret"), "{said}");
     said
@@ -24,7 +24,7 @@ fn a_destination_with_data_of_its_own_is_left_alone() {
             store.close().await;
         });
         for start_over in [false, true] {
-            let said = refusal(run(copy(&Copy { start_over, ..what(&source, &destination) }, |_| ())));
+            let said = refusal(run(copy(&CopyOptions { start_over, ..what(&source, &destination) }, |_| ())));
             assert!(said.contains("already has data") && said.contains("`blocked_users`"), "{said}");
             assert!(said.contains("give --to an empty database"), "{said}");
         }
@@ -66,9 +66,9 @@ fn a_source_that_changed_after_a_break_is_copied_anew_or_not_at_all() {
         file.execute_batch("UPDATE instances SET reported = reported + 1 WHERE id = 'one'").unwrap();
         let said = refusal(run(copied(&source, &destination)));
         assert!(said.contains("unfinished copy of another source") && said.contains("--start-over"), "{said}");
-        let report = run(copy(&Copy { start_over: true, ..what(&source, &destination) }, |_| ())).unwrap();
+        let report = run(copy(&CopyOptions { start_over: true, ..what(&source, &destination) }, |_| ())).unwrap();
         assert_eq!(report.resumed, 0);
-        assert!(contents(&mut home, &source) == contents(&mut home, &destination));
+        assert!(contents(&source) == contents(&destination));
     }
 }
 
@@ -88,8 +88,8 @@ fn a_change_that_is_easily_missed_is_found_when_the_sides_are_compared() {
         assert!(run(open(&destination)).is_err(), "a copy that differs looks like a store");
         // The next run comes to the same end, until the destination is emptied.
         assert!(refusal(run(copied(&source, &destination))).contains("--start-over"));
-        run(copy(&Copy { start_over: true, ..what(&source, &destination) }, |_| ())).unwrap();
-        assert!(contents(&mut home, &source) == contents(&mut home, &destination));
+        run(copy(&CopyOptions { start_over: true, ..what(&source, &destination) }, |_| ())).unwrap();
+        assert!(contents(&source) == contents(&destination));
     }
 }
 
@@ -128,7 +128,7 @@ fn what_is_not_a_source_is_not_made_one() {
     }
     assert!(!home.file("absent.db").exists() && !home.file("copy.db").exists());
     assert_eq!(std::fs::metadata(home.file("empty.db")).unwrap().len(), 0);
-    if server().is_some() {
+    if has_server() {
         let said = refusal(run(copied(&home.store(On::Server, "new"), &destination)));
         assert_eq!(said, "the source failed: it is not a store of this service");
         assert!(!home.file("copy.db").exists());
@@ -155,7 +155,7 @@ fn a_store_is_not_copied_onto_itself() {
         let said = refusal(run(copied(&source, &destination)));
         assert!(said.contains("name the same store"), "{said}");
     }
-    if server().is_some() {
+    if has_server() {
         let mut home = Home::new();
         let source = home.filled(On::Server, 3);
         let said = refusal(run(copied(&source, &source)));

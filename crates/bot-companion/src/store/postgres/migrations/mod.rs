@@ -1,9 +1,9 @@
-//! The schema, one numbered file a step. A step that was released is never edited; the next one is added below it.
+//! The schema, one numbered file per step. A step that was released is never edited; the next one is added below it.
 
 use tokio_postgres::Client;
 
-use super::errors::SqlError;
-use crate::store::copy;
+use super::errors::{Sql, SqlError};
+use crate::store::schema::{self, COPY_POSITION};
 use crate::store::{Result, StoreError};
 
 /// Step `n` brings the schema from version `n` to `n + 1`.
@@ -29,18 +29,14 @@ pub(super) async fn run(client: &mut Client) -> Result<()> {
 async fn migrate(client: &mut Client) -> std::result::Result<Result<()>, tokio_postgres::Error> {
     let transaction = client.transaction().await?;
     transaction.batch_execute(LOCK).await?;
-    // It need not tell at every start that the table is there.
+    // The server need not say at every start that the table is there.
     transaction.batch_execute("SET LOCAL client_min_messages = warning").await?;
     transaction.batch_execute(VERSION).await?;
     let known = transaction.query_opt("SELECT version FROM schema_version", &[]).await?;
     let version = known.map_or(Ok(0), |row| row.try_get::<_, i64>(0))?;
     let version = usize::try_from(version).unwrap_or(usize::MAX);
     let Some(pending) = STEPS.get(version..) else {
-        return Ok(Err(StoreError::Failed(format!(
-            "the database has schema version {version}, but this release knows only up to {}: it was written by a newer \
-             release; run that one, or restore a backup",
-            STEPS.len()
-        ))));
+        return Ok(Err(schema::newer_release(version, STEPS.len())));
     };
     if pending.is_empty() {
         return transaction.rollback().await.map(Ok);
@@ -67,5 +63,15 @@ pub(super) async fn version(client: &Client) -> Result<i64> {
 
 /// Makes sure that the schema is this release's, without changing anything.
 pub(super) async fn expect_current(client: &Client) -> Result<()> {
-    copy::expect_version(version(client).await?, STEPS.len())
+    schema::expect_version(version(client).await?, STEPS.len())
+}
+
+/// Refuses a database into which a copy was not finished.
+pub(super) async fn refuse_unfinished_copy(client: &Client) -> Result<()> {
+    let is_unfinished = has_unfinished_copy(client).await.map_err(SqlError::into_store_error)?;
+    schema::refuse_unfinished_copy(is_unfinished)
+}
+
+pub(super) async fn has_unfinished_copy(client: &Client) -> Sql<bool> {
+    Ok(client.query_one("SELECT to_regclass($1::text) IS NOT NULL", &[&COPY_POSITION]).await?.try_get(0)?)
 }

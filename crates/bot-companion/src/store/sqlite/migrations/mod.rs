@@ -1,8 +1,8 @@
-//! The schema, one numbered file a step. A step that was released is never edited; the next one is added below it.
+//! The schema, one numbered file per step. A step that was released is never edited; the next one is added below it.
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::store::copy;
+use crate::store::schema::{self, COPY_POSITION};
 use crate::store::{Result, StoreError};
 
 use super::columns::integer;
@@ -22,11 +22,7 @@ pub(super) fn run(connection: &mut Connection) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version = usize::try_from(version(&transaction)?).unwrap_or(usize::MAX);
     let Some(pending) = STEPS.get(version..) else {
-        return Err(StoreError::Failed(format!(
-            "the database has schema version {version}, but this release knows only up to {}: it was written by a newer \
-             release; run that one, or restore a backup",
-            STEPS.len()
-        )));
+        return Err(schema::newer_release(version, STEPS.len()));
     };
     if version == 0 && !is_empty(&transaction)? {
         return Err(StoreError::Failed("the file is a database of something else; name another path".to_owned()));
@@ -45,9 +41,18 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
 
 /// Makes sure that the schema is this release's, without changing anything.
 pub(super) fn expect_current(connection: &Connection) -> Result<()> {
-    copy::expect_version(version(connection)?, STEPS.len())
+    schema::expect_version(version(connection)?, STEPS.len())
 }
 
 fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))
+}
+
+/// Refuses a file into which a copy was not finished.
+pub(super) fn refuse_unfinished_copy(connection: &Connection) -> Result<()> {
+    schema::refuse_unfinished_copy(has_unfinished_copy(connection)?)
+}
+
+pub(super) fn has_unfinished_copy(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = ?1")?.exists([COPY_POSITION])
 }

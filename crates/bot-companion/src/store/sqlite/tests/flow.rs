@@ -1,4 +1,4 @@
-//! How writes and reads flow: groups, freshness, bounds, other processes.
+//! The writer and the readers: group commits, invalidation, bounds, other processes.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::domain::Change;
 use crate::store::StoreError;
 use crate::store::sqlite::{READERS, writer::QUEUE};
 
-/// Keeps the writer busy until it is told to go on, so that what is queued meanwhile forms one group.
-struct Hold(mpsc::Sender<()>);
+/// Keeps the writer busy until it is released, so that what is queued meanwhile forms one group.
+struct BusyWriter(mpsc::Sender<()>);
 
-impl Hold {
-    fn new(fixture: &Fixture) -> Self {
+impl BusyWriter {
+    fn new(fixture: &Fixture<Sqlite>) -> Self {
         let (sender, receiver) = mpsc::channel();
         let (start, started) = mpsc::channel();
         let held = fixture.store.writer.write(move |_, _| {
@@ -44,10 +44,10 @@ fn rows(connection: &Connection) -> rusqlite::Result<i64> {
 
 #[tokio::test]
 async fn writes_of_a_group_share_a_commit_and_fail_alone() {
-    let fixture = Fixture::new().await;
-    let hold = Hold::new(&fixture);
+    let fixture = sqlite().await;
+    let busy = BusyWriter::new(&fixture);
     let writer = &fixture.store.writer;
-    let path = fixture.scratch.database();
+    let path = fixture.file();
     let first = writer.write(|connection, touched| {
         touched.push(Topic::Id(id(1)));
         insert(connection, 1)
@@ -68,20 +68,20 @@ async fn writes_of_a_group_share_a_commit_and_fail_alone() {
         Ok((rows(connection)?, rows(&Connection::open(path)?)?))
     });
     let topics: Vec<_> = (1..=4).map(|number| Topic::Id(id(number))).collect();
-    let all = async { tokio::join!(first, failing, panicking, last, async { hold.release() }) };
+    let all = async { tokio::join!(first, failing, panicking, last, async { busy.release() }) };
     let ((first, failing, panicking, last, ()), touched) = fixture.touched(&topics, all).await;
     first.unwrap();
     assert!(matches!(failing, Err(StoreError::Failed(_))));
     assert!(matches!(panicking, Err(StoreError::Failed(_))));
     assert_eq!(last.unwrap(), (2, 0), "the first was not yet committed when the last one ran");
     assert_eq!(touched, [Topic::Id(id(1)), Topic::Id(id(4))]);
-    assert_eq!(fixture.outside_count("blocked_users"), 2);
+    assert_eq!(fixture.count("blocked_users").await, 2);
 }
 
 #[tokio::test]
 async fn a_failed_commit_fails_its_group_and_leaves_a_clean_writer() {
-    let fixture = Fixture::new().await;
-    let hold = Hold::new(&fixture);
+    let fixture = sqlite().await;
+    let busy = BusyWriter::new(&fixture);
     let writer = &fixture.store.writer;
     let good = writer.write(|connection, touched| {
         touched.push(Topic::Team);
@@ -92,35 +92,35 @@ async fn a_failed_commit_fails_its_group_and_leaves_a_clean_writer() {
         connection
             .execute_batch("PRAGMA defer_foreign_keys = ON; INSERT INTO sessions VALUES (x'00', 'x', 77, 0, 0, '');")
     });
-    let all = async { tokio::join!(good, poison, async { hold.release() }) };
+    let all = async { tokio::join!(good, poison, async { busy.release() }) };
     let ((good, poison, ()), touched) = fixture.touched(&[Topic::Team], all).await;
     assert!(matches!(good, Err(StoreError::Failed(_))));
     assert!(matches!(poison, Err(StoreError::Failed(_))));
     assert!(touched.is_empty());
     writer.write(|connection, _| insert(connection, 2)).await.unwrap();
-    assert_eq!(fixture.outside_count("blocked_users"), 1);
+    assert_eq!(fixture.count("blocked_users").await, 1);
 }
 
 #[tokio::test]
 async fn an_accepted_write_is_done_and_told_though_nobody_waits() {
-    let fixture = Fixture::new().await;
-    let hold = Hold::new(&fixture);
+    let fixture = sqlite().await;
+    let busy = BusyWriter::new(&fixture);
     let work = async {
         let left = fixture.store.apply(vec![Change::Guild(guild(5))]);
         assert!(left.now_or_never().is_none());
-        hold.release();
+        busy.release();
         // Answered after the one before it.
         fixture.store.note_seen(Vec::new()).await.unwrap();
     };
     let ((), touched) = fixture.touched(&[Topic::Id(id(5))], work).await;
     assert_eq!(touched, [Topic::Id(id(5))]);
-    assert_eq!(fixture.outside_count("guilds"), 1);
+    assert_eq!(fixture.count("guilds").await, 1);
 }
 
 #[tokio::test]
 async fn a_full_queue_refuses_and_keeps_its_word_to_those_in_it() {
-    let fixture = Fixture::waiting(Duration::ZERO).await;
-    let hold = Hold::new(&fixture);
+    let fixture = Fixture::of_sqlite(Duration::ZERO).await;
+    let busy = BusyWriter::new(&fixture);
     let write = |user| fixture.store.writer.write(move |connection, _| insert(connection, user));
     for user in 1..=QUEUE as u64 {
         assert!(write(user).now_or_never().is_none());
@@ -128,14 +128,14 @@ async fn a_full_queue_refuses_and_keeps_its_word_to_those_in_it() {
         tokio::task::yield_now().await;
     }
     assert!(matches!(write(9999).await, Err(StoreError::Busy(_))));
-    hold.release();
+    busy.release();
     fixture.store.close().await;
-    assert_eq!(usize::try_from(fixture.outside_count("blocked_users")).unwrap(), QUEUE);
+    assert_eq!(usize::try_from(fixture.count("blocked_users").await).unwrap(), QUEUE);
 }
 
 #[tokio::test]
 async fn what_another_process_writes_is_noticed_and_own_writes_are_not_mistaken_for_it() {
-    let fixture = Fixture::new().await;
+    let fixture = sqlite().await;
     let unrelated = [Topic::Id(id(99))];
     let own = async {
         fixture.store.apply(vec![Change::Guild(guild(5))]).await.unwrap();
@@ -169,7 +169,7 @@ async fn what_another_process_writes_is_noticed_and_own_writes_are_not_mistaken_
 
 #[tokio::test]
 async fn a_lock_that_another_process_keeps_makes_the_store_busy_and_no_worse() {
-    let fixture = Fixture::new().await;
+    let fixture = sqlite().await;
     fixture.store.writer.write(|connection, _| connection.busy_timeout(Duration::ZERO)).await.unwrap();
     let outside = fixture.outside();
     outside.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -182,7 +182,7 @@ async fn a_lock_that_another_process_keeps_makes_the_store_busy_and_no_worse() {
 
 #[tokio::test]
 async fn readers_survive_panics_and_cannot_write() {
-    let fixture = Fixture::new().await;
+    let fixture = sqlite().await;
     for _ in 0..2 * READERS {
         let panicked = fixture.store.readers.read(|_| -> rusqlite::Result<()> { panic!("as the test wants it") }).await;
         assert!(matches!(panicked, Err(StoreError::Failed(_))));
@@ -193,7 +193,7 @@ async fn readers_survive_panics_and_cannot_write() {
 
 #[tokio::test]
 async fn a_read_without_a_free_connection_is_refused() {
-    let fixture = Fixture::waiting(Duration::ZERO).await;
+    let fixture = Fixture::of_sqlite(Duration::ZERO).await;
     let (finish, started): (Vec<_>, Vec<_>) = (0..READERS)
         .map(|_| {
             let (sender, receiver) = mpsc::channel::<()>();
@@ -212,31 +212,4 @@ async fn a_read_without_a_free_connection_is_refused() {
         read.unwrap();
     }
     fixture.store.team().await.unwrap();
-}
-
-#[tokio::test]
-async fn readers_and_writers_side_by_side_see_whole_acknowledged_states() {
-    let fixture = Fixture::new().await;
-    let pair = |base: u64, members: u64| {
-        vec![Change::Guild(Guild { members, ..guild(base) }), Change::Guild(Guild { members, ..guild(base + 1) })]
-    };
-    let tasks = (0..8).map(|task| {
-        let store = Arc::clone(&fixture.store);
-        tokio::spawn(async move {
-            let base = 10 + task * 2;
-            for round in 1..=25 {
-                store.apply(pair(base, round)).await.unwrap();
-                let all = (10..26).map(id).collect();
-                let facts = store.person(id(1), all).await.unwrap().guilds;
-                for two in facts.chunks(2) {
-                    assert_eq!(two[0].members, two[1].members, "half of a write was seen");
-                }
-                let own = facts.iter().find(|facts| facts.id == id(base)).unwrap();
-                assert_eq!(own.members, round, "an acknowledged write was not seen");
-            }
-        })
-    });
-    for task in join_all(tasks).await {
-        task.unwrap();
-    }
 }

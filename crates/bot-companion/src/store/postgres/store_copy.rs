@@ -17,13 +17,13 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use super::address::Address;
 use super::columns::unsigned;
 use super::errors::{Sql, SqlError};
-use super::notice;
-use super::{connect, migrations};
-use crate::store::copy::{
-    BYTES, Dialect, Kind, PLACE, Place as Reached, Row, STAGED, Side, TABLES, Table, UNFINISHED, Value, Which, count,
-    used,
-};
-use crate::store::starting::{Place, keep_trying};
+use super::{invalidation, migrations};
+use crate::store::copy::side::{Position, Side};
+use crate::store::copy::statements::{BYTES, Dialect, RowFilter, count, own_data_questions};
+use crate::store::copy::tables::{STAGED, TABLES, Table};
+use crate::store::copy::value::{CellValue, ColumnKind, Row};
+use crate::store::schema::COPY_POSITION;
+use crate::store::starting::{StoreLocation, keep_trying};
 use crate::store::{Result, StoreError};
 
 const DIALECT: Dialect = Dialect { parameter: '$', sequence: None };
@@ -32,14 +32,14 @@ const ALONE: &str = "SET lock_timeout = '5s'; SELECT pg_advisory_lock(1651471460
 /// A batch that a crash of the server takes is copied again; the last transaction waits for the disk and the standbys.
 const SETTINGS: &str =
     "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET synchronous_commit = off";
-const LOOK: &str = "COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+const FREEZE: &str = "COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-struct Server {
+struct ServerSide {
     client: Client,
     connection: JoinHandle<()>,
 }
 
-impl Drop for Server {
+impl Drop for ServerSide {
     fn drop(&mut self) {
         self.connection.abort();
     }
@@ -47,15 +47,15 @@ impl Drop for Server {
 
 /// Opens the store that has the data. It is never written to.
 pub(in crate::store) async fn source(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
-    let server = Server::open(url, start_wait).await?;
+    let server = ServerSide::open(url, start_wait).await?;
     migrations::expect_current(&server.client).await?;
-    refuse_unfinished(&server.client).await?;
+    migrations::refuse_unfinished_copy(&server.client).await?;
     Ok(Box::new(server))
 }
 
 /// Opens the store that takes the data, and makes its tables.
 pub(in crate::store) async fn destination(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
-    let mut server = Server::open(url, start_wait).await?;
+    let mut server = ServerSide::open(url, start_wait).await?;
     server.client.batch_execute(ALONE).await.map_err(|error| {
         if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
             return StoreError::Unavailable("another copy into it is at work".to_owned());
@@ -69,27 +69,11 @@ pub(in crate::store) async fn destination(url: &SecretString, start_wait: Durati
     Ok(Box::new(server))
 }
 
-/// A connection for a test.
-#[cfg(test)]
-pub(in crate::store) async fn connected(url: &SecretString) -> Result<(Client, JoinHandle<()>)> {
-    connect(&Address::parse(url).map_err(StoreError::Failed)?).await
-}
-
-/// An unfinished copy is not a store.
-pub(super) async fn refuse_unfinished(client: &Client) -> Result<()> {
-    let unfinished = is_unfinished(client).await.map_err(SqlError::into_store_error)?;
-    if unfinished { Err(StoreError::Failed(UNFINISHED.to_owned())) } else { Ok(()) }
-}
-
-async fn is_unfinished(client: &Client) -> Sql<bool> {
-    Ok(client.query_one("SELECT to_regclass($1::text) IS NOT NULL", &[&PLACE]).await?.try_get(0)?)
-}
-
-impl Server {
+impl ServerSide {
     async fn open(url: &SecretString, start_wait: Duration) -> Result<Self> {
         let address = Address::parse(url).map_err(StoreError::Failed)?;
-        let connecting = || connect(&address);
-        let (client, connection) = keep_trying(start_wait, Place::Server(&address.hosts()), connecting).await?;
+        let hosts = address.hosts();
+        let (client, connection) = keep_trying(start_wait, StoreLocation::Server(&hosts), || address.open()).await?;
         let server = Self { client, connection };
         server.client.batch_execute(SETTINGS).await.map_err(|error| SqlError::from(error).into_store_error())?;
         Ok(server)
@@ -100,20 +84,20 @@ impl Server {
         Ok(self.client.query_one(sql, &[]).await?.try_get(0)?)
     }
 
-    async fn rows(&self, table: &Table, which: Which) -> Sql<u64> {
-        Ok(self.client.query_one(&count(table, which), &[]).await?.try_get(0).map(unsigned)?)
+    async fn rows(&self, table: &Table, filter: RowFilter) -> Sql<u64> {
+        Ok(self.client.query_one(&count(table, filter), &[]).await?.try_get(0).map(unsigned)?)
     }
 
-    async fn next(&self, table: &Table, which: Which, after: Option<Row>) -> Sql<Vec<Row>> {
-        let sql = DIALECT.select(table, which, after.is_some());
+    async fn next(&self, table: &Table, filter: RowFilter, after: Option<Row>) -> Sql<Vec<Row>> {
+        let sql = DIALECT.select(table, filter, after.is_some());
         let mut found = pin!(self.client.query_raw(&sql, after.unwrap_or_default()).await?);
         let (mut rows, mut size) = (Vec::new(), 0);
         while size < BYTES
             && let Some(row) = found.try_next().await?
         {
             let mut values = Row::with_capacity(table.columns.len());
-            for (place, column) in table.columns.iter().enumerate() {
-                let value = value(column.kind, &row, place)?;
+            for (index, column) in table.columns.iter().enumerate() {
+                let value = value(column.kind, &row, index)?;
                 size += value.size();
                 values.push(value);
             }
@@ -122,33 +106,37 @@ impl Server {
         Ok(rows)
     }
 
-    async fn reached(&self) -> Sql<Option<Reached>> {
-        if !is_unfinished(&self.client).await? {
+    async fn stored_position(&self) -> Sql<Option<Position>> {
+        if !migrations::has_unfinished_copy(&self.client).await? {
             return Ok(None);
         }
-        let sql = format!("SELECT source, tables, after, rows FROM {PLACE}");
-        let Some(row) = self.client.query_opt(&sql, &[]).await? else { return Ok(Some(Reached::default())) };
-        let place =
-            Reached { source: row.try_get(0)?, tables: row.try_get(1)?, after: row.try_get(2)?, rows: row.try_get(3)? };
-        Ok(Some(place))
+        let sql = format!("SELECT source, tables, after, rows FROM {COPY_POSITION}");
+        let Some(row) = self.client.query_opt(&sql, &[]).await? else { return Ok(Some(Position::default())) };
+        let position = Position {
+            source: row.try_get(0)?,
+            tables: row.try_get(1)?,
+            after: row.try_get(2)?,
+            rows: row.try_get(3)?,
+        };
+        Ok(Some(position))
     }
 
-    async fn empty(&mut self, place: &Reached) -> Sql<()> {
+    async fn empty(&mut self, position: &Position) -> Sql<()> {
         let transaction = self.client.transaction().await?;
         let tables: Vec<_> = TABLES.iter().map(|table| table.name).chain(STAGED).collect();
         let sql = format!(
-            "TRUNCATE {}; DROP TABLE IF EXISTS {PLACE};
-            CREATE TABLE {PLACE} (source TEXT NOT NULL, tables BIGINT NOT NULL, after BYTEA, rows BIGINT NOT NULL)",
+            "TRUNCATE {}; DROP TABLE IF EXISTS {COPY_POSITION};
+            CREATE TABLE {COPY_POSITION} (source TEXT NOT NULL, tables BIGINT NOT NULL, after BYTEA, rows BIGINT NOT NULL)",
             tables.join(", ")
         );
         transaction.batch_execute(&sql).await?;
-        let sql = format!("INSERT INTO {PLACE} (source, tables, after, rows) VALUES ($1, $2, $3, $4)");
-        transaction.execute(&sql, &[&place.source, &place.tables, &place.after, &place.rows]).await?;
+        let sql = format!("INSERT INTO {COPY_POSITION} (source, tables, after, rows) VALUES ($1, $2, $3, $4)");
+        transaction.execute(&sql, &[&position.source, &position.tables, &position.after, &position.rows]).await?;
         Ok(transaction.commit().await?)
     }
 
     /// Says whether the copy was where it was thought to be.
-    async fn put(&mut self, table: &Table, rows: Vec<Row>, from: &Reached, to: &Reached) -> Sql<bool> {
+    async fn put(&mut self, table: &Table, rows: Vec<Row>, from: &Position, to: &Position) -> Sql<bool> {
         let transaction = self.client.transaction().await?;
         if !rows.is_empty() {
             let sql = format!("COPY {} ({}) FROM STDIN (FORMAT binary)", table.name, DIALECT.columns(table.columns));
@@ -160,7 +148,7 @@ impl Server {
             writer.finish().await?;
         }
         let sql = format!(
-            "UPDATE {PLACE} SET tables = $1, after = $2, rows = $3 WHERE source = $4 AND tables = $5 AND rows = $6"
+            "UPDATE {COPY_POSITION} SET tables = $1, after = $2, rows = $3 WHERE source = $4 AND tables = $5 AND rows = $6"
         );
         let noted = transaction
             .execute(&sql, &[&to.tables, &to.after, &to.rows, &from.source, &from.tables, &from.rows])
@@ -180,7 +168,7 @@ impl Server {
         let sql = "SELECT setval('versions', greatest($1, last_value)) FROM versions";
         transaction.execute(sql, &[&counter]).await?;
         for table in TABLES {
-            for column in table.columns.iter().filter(|column| column.kind == Kind::Sequence) {
+            for column in table.columns.iter().filter(|column| column.kind == ColumnKind::Sequence) {
                 let (table, column) = (table.name, column.name);
                 transaction
                     .batch_execute(&format!(
@@ -189,15 +177,15 @@ impl Server {
                     .await?;
             }
         }
-        transaction.batch_execute(&format!("DROP TABLE {PLACE}")).await?;
+        transaction.batch_execute(&format!("DROP TABLE {COPY_POSITION}")).await?;
         // A replica that was started too early has seen an empty store.
-        transaction.batch_execute(&format!("NOTIFY {}, '{}'", notice::CHANNEL, notice::EVERYTHING)).await?;
+        transaction.batch_execute(&format!("NOTIFY {}, '{}'", invalidation::CHANNEL, invalidation::EVERYTHING)).await?;
         Ok(transaction.commit().await?)
     }
 }
 
 #[async_trait]
-impl Side for Server {
+impl Side for ServerSide {
     fn takes_all_text(&self) -> bool {
         false
     }
@@ -207,8 +195,8 @@ impl Side for Server {
         made.and_then(|row| row.try_get(0)).map_err(|error| SqlError::from(error).into_store_error())
     }
 
-    async fn look(&mut self) -> Result<()> {
-        self.client.batch_execute(LOOK).await.map_err(|error| SqlError::from(error).into_store_error())?;
+    async fn freeze(&mut self) -> Result<()> {
+        self.client.batch_execute(FREEZE).await.map_err(|error| SqlError::from(error).into_store_error())?;
         migrations::expect_current(&self.client).await
     }
 
@@ -216,20 +204,20 @@ impl Side for Server {
         self.last_number().await.map_err(SqlError::into_store_error)
     }
 
-    async fn count(&mut self, table: &'static Table, which: Which) -> Result<u64> {
-        self.rows(table, which).await.map_err(SqlError::into_store_error)
+    async fn count(&mut self, table: &'static Table, filter: RowFilter) -> Result<u64> {
+        self.rows(table, filter).await.map_err(SqlError::into_store_error)
     }
 
-    async fn read(&mut self, table: &'static Table, which: Which, after: Option<Row>) -> Result<Vec<Row>> {
-        self.next(table, which, after).await.map_err(SqlError::into_store_error)
+    async fn read(&mut self, table: &'static Table, filter: RowFilter, after: Option<Row>) -> Result<Vec<Row>> {
+        self.next(table, filter, after).await.map_err(SqlError::into_store_error)
     }
 
-    async fn place(&mut self) -> Result<Option<Reached>> {
-        self.reached().await.map_err(SqlError::into_store_error)
+    async fn position(&mut self) -> Result<Option<Position>> {
+        self.stored_position().await.map_err(SqlError::into_store_error)
     }
 
-    async fn used(&mut self) -> Result<Option<&'static str>> {
-        for (table, question) in used() {
+    async fn find_own_data(&mut self) -> Result<Option<&'static str>> {
+        for (table, question) in own_data_questions() {
             let answer = self.client.query_one(&question, &[]).await.and_then(|row| row.try_get(0));
             if answer.map_err(|error| SqlError::from(error).into_store_error())? {
                 return Ok(Some(table));
@@ -238,11 +226,11 @@ impl Side for Server {
         Ok(None)
     }
 
-    async fn begin(&mut self, place: Reached) -> Result<()> {
-        self.empty(&place).await.map_err(SqlError::into_store_error)
+    async fn begin(&mut self, position: Position) -> Result<()> {
+        self.empty(&position).await.map_err(SqlError::into_store_error)
     }
 
-    async fn write(&mut self, table: &'static Table, rows: Vec<Row>, from: Reached, to: Reached) -> Result<()> {
+    async fn write(&mut self, table: &'static Table, rows: Vec<Row>, from: Position, to: Position) -> Result<()> {
         if self.put(table, rows, &from, &to).await.map_err(SqlError::into_store_error)? {
             return Ok(());
         }
@@ -254,28 +242,28 @@ impl Side for Server {
     }
 }
 
-fn column_type(kind: Kind) -> Type {
+fn column_type(kind: ColumnKind) -> Type {
     match kind {
-        Kind::Integer | Kind::Sequence => Type::INT8,
-        Kind::Real => Type::FLOAT8,
-        Kind::Text => Type::TEXT,
-        Kind::Bytes => Type::BYTEA,
-        Kind::Boolean => Type::BOOL,
+        ColumnKind::Integer | ColumnKind::Sequence => Type::INT8,
+        ColumnKind::Real => Type::FLOAT8,
+        ColumnKind::Text => Type::TEXT,
+        ColumnKind::Bytes => Type::BYTEA,
+        ColumnKind::Boolean => Type::BOOL,
     }
 }
 
-fn value(kind: Kind, row: &tokio_postgres::Row, place: usize) -> Sql<Value> {
+fn value(kind: ColumnKind, row: &tokio_postgres::Row, index: usize) -> Sql<CellValue> {
     let value = match kind {
-        Kind::Integer | Kind::Sequence => row.try_get::<_, Option<i64>>(place)?.map(Value::Integer),
-        Kind::Real => row.try_get::<_, Option<f64>>(place)?.map(Value::Real),
-        Kind::Text => row.try_get::<_, Option<String>>(place)?.map(Value::Text),
-        Kind::Bytes => row.try_get::<_, Option<Vec<u8>>>(place)?.map(Value::Bytes),
-        Kind::Boolean => row.try_get::<_, Option<bool>>(place)?.map(Value::Boolean),
+        ColumnKind::Integer | ColumnKind::Sequence => row.try_get::<_, Option<i64>>(index)?.map(CellValue::Integer),
+        ColumnKind::Real => row.try_get::<_, Option<f64>>(index)?.map(CellValue::Real),
+        ColumnKind::Text => row.try_get::<_, Option<String>>(index)?.map(CellValue::Text),
+        ColumnKind::Bytes => row.try_get::<_, Option<Vec<u8>>>(index)?.map(CellValue::Bytes),
+        ColumnKind::Boolean => row.try_get::<_, Option<bool>>(index)?.map(CellValue::Boolean),
     };
-    Ok(value.unwrap_or(Value::Null))
+    Ok(value.unwrap_or(CellValue::Null))
 }
 
-impl ToSql for Value {
+impl ToSql for CellValue {
     fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> std::result::Result<IsNull, Box<dyn Error + Sync + Send>> {
         match self {
             Self::Null => Ok(IsNull::Yes),

@@ -1,15 +1,24 @@
-//! Events by their numbers, whose they are to say, keys, and a file of the first schema.
+//! Events by their numbers, whose they are to say, and keys.
 
 use super::*;
-use crate::store::BotKey;
+use crate::domain::feed::{Event, Lines};
+use crate::domain::{Change, Heartbeat};
+use crate::store::{BotKey, Committed, Fed, Topic};
+
+on_each_store! {
+    events_apply_once_in_order_and_without_a_gap,
+    a_batch_that_fails_changes_nothing_and_may_come_again,
+    a_shard_belongs_to_the_latest_started_that_has_sent_it,
+    without_heartbeats_the_one_seen_first_counts_as_the_earlier,
+    numberings_that_nobody_uses_are_forgotten,
+    keys_are_found_by_hash_until_they_are_revoked,
+}
 
 fn named(place: u64, name: &str) -> Change {
     Change::Guild(Guild { id: placed(place), name: name.to_owned(), ..guild(1) })
 }
 
-#[tokio::test]
-async fn events_apply_once_in_order_and_without_a_gap() {
-    let fixture = Fixture::new().await;
+async fn events_apply_once_in_order_and_without_a_gap(mut fixture: Fixture) {
     assert_eq!(fixture.feed("a", 2, &[named(1, "early")]).await, Fed::Resync { next: 1 });
     assert_eq!(fixture.feed("a", 1, &[named(1, "early")]).await, Fed::Resync { next: 1 }, "no snapshot covers it");
     fixture.snapshot("a", shard(0, 1), 1, &[], "").await;
@@ -30,29 +39,25 @@ async fn events_apply_once_in_order_and_without_a_gap() {
 
     let unknown = vec![Event::Ignored("unknown type".to_owned()), Event::Change(Change::GuildGone(placed(1)))];
     assert_eq!(fixture.store.feed(instance("a"), 4, unknown, NOW).await.unwrap(), applied(1, 1, 6));
-    let fixture = fixture.reopened().await;
+    fixture.reopen().await;
     assert_eq!(fixture.map().await, "again: [2]");
     assert_eq!(fixture.feed("b", 2, &again).await, Fed::Resync { next: 1 }, "each counts for itself");
     let state = fixture.store.feed_state().await.unwrap();
     assert_eq!((state.guilds, state.instances[0].next), (1, 6));
 }
 
-#[tokio::test]
-async fn a_batch_that_fails_changes_nothing_and_may_come_again() {
-    let fixture = Fixture::new().await;
-    fixture.outside().execute_batch("ALTER TABLE feedback RENAME TO elsewhere").unwrap();
+async fn a_batch_that_fails_changes_nothing_and_may_come_again(fixture: Fixture) {
+    fixture.sql("ALTER TABLE feedback RENAME TO elsewhere").await;
     fixture.snapshot("a", shard(0, 1), 1, &[], "").await;
     let events = vec![named(1, "one"), Change::FeedbackGone("x".to_owned())];
     let batch: Vec<_> = events.iter().cloned().map(Event::Change).collect();
     assert!(fixture.store.feed(instance("a"), 1, batch, NOW).await.is_err());
-    fixture.outside().execute_batch("ALTER TABLE elsewhere RENAME TO feedback").unwrap();
+    fixture.sql("ALTER TABLE elsewhere RENAME TO feedback").await;
     assert_eq!(fixture.map().await, "");
     assert_eq!(fixture.feed("a", 1, &events).await, applied(2, 0, 3));
 }
 
-#[tokio::test]
-async fn a_shard_belongs_to_the_latest_started_that_has_sent_it() {
-    let fixture = Fixture::new().await;
+async fn a_shard_belongs_to_the_latest_started_that_has_sent_it(fixture: Fixture) {
     fixture.started("old", 100).await;
     fixture.started("new", 200).await;
     let (even, all) = (shard(0, 2), shard(0, 1));
@@ -102,9 +107,7 @@ async fn a_shard_belongs_to_the_latest_started_that_has_sent_it() {
     assert_eq!(fixture.map().await, "new: [2, 4], old: [1]");
 }
 
-#[tokio::test]
-async fn without_heartbeats_the_one_seen_first_counts_as_the_earlier() {
-    let fixture = Fixture::new().await;
+async fn without_heartbeats_the_one_seen_first_counts_as_the_earlier(fixture: Fixture) {
     let (later, all) = (NOW.after(Duration::from_secs(9)), shard(0, 1));
     let first = fixture.store.begin_snapshot(all, instance("first"), 1, NOW).await.unwrap();
     let second = fixture.store.begin_snapshot(all, instance("second"), 1, later).await.unwrap();
@@ -121,9 +124,7 @@ async fn without_heartbeats_the_one_seen_first_counts_as_the_earlier() {
     assert_eq!((state.instances[1].last_heartbeat, state.instances[0].last_heartbeat), (Some(NOW), None));
 }
 
-#[tokio::test]
-async fn numberings_that_nobody_uses_are_forgotten() {
-    let fixture = Fixture::new().await;
+async fn numberings_that_nobody_uses_are_forgotten(fixture: Fixture) {
     let day = |number: u64| NOW.after(Duration::from_hours(24 * number));
     for (name, used) in [("gone", 0), ("quiet", 2), ("busy", 31)] {
         let event = vec![Event::Ignored(String::new())];
@@ -135,9 +136,7 @@ async fn numberings_that_nobody_uses_are_forgotten() {
     assert_eq!(fixture.feed("gone", 2, &[named(1, "x")]).await, Fed::Resync { next: 1 });
 }
 
-#[tokio::test]
-async fn keys_are_found_by_hash_until_they_are_revoked() {
-    let fixture = Fixture::new().await;
+async fn keys_are_found_by_hash_until_they_are_revoked(mut fixture: Fixture) {
     let key = |number: u8| BotKey {
         id: format!("key{number}"),
         label: "bot".to_owned(),
@@ -160,76 +159,6 @@ async fn keys_are_found_by_hash_until_they_are_revoked() {
         let (revoked, touched) = fixture.touched(&[Topic::Keys], revoke(name)).await;
         assert_eq!((revoked.unwrap(), touched), (false, Vec::new()));
     }
-    let fixture = fixture.reopened().await;
+    fixture.reopen().await;
     assert_eq!(fixture.store.key(token(1)).await.unwrap(), Some(BotKey { revoked: Some(NOW), ..key(1) }));
-}
-
-#[tokio::test]
-async fn a_file_of_the_first_schema_keeps_its_guilds() {
-    let scratch = Scratch::new();
-    std::fs::create_dir_all(scratch.database().parent().unwrap()).unwrap();
-    let first = Connection::open(scratch.database()).unwrap();
-    first.execute_batch(include_str!("../migrations/0001_start.sql")).unwrap();
-    let data = "PRAGMA user_version = 1;
-        INSERT INTO guilds VALUES (4194304, 'one', 'icon', 1, 5, 1, 0, '{\"70\":[\"MOD\"]}'),
-            (8388608, 'two', NULL, 1, 5, 1, 0, '{}');
-        INSERT INTO guild_staff VALUES (4194304, 2, '[\"70\"]'), (4194304, 3, '[\"70\"]');";
-    first.execute_batch(data).unwrap();
-    drop(first);
-    let freshness = Arc::new(Freshness::new(Clock::system()));
-    let store = Sqlite::open(scratch.database(), Duration::from_mins(1), Arc::clone(&freshness)).await.unwrap();
-    let fixture = Fixture { store: Arc::new(store), freshness, scratch };
-    admit(&*fixture.store).await;
-    assert_eq!(fixture.names().await, [(1, "one".to_owned(), true), (2, "two".to_owned(), false)]);
-    assert_eq!(fixture.outside_count("guild_staff"), 2);
-    assert_eq!(fixture.store.feed_state().await.unwrap().guilds, 2);
-    fixture.store.apply(vec![Change::GuildGone(placed(1))]).await.unwrap();
-    assert_eq!(fixture.outside_count("guild_staff"), 0);
-    fixture.snapshot("a", shard(0, 1), 1, &[3], "three").await;
-    fixture.clean().await;
-    assert_eq!(fixture.outside_count("guilds"), 1);
-    let fixture = fixture.reopened().await;
-    assert_eq!(fixture.map().await, "three: [3]");
-    assert_eq!(fixture.store.feed_state().await.unwrap().guilds, 1);
-}
-
-#[tokio::test]
-async fn a_file_from_before_the_keys_of_instances_gives_them_to_the_only_key() {
-    for (keys, expected) in
-        [("('only', 'x', x'01', 1, NULL)", "only"), ("('a', '', x'01', 1, 2), ('b', '', x'02', 1, NULL)", "")]
-    {
-        let scratch = Scratch::new();
-        std::fs::create_dir_all(scratch.database().parent().unwrap()).unwrap();
-        let first = Connection::open(scratch.database()).unwrap();
-        for step in [
-            include_str!("../migrations/0001_start.sql"),
-            include_str!("../migrations/0002_feed.sql"),
-            include_str!("../migrations/0003_refresh.sql"),
-        ] {
-            first.execute_batch(step).unwrap();
-        }
-        // One whose clock ran ahead has frozen the shard.
-        let data = format!(
-            "PRAGMA user_version = 3;
-            INSERT INTO bot_keys VALUES {keys};
-            INSERT INTO feed_instances VALUES ('ahead', 7, 1000, 9000000, 2000), ('silent', 1, 900, NULL, 900);
-            INSERT INTO instances VALUES ('ahead', 9000000, 5, 2000, 1);
-            INSERT INTO shards VALUES (0, 'ahead', 9000000, 2000, 0, 0, 0.0);
-            INSERT INTO feed_shards VALUES (1, 0, 5, 6, 'ahead', 1500, 1);
-            INSERT INTO guilds VALUES (5, 4194304, 'one', NULL, 1, 5, 1, 0, '{{}}')"
-        );
-        first.execute_batch(&data).unwrap();
-        drop(first);
-        let freshness = Arc::new(Freshness::new(Clock::system()));
-        let store = Sqlite::open(scratch.database(), Duration::from_mins(1), Arc::clone(&freshness)).await.unwrap();
-        let state = store.feed_state().await.unwrap();
-        let known: Vec<_> =
-            state.instances.iter().map(|it| (it.instance.key.as_str(), it.next, it.started_at)).collect();
-        assert_eq!(known, [(expected, 7, Some(Time::from_millis(1000))), (expected, 1, None)]);
-        assert_eq!(state.shards[0].instance.key, expected);
-        let health = store.health().await.unwrap();
-        assert_eq!(health.shards[&0].started_at, Time::from_millis(2000));
-        assert_eq!(health.shards[&0].instance.key, expected);
-        assert_eq!(store.person(id(1), vec![placed(1)]).await.unwrap().guilds.len(), 1);
-    }
 }

@@ -9,23 +9,26 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, ToSql, TransactionBehavior, params, params_from_iter};
 
 use super::columns::unsigned;
-use super::{configure_writer, connect, create_file, migrations};
-use crate::store::copy::{
-    BYTES, Dialect, Kind, PLACE, Place, Row, STAGED, Side, TABLES, Table, UNFINISHED, Value, Which, count, used,
-};
+use super::file::{configure_writer, connect, create};
+use super::migrations;
+use crate::store::copy::side::{Position, Side};
+use crate::store::copy::statements::{BYTES, Dialect, RowFilter, count, own_data_questions};
+use crate::store::copy::tables::{STAGED, TABLES, Table};
+use crate::store::copy::value::{CellValue, ColumnKind, Row};
+use crate::store::schema::COPY_POSITION;
 use crate::store::{Result, StoreError};
 
 const DIALECT: Dialect = Dialect { parameter: '?', sequence: Some("rowid") };
 
-struct File(Arc<Mutex<Connection>>);
+struct FileSide(Arc<Mutex<Connection>>);
 
 /// Opens the store that has the data. It is never written to.
 pub(in crate::store) async fn source(path: PathBuf) -> Result<Box<dyn Side>> {
-    opened(move || {
+    open_side(move || {
         let connection = connect(&path)?;
         connection.pragma_update(None, "query_only", true)?;
         migrations::expect_current(&connection)?;
-        refuse_unfinished(&connection)?;
+        migrations::refuse_unfinished_copy(&connection)?;
         Ok(connection)
     })
     .await
@@ -33,9 +36,8 @@ pub(in crate::store) async fn source(path: PathBuf) -> Result<Box<dyn Side>> {
 
 /// Opens the store that takes the data, or makes it.
 pub(in crate::store) async fn destination(path: PathBuf) -> Result<Box<dyn Side>> {
-    opened(move || {
-        create_file(&path)
-            .map_err(|error| StoreError::Failed(format!("the file `{}` cannot be created: {error}", path.display())))?;
+    open_side(move || {
+        create(&path)?;
         let mut connection = connect(&path)?;
         if migrations::version(&connection)? == 0 {
             migrations::run(&mut connection)?;
@@ -49,48 +51,39 @@ pub(in crate::store) async fn destination(path: PathBuf) -> Result<Box<dyn Side>
     .await
 }
 
-/// An unfinished copy is not a store.
-pub(super) fn refuse_unfinished(connection: &Connection) -> Result<()> {
-    if is_unfinished(connection)? { Err(StoreError::Failed(UNFINISHED.to_owned())) } else { Ok(()) }
+async fn open_side(open: impl FnOnce() -> Result<Connection> + Send + 'static) -> Result<Box<dyn Side>> {
+    let connection = run_blocking(open).await?;
+    Ok(Box::new(FileSide(Arc::new(Mutex::new(connection)))))
 }
 
-fn is_unfinished(connection: &Connection) -> rusqlite::Result<bool> {
-    connection.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = ?1")?.exists([PLACE])
-}
-
-async fn opened(open: impl FnOnce() -> Result<Connection> + Send + 'static) -> Result<Box<dyn Side>> {
-    let connection = away(open).await?;
-    Ok(Box::new(File(Arc::new(Mutex::new(connection)))))
-}
-
-/// Does the work away from the runtime's threads.
-async fn away<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+/// Runs the work on a thread where it may block.
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| StoreError::Failed("the work on the file panicked".to_owned()))?
 }
 
-impl File {
+impl FileSide {
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let connection = Arc::clone(&self.0);
-        away(move || work(&mut connection.lock())).await
+        run_blocking(move || work(&mut connection.lock())).await
     }
 }
 
 #[async_trait]
-impl Side for File {
+impl Side for FileSide {
     fn takes_all_text(&self) -> bool {
         true
     }
 
-    /// Files are told apart by themselves.
+    /// Whether two files are the same was checked before.
     async fn mark(&mut self, _number: i64) -> Result<bool> {
         Ok(true)
     }
 
-    async fn look(&mut self) -> Result<()> {
+    async fn freeze(&mut self) -> Result<()> {
         self.run(|connection| {
             if !connection.is_autocommit() {
                 connection.execute_batch("COMMIT")?;
@@ -106,34 +99,34 @@ impl Side for File {
         self.run(|connection| Ok(connection.query_row("SELECT value FROM counter", [], |row| row.get(0))?)).await
     }
 
-    async fn count(&mut self, table: &'static Table, which: Which) -> Result<u64> {
+    async fn count(&mut self, table: &'static Table, filter: RowFilter) -> Result<u64> {
         self.run(move |connection| {
-            Ok(connection.query_row(&count(table, which), [], |row| row.get(0)).map(unsigned)?)
+            Ok(connection.query_row(&count(table, filter), [], |row| row.get(0)).map(unsigned)?)
         })
         .await
     }
 
-    async fn read(&mut self, table: &'static Table, which: Which, after: Option<Row>) -> Result<Vec<Row>> {
-        self.run(move |connection| read(connection, table, which, after)).await
+    async fn read(&mut self, table: &'static Table, filter: RowFilter, after: Option<Row>) -> Result<Vec<Row>> {
+        self.run(move |connection| read(connection, table, filter, after)).await
     }
 
-    async fn place(&mut self) -> Result<Option<Place>> {
+    async fn position(&mut self) -> Result<Option<Position>> {
         self.run(|connection| {
-            if !is_unfinished(connection)? {
+            if !migrations::has_unfinished_copy(connection)? {
                 return Ok(None);
             }
-            let sql = format!("SELECT source, tables, after, rows FROM {PLACE}");
+            let sql = format!("SELECT source, tables, after, rows FROM {COPY_POSITION}");
             let read = |row: &rusqlite::Row<'_>| {
-                Ok(Place { source: row.get(0)?, tables: row.get(1)?, after: row.get(2)?, rows: row.get(3)? })
+                Ok(Position { source: row.get(0)?, tables: row.get(1)?, after: row.get(2)?, rows: row.get(3)? })
             };
             Ok(Some(connection.query_row(&sql, [], read).optional()?.unwrap_or_default()))
         })
         .await
     }
 
-    async fn used(&mut self) -> Result<Option<&'static str>> {
+    async fn find_own_data(&mut self) -> Result<Option<&'static str>> {
         self.run(|connection| {
-            for (table, question) in used() {
+            for (table, question) in own_data_questions() {
                 if connection.query_row(&question, [], |row| row.get(0))? {
                     return Ok(Some(table));
                 }
@@ -143,7 +136,7 @@ impl Side for File {
         .await
     }
 
-    async fn begin(&mut self, place: Place) -> Result<()> {
+    async fn begin(&mut self, position: Position) -> Result<()> {
         self.run(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             // What refers to a row goes before it.
@@ -151,19 +144,19 @@ impl Side for File {
                 transaction.execute(&format!("DELETE FROM {table}"), [])?;
             }
             transaction.execute_batch(&format!(
-                "DROP TABLE IF EXISTS {PLACE};
-                CREATE TABLE {PLACE} (
+                "DROP TABLE IF EXISTS {COPY_POSITION};
+                CREATE TABLE {COPY_POSITION} (
                     source TEXT NOT NULL, tables INTEGER NOT NULL, after BLOB, rows INTEGER NOT NULL
                 ) STRICT"
             ))?;
-            let sql = format!("INSERT INTO {PLACE} (source, tables, after, rows) VALUES (?1, ?2, ?3, ?4)");
-            transaction.execute(&sql, params![place.source, place.tables, place.after, place.rows])?;
+            let sql = format!("INSERT INTO {COPY_POSITION} (source, tables, after, rows) VALUES (?1, ?2, ?3, ?4)");
+            transaction.execute(&sql, params![position.source, position.tables, position.after, position.rows])?;
             Ok(transaction.commit()?)
         })
         .await
     }
 
-    async fn write(&mut self, table: &'static Table, rows: Vec<Row>, from: Place, to: Place) -> Result<()> {
+    async fn write(&mut self, table: &'static Table, rows: Vec<Row>, from: Position, to: Position) -> Result<()> {
         self.run(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let (columns, parameters) = (DIALECT.columns(table.columns), DIALECT.parameters(table.columns.len()));
@@ -174,7 +167,7 @@ impl Side for File {
             }
             drop(insert);
             let sql = format!(
-                "UPDATE {PLACE} SET tables = ?1, after = ?2, rows = ?3 WHERE source = ?4 AND tables = ?5 AND rows = ?6"
+                "UPDATE {COPY_POSITION} SET tables = ?1, after = ?2, rows = ?3 WHERE source = ?4 AND tables = ?5 AND rows = ?6"
             );
             let noted = transaction
                 .execute(&sql, params![to.tables, to.after, to.rows, from.source, from.tables, from.rows])?;
@@ -191,17 +184,17 @@ impl Side for File {
             connection.pragma_update(None, "synchronous", "full")?;
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             transaction.execute("UPDATE counter SET value = max(value, ?1)", [counter])?;
-            transaction.execute_batch(&format!("DROP TABLE {PLACE}"))?;
+            transaction.execute_batch(&format!("DROP TABLE {COPY_POSITION}"))?;
             transaction.commit()?;
-            // Leaves one tidy file behind.
+            // Leaves one tidy file.
             Ok(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
         })
         .await
     }
 }
 
-fn read(connection: &Connection, table: &Table, which: Which, after: Option<Row>) -> Result<Vec<Row>> {
-    let sql = DIALECT.select(table, which, after.is_some());
+fn read(connection: &Connection, table: &Table, filter: RowFilter, after: Option<Row>) -> Result<Vec<Row>> {
+    let sql = DIALECT.select(table, filter, after.is_some());
     let mut statement = connection.prepare_cached(&sql)?;
     let mut found = statement.query(params_from_iter(after.unwrap_or_default()))?;
     let (mut rows, mut size) = (Vec::new(), 0);
@@ -209,8 +202,8 @@ fn read(connection: &Connection, table: &Table, which: Which, after: Option<Row>
         && let Some(row) = found.next()?
     {
         let mut values = Row::with_capacity(table.columns.len());
-        for (place, column) in table.columns.iter().enumerate() {
-            let value = value(column.kind, row.get_ref(place)?).ok_or_else(|| {
+        for (index, column) in table.columns.iter().enumerate() {
+            let value = value(column.kind, row.get_ref(index)?).ok_or_else(|| {
                 let (table, column) = (table.name, column.name);
                 StoreError::Failed(format!(
                     "the column `{column}` of the table `{table}` holds something else than it should"
@@ -224,19 +217,19 @@ fn read(connection: &Connection, table: &Table, which: Which, after: Option<Row>
     Ok(rows)
 }
 
-fn value(kind: Kind, value: ValueRef<'_>) -> Option<Value> {
+fn value(kind: ColumnKind, value: ValueRef<'_>) -> Option<CellValue> {
     Some(match (kind, value) {
-        (_, ValueRef::Null) => Value::Null,
-        (Kind::Integer | Kind::Sequence, ValueRef::Integer(number)) => Value::Integer(number),
-        (Kind::Boolean, ValueRef::Integer(number)) => Value::Boolean(number != 0),
-        (Kind::Real, ValueRef::Real(number)) => Value::Real(number),
-        (Kind::Text, ValueRef::Text(text)) => Value::Text(std::str::from_utf8(text).ok()?.to_owned()),
-        (Kind::Bytes, ValueRef::Blob(bytes)) => Value::Bytes(bytes.to_vec()),
+        (_, ValueRef::Null) => CellValue::Null,
+        (ColumnKind::Integer | ColumnKind::Sequence, ValueRef::Integer(number)) => CellValue::Integer(number),
+        (ColumnKind::Boolean, ValueRef::Integer(number)) => CellValue::Boolean(number != 0),
+        (ColumnKind::Real, ValueRef::Real(number)) => CellValue::Real(number),
+        (ColumnKind::Text, ValueRef::Text(text)) => CellValue::Text(std::str::from_utf8(text).ok()?.to_owned()),
+        (ColumnKind::Bytes, ValueRef::Blob(bytes)) => CellValue::Bytes(bytes.to_vec()),
         _ => return None,
     })
 }
 
-impl ToSql for Value {
+impl ToSql for CellValue {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
             Self::Null => ValueRef::Null,

@@ -12,7 +12,7 @@ use tokio_postgres::config::Host;
 
 /// What is done with a new connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Conduct {
+pub(super) enum Behaviour {
     Pass,
     /// It is closed at once.
     Close,
@@ -24,57 +24,57 @@ pub(super) enum Conduct {
     Says(&'static str),
 }
 
-pub(super) struct Front {
+pub(super) struct FaultyProxy {
     pub(super) port: u16,
     /// How many connections came that were no listener's.
     pub(super) seen: Arc<AtomicUsize>,
     /// Whether anything is passed on for listeners, and for connections that are new.
     pub(super) listeners: watch::Sender<bool>,
-    pub(super) newcomers: watch::Sender<bool>,
+    pub(super) new_connections: watch::Sender<bool>,
     /// Whether anything is passed on at all.
     pub(super) all: watch::Sender<bool>,
     accepting: tokio::task::JoinHandle<()>,
 }
 
-impl Drop for Front {
+impl Drop for FaultyProxy {
     fn drop(&mut self) {
         self.accepting.abort();
     }
 }
 
-/// What the tasks of a front share.
+/// What the tasks of its connections share.
 #[derive(Clone)]
-struct Lines {
+struct Forwarder {
     target: Arc<tokio_postgres::Config>,
     seen: Arc<AtomicUsize>,
     listeners: watch::Receiver<bool>,
-    newcomers: watch::Receiver<bool>,
+    new_connections: watch::Receiver<bool>,
     all: watch::Receiver<bool>,
 }
 
-impl Front {
-    /// Before the server of this URL. The conduct is asked for every connection, with its number.
-    pub(super) async fn before(url: &str, conduct: impl Fn(usize) -> Conduct + Send + 'static) -> Self {
+impl FaultyProxy {
+    /// In front of the server of this URL. The behaviour of every connection is asked for, with its number.
+    pub(super) async fn in_front_of(url: &str, behaviour: impl Fn(usize) -> Behaviour + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen = Arc::new(AtomicUsize::new(0));
-        let (listeners, newcomers, all) =
+        let (listeners, new_connections, all) =
             (watch::Sender::new(true), watch::Sender::new(true), watch::Sender::new(true));
-        let lines = Lines {
+        let forwarder = Forwarder {
             target: Arc::new(url.parse().unwrap()),
             seen: Arc::clone(&seen),
             listeners: listeners.subscribe(),
-            newcomers: newcomers.subscribe(),
+            new_connections: new_connections.subscribe(),
             all: all.subscribe(),
         };
         let accepting = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             for number in 0.. {
                 let Ok((stream, _)) = listener.accept().await else { return };
-                connections.spawn(lines.clone().serve(stream, conduct(number)));
+                connections.spawn(forwarder.clone().serve(stream, behaviour(number)));
             }
         });
-        Self { port, seen, listeners, newcomers, all, accepting }
+        Self { port, seen, listeners, new_connections, all, accepting }
     }
 
     /// Another URL of the same database, which leads through here. The password is one that must not be shown.
@@ -85,9 +85,9 @@ impl Front {
     }
 }
 
-impl Lines {
-    async fn serve(self, mut client: TcpStream, conduct: Conduct) -> std::io::Result<()> {
-        if matches!(conduct, Conduct::Close) {
+impl Forwarder {
+    async fn serve(self, mut client: TcpStream, behaviour: Behaviour) -> std::io::Result<()> {
+        if matches!(behaviour, Behaviour::Close) {
             return Ok(());
         }
         let length = client.read_u32().await?;
@@ -97,20 +97,20 @@ impl Lines {
         if !listens {
             self.seen.fetch_add(1, Ordering::SeqCst);
         }
-        match conduct {
-            Conduct::Pass | Conduct::Close => {}
-            Conduct::Silent => std::future::pending().await,
-            Conduct::Late(delay) => tokio::time::sleep(delay).await,
-            Conduct::Says(code) => {
+        match behaviour {
+            Behaviour::Pass | Behaviour::Close => {}
+            Behaviour::Silent => std::future::pending().await,
+            Behaviour::Late(delay) => tokio::time::sleep(delay).await,
+            Behaviour::Says(code) => {
                 let fields = format!("SFATAL\0VFATAL\0C{code}\0Mit says {code}\0\0");
                 client.write_u8(b'E').await?;
                 client.write_u32(u32::try_from(fields.len() + 4).unwrap()).await?;
                 return client.write_all(fields.as_bytes()).await;
             }
         }
-        let passes = if listens { self.listeners.clone() } else { self.newcomers.clone() };
+        let passes = if listens { self.listeners.clone() } else { self.new_connections.clone() };
         open(&passes).await;
-        // Once it has passed, a connection is no newcomer any more.
+        // Once it has passed, a connection is not new any more.
         let passes = if listens { passes } else { self.all.clone() };
         let port = self.target.get_ports().first().copied().unwrap_or(5432);
         match &self.target.get_hosts()[0] {

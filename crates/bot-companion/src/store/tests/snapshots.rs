@@ -1,36 +1,28 @@
-//! Snapshots: staged, committed in one visible step, cleaned up behind.
+//! Snapshots: staged, committed in one visible step, cleaned up in the background.
 
 use super::*;
-use crate::domain::Subscription;
-use crate::store::{SnapshotId, StoreError};
+use crate::domain::feed::Lines;
+use crate::domain::{Change, Subscription};
+use crate::store::{Committed, Fed, StoreError, Topic};
 
 const EVEN: [u64; 6] = [2, 4, 6, 8, 10, 12];
 const ODD: [u64; 6] = [1, 3, 5, 7, 9, 11];
 
-impl Fixture {
-    /// Exactly the visible rows are left, and the counts say so.
-    async fn assert_clean(&self) {
-        self.clean().await;
-        let visible = self.names().await.len();
-        assert_eq!(self.outside_count("guilds"), i64::try_from(visible).unwrap());
-        assert_eq!(self.store.feed_state().await.unwrap().guilds, visible as u64);
-        for table in ["feed_sweeps", "staged_snapshots", "staged_kept", "staged_subscriptions"] {
-            assert_eq!(self.outside_count(table), 0, "{table}");
-        }
-    }
-
-    async fn begin(&self, scope: Scope, at: u64) -> SnapshotId {
-        self.store.begin_snapshot(scope, instance("a"), at, NOW).await.unwrap()
-    }
-
-    async fn stage(&self, snapshot: SnapshotId, lines: &[GuildLine]) {
-        self.store.stage(snapshot, Lines::Guilds(lines.to_vec())).await.unwrap();
-    }
+on_each_store! {
+    a_snapshot_is_invisible_until_its_commit_and_then_is_the_truth,
+    a_snapshot_that_events_overtook_is_dropped,
+    each_snapshot_of_a_resharding_replaces_exactly_its_own,
+    an_unavailable_guild_stays_as_it_is_at_the_commit,
+    of_the_lines_of_one_guild_the_last_counts,
+    what_a_snapshot_leaves_unsaid_is_as_it_is_stored_at_the_commit,
+    a_snapshot_that_leaves_something_unsaid_is_overtaken_by_another_of_the_same,
+    a_commit_with_a_revoked_key_changes_nothing,
+    what_a_crash_or_a_cut_left_staged_is_never_seen_and_goes,
+    subscriptions_are_replaced_whole,
+    a_reader_beside_commits_and_clean_up_never_sees_a_mix,
 }
 
-#[tokio::test]
-async fn a_snapshot_is_invisible_until_its_commit_and_then_is_the_truth() {
-    let fixture = Fixture::new().await;
+async fn a_snapshot_is_invisible_until_its_commit_and_then_is_the_truth(fixture: Fixture) {
     fixture.store.apply(vec![Change::Guild(Guild { id: placed(1), ..guild(1) })]).await.unwrap();
     let topics = [Topic::Id(placed(1)), Topic::Id(id(9)), Topic::Team];
     let snapshot = fixture.begin(shard(0, 1), 5).await;
@@ -53,12 +45,10 @@ async fn a_snapshot_is_invisible_until_its_commit_and_then_is_the_truth() {
     let state = fixture.store.feed_state().await.unwrap();
     assert_eq!((state.shards[0].guilds, state.shards[0].snapshot_at), (2, NOW));
     fixture.assert_clean().await;
-    assert_eq!(fixture.outside_count("guild_staff"), 0);
+    assert_eq!(fixture.count("guild_staff").await, 0);
 }
 
-#[tokio::test]
-async fn a_snapshot_that_events_overtook_is_dropped() {
-    let fixture = Fixture::new().await;
+async fn a_snapshot_that_events_overtook_is_dropped(fixture: Fixture) {
     let snapshot = fixture.begin(shard(0, 1), 1).await;
     fixture.stage(snapshot, &[line(1, "late", 2)]).await;
     fixture.snapshot("a", shard(0, 1), 1, &[3], "first").await;
@@ -70,9 +60,7 @@ async fn a_snapshot_that_events_overtook_is_dropped() {
     fixture.assert_clean().await;
 }
 
-#[tokio::test]
-async fn each_snapshot_of_a_resharding_replaces_exactly_its_own() {
-    let fixture = Fixture::new().await;
+async fn each_snapshot_of_a_resharding_replaces_exactly_its_own(mut fixture: Fixture) {
     let counts = async |fixture: &Fixture| -> Vec<(u32, u32)> {
         let shards = fixture.store.feed_state().await.unwrap().shards;
         shards.into_iter().map(|it| (it.shard.count, it.shard.id)).collect()
@@ -103,7 +91,7 @@ async fn each_snapshot_of_a_resharding_replaces_exactly_its_own() {
     // Back, before it was through.
     fixture.snapshot("a", shard(0, 4), 5, &[4, 12], "4 again").await;
     assert_eq!(fixture.map().await, "3: [1, 3, 6], 4: [2, 5, 11], 4 again: [4, 12]");
-    let fixture = fixture.reopened().await;
+    fixture.reopen().await;
     fixture.assert_clean().await;
     for id in 0..3 {
         fixture.snapshot("a", shard(id, 3), 5, &[u64::from(id) + 3], "end").await;
@@ -113,9 +101,7 @@ async fn each_snapshot_of_a_resharding_replaces_exactly_its_own() {
     fixture.assert_clean().await;
 }
 
-#[tokio::test]
-async fn an_unavailable_guild_stays_as_it_is_at_the_commit() {
-    let fixture = Fixture::new().await;
+async fn an_unavailable_guild_stays_as_it_is_at_the_commit(fixture: Fixture) {
     fixture.snapshot("a", shard(0, 1), 1, &[1, 2, 3, 4], "old").await;
     let snapshot = fixture.begin(shard(0, 2), 1).await;
     let unavailable = [2, 4, 6, 8].map(|place| GuildLine::Unavailable(placed(place)));
@@ -128,13 +114,11 @@ async fn an_unavailable_guild_stays_as_it_is_at_the_commit() {
     assert_eq!(fixture.map().await, "come: [8], old: [1, 2, 3], renamed: [4]");
     assert_eq!(fixture.names().await.iter().filter(|(_, _, moderates)| *moderates).count(), 4, "staff and all");
     fixture.assert_clean().await;
-    assert_eq!(fixture.outside_count("guild_staff"), 4);
+    assert_eq!(fixture.count("guild_staff").await, 4);
     assert_eq!(fixture.store.feed_state().await.unwrap().shards[1].guilds, 3);
 }
 
-#[tokio::test]
-async fn of_the_lines_of_one_guild_the_last_counts() {
-    let fixture = Fixture::new().await;
+async fn of_the_lines_of_one_guild_the_last_counts(fixture: Fixture) {
     fixture.snapshot("a", shard(0, 1), 1, &[1, 2, 3, 4], "old").await;
     let snapshot = fixture.begin(shard(0, 1), 1).await;
     let bare = GuildLine::Guild(Guild { id: placed(1), name: "bare".to_owned(), ..guild(1) });
@@ -147,7 +131,7 @@ async fn of_the_lines_of_one_guild_the_last_counts() {
     let expected = [(1, "bare", true), (2, "z", false), (3, "old", true), (4, "back", true)];
     assert_eq!(fixture.names().await, expected.map(|(place, name, moderates)| (place, name.to_owned(), moderates)));
     fixture.assert_clean().await;
-    assert_eq!(fixture.outside_count("guild_staff"), 4);
+    assert_eq!(fixture.count("guild_staff").await, 4);
 }
 
 /// A guild that says nothing of its grants and staff.
@@ -155,9 +139,7 @@ fn unsaid(place: u64, name: &str) -> GuildLine {
     GuildLine::Guild(Guild { id: placed(place), name: name.to_owned(), ..guild(1) })
 }
 
-#[tokio::test]
-async fn what_a_snapshot_leaves_unsaid_is_as_it_is_stored_at_the_commit() {
-    let fixture = Fixture::new().await;
+async fn what_a_snapshot_leaves_unsaid_is_as_it_is_stored_at_the_commit(fixture: Fixture) {
     fixture.snapshot("a", shard(0, 1), 1, &[1, 2, 3, 4], "old").await;
     // It holds what the events below it have changed, also those that come while it is sent.
     let snapshot = fixture.begin(shard(0, 1), 6).await;
@@ -179,12 +161,10 @@ async fn what_a_snapshot_leaves_unsaid_is_as_it_is_stored_at_the_commit() {
     let expected = [(1, false), (2, true), (3, false), (4, false), (5, false)];
     assert_eq!(fixture.names().await, expected.map(|(place, moderates)| (place, "new".to_owned(), moderates)));
     fixture.assert_clean().await;
-    assert_eq!(fixture.outside_count("guild_staff"), 3);
+    assert_eq!(fixture.count("guild_staff").await, 3);
 }
 
-#[tokio::test]
-async fn a_snapshot_that_leaves_something_unsaid_is_overtaken_by_another_of_the_same() {
-    let fixture = Fixture::new().await;
+async fn a_snapshot_that_leaves_something_unsaid_is_overtaken_by_another_of_the_same(fixture: Fixture) {
     fixture.snapshot("a", shard(0, 2), 1, &[2, 4], "first").await;
     let (whole, part, other) =
         (fixture.begin(shard(0, 2), 1).await, fixture.begin(shard(0, 2), 1).await, fixture.begin(shard(1, 2), 1).await);
@@ -204,9 +184,7 @@ async fn a_snapshot_that_leaves_something_unsaid_is_overtaken_by_another_of_the_
     fixture.assert_clean().await;
 }
 
-#[tokio::test]
-async fn a_commit_with_a_revoked_key_changes_nothing() {
-    let fixture = Fixture::new().await;
+async fn a_commit_with_a_revoked_key_changes_nothing(fixture: Fixture) {
     fixture.snapshot("a", shard(0, 1), 1, &[1], "old").await;
     let snapshot = fixture.begin(shard(0, 1), 1).await;
     fixture.stage(snapshot, &[line(1, "new", 2)]).await;
@@ -217,9 +195,7 @@ async fn a_commit_with_a_revoked_key_changes_nothing() {
     fixture.assert_clean().await;
 }
 
-#[tokio::test]
-async fn what_a_crash_or_a_cut_left_staged_is_never_seen_and_goes() {
-    let fixture = Fixture::new().await;
+async fn what_a_crash_or_a_cut_left_staged_is_never_seen_and_goes(mut fixture: Fixture) {
     fixture.snapshot("a", shard(0, 1), 1, &[1], "old").await;
     let (crashed, cut) = (fixture.begin(shard(0, 1), 1).await, fixture.begin(shard(0, 2), 1).await);
     let subscriptions = fixture.begin(Scope::Subscriptions, 1).await;
@@ -229,25 +205,23 @@ async fn what_a_crash_or_a_cut_left_staged_is_never_seen_and_goes() {
         fixture.stage(snapshot, &[line(2, "new", 2), GuildLine::Unavailable(placed(4))]).await;
     }
     fixture.clean().await;
-    assert_eq!(fixture.outside_count("guilds"), 3, "what is being staged stays");
+    assert_eq!(fixture.count("guilds").await, 3, "what is being staged stays");
     fixture.store.abandon_snapshot(cut).await.unwrap();
     fixture.store.abandon_snapshot(cut).await.unwrap();
     fixture.clean().await;
-    assert_eq!(fixture.outside_count("guilds"), 2);
+    assert_eq!(fixture.count("guilds").await, 2);
 
-    let fixture = fixture.reopened().await;
+    fixture.reopen().await;
     assert_eq!(fixture.map().await, "old: [1]");
     fixture.assert_clean().await;
-    assert_eq!(fixture.outside_count("guild_staff"), 1);
+    assert_eq!(fixture.count("guild_staff").await, 1);
     let lines = Lines::Guilds(vec![line(2, "new", 2)]);
     assert!(matches!(fixture.store.stage(crashed, lines).await, Err(StoreError::Unavailable(_))));
     assert!(matches!(fixture.store.commit_snapshot(crashed, NOW).await, Err(StoreError::Unavailable(_))));
     assert_eq!(fixture.map().await, "old: [1]");
 }
 
-#[tokio::test]
-async fn subscriptions_are_replaced_whole() {
-    let fixture = Fixture::new().await;
+async fn subscriptions_are_replaced_whole(fixture: Fixture) {
     let paid = |user, guilds: &[u64], active_until| Subscription {
         userid: id(user),
         slots: 2,
@@ -270,12 +244,10 @@ async fn subscriptions_are_replaced_whole() {
     fixture.assert_clean().await;
     let nobody = fixture.snapshot_of("a", Scope::Subscriptions, 4, Lines::Subscriptions(Vec::new())).await;
     assert_eq!(nobody, Committed::Replaced { next: 4 });
-    assert_eq!(fixture.outside_count("subscription_guilds"), 0);
+    assert_eq!(fixture.count("subscription_guilds").await, 0);
 }
 
-#[tokio::test]
-async fn a_reader_beside_commits_and_clean_up_never_sees_a_mix() {
-    let fixture = Fixture::new().await;
+async fn a_reader_beside_commits_and_clean_up_never_sees_a_mix(fixture: Fixture) {
     let all: Vec<u64> = (1..=12).collect();
     fixture.snapshot("a", shard(0, 1), 1, &all, "0").await;
     let done = std::cell::Cell::new(false);
@@ -298,41 +270,4 @@ async fn a_reader_beside_commits_and_clean_up_never_sees_a_mix() {
     };
     tokio::join!(write, read);
     fixture.assert_clean().await;
-}
-
-/// `cargo test --release -p bot-companion --lib -- --ignored --nocapture staging_speed`
-#[tokio::test]
-#[ignore = "measures"]
-#[expect(clippy::disallowed_methods, reason = "a measurement needs the real clock")]
-async fn staging_speed() {
-    let fixture = Fixture::new().await;
-    let (guilds, batch) = (1_000_000_u64, 2_000);
-    let make = |number: u64| {
-        let roles = |user: u64| (id((1_000_000_000 + number * 7 + user) << 20), vec![id(number << 22)]);
-        let GuildLine::Guild(guild) = line(1, "A guild with a usual name", 2) else { unreachable!() };
-        GuildLine::Guild(Guild { id: placed(number), staff: Some((0..5).map(roles).collect()), ..guild })
-    };
-    for round in 1..=2 {
-        let snapshot = fixture.begin(shard(0, 1), 1).await;
-        let (mut busy, mut slowest) = (Duration::ZERO, Duration::ZERO);
-        for first in (1..=guilds).step_by(batch) {
-            let lines = (first..first + batch as u64).map(make).collect();
-            let start = std::time::Instant::now();
-            fixture.store.stage(snapshot, Lines::Guilds(lines)).await.unwrap();
-            slowest = slowest.max(start.elapsed());
-            busy += start.elapsed();
-        }
-        let start = std::time::Instant::now();
-        fixture.store.commit_snapshot(snapshot, NOW).await.unwrap();
-        let committed = start.elapsed();
-        println!("round {round}: staged in {busy:?}, slowest batch {slowest:?}, commit {committed:?}");
-        let rate = u128::from(guilds) * 1000 / busy.as_millis();
-        println!("{rate} guilds/s, {} rows/s", rate * 6);
-        let start = std::time::Instant::now();
-        let mut calls = 0;
-        while fixture.store.clean_up(5_000).await.unwrap() > 0 {
-            calls += 1;
-        }
-        println!("cleaned up in {:?}, {calls} calls", start.elapsed());
-    }
 }

@@ -2,7 +2,28 @@
 
 use super::*;
 use crate::domain::{Change, RevocationEnd};
-use crate::store::{BlockedUser, Claim, Swept};
+use crate::store::{Admission, BlockedUser, Claim, GrantSaved, Lease, Swept, Topic};
+
+on_each_store! {
+    a_code_is_exchanged_once,
+    sweeping_forgets_claims_that_ended_long_ago,
+    a_sweep_says_whether_there_is_more_to_do,
+    the_grant_is_to_be_revoked_with_the_last_session,
+    a_revocation_waits_and_a_sign_in_cancels_it,
+    a_sign_in_waits_for_a_revocation_that_is_being_sent_and_verifies_its_grant,
+    a_session_that_comes_late_takes_its_grant_back,
+    a_user_without_a_grant_leaves_nothing_to_revoke,
+    a_new_grant_outlives_the_last_old_session,
+    a_new_session_ends_those_least_recently_used,
+    a_grant_whose_session_never_comes_is_swept,
+    sweeping_ends_idle_and_old_sessions_in_batches,
+    the_later_time_seen_wins,
+    a_blocked_user_is_out_and_stays_out,
+    only_the_present_grant_can_be_replaced_or_blamed,
+    one_at_a_time_refreshes_a_grant,
+    a_list_fetched_before_a_departure_is_not_stored_after_it,
+    a_login_keeps_the_list_and_a_second_session_keeps_the_grant,
+}
 
 fn later(seconds: u64) -> Time {
     NOW.after(Duration::from_secs(seconds))
@@ -17,9 +38,7 @@ async fn versions(fixture: &Fixture, user: u64) -> (u64, u64) {
     (account.grant_version, account.list_version)
 }
 
-#[tokio::test]
-async fn a_code_is_exchanged_once() {
-    let fixture = Fixture::new().await;
+async fn a_code_is_exchanged_once(fixture: Fixture) {
     let store = &fixture.store;
     let claim = |number, at| store.claim_code(code(number), later(at), later(at + 10));
     assert_eq!(claim(1, 0).await.unwrap(), Claim::Mine);
@@ -38,34 +57,28 @@ async fn a_code_is_exchanged_once() {
     assert_eq!(claim(2, 2).await.unwrap(), Claim::Settled(None));
 }
 
-#[tokio::test]
-async fn sweeping_forgets_claims_that_ended_long_ago() {
-    let fixture = Fixture::new().await;
+async fn sweeping_forgets_claims_that_ended_long_ago(fixture: Fixture) {
     for (number, until) in [(1, 10), (2, 5000)] {
         fixture.store.claim_code(code(number), NOW, later(until)).await.unwrap();
     }
     fixture.store.sweep(later(20), Time::default(), Time::default(), 100).await.unwrap();
-    assert_eq!(fixture.outside_count("code_claims"), 2);
+    assert_eq!(fixture.count("code_claims").await, 2);
     fixture.store.sweep(later(5000), Time::default(), Time::default(), 100).await.unwrap();
-    assert_eq!(fixture.outside_count("code_claims"), 1);
+    assert_eq!(fixture.count("code_claims").await, 1);
 }
 
-#[tokio::test]
-async fn a_sweep_says_whether_there_is_more_to_do() {
-    let fixture = Fixture::new().await;
+async fn a_sweep_says_whether_there_is_more_to_do(fixture: Fixture) {
     for number in 0..7 {
         fixture.store.claim_code(code(number), NOW, later(10)).await.unwrap();
     }
     let sweep = || fixture.store.sweep(later(5000), Time::default(), Time::default(), 3);
     for (left, more) in [(4, true), (1, true), (0, false), (0, false)] {
         assert_eq!(sweep().await.unwrap(), Swept { sessions: 0, more });
-        assert_eq!(fixture.outside_count("code_claims"), left);
+        assert_eq!(fixture.count("code_claims").await, left);
     }
 }
 
-#[tokio::test]
-async fn the_grant_is_to_be_revoked_with_the_last_session() {
-    let fixture = Fixture::new().await;
+async fn the_grant_is_to_be_revoked_with_the_last_session(fixture: Fixture) {
     let store = &fixture.store;
     fixture.sign_in(1, 1).await;
     fixture.sign_in(1, 2).await;
@@ -78,20 +91,18 @@ async fn the_grant_is_to_be_revoked_with_the_last_session() {
     assert!(ended.unwrap());
     assert_eq!(touched, topics[..2]);
     assert_eq!(store.session(token(1)).await.unwrap(), None);
-    assert_eq!(fixture.to_revoke(), []);
+    assert_eq!(fixture.to_revoke().await, []);
     assert!(store.end_session(id(1), session_id(2), NOW).await.unwrap());
-    assert_eq!(fixture.to_revoke(), [(1, 2)]);
+    assert_eq!(fixture.to_revoke().await, [(1, 2)]);
     assert_eq!(store.account(id(1)).await.unwrap(), None);
     assert!(!store.end_session(id(1), session_id(2), NOW).await.unwrap());
 
     assert_eq!(store.end_sessions(id(2), NOW).await.unwrap(), 1);
-    assert_eq!(fixture.to_revoke(), [(1, 2), (2, 3)]);
+    assert_eq!(fixture.to_revoke().await, [(1, 2), (2, 3)]);
     assert_eq!(store.end_sessions(id(2), NOW).await.unwrap(), 0);
 }
 
-#[tokio::test]
-async fn a_revocation_waits_and_a_sign_in_cancels_it() {
-    let fixture = Fixture::new().await;
+async fn a_revocation_waits_and_a_sign_in_cancels_it(fixture: Fixture) {
     let store = &fixture.store;
     let take = async |at| store.take_revocation(later(at), later(at + 20)).await.unwrap();
     fixture.sign_in(1, 1).await;
@@ -106,7 +117,7 @@ async fn a_revocation_waits_and_a_sign_in_cancels_it() {
     assert_eq!(take(49).await, None, "it is being sent, and the other one was cancelled");
     assert_eq!(take(50).await.map(|taken| (taken.user, taken.tries)), Some((id(2), 2)), "whoever sent it is gone");
     store.finish_revocation(id(2), taken.until, RevocationEnd::over(NOW)).await.unwrap();
-    assert_eq!(fixture.to_revoke(), [(2, 2)], "a sender that comes too late changes nothing");
+    assert_eq!(fixture.to_revoke().await, [(2, 2)], "a sender that comes too late changes nothing");
     store.finish_revocation(id(2), later(70), RevocationEnd::Retry { at: later(130) }).await.unwrap();
     assert_eq!(take(129).await, None);
     assert_eq!(take(130).await.unwrap().tries, 3);
@@ -114,16 +125,14 @@ async fn a_revocation_waits_and_a_sign_in_cancels_it() {
     assert_eq!(take(160).await.unwrap().tries, 3, "what was not sent does not count");
     store.finish_revocation(id(2), later(180), RevocationEnd::Over { until: later(300) }).await.unwrap();
     assert_eq!(take(1000).await, None);
-    assert_eq!(fixture.to_revoke(), [], "the grant is forgotten at once");
+    assert_eq!(fixture.to_revoke().await, [], "the grant is forgotten at once");
     for (at, left) in [(299, 1), (300, 0)] {
         store.sweep(later(at), Time::default(), Time::default(), 10).await.unwrap();
-        assert_eq!(fixture.outside_count("revocations"), left);
+        assert_eq!(fixture.count("revocations").await, left);
     }
 }
 
-#[tokio::test]
-async fn a_sign_in_waits_for_a_revocation_that_is_being_sent_and_verifies_its_grant() {
-    let fixture = Fixture::new().await;
+async fn a_sign_in_waits_for_a_revocation_that_is_being_sent_and_verifies_its_grant(fixture: Fixture) {
     let store = &fixture.store;
     let save = async |at, verified| store.save_grant(person(1), grant(2), later(at), verified).await.unwrap();
     fixture.sign_in(1, 1).await;
@@ -140,20 +149,18 @@ async fn a_sign_in_waits_for_a_revocation_that_is_being_sent_and_verifies_its_gr
     store.finish_revocation(id(1), later(80), RevocationEnd::Over { until: later(170) }).await.unwrap();
     assert_eq!(save(81, Some(1)).await, sent(2), "it was seen to work before another try");
     assert_eq!(save(82, Some(2)).await, GrantSaved::Saved);
-    assert_eq!(fixture.outside_count("revocations"), 0);
+    assert_eq!(fixture.count("revocations").await, 0);
 }
 
-#[tokio::test]
-async fn a_session_that_comes_late_takes_its_grant_back() {
-    let fixture = Fixture::new().await;
+async fn a_session_that_comes_late_takes_its_grant_back(fixture: Fixture) {
     let store = &fixture.store;
     // Two sessions of one sign-in; the first ends before the second is opened.
     fixture.save_grant(1, 1).await;
     fixture.open_session(1, 1).await;
     assert!(store.end_session(id(1), session_id(1), NOW).await.unwrap());
-    assert_eq!(fixture.to_revoke(), [(1, 1)]);
+    assert_eq!(fixture.to_revoke().await, [(1, 1)]);
     fixture.open_session(1, 2).await;
-    assert_eq!(fixture.to_revoke(), []);
+    assert_eq!(fixture.to_revoke().await, []);
     assert_eq!(store.account(id(1)).await.unwrap().unwrap().grant, Some(grant(1)));
     // Not from a revocation that may have been sent.
     store.end_sessions(id(1), NOW).await.unwrap();
@@ -162,32 +169,26 @@ async fn a_session_that_comes_late_takes_its_grant_back() {
     assert_eq!(store.account(id(1)).await.unwrap().unwrap().grant, None);
 }
 
-#[tokio::test]
-async fn a_user_without_a_grant_leaves_nothing_to_revoke() {
-    let fixture = Fixture::new().await;
+async fn a_user_without_a_grant_leaves_nothing_to_revoke(fixture: Fixture) {
     fixture.open_session(1, 1).await;
     assert_eq!(fixture.store.account(id(1)).await.unwrap().unwrap().grant, None);
     assert_eq!(fixture.store.end_sessions(id(1), NOW).await.unwrap(), 1);
-    assert_eq!(fixture.to_revoke(), []);
+    assert_eq!(fixture.to_revoke().await, []);
 }
 
-#[tokio::test]
-async fn a_new_grant_outlives_the_last_old_session() {
-    let fixture = Fixture::new().await;
+async fn a_new_grant_outlives_the_last_old_session(fixture: Fixture) {
     let store = &fixture.store;
     fixture.sign_in(1, 1).await;
     fixture.save_grant(1, 2).await;
     assert_eq!(store.end_sessions(id(1), NOW).await.unwrap(), 1);
-    assert_eq!(fixture.to_revoke(), []);
+    assert_eq!(fixture.to_revoke().await, []);
     fixture.open_session(1, 2).await;
     assert_eq!(store.account(id(1)).await.unwrap().unwrap().grant, Some(grant(2)));
     store.end_sessions(id(1), NOW).await.unwrap();
-    assert_eq!(fixture.to_revoke(), [(1, 2)]);
+    assert_eq!(fixture.to_revoke().await, [(1, 2)]);
 }
 
-#[tokio::test]
-async fn a_new_session_ends_those_least_recently_used() {
-    let fixture = Fixture::new().await;
+async fn a_new_session_ends_those_least_recently_used(fixture: Fixture) {
     let store = &fixture.store;
     let topics = [Topic::SessionsOf(id(1)), Topic::SessionsOf(id(2))];
     for (user, device) in [(1, 1), (1, 2), (1, 3), (2, 9)] {
@@ -208,27 +209,23 @@ async fn a_new_session_ends_those_least_recently_used() {
     assert_eq!(store.sessions_of(id(2)).await.unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn a_grant_whose_session_never_comes_is_swept() {
-    let fixture = Fixture::new().await;
+async fn a_grant_whose_session_never_comes_is_swept(fixture: Fixture) {
     let sweep = |at| fixture.store.sweep(later(at), Time::default(), Time::default(), 100);
     fixture.save_grant(1, 1).await;
     fixture.sign_in(2, 2).await;
     fixture.save_grant(2, 3).await;
     for at in [0, 600] {
         assert_eq!(sweep(at).await.unwrap(), Swept::default());
-        assert_eq!(fixture.to_revoke(), []);
+        assert_eq!(fixture.to_revoke().await, []);
     }
     sweep(601).await.unwrap();
-    assert_eq!(fixture.to_revoke(), [(1, 1)]);
+    assert_eq!(fixture.to_revoke().await, [(1, 1)]);
     assert_eq!(sweep(2000).await.unwrap(), Swept::default());
     fixture.store.end_sessions(id(2), NOW).await.unwrap();
-    assert_eq!(fixture.to_revoke(), [(1, 1), (2, 3)]);
+    assert_eq!(fixture.to_revoke().await, [(1, 1), (2, 3)]);
 }
 
-#[tokio::test]
-async fn sweeping_ends_idle_and_old_sessions_in_batches() {
-    let fixture = Fixture::new().await;
+async fn sweeping_ends_idle_and_old_sessions_in_batches(fixture: Fixture) {
     let store = &fixture.store;
     for (user, device) in [(1, 1), (1, 2), (2, 3), (3, 4), (4, 5)] {
         fixture.sign_in(user, device).await;
@@ -242,16 +239,14 @@ async fn sweeping_ends_idle_and_old_sessions_in_batches() {
     assert_eq!(touched, [topics[0]]);
     let (ended, touched) = fixture.touched(&topics, sweep(10)).await;
     assert_eq!(ended.unwrap(), Swept { sessions: 3, more: false });
-    assert_eq!(fixture.to_revoke(), [(1, 2), (2, 3), (3, 4)]);
+    assert_eq!(fixture.to_revoke().await, [(1, 2), (2, 3), (3, 4)]);
     assert_eq!(touched, topics[..3]);
     assert_eq!(sweep(10).await.unwrap(), Swept::default());
     assert_eq!(sweep(0).await.unwrap(), Swept::default());
     assert!(store.session(token(5)).await.unwrap().is_some());
 }
 
-#[tokio::test]
-async fn the_later_time_seen_wins() {
-    let fixture = Fixture::new().await;
+async fn the_later_time_seen_wins(fixture: Fixture) {
     fixture.sign_in(1, 1).await;
     let seen = [50, 20, 40].map(|at| (session_id(1), later(at)));
     fixture.store.note_seen(seen.to_vec()).await.unwrap();
@@ -259,9 +254,7 @@ async fn the_later_time_seen_wins() {
     assert_eq!(fixture.store.session(token(1)).await.unwrap().unwrap().last_seen, later(50));
 }
 
-#[tokio::test]
-async fn a_blocked_user_is_out_and_stays_out() {
-    let fixture = Fixture::new().await;
+async fn a_blocked_user_is_out_and_stays_out(fixture: Fixture) {
     let store = &fixture.store;
     fixture.sign_in(1, 1).await;
     fixture.save_grant(1, 2).await;
@@ -269,9 +262,9 @@ async fn a_blocked_user_is_out_and_stays_out() {
     let (ended, touched) = fixture.touched(&topics, store.block(blocked(1))).await;
     assert_eq!(ended.unwrap(), 1);
     assert_eq!(touched, topics);
-    assert_eq!(fixture.to_revoke(), [(1, 2)]);
+    assert_eq!(fixture.to_revoke().await, [(1, 2)]);
     assert_eq!(fixture.save_grant(1, 3).await, GrantSaved::Blocked);
-    assert_eq!(fixture.to_revoke(), [(1, 3)], "what was granted to somebody who is blocked is given back");
+    assert_eq!(fixture.to_revoke().await, [(1, 3)], "what was granted to somebody who is blocked is given back");
     assert_eq!(fixture.open_session(1, 3).await, Admission::Blocked);
     assert_eq!(store.account(id(1)).await.unwrap(), None);
     assert_eq!(store.session(token(3)).await.unwrap(), None);
@@ -281,9 +274,7 @@ async fn a_blocked_user_is_out_and_stays_out() {
     assert_eq!(fixture.save_grant(1, 3).await, GrantSaved::Saved);
 }
 
-#[tokio::test]
-async fn only_the_present_grant_can_be_replaced_or_blamed() {
-    let fixture = Fixture::new().await;
+async fn only_the_present_grant_can_be_replaced_or_blamed(fixture: Fixture) {
     let store = &fixture.store;
     fixture.sign_in(1, 1).await;
     let (first, _) = versions(&fixture, 1).await;
@@ -308,9 +299,7 @@ async fn only_the_present_grant_can_be_replaced_or_blamed() {
     assert!(!store.end_sessions_of_grant(id(1), third).await.unwrap());
 }
 
-#[tokio::test]
-async fn one_at_a_time_refreshes_a_grant() {
-    let fixture = Fixture::new().await;
+async fn one_at_a_time_refreshes_a_grant(fixture: Fixture) {
     let store = &fixture.store;
     fixture.sign_in(1, 1).await;
     let (first, _) = versions(&fixture, 1).await;
@@ -330,9 +319,7 @@ async fn one_at_a_time_refreshes_a_grant() {
     assert_eq!(store.lease_grant(id(2), third, at(1), at(2)).await.unwrap(), Lease::Replaced, "there is no such user");
 }
 
-#[tokio::test]
-async fn a_list_fetched_before_a_departure_is_not_stored_after_it() {
-    let fixture = Fixture::new().await;
+async fn a_list_fetched_before_a_departure_is_not_stored_after_it(fixture: Fixture) {
     let store = &fixture.store;
     fixture.sign_in(1, 1).await;
     let gone = || store.apply(vec![Change::MemberGone { guild: id(5), user: id(1) }]);
@@ -367,9 +354,7 @@ async fn a_list_fetched_before_a_departure_is_not_stored_after_it() {
     assert_eq!(store.account(id(1)).await.unwrap().unwrap().list, None);
 }
 
-#[tokio::test]
-async fn a_login_keeps_the_list_and_a_second_session_keeps_the_grant() {
-    let fixture = Fixture::new().await;
+async fn a_login_keeps_the_list_and_a_second_session_keeps_the_grant(fixture: Fixture) {
     let store = &fixture.store;
     fixture.sign_in(1, 1).await;
     let (_, version) = versions(&fixture, 1).await;

@@ -1,0 +1,99 @@
+//! Retention: how long things are remembered, and in which portions they are forgotten. Every such number of the service is
+//! here, with its reason. What the operator can set (the life of sessions, the memory for codes) is in `config`.
+
+use std::time::Duration;
+
+use super::Time;
+
+/// A process of the bot that gives no sign of life for this long counts as gone: its heartbeat is forgotten, and its shards are
+/// free. It sends a heartbeat every 15 seconds, so five may be lost.
+pub const SILENCE: Duration = Duration::from_secs(90);
+
+/// How long the numbering of a process that nobody uses is remembered. A bot that was down for a long holiday continues where it
+/// was; one that comes back even later sends everything again.
+const NUMBERING: Duration = Duration::from_hours(30 * 24);
+
+/// How long a claim of a code outlives its own end. The provider's codes are good for minutes: one that comes back even later is
+/// refused there.
+const CODE_CLAIM: Duration = Duration::from_mins(10);
+
+/// How long after its grant a session may be opened. A sign-in takes seconds; a grant without a session after this long belongs to
+/// a sign-in that was interrupted, and is revoked.
+const SIGNING_IN: Duration = Duration::from_mins(10);
+
+/// How long a revocation waits before it is sent. Revoking one token ends all of that user's, so somebody who signs out and in
+/// again has this long to do so; the sign-in cancels the revocation.
+pub const REVOCATION_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a revocation that is over is remembered: longer than a sign-in takes whose new grant it may have ended.
+pub(super) const REVOCATION_MEMORY: Duration = Duration::from_mins(10);
+
+/// How long a staged snapshot that gets no more lines is left alone, where several processes share a store and none knows what
+/// the others stage. An upload whose body is silent ends much earlier, so whoever staged it is gone.
+pub const STAGED_SILENCE: Duration = Duration::from_mins(10);
+
+/// How far the stored times of use may lag behind the real ones, because they are written lazily: a sweep must not end a session
+/// whose last use is known only in memory.
+pub const LAST_SEEN_LAG: Duration = Duration::from_mins(2);
+
+/// How many sessions, claims and the like one step of a sweep removes: few enough that a sign-in need not wait for it.
+pub const SWEEP_BATCH: usize = 500;
+
+/// How many rows one step of cleaning up after snapshots looks at: few enough that an event need not wait for it.
+pub const CLEAN_UP_BATCH: usize = 1_000;
+
+/// Numberings that were last used before this are forgotten. It is counted back from the latest use of any, not from now: after
+/// an outage of the whole bot nothing is forgotten that was in use when it began.
+pub fn numberings_unused_since(latest_use: Time) -> Time {
+    latest_use.before(NUMBERING)
+}
+
+/// Claims of codes that ended before this are forgotten.
+pub fn claims_ended_before(now: Time) -> Time {
+    now.before(CODE_CLAIM)
+}
+
+/// Sign-ins that were first seen without a session before this have been interrupted.
+pub fn sign_ins_interrupted_before(now: Time) -> Time {
+    now.before(SIGNING_IN)
+}
+
+/// Whether there may be more to remove, after a step has removed so many things of each kind.
+pub fn may_be_more(removed: &[usize], batch: usize) -> bool {
+    removed.iter().any(|removed| *removed >= batch.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forgotten_is_older_than_its_time() {
+        let now = Time::from_seconds(100_000_000);
+        let table = [
+            (numberings_unused_since as fn(Time) -> Time, 30 * 24 * 3600),
+            (claims_ended_before, 600),
+            (sign_ins_interrupted_before, 600),
+        ];
+        for (before, age) in table {
+            assert_eq!(before(now), Time::from_seconds(100_000_000 - age));
+            assert_eq!(before(Time::from_seconds(5)), Time::default(), "nothing is older than time itself");
+        }
+    }
+
+    #[test]
+    fn a_step_that_removed_a_whole_batch_of_anything_may_have_left_more() {
+        let table: &[(&[usize], usize, bool)] = &[
+            (&[], 10, false),
+            (&[0, 0, 0], 10, false),
+            (&[9, 9, 9], 10, false),
+            (&[0, 10, 0], 10, true),
+            (&[11, 0, 0], 10, true),
+            (&[0, 0], 0, false),
+            (&[0, 1], 0, true),
+        ];
+        for (removed, batch, more) in table {
+            assert_eq!(may_be_more(removed, *batch), *more, "{removed:?} of {batch}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The file of the embedded store, and how connections to it are set up.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::store::{Result, StoreError};
+
+/// How long the database itself waits for another process's lock.
+const BUSY: Duration = Duration::from_secs(5);
+/// More than there are different statements.
+const STATEMENTS: usize = 192;
+
+/// Creates the file and its folder, unless they are there.
+pub(super) fn create(path: &Path) -> Result<()> {
+    create_private(path)
+        .map_err(|error| StoreError::Failed(format!("the file `{}` cannot be created: {error}", path.display())))
+}
+
+/// Only the owner can read the file, for it holds grants. SQLite gives the files beside it the same mode.
+fn create_private(path: &Path) -> std::io::Result<()> {
+    let mut directory = std::fs::DirBuilder::new();
+    let mut file = std::fs::OpenOptions::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+        directory.mode(0o700);
+        file.mode(0o600);
+    }
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        directory.recursive(true).create(parent)?;
+    }
+    file.append(true).create(true).open(path).map(drop)
+}
+
+pub(super) fn connect(path: &Path) -> Result<Connection> {
+    // Without SQLITE_OPEN_URI: a path is a path, whatever it looks like.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(connection)
+}
+
+pub(super) fn configure_writer(connection: &Connection) -> Result<()> {
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(StoreError::Failed("its directory cannot hold a write-ahead log; use a local disk".to_owned()));
+    }
+    // What was acknowledged survives a power cut.
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // In pages: 4 MiB of changes at most wait for a checkpoint, unless a long read holds it up.
+    connection.pragma_update(None, "wal_autocheckpoint", 1000)?;
+    // In bytes: after a long read has let the log grow, it shrinks again.
+    connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! Compares what the service answers and shows with what the model expects.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::driver::World;
+use super::model::{Expected, Foreign, Model};
+use crate::harness::{Answer, on_postgres};
+
+/// How an answer differs from the expected one; `None` if it does not.
+pub fn disagreement(model: &Model, answer: &Answer, expected: &Expected) -> Option<String> {
+    let data = answer.data();
+    let agrees = match expected {
+        Expected::Taken { applied, ignored, next, foreign } => {
+            let counts = [data["applied"].as_u64(), data["ignored"].as_u64(), data["next"].as_u64()];
+            answer.status == 200
+                && counts == [Some(*applied as u64), Some(*ignored as u64), Some(*next)]
+                && explains(model, &data["reasons"], foreign)
+        }
+        Expected::Refused { error, next } => {
+            answer.status == 409 && data["error"] == *error && data["next"].as_u64() == Some(*next)
+        }
+    };
+    (!agrees).then(|| format!("{expected:?} was expected, and this came: {}", answer.text()))
+}
+
+/// Whether the reasons of an answer tell exactly what was ignored because of other processes.
+fn explains(model: &Model, reasons: &Value, foreign: &Foreign) -> bool {
+    let reasons = reasons.as_array().map_or(&[][..], Vec::as_slice);
+    let is_told = |parts: [String; 2]| {
+        reasons.iter().filter_map(Value::as_str).any(|reason| parts.iter().all(|part| reason.contains(part)))
+    };
+    let overruled = match foreign.owner {
+        None => !is_told(["ignored: the shard belongs to".to_owned(), String::new()]),
+        Some(owner) => {
+            let name = &model.processes[owner].name;
+            is_told([format!("{} ignored: the shard belongs to", foreign.overruled), format!("`{name}`")])
+        }
+    };
+    let unclaimed = "ignored: this process has neither";
+    let unclaimed = match foreign.unclaimed {
+        0 => !is_told([unclaimed.to_owned(), String::new()]),
+        count => is_told([format!("{count} {unclaimed}"), String::new()]),
+    };
+    overruled && unclaimed
+}
+
+impl World {
+    /// Everything that people and the bot can see is as the model says.
+    pub async fn compare(&self) {
+        let anon = self.app.anon();
+        let [one, two, three] = [0, 1, 2].map(|index| self.people[index].2.guilds());
+        let (one, two, three, team, feedback, status, state) =
+            tokio::join!(one, two, three, anon.get("/team"), anon.get("/feedback"), anon.get("/"), self.bot.state());
+        for ((name, user, _), shown) in self.people.iter().zip([one, two, three]) {
+            assert_eq!(json!(shown), json!(self.model.guilds_of(*user)), "the guilds of {name}");
+        }
+        assert_eq!(team.data(), json!(self.model.roster()));
+        let feedback: BTreeSet<String> = feedback.data().as_array().unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(feedback, self.model.shown_feedback());
+        let status = status.data();
+        let bot = &status["health"]["bot"];
+        let shown =
+            json!({"shards": bot["shards"], "memory": status["resources"]["memory"], "epoch": bot["uptime"]["epoch"]});
+        assert_eq!(shown, self.model.status());
+        for process in &self.model.processes {
+            let known = state["instances"].as_array().unwrap().iter().find(|one| one["instance"] == process.name);
+            assert_eq!(known.map_or(1, |one| one["next"].as_u64().unwrap()), process.life.next, "{}", process.name);
+        }
+        let shards = state["shards"].as_array().unwrap().iter();
+        let senders: BTreeSet<String> = shards
+            .map(|shard| format!("{}/{} {}", shard["shard_count"], shard["shard_id"], shard["instance"]))
+            .collect();
+        let sent = self.model.sent.iter();
+        let expected: BTreeSet<String> = sent
+            .map(|((count, id), (by, _))| format!("{count}/{id} {}", json!(self.model.processes[*by].name)))
+            .collect();
+        assert_eq!(senders, expected, "who sent the snapshots");
+        let counts = json!([state["subscriptions"], state["feedback"], state["team"]]);
+        let model = &self.model;
+        assert_eq!(counts, json!([model.subscriptions.len(), model.feedback.len(), model.team.len()]));
+    }
+
+    /// Cleaning up ends, and leaves in the store exactly what can be seen.
+    pub async fn check_what_is_left(mut self) {
+        self.note("the end");
+        for (snapshot, _) in std::mem::take(&mut self.staged) {
+            self.app.app.store.abandon_snapshot(snapshot).await.unwrap();
+        }
+        if on_postgres() {
+            // There, a snapshot that a process left staged is given up after ten minutes.
+            self.app.folder.sql("UPDATE staged_snapshots SET touched = touched - interval '1 hour'").await;
+        }
+        self.app.settled().await;
+        let mut calls = 0;
+        while self.app.app.store.clean_up(3).await.unwrap() > 0 {
+            calls += 1;
+            assert!(calls < 10_000, "cleaning up does not end");
+        }
+        self.compare().await;
+        let guilds = &self.model.guilds;
+        let rows = async |table: &str| self.app.folder.count(table).await;
+        assert_eq!(rows("guilds").await, guilds.len());
+        assert_eq!(rows("guild_staff").await, guilds.values().map(|guild| guild.staff.len()).sum::<usize>());
+        for table in ["feed_sweeps", "staged_snapshots", "staged_kept", "staged_subscriptions"] {
+            assert_eq!(rows(table).await, 0, "{table}");
+        }
+        let state = self.bot.state().await;
+        assert_eq!(state["guilds"], guilds.len());
+        for shard in state["shards"].as_array().unwrap() {
+            let [count, id, held] = ["shard_count", "shard_id", "guilds"].map(|name| shard[name].as_u64().unwrap());
+            let covered = guilds.keys().filter(|guild| *guild % count == id).count();
+            assert!(held <= covered as u64, "{shard} has guilds that it does not cover");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Which process of the bot may speak for a guild: the rules of ownership and takeover, by brute force.
+
+use super::SILENCE;
+use super::model::{Model, Process, Shard};
+
+/// What becomes of an event about a guild.
+pub enum Verdict {
+    Apply,
+    /// This process has taken the shard over.
+    Overruled(usize),
+    /// The shard is nobody's, and the sender has never called it its own.
+    Unclaimed,
+    /// The sender must send its snapshots first.
+    Resync,
+}
+
+pub fn covers(shard: Shard, guild: u64) -> bool {
+    guild % shard.0 == shard.1
+}
+
+fn overlap(a: Shard, b: Shard) -> bool {
+    (0..a.0 * b.0).any(|guild| covers(a, guild) && covers(b, guild))
+}
+
+impl Model {
+    /// Whether a process has given a sign of life of any kind lately.
+    fn is_living(&self, who: usize) -> bool {
+        let life = &self.processes[who].life;
+        self.now - life.heartbeat.max(life.call) < SILENCE
+    }
+
+    /// The processes that have sent a heartbeat lately.
+    pub fn beating(&self) -> impl Iterator<Item = &Process> {
+        self.processes.iter().filter(|process| self.now - process.life.heartbeat < SILENCE)
+    }
+
+    fn is_outranked(&self, by: usize, owner: usize) -> bool {
+        self.is_living(owner) && self.processes[owner].life.started > self.processes[by].life.started
+    }
+
+    /// The later-started process, if any, because of which the sender's snapshot cannot take the shard.
+    pub fn taken_by(&self, by: usize, shard: Shard) -> Option<usize> {
+        // A snapshot that was replaced by the shard's own no longer counts.
+        let own = self.sent.get(&shard).map_or(0, |(_, commit)| *commit);
+        let counting = self.sent.iter().filter(|(sent, (_, commit))| overlap(**sent, shard) && *commit >= own);
+        let later = counting.filter(|(_, (owner, _))| *owner != by && self.is_outranked(by, *owner));
+        later.max_by_key(|(_, (_, commit))| *commit).map(|(_, (owner, _))| *owner)
+    }
+
+    /// The process that sent the latest snapshot which covers a guild.
+    fn owner(&self, guild: u64) -> Option<usize> {
+        let covering = self.sent.iter().filter(|(shard, _)| covers(**shard, guild));
+        covering.max_by_key(|(_, (_, commit))| *commit).map(|(_, (by, _))| *by)
+    }
+
+    pub fn judge(&self, by: usize, guild: u64) -> Verdict {
+        let sender = &self.processes[by].life;
+        match self.owner(guild) {
+            Some(owner) if owner == by => Verdict::Apply,
+            Some(owner) if self.is_outranked(by, owner) => Verdict::Overruled(owner),
+            Some(owner) if self.is_living(owner) => Verdict::Apply,
+            _ => {
+                let named: Vec<_> = sender.named.iter().filter(|shard| covers(**shard, guild)).collect();
+                if named.is_empty() {
+                    return if sender.has_sent_snapshot { Verdict::Unclaimed } else { Verdict::Resync };
+                }
+                let takers: Option<Vec<usize>> = named.into_iter().map(|shard| self.taken_by(by, *shard)).collect();
+                takers.and_then(|takers| takers.last().copied()).map_or(Verdict::Resync, Verdict::Overruled)
+            }
+        }
+    }
+
+    /// The latest commit of a snapshot that overlaps with this shard.
+    pub fn latest_commit(&self, shard: Shard) -> u64 {
+        let overlapping = self.sent.iter().filter(|(sent, _)| overlap(**sent, shard));
+        overlapping.map(|(_, (_, commit))| *commit).max().unwrap_or(0)
+    }
+
+    /// Forgets the snapshots of other shard counts whose guilds have all been sent again under this count.
+    pub fn drop_superseded(&mut self, count: u64) {
+        let sent = self.sent.clone();
+        self.sent.retain(|shard, (_, commit)| {
+            let is_later = |id| sent.get(&(count, id)).is_some_and(|(_, later)| *later > *commit);
+            let mut overlapping = (0..count).filter(|id| overlap((count, *id), *shard));
+            shard.0 == count || !overlapping.all(is_later)
+        });
+    }
+}

@@ -1,0 +1,134 @@
+//! Compares what the service shows after a kill with what the recorder's model says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::life::Findings;
+use super::recorder::{Recorder, Says};
+use crate::feed_model::model::Model;
+use crate::feed_model::{PEOPLE, number_of};
+use crate::harness::Client;
+
+/// What is shown, part by part.
+type Parts = BTreeMap<String, Value>;
+
+impl Recorder {
+    /// After a kill: everything acknowledged is there, and the request without an answer wholly or not at all.
+    pub async fn check(
+        &mut self,
+        client: &Client,
+        people: &[(&str, u64, String)],
+        place: &str,
+        findings: &mut Findings,
+    ) {
+        let state = self.state(client).await;
+        let seen = self.observe(client, people, &state).await;
+        let before = self.parts(&self.model);
+        let after = self.pending.as_ref().map(|(_, after)| self.parts(after));
+        let is_after = after.as_ref() == Some(&seen);
+        if seen == before || is_after {
+            if seen == before {
+                self.is_uncertain |= is_after;
+            } else {
+                self.counts.applied += 1;
+                self.is_uncertain = false;
+                self.model = self.pending.as_ref().map(|(_, after)| after.clone()).unwrap();
+            }
+            // Guilds that nobody sees. Until all is cleaned up, those that have moved to another shard count twice.
+            let (held, least) = (guilds_held(&state), self.model.guilds.len() as u64);
+            if held < least && !self.is_uncertain {
+                findings.lost.push(format!("{place}: {held} guilds are counted, and there are {least}"));
+            }
+            return;
+        }
+        let after = after.as_ref().unwrap_or(&before);
+        let names: BTreeSet<_> = seen.keys().chain(before.keys()).chain(after.keys()).collect();
+        let of = |parts: &Parts, name: &String| parts.get(name).cloned().unwrap_or_default();
+        let differs = |name: &&&String| of(&seen, name) != of(&before, name);
+        let wrong: Vec<String> = names
+            .iter()
+            .filter(differs)
+            .map(|name| {
+                let [seen, before, after] = [&seen, &before, after].map(|parts| of(parts, name));
+                format!("{name}: {seen}; acknowledged {before}, under way {after}")
+            })
+            .collect();
+        let told = format!("{place}:\n  {}", wrong.join("\n  "));
+        // A part that is neither as before nor as after was lost; parts of which some are as before and some as after are a half.
+        let is_lost =
+            names.iter().any(|name| ![&before, after].map(|parts| of(parts, name)).contains(&of(&seen, name)));
+        if is_lost { findings.lost.push(told) } else { findings.half_applied.push(told) }
+    }
+
+    fn parts(&self, model: &Model) -> Parts {
+        let mut parts = Parts::new();
+        for (name, user) in PEOPLE {
+            parts.extend(guild_parts(name, model.guilds_of(user)));
+        }
+        parts.insert("feedback".to_owned(), json!(model.shown_feedback()));
+        if self.says == Says::Team {
+            parts.insert("team".to_owned(), json!(model.roster()));
+        }
+        parts.extend(
+            model.processes.iter().map(|process| (format!("next of {}", process.name), process.life.next.into())),
+        );
+        let sender = |by: &usize| model.processes[*by].name.clone().into();
+        parts.extend(model.sent.iter().map(|((count, id), (by, _))| (format!("shard {count}/{id}"), sender(by))));
+        parts
+    }
+
+    async fn observe(&self, client: &Client, people: &[(&str, u64, String)], state: &Value) -> Parts {
+        let mut parts = Parts::new();
+        for (name, _, token) in people {
+            let shown = client.with_token(token).guilds().await;
+            let own = |entry: &Value| !number_of(&entry["id"]).is_multiple_of(2);
+            parts.extend(guild_parts(name, shown.into_iter().filter(own).collect()));
+        }
+        let shown = client.get("/feedback").await.data();
+        let own = |entry: &&Value| entry["feedback"].as_str().unwrap().starts_with('w');
+        let feedback: BTreeSet<String> =
+            shown.as_array().unwrap().iter().filter(own).map(ToString::to_string).collect();
+        parts.insert("feedback".to_owned(), json!(feedback));
+        if self.says == Says::Team {
+            parts.insert("team".to_owned(), client.get("/team").await.data());
+        }
+        for process in &self.model.processes {
+            let known = state["instances"].as_array().unwrap().iter().find(|one| one["instance"] == process.name);
+            parts.insert(format!("next of {}", process.name), known.map_or(1.into(), |one| one["next"].clone()));
+        }
+        let shards = own_shards(state);
+        let name = |shard: &Value| format!("shard {}/{}", shard["shard_count"], shard["shard_id"]);
+        parts.extend(shards.map(|shard| (name(shard), shard["instance"].clone())));
+        parts
+    }
+
+    async fn state(&self, client: &Client) -> Value {
+        self.call(client, Method::GET, "/bot/state").send().await.data()
+    }
+
+    /// How the number of guilds that the service counts differs from that of the model, when all is cleaned up.
+    pub async fn miscount(&self, client: &Client) -> Option<String> {
+        let state = self.state(client).await;
+        let held = guilds_held(&state);
+        let models: Vec<&Model> =
+            std::iter::once(&self.model).chain(self.pending.as_ref().map(|(_, after)| after)).collect();
+        let fits = models.iter().any(|model| model.guilds.len() as u64 == held);
+        (!fits).then(|| format!("{held} guilds are counted, and there are {}", self.model.guilds.len()))
+    }
+}
+
+/// The shards of the recorder: those with odd ids.
+fn own_shards(state: &Value) -> impl Iterator<Item = &Value> {
+    let shards = state["shards"].as_array().unwrap().iter();
+    shards.filter(|shard| !shard["shard_id"].as_u64().unwrap().is_multiple_of(2))
+}
+
+fn guilds_held(state: &Value) -> u64 {
+    own_shards(state).map(|shard| shard["guilds"].as_u64().unwrap()).sum()
+}
+
+fn guild_parts(person: &str, guilds: Vec<Value>) -> Parts {
+    guilds.into_iter().map(|entry| (format!("guild {} for {person}", entry["id"]), entry)).collect()
+}

@@ -1,0 +1,159 @@
+//! The service is killed (SIGKILL) again and again while two bots feed it, and started again on the same data. Nothing that was
+//! acknowledged may be lost, nothing may be half-applied, and what a kill has cut off must heal without help.
+//!
+//! The *recorder* speaks the feed itself, one request at a time, says what the generator of `crate::feed_model` makes up, and
+//! compares what is shown with the model. The other bot reports through the Python SDK (`scripts/pretend_bot.py`). People sign in
+//! and read at the same time.
+//!
+//! `scripts/kill-feed` runs this, and says what can be set.
+
+mod checks;
+mod life;
+mod recorder;
+mod sdk_bot;
+mod site;
+
+use std::io::Write;
+use std::time::Duration;
+
+use bot_companion::random::Random;
+use tokio::time::{Instant, timeout};
+
+use crate::harness::PATIENCE;
+use life::Findings;
+use recorder::{Recorder, Says};
+use sdk_bot::{SdkBot, Told};
+use site::Site;
+
+/// After so many kills, both bots rest and the service has to show exactly what they said.
+const KILLS_PER_REPORT: u64 = 20;
+
+fn setting(name: &str, default: impl FnOnce() -> u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) if !text.is_empty() => text.parse().unwrap_or_else(|_| panic!("{name} must be a number: {text}")),
+        _ => default(),
+    }
+}
+
+fn say(text: &str) {
+    let mut out = std::io::stdout();
+    writeln!(out, "{text}").and_then(|()| out.flush()).unwrap();
+}
+
+/// How it went; printed at the end, however that comes.
+struct Summary {
+    seed: u64,
+    kills: u64,
+    findings: Findings,
+    is_healed: bool,
+}
+
+impl Drop for Summary {
+    fn drop(&mut self) {
+        let Findings { lost, half_applied, other } = &self.findings;
+        for finding in lost.iter().chain(half_applied).chain(other) {
+            say(finding);
+        }
+        let healed = if self.is_healed { "healed" } else { "NOT healed" };
+        let counts = format!("{} acknowledged writes lost, {} half-applied", lost.len(), half_applied.len());
+        let line = format!("{} kills: {counts}, {healed}", self.kills);
+        if !self.is_healed {
+            say(&format!("again with KILL_SEED={}", self.seed));
+        }
+        match std::env::var_os("KILL_SUMMARY") {
+            // The script prints it after all that the test runner has to say.
+            Some(file) => std::fs::write(file, line + "\n").unwrap(),
+            None => say(&line),
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "takes minutes: run it with scripts/kill-feed"]
+async fn kills_lose_nothing_acknowledged_and_leave_nothing_half_applied() {
+    let rounds = setting("KILL_ROUNDS", || 200);
+    let seed = setting("KILL_SEED", || Random::from_system().number() % (1 << 32));
+    say(&format!("seed {seed}"));
+    let mut summary = Summary { seed, kills: 0, findings: Findings::default(), is_healed: false };
+    let mut site = Site::new().await;
+    let mut recorder = Recorder::new(&site.key, seed);
+    let mut sdk_bot = SdkBot::start(&site, seed + 1);
+    let began = Instant::now();
+    'all: for (says, until) in [(Says::Subscriptions, rounds / 2), (Says::Team, rounds)] {
+        sdk_bot.detach().await;
+        if says != recorder.says {
+            hand_over(&mut site, &mut recorder, says).await;
+        }
+        sdk_bot.attach(says).await;
+        while site.kills < until {
+            let stop = until.min((site.kills / KILLS_PER_REPORT + 1) * KILLS_PER_REPORT);
+            sdk_bot.live().await;
+            while site.kills < stop && !summary.findings.any() {
+                life::run(&mut site, &mut recorder, &mut summary.findings).await;
+                summary.kills = site.kills;
+            }
+            let told = sdk_bot.rest().await;
+            if !summary.findings.any() {
+                heal(&mut site, &mut recorder, &told, &mut summary.findings).await;
+            }
+            report(&site, &recorder, rounds, &told, began);
+            if summary.findings.any() {
+                break 'all;
+            }
+        }
+    }
+    summary.is_healed = !summary.findings.any();
+    assert!(summary.is_healed, "see above");
+}
+
+/// Nothing is said any more, and nobody helps: what is shown must become what the bots are.
+async fn heal(site: &mut Site, recorder: &mut Recorder, told: &Told, findings: &mut Findings) {
+    let place = format!("after kill {}", site.kills);
+    let mut service = site.spawn();
+    service.listens().await;
+    let client = service.client();
+    site.check_sessions(&client, &place, findings).await;
+    recorder.check(&client, &site.people, &place, findings).await;
+    if findings.any() {
+        return;
+    }
+    let mut last = None;
+    let equal = async {
+        loop {
+            last = told.difference(&client, &site.people, recorder).await;
+            if last.is_none() {
+                last = recorder.miscount(&client).await;
+            }
+            if last.is_none() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if timeout(PATIENCE, equal).await.is_err() {
+        findings.other.push(format!("{place}: not healed: {}", last.unwrap_or_default()));
+    }
+    service.kill();
+}
+
+/// The recorder begins to say what the SDK's bot has said, which is detached.
+async fn hand_over(site: &mut Site, recorder: &mut Recorder, says: Says) {
+    let mut service = site.spawn();
+    service.listens().await;
+    recorder.hand_over(&service.client(), says).await;
+    service.kill();
+}
+
+fn report(site: &Site, recorder: &Recorder, rounds: u64, told: &Told, began: Instant) {
+    let recorder::Counts { acknowledged, cut, applied } = &recorder.counts;
+    say(&format!(
+        "{:4} of {rounds} kills ({} while starting) in {} s: {acknowledged} requests acknowledged, {cut} cut of which {applied} had \
+         been applied; {} reads, {} sign-ins, {} changes through the SDK",
+        site.kills,
+        site.early,
+        began.elapsed().as_secs(),
+        site.reads,
+        site.sign_ins,
+        told.changes
+    ));
+}
