@@ -29,11 +29,11 @@ pub const REVOCATION_WAIT: Duration = Duration::from_secs(30);
 pub(super) const REVOCATION_MEMORY: Duration = Duration::from_mins(10);
 
 /// How long a staged snapshot that gets no more lines is left alone, where several processes share a store and none knows what
-/// the others stage. An upload whose body is silent ends much earlier, so whoever staged it is gone.
+/// the others stage. An upload whose body is silent ends much earlier, so the process that staged it is gone.
 pub const STAGED_SILENCE: Duration = Duration::from_mins(10);
 
-/// How far the stored times of use may lag behind the real ones, because they are written lazily: a sweep must not end a session
-/// whose last use is known only in memory.
+/// How old the stored time of a session's last use may be, because it is written lazily: a sweep must not end a session whose last
+/// use is known only in memory.
 pub const LAST_SEEN_LAG: Duration = Duration::from_mins(2);
 
 /// How many sessions, claims and the like one step of a sweep removes: few enough that a sign-in need not wait for it.

@@ -18,9 +18,9 @@ pub enum RevocationStage {
     Waiting,
     /// It is being sent right now: a sign-in waits for its end.
     Running,
-    /// It was sent, or nobody knows: a sign-in must see whether its new grant still works.
+    /// It was sent, or may have been: a sign-in must check whether its new grant still works.
     Sent {
-        /// How often it was tried: what was seen before another try counts no more.
+        /// How often it was tried: a check before the latest try proves nothing.
         tries: u32,
     },
 }
@@ -112,7 +112,7 @@ impl RevocationEnd {
         Self::Retry { at: now.after(backoff.max(wait.unwrap_or_default())) }
     }
 
-    /// After a try in which nothing was sent, with how long calls are held back.
+    /// After a try in which nothing was sent, with how long no call may be made.
     pub fn unsent(now: Time, wait: Option<Duration>) -> Self {
         Self::Unsent { at: now.after(wait.unwrap_or(FIRST_RETRY)) }
     }

@@ -1,5 +1,5 @@
-//! Slots of feedback: the positive entries are numbered 0, 1, 2, … without a gap, so that an entry drawn at random is one look-up.
-//! An entry that is shown no more gives its slot up, and the last entry moves into the gap.
+//! Slots of feedback: the positive entries are numbered 0, 1, 2, … without a gap, so that drawing one at random is one look-up. An
+//! entry that is shown no more gives its slot up, and the last entry moves into the gap.
 
 /// The numbering as it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! How the domain's words become columns and come back, in whichever store. Text that should be JSON is read as leniently as it
-//! can be: what is broken is left out with a warning, and the rest still counts.
+//! How values of the domain become columns of either store and come back. Text that should be JSON is read as leniently as
+//! possible: what is broken is left out with a warning, and the rest still counts.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use tracing::warn;
 
 use crate::domain::{ListedGuild, Permission, PermissionSet, Snowflake, User};
 
-/// The number as a column holds it. The top bit does not fit; whatever has it (an end of time, say) becomes the largest.
+/// The number as a column holds it. A number with the top bit, such as the end of time, does not fit and becomes the largest.
 pub(super) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The number that a column holds; zero where somebody wrote a negative one.
+/// The number that a column holds; zero for a negative one, which only a foreign hand can have written.
 pub(super) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
 /// JSON text for a column.
 pub(super) fn json(value: &impl Serialize) -> String {
-    // Our own plain types cannot fail; what this would leave is read as nothing, with a warning.
+    // Our own plain types cannot fail; an empty text would be read as nothing, with a warning.
     serde_json::to_string(value).unwrap_or_default()
 }
 

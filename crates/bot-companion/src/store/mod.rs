@@ -1,5 +1,7 @@
-//! What must survive a restart, in the words of the domain. The trait says what a store does; which one runs is decided in
-//! [`open`] and nowhere else.
+//! What must survive a restart. [`Store`] says what a store does, in the words of the domain; `values` are what it takes and
+//! gives beside the domain's own. `sqlite` and `postgres` execute it: they look things up, ask the domain to decide, and write what
+//! it says, in one transaction. `columns` is what they share. Which of them runs is decided in [`open`] and nowhere else.
+//! [`freshness`] invalidates caches, and [`copy`] moves the data from one store to another.
 
 mod columns;
 pub mod copy;
@@ -37,10 +39,10 @@ pub enum StoreError {
     /// It cannot be reached, or is closing: trying again later may help.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
-    /// It is there and has too much to do: trying again later may help.
+    /// It can be reached and has too much to do: trying again later may help.
     #[error("the store is busy: {0}")]
     Busy(String),
-    /// It answered with an error that trying again will not mend.
+    /// It failed in a way that trying again does not mend.
     #[error("the store failed: {0}")]
     Failed(String),
 }
@@ -48,40 +50,39 @@ pub enum StoreError {
 /// The store's results.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// Sending the snapshot again helps.
+/// The snapshot was given up, and the sender must send it again.
 fn not_staged() -> StoreError {
     StoreError::Unavailable("the snapshot is no longer staged".to_owned())
 }
 
 /// Everything that lasts. Reads see every write that was acknowledged before they began. Before a write is acknowledged, the
-/// store has told the [`Freshness`] it was opened with what the write made stale, even if nobody waits for it any more.
+/// store tells the [`Freshness`] it was opened with what the write has changed, even if nobody waits for the write any more.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    // Sign-in.
+    // Sign-in: one exchange per code, then a grant, then sessions.
 
     /// Claims a code for one exchange. A claim that nobody settles counts as settled without a user after `until`; a settled
     /// one is remembered until then.
     async fn claim_code(&self, code: CodeHash, now: Time, until: Time) -> Result<Claim>;
-    /// Ends a claim: the code is spent, and this user (or nobody) signed in with it.
+    /// Ends a claim: the code is used up, and this user (or nobody) signed in with it.
     async fn settle_code(&self, code: CodeHash, user: Option<User>, until: Time) -> Result<()>;
     /// Forgets a claim: the code cannot have been used, and may be tried again.
     async fn release_code(&self, code: CodeHash) -> Result<()>;
     /// Stores a user's profile and replaces their grant. A session is to be opened right after it: until then the grant stays,
-    /// even if the user's last other session ends meanwhile, and a sweep finds it if the session never comes. It cancels a
-    /// revocation of the user's that waits; of one that was sent, it must be `verified` that its so many tries have spared the
-    /// new grant.
+    /// even if the user's last other session ends meanwhile, and a sweep finds it if the session is never opened. It cancels a
+    /// revocation that waits. If one was sent, the caller must have `verified` that the new grant works after that many tries.
     async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: Option<u32>) -> Result<GrantSaved>;
-    /// Opens a session for a user, and takes back a grant of theirs that waits to be revoked if they have none. If they have more than `most` then, those least recently used end with it.
+    /// Opens a session for a user. If they have no grant, it takes back one of theirs that waits to be revoked. If they have more
+    /// than `most` sessions then, those least recently used end.
     async fn open_session(&self, user: User, token: TokenHash, session: Session, most: usize) -> Result<Admission>;
 
-    // Sessions.
+    // Sessions. With a user's last session their grant is dropped and, after a while, to be revoked at the provider.
 
     /// The session of a token, expired or not.
     async fn session(&self, token: TokenHash) -> Result<Option<Session>>;
     /// All sessions of a user, newest first.
     async fn sessions_of(&self, user: Snowflake) -> Result<Vec<Session>>;
-    /// Ends one session of a user; `false` if they have no such session. The grant of a user whose last session ends is dropped
-    /// and, after a while, to be revoked at the provider; so it is wherever sessions end.
+    /// Ends one session of a user; `false` if they have no such session.
     async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool>;
     /// Ends all sessions of a user; gives how many.
     async fn end_sessions(&self, user: Snowflake, now: Time) -> Result<usize>;
@@ -91,29 +92,28 @@ pub trait Store: Send + Sync + 'static {
     /// Notes when sessions were last used; the later time wins.
     async fn note_seen(&self, seen: Vec<(SessionId, Time)>) -> Result<()>;
     /// Ends up to `batch` sessions that were last used or created before these times, and forgets as many old code claims,
-    /// grants whose session never came, and revocations that were sent.
+    /// grants whose session was never opened, and revocations that were sent.
     async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Swept>;
 
     // Grants to revoke at the provider.
 
-    /// Takes a revocation that is due and that nobody is sending; others leave it alone until `until`.
+    /// Takes a revocation that is due and that nobody is sending; nobody else takes it until `until`.
     async fn take_revocation(&self, now: Time, until: Time) -> Result<Option<Revocation>>;
     /// Ends a try of the revocation that was taken with this `until`.
     async fn finish_revocation(&self, user: Snowflake, until: Time, end: RevocationEnd) -> Result<()>;
 
     // The provider's grant and list of a user.
 
-    /// What is kept of a user.
+    /// What is stored of a user who has a session.
     async fn account(&self, user: Snowflake) -> Result<Option<Account>>;
-    /// Claims the refresh of a grant, if it still is the one with this version and nobody holds a claim that ends after `now`:
-    /// a refresh token is good for one use, and another replica may be using it. The claim ends by itself at `until`, and with
-    /// the next grant.
+    /// Leases a grant to the one who refreshes it, if it still is the one with this version and no lease ends after `now`: a
+    /// refresh token is good for one use, and another replica may be using it. The lease ends at `until`, or with the next grant.
     async fn lease_grant(&self, user: Snowflake, grant_version: u64, now: Time, until: Time) -> Result<Lease>;
     /// Replaces a grant that was refreshed, if it still is the one with this version. Gives the version of the new one, which
     /// differs: a slow user of the old tokens must not blame the new ones.
     async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>>;
     /// Stores a fetched list, unless the user has left a guild since `list_version`, or another list was stored since: of two
-    /// fetches that overlapped, the slower one may have begun first. The version moves on with it.
+    /// fetches that overlapped, the slower one may have begun first. The list gets a new version.
     async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool>;
 
     // Blocked users.
@@ -127,7 +127,7 @@ pub trait Store: Send + Sync + 'static {
 
     // What the API shows.
 
-    /// What is known of a user and of those guilds on their list that have the bot.
+    /// What is known of a user, and of those guilds on their list that have the bot.
     async fn person(&self, user: Snowflake, guilds: Vec<Snowflake>) -> Result<PersonFacts>;
     /// Draws feedback with the numbers that `seed` gives.
     async fn sample_feedback(&self, seed: u64) -> Result<Sample>;
@@ -136,34 +136,35 @@ pub trait Store: Send + Sync + 'static {
     /// The bot's health.
     async fn health(&self) -> Result<Health>;
 
-    // What the bot says.
+    // What the bot says: changes, numbered events, snapshots, heartbeats.
 
     /// Applies changes in order, all or nothing.
     async fn apply(&self, changes: Vec<Change>) -> Result<()>;
     /// Applies a batch of numbered events of an instance, of which the first has the number `first`: all or nothing, and the
-    /// instance's `next` with them (feed.md, "Order, repeats, gaps"; an unknown instance waits for 1). Whether its key is good is
-    /// asked in the same step.
+    /// instance's `next` with them (feed.md, "Order, repeats, gaps"). Whether its key is good is asked in the same transaction.
     async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed>;
-    /// Begins a snapshot. What an earlier snapshot left staged by a crash is cleaned up behind, not here.
+    /// Begins a snapshot. What an earlier snapshot left staged by a crash is left to [`Store::clean_up`].
     async fn begin_snapshot(&self, scope: Scope, instance: InstanceId, sequence: u64, now: Time) -> Result<SnapshotId>;
     /// Stages some lines of a snapshot in one short transaction; nothing of it is visible. What a guild does not say of its
     /// grants and staff is carried over from what is stored, here and not at the commit.
     async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()>;
     /// Makes a staged snapshot the truth, in one visible step that does not depend on its size. Whether the sender's key is good
-    /// is asked in the same step.
+    /// is asked in the same transaction.
     async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed>;
     /// Drops a staged snapshot.
     async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()>;
     /// Looks at about `batch` rows and removes those that no read can see any more; gives how many it looked at, 0 when there is
     /// nothing left to do. Snapshots that a process which is gone left staged are given up, and numberings that nobody has used
-    /// for 30 days are forgotten. Only the service calls it, never a command beside it.
+    /// for long are forgotten. Only the service calls it, never a command that runs at the same time.
     async fn clean_up(&self, batch: usize) -> Result<usize>;
-    /// What the feed holds.
+    /// What is stored of all that the bot has sent.
     async fn feed_state(&self) -> Result<FeedState>;
+    /// Merges a heartbeat that arrived `now`.
+    async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()>;
 
     // Bot keys.
 
-    /// Keeps a key by its hash.
+    /// Stores a key by its hash.
     async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()>;
     /// The key with this hash, revoked or not.
     async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>>;
@@ -171,23 +172,20 @@ pub trait Store: Send + Sync + 'static {
     async fn keys(&self) -> Result<Vec<BotKey>>;
     /// The hashes of all keys that are good.
     async fn good_keys(&self) -> Result<Vec<TokenHash>>;
-    /// Revokes a key; `false` if there is no such key that still works. What was sent with it and is not committed by then never
-    /// will be.
+    /// Revokes a key; `false` if there is no such key that still works. What was sent with it and is not committed by then is
+    /// never committed.
     async fn revoke_key(&self, id: String, now: Time) -> Result<bool>;
 
-    /// Merges a heartbeat that arrived `now`.
-    async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()>;
+    // Shutdown.
 
-    // Its own life.
-
-    /// Waits until everything acknowledged is safe and lets go of the files.
+    /// Waits until everything that was acknowledged is safe, and closes the files and connections.
     async fn close(&self);
 }
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// `sqlite:PATH` or `postgres://…`; it may hold a password.
+    /// `sqlite:PATH` or `postgres://…`; it may contain a password.
     pub url: SecretString,
     /// How long a read or write may wait for its turn.
     pub wait: Duration,
@@ -197,7 +195,7 @@ pub struct StoreOptions {
     pub start_wait: Duration,
 }
 
-/// The file that a store lives in, if it lives in one.
+/// The file of a store that is one.
 pub fn local_file(url: &SecretString) -> Option<PathBuf> {
     url.expose_secret().strip_prefix("sqlite:").map(PathBuf::from)
 }

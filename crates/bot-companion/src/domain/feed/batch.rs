@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::numbering::Continuation;
-use super::ownership::{CommittedShard, Holder, Named, OwnShards, Owner, Sender, Verdict, judge, later_owner};
+use super::ownership::{CommittedShard, Holder, Named, OwnShards, Owner, SenderState, Verdict, judge, later_owner};
 use super::{Event, InstanceId, ShardKey};
 use crate::domain::{Change, Snowflake, Time};
 
@@ -66,7 +66,7 @@ pub enum Question {
 /// A batch of events that is being judged. Nothing of it is applied before all of it is.
 #[derive(Debug)]
 pub struct EventBatch<'a> {
-    sender: &'a Sender,
+    sender: &'a SenderState,
     now: Time,
     count: u64,
     continuation: Continuation,
@@ -76,7 +76,7 @@ pub struct EventBatch<'a> {
     holder: Option<(Holder, Option<InstanceId>)>,
     /// Asked for only if nobody owns the shard of a guild.
     own: Option<OwnShards>,
-    /// Who keeps the sender's snapshot from taking a shard; each shard is looked up once.
+    /// Which instance prevents the sender's snapshot from taking a shard; each shard is looked up once.
     taken: HashMap<ShardKey, Option<InstanceId>>,
     must_resync: bool,
     applied: Vec<&'a Change>,
@@ -85,7 +85,7 @@ pub struct EventBatch<'a> {
 
 impl<'a> EventBatch<'a> {
     /// A batch of this sender, whose first event has the number `first`.
-    pub fn new(sender: &'a Sender, first: u64, events: &'a [Event], now: Time) -> Self {
+    pub fn new(sender: &'a SenderState, first: u64, events: &'a [Event], now: Time) -> Self {
         let continuation = Continuation::of(sender.next, first, events.len());
         let new = match continuation {
             Continuation::Gap | Continuation::Repeat => &[],
@@ -204,13 +204,13 @@ mod tests {
     use super::super::ownership::tests::{NOW, life, owner, sender};
     use super::*;
 
-    /// A guild of this place among shards has gone.
-    fn gone(place: u64) -> Event {
-        Event::Change(Change::GuildGone(guild(place)))
+    fn gone(number: u64) -> Event {
+        Event::Change(Change::GuildGone(guild(number)))
     }
 
-    fn guild(place: u64) -> Snowflake {
-        Snowflake::new(place << 22).unwrap()
+    /// The guild whose shard is this number modulo the count.
+    fn guild(number: u64) -> Snowflake {
+        Snowflake::new(number << 22).unwrap()
     }
 
     fn sent(count: u32, id: u32, owner: Owner) -> CommittedShard {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     /// Answers every question; gives what was asked, too.
-    fn run(sender: &Sender, first: u64, events: &[Event], own: &[ShardKey]) -> (Fed, Vec<u64>, Vec<Question>) {
+    fn run(sender: &SenderState, first: u64, events: &[Event], own: &[ShardKey]) -> (Fed, Vec<u64>, Vec<Question>) {
         let mut asked = Vec::new();
         let mut batch = EventBatch::new(sender, first, events, NOW);
         while let Some(question) = batch.question() {
@@ -250,7 +250,7 @@ mod tests {
         (fed, changes.collect(), asked)
     }
 
-    fn by(next: u64, has_sent_snapshot: bool) -> Sender {
+    fn by(next: u64, has_sent_snapshot: bool) -> SenderState {
         sender("sender", life(300, Some(600), 0, None), next, has_sent_snapshot)
     }
 

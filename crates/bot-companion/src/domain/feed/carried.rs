@@ -64,7 +64,7 @@ const NO_COMMIT: i64 = -1;
 
 /// The commit that the carried parts of a staged snapshot come from, when more lines are carried over while `latest` is the latest
 /// commit that overlaps with it. Parts of two different commits are the truth of neither.
-pub fn merged_basis(known: Option<i64>, latest: i64) -> i64 {
+pub fn merge_basis(known: Option<i64>, latest: i64) -> i64 {
     if known.is_none_or(|known| known == latest) { latest } else { NO_COMMIT }
 }
 
@@ -81,7 +81,7 @@ mod tests {
     fn parts_of_two_commits_are_the_truth_of_neither() {
         for (known, latest, basis) in [(None, 0, 0), (None, 7, 7), (Some(7), 7, 7), (Some(7), 8, -1), (Some(-1), 8, -1)]
         {
-            assert_eq!(merged_basis(known, latest), basis);
+            assert_eq!(merge_basis(known, latest), basis);
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::carried::latest_commit;
 use super::numbering::is_overtaken;
-use super::ownership::{CommittedShard, Sender, later_owner};
+use super::ownership::{CommittedShard, SenderState, later_owner};
 use super::sweep::UNCOVERED;
 use super::{InstanceId, ShardKey, common_divisor};
 use crate::domain::Time;
@@ -63,7 +63,7 @@ impl Committed {
 impl StagedSnapshot {
     /// Whether it becomes the truth; `overlapping` are the committed snapshots that cover some guild of its shard. An outranked
     /// snapshot moves the sender's numbering on all the same: what it says about its other shards continues from there.
-    pub fn decide(&self, sender: &Sender, overlapping: &[CommittedShard], now: Time) -> Committed {
+    pub fn decide(&self, sender: &SenderState, overlapping: &[CommittedShard], now: Time) -> Committed {
         if is_overtaken(sender.next, self.sequence) {
             return Committed::Outdated { next: sender.next };
         }
@@ -86,10 +86,10 @@ pub type Commits = [(u32, i64)];
 pub struct Replacement<'a> {
     /// Nothing of these counts any more, and their shards are forgotten: all their guilds were sent again under the new count.
     pub superseded: Vec<&'a CommittedShard>,
-    /// All rows of these are removed.
-    pub buried: Vec<i64>,
-    /// Of these, the rows are removed that a later snapshot covers.
-    pub thinned: Vec<i64>,
+    /// The numbers of the snapshots of which every row is removed.
+    pub removed: Vec<i64>,
+    /// The numbers of those of which the rows are removed that a later snapshot covers.
+    pub partly_covered: Vec<i64>,
 }
 
 impl<'a> Replacement<'a> {
@@ -98,11 +98,11 @@ impl<'a> Replacement<'a> {
     pub fn plan(shard: ShardKey, overlapping: &'a [CommittedShard], commits: &Commits, has_uncovered: bool) -> Self {
         let (same, others): (Vec<_>, Vec<_>) = overlapping.iter().partition(|sent| sent.shard.count == shard.count);
         let superseded = superseded(shard.count, commits, &others);
-        let buried = same.iter().chain(&superseded).map(|sent| sent.snapshot).collect();
+        let removed = same.iter().chain(&superseded).map(|sent| sent.snapshot).collect();
         let left = others.iter().map(|sent| sent.snapshot);
         let left = left.filter(|snapshot| !superseded.iter().any(|sent| sent.snapshot == *snapshot));
-        let thinned = left.chain(has_uncovered.then_some(UNCOVERED)).collect();
-        Self { superseded, buried, thinned }
+        let partly_covered = left.chain(has_uncovered.then_some(UNCOVERED)).collect();
+        Self { superseded, removed, partly_covered }
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_buries_what_it_replaces_and_thins_out_what_it_covers_in_part() {
+    fn a_commit_removes_what_it_replaces_and_of_others_what_it_covers() {
         type Expected<'a> = (&'a [i64], &'a [i64], &'a [i64]);
         type Case<'a> = (&'a [CommittedShard], &'a Commits, bool, Expected<'a>);
         let shard = ShardKey { count: 4, id: 0 };
@@ -184,7 +184,7 @@ mod tests {
         for (overlapping, commits, uncovered, expected) in table {
             let plan = Replacement::plan(shard, overlapping, commits, *uncovered);
             let superseded: Vec<_> = plan.superseded.iter().map(|sent| sent.snapshot).collect();
-            assert_eq!((&superseded[..], &plan.buried[..], &plan.thinned[..]), *expected, "{overlapping:?}");
+            assert_eq!((&superseded[..], &plan.removed[..], &plan.partly_covered[..]), *expected, "{overlapping:?}");
         }
         assert!(!is_resharding(shard, &[]) && !is_resharding(shard, from_ref(&own)));
         assert!(is_resharding(shard, &[own, half]));

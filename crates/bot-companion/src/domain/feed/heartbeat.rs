@@ -1,5 +1,5 @@
-//! The body of `PUT /bot/heartbeat`. It is read into its few typed fields as it is parsed: whatever else a body holds is passed
-//! over, so that it costs no more memory than its shards.
+//! The body of `PUT /bot/heartbeat`. It is read into its few typed fields as it is parsed: all else in the body is skipped, so that
+//! it costs no more memory than its shards.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,7 +17,7 @@ const MEMORY: u64 = 1 << 50;
 
 /// A report that arrived `now` with this key; it tells ages, so that the sender's clock does not matter.
 pub fn heartbeat(key: &str, body: &[u8], now: Time) -> Result<Heartbeat, Reason> {
-    let report: Report<'_> = serde_json::from_slice(body).map_err(|error| match error.classify() {
+    let report: HeartbeatBody<'_> = serde_json::from_slice(body).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => Reason::new(format!(
             "A heartbeat must be a JSON object with `shards`, a list of at most {MAX_SHARDS} objects."
         )),
@@ -25,15 +25,15 @@ pub fn heartbeat(key: &str, body: &[u8], now: Time) -> Result<Heartbeat, Reason>
     })?;
     let instance = report.instance.text().and_then(|name| InstanceId::parse(key, name));
     let instance = instance.ok_or_else(|| wrong("instance", "1 to 64 letters, digits, `_` or `-`"))?;
-    let shard_count = report.shard_count.whole_below(MAX_SHARDS.into()).filter(|count| *count > 0);
+    let shard_count = report.shard_count.whole_up_to(MAX_SHARDS.into()).filter(|count| *count > 0);
     let shard_count = shard_count.and_then(|count| u32::try_from(count).ok());
     let shard_count =
         shard_count.ok_or_else(|| wrong("shard_count", format_args!("a whole number from 1 to {MAX_SHARDS}")))?;
     let memory = match report.memory {
         Scalar::Null => Some(0),
-        ref given => given.whole_below(MEMORY),
+        ref given => given.whole_up_to(MEMORY),
     };
-    let Some(Shards(shards)) = report.shards else {
+    let Some(ShardList(shards)) = report.shards else {
         return Err(wrong("shards", format_args!("a list of at most {MAX_SHARDS}")));
     };
     let shards = shards.into_iter().map(|shard| shard.beat(shard_count, now));
@@ -47,7 +47,7 @@ pub fn heartbeat(key: &str, body: &[u8], now: Time) -> Result<Heartbeat, Reason>
     })
 }
 
-/// A value that is not made of others; of one that is, nothing is kept.
+/// A value that is not made of others; the content of a list or an object is skipped.
 #[derive(Clone, Debug, Default)]
 enum Scalar<'a> {
     #[default]
@@ -63,7 +63,7 @@ impl Scalar<'_> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    fn whole_below(&self, most: u64) -> Option<u64> {
+    fn whole_up_to(&self, most: u64) -> Option<u64> {
         let Self::Whole(number) = self else { return None };
         u64::try_from(*number).ok().filter(|number| *number <= most)
     }
@@ -80,8 +80,8 @@ impl Scalar<'_> {
 
 impl<'de> Deserialize<'de> for Scalar<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
+        struct ScalarVisitor;
+        impl<'de> Visitor<'de> for ScalarVisitor {
             type Value = Scalar<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -127,31 +127,32 @@ impl<'de> Deserialize<'de> for Scalar<'de> {
                 Ok(Scalar::Other)
             }
         }
-        deserializer.deserialize_any(Any)
+        deserializer.deserialize_any(ScalarVisitor)
     }
 }
 
+/// The fields of the body, as they were sent.
 #[derive(Default)]
-struct Report<'a> {
+struct HeartbeatBody<'a> {
     instance: Scalar<'a>,
     started_at: Scalar<'a>,
     memory: Scalar<'a>,
     shard_count: Scalar<'a>,
-    shards: Option<Shards>,
+    shards: Option<ShardList>,
 }
 
-impl<'de> Deserialize<'de> for Report<'de> {
+impl<'de> Deserialize<'de> for HeartbeatBody<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Report<'de>;
+        struct BodyVisitor;
+        impl<'de> Visitor<'de> for BodyVisitor {
+            type Value = HeartbeatBody<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Report<'de>, A::Error> {
-                let mut report = Report::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<HeartbeatBody<'de>, A::Error> {
+                let mut report = HeartbeatBody::default();
                 while let Some(Name(name)) = entries.next_key()? {
                     match &*name {
                         "instance" => report.instance = entries.next_value()?,
@@ -165,24 +166,24 @@ impl<'de> Deserialize<'de> for Report<'de> {
                 Ok(report)
             }
         }
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_map(BodyVisitor)
     }
 }
 
 /// The list of shards; no longer than there can be shards.
-struct Shards(Vec<Shard>);
+struct ShardList(Vec<ShardFields>);
 
-impl<'de> Deserialize<'de> for Shards {
+impl<'de> Deserialize<'de> for ShardList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct List;
-        impl<'de> Visitor<'de> for List {
-            type Value = Shards;
+        struct ListVisitor;
+        impl<'de> Visitor<'de> for ListVisitor {
+            type Value = ShardList;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list of shards")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Shards, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<ShardList, A::Error> {
                 let mut shards = Vec::new();
                 while let Some(shard) = items.next_element()? {
                     if shards.len() == MAX_SHARDS as usize {
@@ -190,15 +191,15 @@ impl<'de> Deserialize<'de> for Shards {
                     }
                     shards.push(shard);
                 }
-                Ok(Shards(shards))
+                Ok(ShardList(shards))
             }
         }
-        deserializer.deserialize_seq(List)
+        deserializer.deserialize_seq(ListVisitor)
     }
 }
 
 /// A shard's fields, or what is wrong with the first wrong one.
-struct Shard {
+struct ShardFields {
     id: Option<u32>,
     sent: Option<f64>,
     acknowledged: Option<f64>,
@@ -213,7 +214,7 @@ enum Field {
     Latency,
 }
 
-impl Shard {
+impl ShardFields {
     fn beat(self, count: u32, now: Time) -> Result<ShardBeat, Reason> {
         const AGE: &str = "a number that is not negative, or null";
         let ago = |age: f64| now.before(Duration::try_from_secs_f64(age / 1000.0).unwrap_or(Duration::MAX));
@@ -235,18 +236,18 @@ impl Shard {
     }
 }
 
-impl<'de> Deserialize<'de> for Shard {
+impl<'de> Deserialize<'de> for ShardFields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Shard;
+        struct ShardVisitor;
+        impl<'de> Visitor<'de> for ShardVisitor {
+            type Value = ShardFields;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a shard")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Shard, A::Error> {
-                let mut shard = Shard { id: None, sent: None, acknowledged: None, latency: None, wrong: None };
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<ShardFields, A::Error> {
+                let mut shard = ShardFields { id: None, sent: None, acknowledged: None, latency: None, wrong: None };
                 // Null and absent are the same; anything else must be a number in its range.
                 let number = |value: &Scalar<'_>, field, negative: bool, wrong: &mut Option<Field>| {
                     let number = value.number().filter(|number| negative || *number >= 0.0);
@@ -259,7 +260,7 @@ impl<'de> Deserialize<'de> for Shard {
                     match &*name {
                         "id" => {
                             let id: Scalar<'_> = entries.next_value()?;
-                            shard.id = id.whole_below(u32::MAX.into()).and_then(|id| u32::try_from(id).ok());
+                            shard.id = id.whole_up_to(u32::MAX.into()).and_then(|id| u32::try_from(id).ok());
                         }
                         "sent_ms_ago" => {
                             shard.sent = number(&entries.next_value()?, Field::Sent, false, &mut shard.wrong);
@@ -277,6 +278,6 @@ impl<'de> Deserialize<'de> for Shard {
                 Ok(shard)
             }
         }
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_map(ShardVisitor)
     }
 }

@@ -37,7 +37,7 @@ impl InstanceId {
     }
 }
 
-/// When an instance counts as started: never after the service first saw it, whatever its clock says.
+/// When an instance counts as started: never after the service first saw it, because its clock may be wrong.
 pub fn counted_start(said: Time, first_seen: Time) -> Time {
     said.min(first_seen)
 }

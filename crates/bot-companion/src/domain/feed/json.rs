@@ -1,4 +1,4 @@
-//! JSON from outside as borrowed values, and the questions that lines ask of it. An answer that does not come is a [`Reason`].
+//! Untrusted JSON as borrowed values, and how fields are read from it. A field that is not what it should be gives a [`Reason`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -54,12 +54,12 @@ pub(super) fn object(line: &[u8]) -> Result<Fields<'_>, Reason> {
     }
 }
 
-/// The line is no JSON. The error's own text could repeat the input; the place is enough to find it.
+/// The line is not JSON. The error's own text could repeat the input; the column is enough to find it.
 pub(super) fn no_json(error: &serde_json::Error) -> Reason {
     Reason::new(format!("The line is not valid JSON (column {}).", error.column()))
 }
 
-/// A little of a text from outside.
+/// The beginning of an untrusted text, escaped.
 pub(super) fn shown(text: &str) -> String {
     const SHOWN: usize = 40;
     let cut: String = text.chars().take(SHOWN).collect();
@@ -163,12 +163,12 @@ pub(super) fn seconds(number: Option<f64>) -> Option<Time> {
     Some(Time::from_millis((seconds * 1000.0).round() as u64))
 }
 
-/// The ids in a list, if it holds nothing else.
+/// The ids in a list, if there is nothing else in it.
 pub(super) fn ids(items: &[Json<'_>]) -> Option<Vec<Snowflake>> {
     items.iter().map(Json::id).collect()
 }
 
-/// The field does not hold what it should.
+/// The field is not what it should be.
 pub(super) fn wrong(name: &str, wanted: impl fmt::Display) -> Reason {
     Reason(format!("`{name}` must be {wanted}."))
 }
@@ -198,13 +198,13 @@ impl Json<'_> {
 
 impl<'de> Deserialize<'de> for Json<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Any)
+        deserializer.deserialize_any(JsonVisitor)
     }
 }
 
-struct Any;
+struct JsonVisitor;
 
-impl<'de> Visitor<'de> for Any {
+impl<'de> Visitor<'de> for JsonVisitor {
     type Value = Json<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -237,7 +237,7 @@ impl<'de> Visitor<'de> for Any {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Json<'de>, E> {
-        // Only an escape can spell what a store cannot hold, so a text that is borrowed has none of it.
+        // U+0000, which not every store can hold, can only be written as an escape: a text that is borrowed has none.
         Ok(Json::Text(Cow::Owned(text::storable(value).into_owned())))
     }
 

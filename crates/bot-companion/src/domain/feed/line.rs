@@ -11,7 +11,7 @@ const NAME: usize = 100;
 pub(super) const ROLES: usize = 250;
 const STAFF: usize = 10_000;
 const COVERED: usize = 10_000;
-/// What a signed 64-bit column holds.
+/// The largest number of a signed 64-bit column.
 const MOST: u64 = i64::MAX as u64;
 
 /// A line of a shard's snapshot. Absent grants and staff stay as they are stored.
@@ -103,7 +103,7 @@ pub(super) fn subscription(fields: &Fields<'_>) -> Result<Subscription, Reason> 
     let active_until =
         match fields.given("active_until") {
             Some(Json::Null) => None,
-            // Left out is refused: a mistake must not make premium that never ends.
+            // A field that is left out is refused: a mistake must not give premium that never ends.
             _ => Some(fields.time("active_until").map_err(|_| {
                 wrong("active_until", "a time in epoch seconds, or null if the subscription does not end")
             })?),

@@ -22,7 +22,7 @@ mod tests;
 use super::{Change, Guild, Snowflake, Subscription, Time};
 
 pub use batch::{EventBatch, Fed, Foreign, Question};
-pub use carried::{Carried, CarriedParts, latest_commit, merged_basis};
+pub use carried::{Carried, CarriedParts, latest_commit, merge_basis};
 pub use commit::{Commits, Committed, Replacement, StagedSnapshot, is_resharding};
 pub use event::{event_line, feedback_line};
 pub use heartbeat::heartbeat;
@@ -30,7 +30,7 @@ pub use instance::{InstanceId, InstanceName, Life, counted_start};
 pub use json::Reason;
 pub use line::{guild_line, subscription_line};
 pub use numbering::FIRST_EVENT;
-pub use ownership::{CommittedShard, OwnShards, Owner, Sender, Verdict};
+pub use ownership::{CommittedShard, OwnShards, Owner, SenderState};
 pub use roster::roster;
 pub use sweep::{Sweep, SweepBudget, UNCOVERED};
 
@@ -105,7 +105,7 @@ impl GuildLine {
     }
 }
 
-/// A whole truth that is replaced in one visible step.
+/// What a snapshot describes completely, and replaces in one visible step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The guilds of one shard.
@@ -162,7 +162,7 @@ pub enum Event {
     Ignored(String),
 }
 
-/// Where an instance's numbering stands and what the service holds of it.
+/// What the service knows of an instance, and which event it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceState {
     /// Which.
@@ -175,7 +175,7 @@ pub struct InstanceState {
     pub last_heartbeat: Option<Time>,
 }
 
-/// What the service holds of a shard.
+/// What is stored of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardState {
     /// Which.
@@ -184,11 +184,11 @@ pub struct ShardState {
     pub instance: InstanceId,
     /// When the snapshot was acknowledged.
     pub snapshot_at: Time,
-    /// How many guilds it holds now.
+    /// How many guilds it has now.
     pub guilds: u64,
 }
 
-/// What the service holds.
+/// What is stored of all that the bot has sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeedState {
     /// Every instance that the numbering knows.

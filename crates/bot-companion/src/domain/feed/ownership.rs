@@ -8,7 +8,7 @@ use crate::domain::{Snowflake, Time};
 
 /// An instance that has something to say, with what is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sender {
+pub struct SenderState {
     /// Which.
     pub instance: InstanceId,
     /// The number of its next event.
@@ -56,7 +56,7 @@ pub(super) enum Holder {
 
 impl Holder {
     /// The holder of a shard whose snapshot this owner has sent, if anybody has.
-    pub(super) fn of(owner: Option<&Owner>, sender: &Sender, now: Time) -> Self {
+    pub(super) fn of(owner: Option<&Owner>, sender: &SenderState, now: Time) -> Self {
         let Some(owner) = owner else { return Self::Nobody };
         match owner.life {
             _ if owner.instance == sender.instance => Self::Sender,
@@ -77,7 +77,7 @@ impl Holder {
 pub(super) fn later_owner<'a>(
     shard: ShardKey,
     overlapping: &'a [CommittedShard],
-    sender: &Sender,
+    sender: &SenderState,
     now: Time,
 ) -> Option<&'a InstanceId> {
     let counting = still_counting(shard, overlapping).into_iter();
@@ -94,7 +94,7 @@ fn still_counting(shard: ShardKey, overlapping: &[CommittedShard]) -> Vec<&Commi
 
 /// What becomes of an event about a guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     /// It is applied.
     Apply,
     /// It is ignored and counted: the shard belongs to an instance that started later.
@@ -128,7 +128,7 @@ pub(super) fn judge(holder: Holder, named: Named, has_sent_snapshot: bool) -> Ve
     }
 }
 
-/// The shards that an instance has called its own, in a heartbeat or by a snapshot, under whatever counts.
+/// The shards that an instance has called its own, in a heartbeat or by a snapshot, under any counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnShards(BTreeSet<ShardKey>);
 
@@ -182,8 +182,8 @@ pub(super) mod tests {
         Owner { instance: InstanceId::parse("key", name).unwrap(), life }
     }
 
-    pub(in super::super) fn sender(name: &str, life: Life, next: u64, has_sent_snapshot: bool) -> Sender {
-        Sender { instance: owner(name, None).instance, next, life, has_sent_snapshot }
+    pub(in super::super) fn sender(name: &str, life: Life, next: u64, has_sent_snapshot: bool) -> SenderState {
+        SenderState { instance: owner(name, None).instance, next, life, has_sent_snapshot }
     }
 
     #[test]
@@ -301,10 +301,10 @@ pub(super) mod tests {
 
     #[test]
     fn own_shards_are_found_under_every_count() {
-        let guild = |place: u64| Snowflake::new(place << 22).unwrap();
+        let guild = |number: u64| Snowflake::new(number << 22).unwrap();
         let key = |count, id| ShardKey::new(count, id).unwrap();
         let own: OwnShards = [key(4, 1), key(4, 2), key(6, 5)].into_iter().collect();
-        let named: Vec<u64> = (1..=12).filter(|place| !own.of(guild(*place)).is_empty()).collect();
+        let named: Vec<u64> = (1..=12).filter(|number| !own.of(guild(*number)).is_empty()).collect();
         assert_eq!(named, [1, 2, 5, 6, 9, 10, 11]);
         assert_eq!(own.of(guild(5)), [key(4, 1), key(6, 5)]);
         assert!(OwnShards::default().of(guild(1)).is_empty());

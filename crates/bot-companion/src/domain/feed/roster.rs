@@ -1,4 +1,4 @@
-//! The team as it is written down: in the event `team`, and in a file for the command line.
+//! The team, as the event `team` and a file for the command line describe it.
 
 use super::event::{PERSON, avatar};
 use super::json::{Fields, Json, Reason, object, wrong};

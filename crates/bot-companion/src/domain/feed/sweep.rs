@@ -18,12 +18,13 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Removes every row of a snapshot, whatever was queued for it before.
+    /// Removes every row of a snapshot; it replaces a sweep that was queued for it.
     pub fn whole(snapshot: i64) -> Self {
         Self { snapshot, whole: true, after: 0, again: false }
     }
 
-    /// Removes the rows of a snapshot that a later one covers. A sweep that is queued for it goes on, and begins again afterwards.
+    /// Removes the rows of a snapshot that a later one covers. A sweep that is queued for it continues, and begins again
+    /// afterwards.
     pub fn covered(snapshot: i64, queued: Option<Self>) -> Self {
         match queued {
             Some(queued) => Self { again: true, ..queued },

@@ -237,7 +237,7 @@ fn a_heartbeat_tells_ages() {
     }
 }
 
-/// Everything that reads a line.
+/// Every function that reads a line.
 fn read_all(line: &[u8]) -> Vec<String> {
     let reasons = [
         guild_line(line).err(),
@@ -287,8 +287,8 @@ fn shards_overlap_where_some_guild_is_in_both() {
 
 #[test]
 fn of_lines_about_the_same_thing_the_last_counts() {
-    type Lines<'a> = &'a [(u8, char)];
-    let table: &[(Lines<'_>, Lines<'_>)] = &[
+    type Keyed<'a> = &'a [(u8, char)];
+    let table: &[(Keyed<'_>, Keyed<'_>)] = &[
         (&[], &[]),
         (&[(2, 'a'), (1, 'b')], &[(1, 'b'), (2, 'a')]),
         (&[(2, 'a'), (1, 'b'), (2, 'c')], &[(1, 'b'), (2, 'c')]),

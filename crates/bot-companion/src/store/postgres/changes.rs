@@ -1,4 +1,4 @@
-//! What the bot says, one change at a time.
+//! Applies what the bot says, one change at a time.
 
 use deadpool_postgres::Transaction;
 

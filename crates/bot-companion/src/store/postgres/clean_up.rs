@@ -14,12 +14,12 @@ use super::locks::{Lock, lock, try_lock};
 use super::{guilds, instances};
 
 /// Has all rows of these snapshots removed.
-pub(super) async fn bury(db: &Transaction<'_>, snapshots: &[i64]) -> Sql<()> {
+pub(super) async fn sweep_whole(db: &Transaction<'_>, snapshots: &[i64]) -> Sql<()> {
     put(db, &snapshots.iter().copied().map(Sweep::whole).collect::<Vec<_>>()).await
 }
 
 /// Has those rows of these snapshots removed that a later one covers.
-pub(super) async fn thin_out(db: &Transaction<'_>, snapshots: &[i64]) -> Sql<()> {
+pub(super) async fn sweep_covered(db: &Transaction<'_>, snapshots: &[i64]) -> Sql<()> {
     if snapshots.is_empty() {
         return Ok(());
     }
@@ -61,7 +61,7 @@ pub(super) async fn clean_up(db: &Transaction<'_>, batch: usize) -> Sql<usize> {
     }
     lock(db, Lock::Feed).await?;
     instances::forget(db).await?;
-    bury_left_behind(db).await?;
+    give_up_abandoned(db).await?;
     let mut budget = SweepBudget::new(batch);
     while let Some(left) = budget.left()
         && let Some(sweep) = first(db).await?
@@ -73,14 +73,14 @@ pub(super) async fn clean_up(db: &Transaction<'_>, batch: usize) -> Sql<usize> {
 
 /// Gives up the snapshots whose lines have stopped coming: the process that was staging them is gone. If it still lives, it is told
 /// at its next line.
-async fn bury_left_behind(db: &Transaction<'_>) -> Sql<()> {
+async fn give_up_abandoned(db: &Transaction<'_>) -> Sql<()> {
     // One that is locked has lines coming in just now.
     let sql = "DELETE FROM staged_snapshots WHERE id IN (SELECT id FROM staged_snapshots
         WHERE touched < clock_timestamp() - make_interval(secs => $1) FOR UPDATE SKIP LOCKED) RETURNING id";
     let statement = db.prepare_cached(sql).await?;
     let rows = db.query(&statement, &[&STAGED_SILENCE.as_secs_f64()]).await?;
     let left: Vec<i64> = readable("staged snapshot", &rows, |row| Ok(row.try_get(0)?));
-    bury(db, &left).await
+    sweep_whole(db, &left).await
 }
 
 /// The sweep that comes next.

@@ -1,4 +1,4 @@
-//! How the domain's words become columns of PostgreSQL and come back.
+//! How values of the domain become columns of PostgreSQL and come back.
 
 use std::error::Error;
 
@@ -15,13 +15,14 @@ pub(super) use crate::store::columns::{
 
 use super::errors::Sql;
 
-type Outcome<T> = Result<T, Box<dyn Error + Sync + Send>>;
+/// The result of a conversion from or to a column.
+type Converted<T> = Result<T, Box<dyn Error + Sync + Send>>;
 
 /// Writes a type as the number or text that `$as` makes of it, and reads it back with `$from`.
 macro_rules! column {
     ($type:ty, $inner:ty, $accepts:ident, $as:expr, $from:expr) => {
         impl ToSql for $type {
-            fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Outcome<IsNull> {
+            fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Converted<IsNull> {
                 ($as)(self).to_sql(ty, out)
             }
 
@@ -30,7 +31,7 @@ macro_rules! column {
         }
 
         impl<'a> FromSql<'a> for $type {
-            fn from_sql(ty: &Type, raw: &'a [u8]) -> Outcome<Self> {
+            fn from_sql(ty: &Type, raw: &'a [u8]) -> Converted<Self> {
                 let inner = <$inner>::from_sql(ty, raw)?;
                 ($from)(inner).ok_or_else(|| concat!("not a ", stringify!($type)).into())
             }
@@ -47,19 +48,19 @@ column!(Time, i64, INT8, |time: &Time| integer(time.millis()), |millis: i64| Som
 column!(SessionId, String, TEXT, SessionId::as_str, |text: String| SessionId::parse(&text));
 column!(InstanceName, String, TEXT, InstanceName::as_str, |text: String| InstanceName::parse(&text));
 
-/// A number that is smaller than its column.
+/// A number of a type that is smaller than its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Whole<T>(pub(super) T);
 
 impl<'a, T: TryFrom<i64>> FromSql<'a> for Whole<T> {
-    fn from_sql(ty: &Type, raw: &'a [u8]) -> Outcome<Self> {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Converted<Self> {
         T::try_from(i64::from_sql(ty, raw)?).map(Self).map_err(|_| "out of range".into())
     }
 
     accepts!(INT8);
 }
 
-/// The rows of a list, less those that hold something unreadable.
+/// The rows of a list, less those that cannot be read.
 pub(super) fn readable<'a, T>(
     what: &str,
     rows: impl IntoIterator<Item = &'a Row>,

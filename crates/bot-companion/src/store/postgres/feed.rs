@@ -1,4 +1,4 @@
-//! The bot's events, numbered, and what the feed holds.
+//! The bot's events, numbered, and the state of the feed.
 
 use deadpool_postgres::{GenericClient, Transaction};
 
@@ -21,13 +21,13 @@ pub(super) async fn feed(
     now: Time,
 ) -> Sql<Fed> {
     lock(db, Lock::Feed).await?;
-    let Some(sender) = instances::sender(db, instance, now).await? else { return Ok(Fed::KeyRefused) };
+    let Some(sender) = instances::admit(db, instance, now).await? else { return Ok(Fed::KeyRefused) };
     let mut batch = EventBatch::new(&sender, first, events, now);
     let mut coverage = Coverage::for_changes(db, &batch.guilds()).await?;
     while let Some(question) = batch.question() {
         match question {
             Question::Owner(guild) => batch.answer_owner(coverage.cover(guild).owner),
-            Question::OwnShards => batch.answer_own_shards(instances::own(db, instance).await?),
+            Question::OwnShards => batch.answer_own_shards(instances::own_shards(db, instance).await?),
             Question::Overlapping(shard) => {
                 batch.answer_overlapping(shard, &coverage::overlapping(db, shard).await?);
             }
@@ -42,7 +42,8 @@ pub(super) async fn feed(
     Ok(fed)
 }
 
-/// What the feed holds. After a resharding, guilds that moved count under both their shards until they are cleaned up.
+/// What is stored of all that the bot has sent. After a resharding, guilds that moved count under both their shards until they are
+/// cleaned up.
 pub(super) async fn state(db: &impl GenericClient) -> Sql<FeedState> {
     let sql =
         "SELECT (SELECT count(*) FROM subscriptions), (SELECT count(*) FROM feedback), (SELECT count(*) FROM team),

@@ -16,9 +16,9 @@ use super::errors::Sql;
 use super::work::Touched;
 use super::{accounts, subscriptions, team};
 
-/// What is known of a user and of those of these guilds that have the bot.
+/// What is known of a user, and of those among these guilds that have the bot.
 pub(super) async fn person(db: &impl GenericClient, user: Snowflake, guilds: &[Snowflake]) -> Sql<PersonFacts> {
-    // All are on their way before the first is answered.
+    // The three queries run at the same time.
     let (mut known, paid, team) = futures_util::try_join!(
         facts(db, user, guilds),
         subscriptions::of_user_or_naming(db, user, guilds),
@@ -69,7 +69,7 @@ fn read(row: &Row) -> Sql<GuildFacts> {
     })
 }
 
-/// Stores how a guild is now: in the snapshot that covers it, as if it had always been part of it.
+/// Stores how a guild is now, in the snapshot that covers it, as if it had come with that.
 pub(super) async fn put(
     db: &Transaction<'_>,
     touched: &mut Touched,
@@ -111,7 +111,7 @@ async fn insert_staff(db: &Transaction<'_>, snapshot: i64, guild: &Guild) -> Sql
     Ok(())
 }
 
-/// Removes a guild with its grants and staff. Subscriptions that name it keep naming it.
+/// Removes a guild with its grants and staff. Subscriptions that name it stay as they are.
 pub(super) async fn remove(
     db: &Transaction<'_>,
     touched: &mut Touched,

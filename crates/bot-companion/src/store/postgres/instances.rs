@@ -3,7 +3,9 @@
 use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
 
-use crate::domain::feed::{FIRST_EVENT, InstanceId, InstanceState, Life, OwnShards, Sender, ShardKey, counted_start};
+use crate::domain::feed::{
+    FIRST_EVENT, InstanceId, InstanceState, Life, OwnShards, SenderState, ShardKey, counted_start,
+};
 use crate::domain::{Time, retention};
 
 use super::columns::{Whole, integer, readable, unsigned};
@@ -18,7 +20,7 @@ pub(super) fn life(row: &Row, first: usize) -> Sql<Option<Life>> {
 }
 
 /// Notes a numbered call of an instance, and says what is known of it; `None` if its key is not good.
-pub(super) async fn sender(db: &Transaction<'_>, instance: &InstanceId, now: Time) -> Sql<Option<Sender>> {
+pub(super) async fn admit(db: &Transaction<'_>, instance: &InstanceId, now: Time) -> Sql<Option<SenderState>> {
     if !keys::is_good(db, &instance.key).await? {
         return Ok(None);
     }
@@ -26,7 +28,7 @@ pub(super) async fn sender(db: &Transaction<'_>, instance: &InstanceId, now: Tim
 }
 
 /// Notes a numbered call of an instance, which may be its first, and says what is known of it.
-pub(super) async fn note_call(db: &Transaction<'_>, instance: &InstanceId, now: Time) -> Sql<Sender> {
+pub(super) async fn note_call(db: &Transaction<'_>, instance: &InstanceId, now: Time) -> Sql<SenderState> {
     let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
         VALUES ($1, $2, $4, $3, NULL, $3, false)
         ON CONFLICT (key, instance) DO UPDATE SET last_used = greatest(feed_instances.last_used, $3)
@@ -35,7 +37,7 @@ pub(super) async fn note_call(db: &Transaction<'_>, instance: &InstanceId, now: 
     let statement = db.prepare_cached(sql).await?;
     let (key, name) = (&instance.key, instance.name.as_str());
     let row = db.query_one(&statement, &[key, &name, &now, &integer(FIRST_EVENT)]).await?;
-    Ok(Sender {
+    Ok(SenderState {
         instance: instance.clone(),
         next: unsigned(row.try_get(0)?),
         has_sent_snapshot: row.try_get(1)?,
@@ -49,7 +51,7 @@ pub(super) async fn note_call(db: &Transaction<'_>, instance: &InstanceId, now: 
 }
 
 /// Sets the number of a sender's next event, if there is one and it has changed.
-pub(super) async fn advance(db: &Transaction<'_>, sender: &Sender, next: Option<u64>) -> Sql<()> {
+pub(super) async fn advance(db: &Transaction<'_>, sender: &SenderState, next: Option<u64>) -> Sql<()> {
     let Some(next) = next.filter(|next| *next != sender.next) else { return Ok(()) };
     let InstanceId { key, name } = &sender.instance;
     let statement = db.prepare_cached("UPDATE feed_instances SET next = $3 WHERE key = $1 AND instance = $2").await?;
@@ -84,7 +86,7 @@ pub(super) async fn note_own(
 }
 
 /// The shards that an instance has called its own.
-pub(super) async fn own(db: &Transaction<'_>, instance: &InstanceId) -> Sql<OwnShards> {
+pub(super) async fn own_shards(db: &Transaction<'_>, instance: &InstanceId) -> Sql<OwnShards> {
     let sql = "SELECT shard_count, shard_id FROM feed_own_shards WHERE key = $1 AND instance = $2";
     let statement = db.prepare_cached(sql).await?;
     let rows = db.query(&statement, &[&instance.key, &instance.name.as_str()]).await?;

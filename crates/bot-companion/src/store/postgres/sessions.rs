@@ -1,4 +1,4 @@
-//! Sessions, and what ends with a user's last one.
+//! Sessions: found, ended and swept.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub(super) async fn end_one(
 ) -> Sql<bool> {
     lock(db, Lock::User(user)).await?;
     // Also if it is gone already: the one who ended it may not have had an answer, and then nobody here has heard of it yet.
-    touch(touched, user);
+    note_changed(touched, user);
     let statement = db.prepare_cached("DELETE FROM sessions WHERE id = $1 AND user_id = $2").await?;
     let ended = db.execute(&statement, &[session, &user]).await? > 0;
     if ended {
@@ -83,7 +83,7 @@ pub(super) async fn end_surplus(
     if !surplus.is_empty() {
         let statement = db.prepare_cached("DELETE FROM sessions WHERE token_hash = ANY ($1)").await?;
         db.execute(&statement, &[&surplus]).await?;
-        touch(touched, user);
+        note_changed(touched, user);
     }
     Ok(())
 }
@@ -115,12 +115,13 @@ pub(super) async fn block(db: &Transaction<'_>, touched: &mut Touched, blocked: 
 }
 
 async fn delete_all(db: &Transaction<'_>, touched: &mut Touched, user: Snowflake) -> Sql<usize> {
-    touch(touched, user);
+    note_changed(touched, user);
     let statement = db.prepare_cached("DELETE FROM sessions WHERE user_id = $1").await?;
     Ok(usize::try_from(db.execute(&statement, &[&user]).await?).unwrap_or(usize::MAX))
 }
 
-fn touch(touched: &mut Touched, user: Snowflake) {
+/// Everything that depends on a user's sessions is stale.
+fn note_changed(touched: &mut Touched, user: Snowflake) {
     touched.extend([Topic::SessionsOf(user), Topic::Id(user)]);
 }
 
@@ -133,9 +134,9 @@ pub(super) async fn note_seen(db: &Transaction<'_>, seen: &[(SessionId, Time)]) 
     }
     let (sessions, times): (Vec<&str>, Vec<Time>) = latest.into_iter().unzip();
     let sql = "WITH seen AS (SELECT * FROM unnest($1::text[], $2::bigint[]) AS seen (id, time)),
-            held AS (SELECT sessions.id, time FROM sessions JOIN seen USING (id) WHERE last_seen < time
+            locked AS (SELECT sessions.id, time FROM sessions JOIN seen USING (id) WHERE last_seen < time
                 ORDER BY sessions.id FOR UPDATE OF sessions)
-        UPDATE sessions SET last_seen = time FROM held WHERE sessions.id = held.id";
+        UPDATE sessions SET last_seen = time FROM locked WHERE sessions.id = locked.id";
     let statement = db.prepare_cached(sql).await?;
     db.execute(&statement, &[&sessions, &times]).await?;
     Ok(())
@@ -168,7 +169,7 @@ pub(super) async fn sweep(
         let deleted = db.execute(&statement, &[&user, &last_seen_before, &created_before, &left]).await?;
         if deleted > 0 {
             sessions += usize::try_from(deleted).unwrap_or(usize::MAX);
-            touch(touched, user);
+            note_changed(touched, user);
             accounts::drop_if_unused(db, user, now).await?;
         }
     }

@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::domain::feed::{
     CarriedParts, Committed, CommittedShard, GuildLine, InstanceId, Lines, Replacement, Scope, ShardKey,
-    StagedSnapshot, UNCOVERED, is_resharding, keep_last, latest_commit, merged_basis,
+    StagedSnapshot, UNCOVERED, is_resharding, keep_last, latest_commit, merge_basis,
 };
 use crate::domain::staff::RoleGrants;
 use crate::domain::{Guild, Snowflake, Subscription, Time};
@@ -77,13 +77,13 @@ async fn stage_guilds(db: &Transaction<'_>, snapshot: i64, lines: &[GuildLine]) 
             GuildLine::Unavailable(guild) => unavailable.push(*guild),
         }
     }
-    let Some(any_kept) = note_lines(db, snapshot, guilds.len() as u64).await? else { return Ok(None) };
+    let Some(any_unavailable) = note_lines(db, snapshot, guilds.len() as u64).await? else { return Ok(None) };
     let carrying: Vec<Snowflake> = guilds.iter().filter(|guild| guild.carried().any()).map(|guild| guild.id).collect();
     let mut known = 0;
     if !guilds.is_empty() {
         let ids: Vec<Snowflake> = guilds.iter().map(|guild| guild.id).collect();
         // Mostly there are none, and then no line needs to look.
-        if any_kept {
+        if any_unavailable {
             let sql = "DELETE FROM staged_kept WHERE snapshot = $1 AND guild = ANY ($2)";
             let statement = db.prepare_cached(sql).await?;
             db.execute(&statement, &[&snapshot, &ids]).await?;
@@ -116,7 +116,7 @@ async fn carry_over(db: &Transaction<'_>, snapshot: i64, guilds: &[Snowflake]) -
     let row = db.query_one(&statement, &[&snapshot]).await?;
     let (Some(Whole(count)), Some(Whole(id))) = (row.try_get(0)?, row.try_get(1)?) else { return Ok(()) };
     let (shard, known) = (ShardKey { count, id }, row.try_get::<_, Option<i64>>(2)?);
-    let basis = merged_basis(known, latest_commit(&coverage::overlapping(db, shard).await?));
+    let basis = merge_basis(known, latest_commit(&coverage::overlapping(db, shard).await?));
     if known != Some(basis) {
         let statement = db.prepare_cached("UPDATE staged_snapshots SET basis = $2 WHERE id = $1").await?;
         db.execute(&statement, &[&snapshot, &basis]).await?;
@@ -137,7 +137,7 @@ fn by_snapshot(coverage: &Coverage, guilds: &[Snowflake]) -> BTreeMap<i64, Vec<S
 async fn copy(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild], ids: &[Snowflake]) -> Sql<u64> {
     db.batch_execute("SAVEPOINT copying").await?;
     match copy_new(db, snapshot, guilds).await {
-        // Hardly anybody sends a guild twice; to look for it every time would cost more than this.
+        // A guild is hardly ever sent twice: to look for it every time would cost more than to try again.
         Err(error) if error.is_duplicate() => {
             db.batch_execute("ROLLBACK TO SAVEPOINT copying").await?;
             let known = guilds::delete(db, snapshot, ids).await?;
@@ -152,7 +152,7 @@ async fn copy_new(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild]) -> Sql
     let (mut rows, mut staff) = (Rows::of(10), Rows::of(4));
     let (mut any_staff, nothing) = (false, RoleGrants::new());
     for guild in guilds {
-        // What it does not say is carried over afterwards.
+        // What the line does not say is carried over afterwards.
         let grants = grants_text(guild.grants.as_ref().unwrap_or(&nothing));
         rows.row().number(snapshot).id(guild.id).text(Some(&guild.name)).text(guild.icon.as_deref()).id(guild.owner);
         rows.number(integer(guild.members)).flag(guild.setup).flag(guild.linked).text(Some(&grants));
@@ -197,8 +197,8 @@ pub(super) async fn commit(
 ) -> Sql<Option<Committed>> {
     lock(db, Lock::Feed).await?;
     let Some(staged) = take(db, snapshot).await? else { return Ok(None) };
-    let Some(sender) = instances::sender(db, &staged.instance, now).await? else {
-        clean_up::bury(db, &[staged.id]).await?;
+    let Some(sender) = instances::admit(db, &staged.instance, now).await? else {
+        clean_up::sweep_whole(db, &[staged.id]).await?;
         return Ok(Some(Committed::KeyRefused));
     };
     instances::note_snapshot(db, &staged.instance, staged.shard).await?;
@@ -217,9 +217,9 @@ pub(super) async fn commit(
         Some(shard) if is_replaced => replace_shard(db, &staged, shard, &overlapping, now).await?,
         None if is_replaced => {
             subscriptions::replace_from(db, staged.id).await?;
-            clean_up::bury(db, &[staged.id]).await?;
+            clean_up::sweep_whole(db, &[staged.id]).await?;
         }
-        Some(_) | None => clean_up::bury(db, &[staged.id]).await?,
+        Some(_) | None => clean_up::sweep_whole(db, &[staged.id]).await?,
     }
     Ok(Some(committed))
 }
@@ -252,14 +252,14 @@ async fn replace_shard(
     overlapping: &[CommittedShard],
     now: Time,
 ) -> Sql<()> {
-    let kept = keep_unavailable(db, staged.id, shard).await?;
+    let moved = move_unavailable(db, staged.id, shard).await?;
     let sql = "INSERT INTO feed_shards (shard_count, shard_id, snapshot, committed, key, instance, snapshot_at, guilds)
         VALUES ($1, $2, $3, nextval('versions'), $4, $5, $6, $7)
         ON CONFLICT (shard_count, shard_id) DO UPDATE SET snapshot = excluded.snapshot, committed = excluded.committed,
             key = excluded.key, instance = excluded.instance, snapshot_at = excluded.snapshot_at,
             guilds = excluded.guilds";
     let statement = db.prepare_cached(sql).await?;
-    let (count, id, guilds) = (i64::from(shard.count), i64::from(shard.id), staged.guilds + kept);
+    let (count, id, guilds) = (i64::from(shard.count), i64::from(shard.id), staged.guilds + moved);
     let InstanceId { key, name } = &staged.instance;
     let row: [&(dyn ToSql + Sync); 7] = [&count, &id, &staged.id, key, name, &now, &guilds];
     db.execute(&statement, &row).await?;
@@ -272,8 +272,8 @@ async fn replace_shard(
         let statement = db.prepare_cached("DELETE FROM feed_shards WHERE snapshot = ANY ($1)").await?;
         db.execute(&statement, &[&superseded]).await?;
     }
-    clean_up::bury(db, &plan.buried).await?;
-    clean_up::thin_out(db, &plan.thinned).await
+    clean_up::sweep_whole(db, &plan.removed).await?;
+    clean_up::sweep_covered(db, &plan.partly_covered).await
 }
 
 /// Whether there are guilds that no snapshot covered when they were stored.
@@ -285,25 +285,25 @@ async fn has_uncovered(db: &Transaction<'_>) -> Sql<bool> {
 
 /// Moves the guilds that are unavailable to this snapshot, as they are stored at this moment, and says how many there were: where
 /// they were, no read will look for them any more.
-async fn keep_unavailable(db: &Transaction<'_>, snapshot: i64, shard: ShardKey) -> Sql<i64> {
+async fn move_unavailable(db: &Transaction<'_>, snapshot: i64, shard: ShardKey) -> Sql<i64> {
     let statement = db.prepare_cached("DELETE FROM staged_kept WHERE snapshot = $1 RETURNING guild").await?;
     let rows = db.query(&statement, &[&snapshot]).await?;
     let mut unavailable: Vec<Snowflake> = readable("guild", &rows, |row| Ok(row.try_get(0)?));
     unavailable.retain(|guild| shard.covers(*guild));
     let coverage = Coverage::of(db, &unavailable).await?;
-    let mut kept = 0;
+    let mut all = 0;
     for (from, guilds) in by_snapshot(&coverage, &unavailable) {
         let moved = guilds::relocate(db, from, snapshot, &guilds).await?;
         coverage::count_down(db, from, moved).await?;
-        kept += integer(moved);
+        all += integer(moved);
     }
-    Ok(kept)
+    Ok(all)
 }
 
 pub(super) async fn abandon(db: &Transaction<'_>, snapshot: SnapshotId) -> Sql<()> {
     lock(db, Lock::Feed).await?;
     match take(db, snapshot).await? {
-        Some(staged) => clean_up::bury(db, &[staged.id]).await,
+        Some(staged) => clean_up::sweep_whole(db, &[staged.id]).await,
         None => Ok(()),
     }
 }

@@ -11,7 +11,7 @@ use super::columns::{Whole, readable};
 use super::errors::Sql;
 use super::work::Touched;
 
-/// The subscription of a user and every one that names a guild of these, by the ids of their owners.
+/// The subscription of a user, and every one that names one of these guilds, in the order of their owners' ids.
 pub(super) async fn of_user_or_naming(
     db: &impl GenericClient,
     user: Snowflake,
@@ -88,7 +88,7 @@ pub(super) async fn replace_from(db: &Transaction<'_>, snapshot: i64) -> Sql<()>
                 json_array_elements_text(staged.guilds::json) WITH ORDINALITY AS named (guild, ordinal)
             WHERE snapshot = $1",
     ] {
-        // The temporary table has another meaning each time, so nothing of this is prepared for later.
+        // The temporary table is another one each time, so these statements are not prepared.
         let sql = sql.replace("$1", &snapshot.to_string());
         db.batch_execute(&sql).await?;
     }

@@ -7,16 +7,16 @@ use crate::domain::feed::{Sweep, SweepBudget};
 
 use super::columns::{integer, readable};
 use super::coverage::Coverage;
-use super::snapshots::Staging;
+use super::snapshots::LocalStaging;
 use super::{guilds, instances};
 
 /// Has all rows of a snapshot removed.
-pub(super) fn bury(connection: &Connection, snapshot: i64) -> rusqlite::Result<()> {
+pub(super) fn sweep_whole(connection: &Connection, snapshot: i64) -> rusqlite::Result<()> {
     put(connection, &Sweep::whole(snapshot))
 }
 
 /// Has those rows of a snapshot removed that a later one covers.
-pub(super) fn thin_out(connection: &Connection, snapshot: i64) -> rusqlite::Result<()> {
+pub(super) fn sweep_covered(connection: &Connection, snapshot: i64) -> rusqlite::Result<()> {
     let sql = "SELECT snapshot, whole, after, again FROM feed_sweeps WHERE snapshot = ?1";
     let queued = connection.prepare_cached(sql)?.query_row([snapshot], read).optional()?;
     put(connection, &Sweep::covered(snapshot, queued))
@@ -33,9 +33,9 @@ fn put(connection: &Connection, sweep: &Sweep) -> rusqlite::Result<()> {
 }
 
 /// Looks at about `batch` rows, removes those that nobody can see, and says how many it looked at: 0 when all is done.
-pub(super) fn clean_up(connection: &Connection, staging: &Staging, batch: usize) -> rusqlite::Result<usize> {
+pub(super) fn clean_up(connection: &Connection, staging: &LocalStaging, batch: usize) -> rusqlite::Result<usize> {
     instances::forget(connection)?;
-    bury_left_behind(connection, staging)?;
+    give_up_abandoned(connection, staging)?;
     let coverage = Coverage::load(connection)?;
     let mut budget = SweepBudget::new(batch);
     while let Some(left) = budget.left()
@@ -47,12 +47,12 @@ pub(super) fn clean_up(connection: &Connection, staging: &Staging, batch: usize)
 }
 
 /// Gives up the snapshots that a process which is gone was staging. If it still lives, it is told at its next line.
-fn bury_left_behind(connection: &Connection, staging: &Staging) -> rusqlite::Result<()> {
+fn give_up_abandoned(connection: &Connection, staging: &LocalStaging) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached("SELECT id FROM staged_snapshots")?;
     let staged: Vec<i64> = readable("staged snapshot", statement.query_map([], |row| row.get(0))?)?;
     for snapshot in staged.into_iter().filter(|snapshot| !staging.has(*snapshot)) {
         connection.prepare_cached("DELETE FROM staged_snapshots WHERE id = ?1")?.execute([snapshot])?;
-        bury(connection, snapshot)?;
+        sweep_whole(connection, snapshot)?;
     }
     Ok(())
 }

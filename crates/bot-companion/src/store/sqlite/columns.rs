@@ -1,4 +1,4 @@
-//! How the domain's words become columns of `SQLite` and come back.
+//! How values of the domain become columns of `SQLite` and come back.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use tracing::warn;
@@ -45,13 +45,13 @@ impl FromSql for SessionId {
     }
 }
 
-/// Whether the error lies in what one row holds, and not in the database.
+/// Whether one row cannot be read, and the database is all right.
 pub(super) fn is_unreadable(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))
 }
 
-/// The rows of a list, less those that hold something unreadable.
+/// The rows of a list, less those that cannot be read.
 pub(super) fn readable<T>(what: &str, rows: impl Iterator<Item = rusqlite::Result<T>>) -> rusqlite::Result<Vec<T>> {
     let mut read = Vec::new();
     for row in rows {

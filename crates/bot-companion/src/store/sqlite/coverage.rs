@@ -23,7 +23,7 @@ pub(super) struct Cover {
     committed: i64,
 }
 
-/// Committed shards with what is known of their owners, where this holds.
+/// The committed shards that meet a condition, with what is known of their owners.
 macro_rules! committed_shards {
     ($condition:literal) => {
         concat!(

@@ -1,4 +1,4 @@
-//! The bot's events, numbered, and what the feed holds.
+//! The bot's events, numbered, and the state of the feed.
 
 use rusqlite::Connection;
 
@@ -18,13 +18,13 @@ pub(super) fn feed(
     events: &[Event],
     now: Time,
 ) -> rusqlite::Result<Fed> {
-    let Some(sender) = instances::sender(connection, instance, now)? else { return Ok(Fed::KeyRefused) };
+    let Some(sender) = instances::admit(connection, instance, now)? else { return Ok(Fed::KeyRefused) };
     let mut batch = EventBatch::new(&sender, first, events, now);
     let coverage = Coverage::for_changes(connection)?;
     while let Some(question) = batch.question() {
         match question {
             Question::Owner(guild) => batch.answer_owner(coverage.owner(connection, guild)?),
-            Question::OwnShards => batch.answer_own_shards(instances::own(connection, instance)?),
+            Question::OwnShards => batch.answer_own_shards(instances::own_shards(connection, instance)?),
             Question::Overlapping(shard) => batch.answer_overlapping(shard, &coverage.overlapping(connection, shard)?),
         }
     }
@@ -36,7 +36,8 @@ pub(super) fn feed(
     Ok(fed)
 }
 
-/// What the feed holds. After a resharding, guilds that moved count under both their shards until they are cleaned up.
+/// What is stored of all that the bot has sent. After a resharding, guilds that moved count under both their shards until they are
+/// cleaned up.
 pub(super) fn state(connection: &Connection) -> rusqlite::Result<FeedState> {
     let count = |sql| connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).map(unsigned);
     Ok(FeedState {

@@ -12,7 +12,7 @@ use super::coverage::Coverage;
 use super::writer::Touched;
 use super::{accounts, subscriptions, team};
 
-/// What is known of a user and of those of these guilds that have the bot.
+/// What is known of a user, and of those among these guilds that have the bot.
 pub(super) fn person(
     connection: &Connection,
     user: Snowflake,
@@ -86,7 +86,7 @@ fn granted(
     Ok(staff::granted(guild, &roles, &grants(grants_text)))
 }
 
-/// Stores how a guild is now: in the snapshot that covers it, as if it had always been part of it.
+/// Stores how a guild is now, in the snapshot that covers it, as if it had come with that.
 pub(super) fn put(
     connection: &Connection,
     touched: &mut Touched,
@@ -104,7 +104,7 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Removes a guild with its grants and staff. Subscriptions that name it keep naming it.
+/// Removes a guild with its grants and staff. Subscriptions that name it stay as they are.
 pub(super) fn remove(
     connection: &Connection,
     touched: &mut Touched,

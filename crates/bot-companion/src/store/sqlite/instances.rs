@@ -2,7 +2,9 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::domain::feed::{FIRST_EVENT, InstanceId, InstanceState, Life, OwnShards, Sender, ShardKey, counted_start};
+use crate::domain::feed::{
+    FIRST_EVENT, InstanceId, InstanceState, Life, OwnShards, SenderState, ShardKey, counted_start,
+};
 use crate::domain::{Time, retention};
 
 use super::columns::{integer, readable, unsigned};
@@ -16,7 +18,11 @@ pub(super) fn life(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Life>
 }
 
 /// Notes a numbered call of an instance, and says what is known of it; `None` if its key is not good.
-pub(super) fn sender(connection: &Connection, instance: &InstanceId, now: Time) -> rusqlite::Result<Option<Sender>> {
+pub(super) fn admit(
+    connection: &Connection,
+    instance: &InstanceId,
+    now: Time,
+) -> rusqlite::Result<Option<SenderState>> {
     if !keys::is_good(connection, &instance.key)? {
         return Ok(None);
     }
@@ -25,7 +31,7 @@ pub(super) fn sender(connection: &Connection, instance: &InstanceId, now: Time) 
         FROM feed_instances LEFT JOIN instances ON instances.key = feed_instances.key AND id = instance
         WHERE feed_instances.key = ?1 AND instance = ?2";
     let sender = connection.prepare_cached(sql)?.query_row(params![instance.key, instance.name.as_str()], |row| {
-        Ok(Sender {
+        Ok(SenderState {
             instance: instance.clone(),
             next: unsigned(row.get(0)?),
             has_sent_snapshot: row.get(1)?,
@@ -50,7 +56,7 @@ pub(super) fn note_call(connection: &Connection, instance: &InstanceId, now: Tim
 }
 
 /// Sets the number of a sender's next event, if there is one and it has changed.
-pub(super) fn advance(connection: &Connection, sender: &Sender, next: Option<u64>) -> rusqlite::Result<()> {
+pub(super) fn advance(connection: &Connection, sender: &SenderState, next: Option<u64>) -> rusqlite::Result<()> {
     let Some(next) = next.filter(|next| *next != sender.next) else { return Ok(()) };
     let InstanceId { key, name } = &sender.instance;
     let sql = "UPDATE feed_instances SET next = ?3 WHERE key = ?1 AND instance = ?2";
@@ -82,7 +88,7 @@ pub(super) fn note_own(
 }
 
 /// The shards that an instance has called its own.
-pub(super) fn own(connection: &Connection, instance: &InstanceId) -> rusqlite::Result<OwnShards> {
+pub(super) fn own_shards(connection: &Connection, instance: &InstanceId) -> rusqlite::Result<OwnShards> {
     let sql = "SELECT shard_count, shard_id FROM feed_own_shards WHERE key = ?1 AND instance = ?2";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map(params![instance.key, instance.name.as_str()], |row| {

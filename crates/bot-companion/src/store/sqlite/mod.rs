@@ -40,7 +40,7 @@ use crate::domain::{
 
 use self::file::{configure_writer, connect, create};
 use self::readers::Readers;
-use self::snapshots::Staging;
+use self::snapshots::LocalStaging;
 use self::writer::Writer;
 use super::{
     Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Fed, Freshness, GrantSaved, Lease, Result,
@@ -55,7 +55,7 @@ pub(super) struct Sqlite {
     writer: Writer,
     readers: Readers,
     /// The snapshots that this process is staging; what else is staged was left by one that is gone.
-    staging: Staging,
+    staging: LocalStaging,
 }
 
 impl Sqlite {
@@ -81,7 +81,7 @@ impl Sqlite {
         Ok(Self {
             writer: Writer::start(connection, wait, freshness)?,
             readers: Readers::new(readers, wait),
-            staging: Staging::default(),
+            staging: LocalStaging::default(),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Grants that the provider is still to be told of.
+//! Grants that are to be revoked at the provider.
 
 use rusqlite::{Connection, OptionalExtension, params};
 

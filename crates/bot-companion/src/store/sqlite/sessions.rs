@@ -1,4 +1,4 @@
-//! Sessions, and what ends with a user's last one.
+//! Sessions: found, ended and swept.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub(super) const OVERDUE_BY_LAST_SEEN: &str = "DELETE FROM sessions WHERE token_
     (SELECT token_hash FROM sessions WHERE last_seen < ?1 LIMIT ?2) RETURNING user_id";
 pub(super) const OVERDUE_BY_CREATED: &str = "DELETE FROM sessions WHERE token_hash IN
     (SELECT token_hash FROM sessions WHERE created < ?1 LIMIT ?2) RETURNING user_id";
-pub(super) const LEFT_BEHIND: &str = "SELECT id FROM users WHERE signing_in > 0 AND signing_in < ?1 LIMIT ?2";
+pub(super) const INTERRUPTED: &str = "SELECT id FROM users WHERE signing_in > 0 AND signing_in < ?1 LIMIT ?2";
 
 pub(super) fn session(connection: &Connection, token: TokenHash) -> rusqlite::Result<Option<Session>> {
     connection
@@ -44,7 +44,7 @@ pub(super) fn end_one(
     now: Time,
 ) -> rusqlite::Result<bool> {
     // Also if it is gone already: the one who ended it may not have had an answer.
-    touch(touched, user);
+    note_changed(touched, user);
     let deleted = connection
         .prepare_cached("DELETE FROM sessions WHERE id = ?1 AND user_id = ?2")?
         .execute(params![session, user])?;
@@ -83,7 +83,7 @@ pub(super) fn end_surplus(
     let mut end = connection.prepare_cached("DELETE FROM sessions WHERE token_hash = ?1")?;
     for token in surplus(others, most) {
         end.execute([token])?;
-        touch(touched, user);
+        note_changed(touched, user);
     }
     Ok(())
 }
@@ -113,11 +113,12 @@ pub(super) fn block(connection: &Connection, touched: &mut Touched, blocked: &Bl
 }
 
 fn delete_all(connection: &Connection, touched: &mut Touched, user: Snowflake) -> rusqlite::Result<usize> {
-    touch(touched, user);
+    note_changed(touched, user);
     connection.prepare_cached("DELETE FROM sessions WHERE user_id = ?1")?.execute([user])
 }
 
-fn touch(touched: &mut Touched, user: Snowflake) {
+/// Everything that depends on a user's sessions is stale.
+fn note_changed(touched: &mut Touched, user: Snowflake) {
     touched.extend([Topic::SessionsOf(user), Topic::Id(user)]);
 }
 
@@ -148,7 +149,7 @@ pub(super) fn sweep(
         users.extend(overdue);
     }
     for user in users {
-        touch(touched, user);
+        note_changed(touched, user);
         accounts::drop_if_unused(connection, user, now)?;
     }
     let interrupted = stop_interrupted(connection, now, batch)?;
@@ -161,7 +162,7 @@ pub(super) fn sweep(
 
 /// Ends the sign-ins that stopped between the grant and the session; gives whose they were.
 fn stop_interrupted(connection: &Connection, now: Time, batch: usize) -> rusqlite::Result<Vec<Snowflake>> {
-    let mut statement = connection.prepare_cached(LEFT_BEHIND)?;
+    let mut statement = connection.prepare_cached(INTERRUPTED)?;
     let before = retention::sign_ins_interrupted_before(now);
     let rows = statement.query_map(params![before, integer(batch as u64)], |row| row.get(0))?;
     let users = readable("user", rows)?;

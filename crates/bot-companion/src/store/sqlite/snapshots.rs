@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::feed::{
     Committed, CommittedShard, GuildLine, InstanceId, Lines, Replacement, Scope, ShardKey, StagedSnapshot, UNCOVERED,
-    is_resharding, keep_last, latest_commit, merged_basis,
+    is_resharding, keep_last, latest_commit, merge_basis,
 };
 use crate::domain::{Snowflake, Subscription, Time};
 use crate::store::{SnapshotId, Topic};
@@ -21,9 +21,9 @@ use super::{accounts, clean_up, guilds, instances, subscriptions};
 
 /// The snapshots that this process is staging. Only the writer changes it, so that cleaning up never sees one that is half noted.
 #[derive(Clone, Default)]
-pub(super) struct Staging(Arc<Mutex<HashSet<i64>>>);
+pub(super) struct LocalStaging(Arc<Mutex<HashSet<i64>>>);
 
-impl Staging {
+impl LocalStaging {
     pub(super) fn has(&self, snapshot: i64) -> bool {
         self.0.lock().contains(&snapshot)
     }
@@ -31,7 +31,7 @@ impl Staging {
 
 pub(super) fn begin(
     connection: &Connection,
-    staging: &Staging,
+    staging: &LocalStaging,
     scope: Scope,
     instance: &InstanceId,
     sequence: u64,
@@ -56,7 +56,7 @@ pub(super) fn begin(
 }
 
 /// The snapshot that lines are staged for.
-struct Target {
+struct StagingTarget {
     snapshot: i64,
     shard: Option<ShardKey>,
     basis: Option<i64>,
@@ -68,7 +68,7 @@ pub(super) fn stage(connection: &Connection, snapshot: SnapshotId, lines: Lines)
     let sql = "SELECT shard_count, shard_id, basis FROM staged_snapshots WHERE id = ?1";
     let target = connection
         .prepare_cached(sql)?
-        .query_row([id], |row| Ok(Target { snapshot: id, shard: read_shard(row)?, basis: row.get(2)? }))
+        .query_row([id], |row| Ok(StagingTarget { snapshot: id, shard: read_shard(row)?, basis: row.get(2)? }))
         .optional()?;
     let Some(target) = target else { return Ok(None) };
     let has_carried_parts = lines.has_carried_parts();
@@ -87,7 +87,7 @@ fn read_shard(row: &Row<'_>) -> rusqlite::Result<Option<ShardKey>> {
 
 fn stage_guilds(
     connection: &Connection,
-    target: &Target,
+    target: &StagingTarget,
     mut lines: Vec<GuildLine>,
     has_carried_parts: bool,
 ) -> rusqlite::Result<()> {
@@ -95,10 +95,11 @@ fn stage_guilds(
     keep_last(&mut lines, GuildLine::id);
     let snapshot = target.snapshot;
     let mut writer = GuildWriter::new(connection, snapshot)?;
-    let mut keep = connection.prepare_cached("INSERT OR IGNORE INTO staged_kept (snapshot, guild) VALUES (?1, ?2)")?;
-    let mut forget = connection.prepare_cached("DELETE FROM staged_kept WHERE snapshot = ?1 AND guild = ?2")?;
+    let note_unavailable = "INSERT OR IGNORE INTO staged_kept (snapshot, guild) VALUES (?1, ?2)";
+    let mut note_unavailable = connection.prepare_cached(note_unavailable)?;
+    let mut note_available = connection.prepare_cached("DELETE FROM staged_kept WHERE snapshot = ?1 AND guild = ?2")?;
     // Mostly there are none, and then no line needs to look.
-    let mut any_kept =
+    let mut any_unavailable =
         connection.prepare_cached("SELECT 1 FROM staged_kept WHERE snapshot = ?1")?.exists([snapshot])?;
     let coverage = Coverage::load(connection)?;
     if has_carried_parts {
@@ -109,8 +110,8 @@ fn stage_guilds(
         match line {
             GuildLine::Guild(guild) => {
                 let carried = guild.carried();
-                if any_kept {
-                    forget.execute(params![snapshot, guild.id])?;
+                if any_unavailable {
+                    note_available.execute(params![snapshot, guild.id])?;
                 }
                 if writer.insert(&guild, carried)? {
                     more += 1;
@@ -128,8 +129,8 @@ fn stage_guilds(
                 if guilds::delete(connection, snapshot, guild)? > 0 {
                     more -= 1;
                 }
-                keep.execute(params![snapshot, guild])?;
-                any_kept = true;
+                note_unavailable.execute(params![snapshot, guild])?;
+                any_unavailable = true;
             }
         }
     }
@@ -138,9 +139,9 @@ fn stage_guilds(
 }
 
 /// Notes from which commit lines are carried over.
-fn note_basis(connection: &Connection, target: &Target, coverage: &Coverage) -> rusqlite::Result<()> {
+fn note_basis(connection: &Connection, target: &StagingTarget, coverage: &Coverage) -> rusqlite::Result<()> {
     let Some(shard) = target.shard else { return Ok(()) };
-    let basis = merged_basis(target.basis, latest_commit(&coverage.overlapping(connection, shard)?));
+    let basis = merge_basis(target.basis, latest_commit(&coverage.overlapping(connection, shard)?));
     if target.basis != Some(basis) {
         let sql = "UPDATE staged_snapshots SET basis = ?2 WHERE id = ?1";
         connection.prepare_cached(sql)?.execute([target.snapshot, basis])?;
@@ -164,13 +165,13 @@ fn stage_subscriptions(connection: &Connection, snapshot: i64, lines: &[Subscrip
 pub(super) fn commit(
     connection: &Connection,
     touched: &mut Touched,
-    staging: &Staging,
+    staging: &LocalStaging,
     snapshot: SnapshotId,
     now: Time,
 ) -> rusqlite::Result<Option<Committed>> {
     let Some(staged) = take(connection, staging, snapshot)? else { return Ok(None) };
-    let Some(sender) = instances::sender(connection, &staged.instance, now)? else {
-        clean_up::bury(connection, staged.id)?;
+    let Some(sender) = instances::admit(connection, &staged.instance, now)? else {
+        clean_up::sweep_whole(connection, staged.id)?;
         return Ok(Some(Committed::KeyRefused));
     };
     instances::note_snapshot(connection, &staged.instance, staged.shard)?;
@@ -190,15 +191,19 @@ pub(super) fn commit(
         Some(shard) if is_replaced => replace_shard(connection, &staged, shard, &coverage, &overlapping, now)?,
         None if is_replaced => {
             subscriptions::replace_from(connection, staged.id)?;
-            clean_up::bury(connection, staged.id)?;
+            clean_up::sweep_whole(connection, staged.id)?;
         }
-        Some(_) | None => clean_up::bury(connection, staged.id)?,
+        Some(_) | None => clean_up::sweep_whole(connection, staged.id)?,
     }
     Ok(Some(committed))
 }
 
 /// Takes a snapshot out of staging.
-fn take(connection: &Connection, staging: &Staging, snapshot: SnapshotId) -> rusqlite::Result<Option<StagedSnapshot>> {
+fn take(
+    connection: &Connection,
+    staging: &LocalStaging,
+    snapshot: SnapshotId,
+) -> rusqlite::Result<Option<StagedSnapshot>> {
     let id = integer(snapshot.0);
     staging.0.lock().remove(&id);
     let sql = "DELETE FROM staged_snapshots WHERE id = ?1
@@ -225,7 +230,7 @@ fn replace_shard(
     overlapping: &[CommittedShard],
     now: Time,
 ) -> rusqlite::Result<()> {
-    let kept = keep_unavailable(connection, coverage, staged.id, shard)?;
+    let moved = move_unavailable(connection, coverage, staged.id, shard)?;
     let committed = accounts::next_version(connection)?;
     let sql = "INSERT OR REPLACE INTO feed_shards
         (shard_count, shard_id, snapshot, committed, key, instance, snapshot_at, guilds)
@@ -238,7 +243,7 @@ fn replace_shard(
         staged.instance.key,
         staged.instance.name.as_str(),
         now,
-        staged.guilds + kept
+        staged.guilds + moved
     ])?;
     let is_resharding = is_resharding(shard, overlapping);
     let commits = if is_resharding { coverage::commits(connection, shard.count)? } else { Box::default() };
@@ -247,8 +252,8 @@ fn replace_shard(
     for ShardKey { count, id } in plan.superseded.iter().map(|sent| sent.shard) {
         forget.execute([count, id])?;
     }
-    plan.buried.into_iter().try_for_each(|snapshot| clean_up::bury(connection, snapshot))?;
-    plan.thinned.into_iter().try_for_each(|snapshot| clean_up::thin_out(connection, snapshot))
+    plan.removed.into_iter().try_for_each(|snapshot| clean_up::sweep_whole(connection, snapshot))?;
+    plan.partly_covered.into_iter().try_for_each(|snapshot| clean_up::sweep_covered(connection, snapshot))
 }
 
 /// Whether there are guilds that no snapshot covered when they were stored.
@@ -259,7 +264,7 @@ fn has_uncovered(connection: &Connection) -> rusqlite::Result<bool> {
 
 /// Moves the guilds that are unavailable to this snapshot, as they are stored at this moment, and says how many there were: where
 /// they were, no read will look for them any more.
-fn keep_unavailable(
+fn move_unavailable(
     connection: &Connection,
     coverage: &Coverage,
     snapshot: i64,
@@ -267,20 +272,20 @@ fn keep_unavailable(
 ) -> rusqlite::Result<i64> {
     let mut statement = connection.prepare_cached("DELETE FROM staged_kept WHERE snapshot = ?1 RETURNING guild")?;
     let guilds: Vec<Snowflake> = readable("guild", statement.query_map([snapshot], |row| row.get(0))?)?;
-    let mut kept = 0;
+    let mut moved = 0;
     for guild in guilds.into_iter().filter(|guild| shard.covers(*guild)) {
         let cover = coverage.of(connection, guild)?;
         if guilds::relocate(connection, cover.snapshot, snapshot, guild)? {
             cover.count(connection, -1)?;
-            kept += 1;
+            moved += 1;
         }
     }
-    Ok(kept)
+    Ok(moved)
 }
 
-pub(super) fn abandon(connection: &Connection, staging: &Staging, snapshot: SnapshotId) -> rusqlite::Result<()> {
+pub(super) fn abandon(connection: &Connection, staging: &LocalStaging, snapshot: SnapshotId) -> rusqlite::Result<()> {
     match take(connection, staging, snapshot)? {
-        Some(staged) => clean_up::bury(connection, staged.id),
+        Some(staged) => clean_up::sweep_whole(connection, staged.id),
         None => Ok(()),
     }
 }

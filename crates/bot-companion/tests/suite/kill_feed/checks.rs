@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::life::Findings;
 use super::recorder::{Recorder, Says};
-use crate::feed_model::model::Model;
+use crate::feed_model::model::{Model, What};
 use crate::feed_model::{PEOPLE, number_of};
 use crate::harness::Client;
 
@@ -45,21 +45,35 @@ impl Recorder {
         }
         let after = after.as_ref().unwrap_or(&before);
         let names: BTreeSet<_> = seen.keys().chain(before.keys()).chain(after.keys()).collect();
-        let of = |parts: &Parts, name: &String| parts.get(name).cloned().unwrap_or_default();
+        let of = |parts: &Parts, name: &str| parts.get(name).cloned().unwrap_or_default();
         let differs = |name: &&&String| of(&seen, name) != of(&before, name);
-        let wrong: Vec<String> = names
-            .iter()
-            .filter(differs)
-            .map(|name| {
-                let [seen, before, after] = [&seen, &before, after].map(|parts| of(parts, name));
-                format!("{name}: {seen}; acknowledged {before}, under way {after}")
+        let told = names.iter().filter(differs).take(10).map(|name| {
+            let [seen, before, after] = [&seen, &before, after].map(|parts| of(parts, name));
+            format!("\n  {name}: {seen}\n    acknowledged: {before}\n    under way: {after}")
+        });
+        let told = format!("{place}:{}", told.collect::<String>());
+        // Some parts as before and the others as after the request under way are a half of it, and so are its first events.
+        let is_mixed =
+            names.iter().all(|name| [&before, after].map(|parts| of(parts, name)).contains(&of(&seen, name)));
+        let is_half = is_mixed || self.is_some_of_pending(&seen);
+        if is_half { findings.half_applied.push(told) } else { findings.lost.push(told) }
+    }
+
+    /// Whether this is what is shown if only some of the pending events were applied.
+    fn is_some_of_pending(&self, seen: &Parts) -> bool {
+        let without_numbers = |mut parts: Parts| {
+            parts.retain(|name, _| !name.starts_with("next of "));
+            parts
+        };
+        let seen = without_numbers(seen.clone());
+        self.pending.as_ref().filter(|(request, _)| request.what == What::Events).is_some_and(|(request, _)| {
+            (0..request.lines.len()).any(|count| {
+                let (mut model, mut some) = (self.model.clone(), request.clone());
+                some.lines.truncate(count);
+                model.receive(&some);
+                without_numbers(self.parts(&model)) == seen
             })
-            .collect();
-        let told = format!("{place}:\n  {}", wrong.join("\n  "));
-        // A part that is neither as before nor as after was lost; parts of which some are as before and some as after are a half.
-        let is_lost =
-            names.iter().any(|name| ![&before, after].map(|parts| of(parts, name)).contains(&of(&seen, name)));
-        if is_lost { findings.lost.push(told) } else { findings.half_applied.push(told) }
+        })
     }
 
     fn parts(&self, model: &Model) -> Parts {

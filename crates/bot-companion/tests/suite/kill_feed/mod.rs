@@ -108,12 +108,10 @@ async fn kills_lose_nothing_acknowledged_and_leave_nothing_half_applied() {
 
 /// Nothing is said any more, and nobody helps: what is shown must become what the bots are.
 async fn heal(site: &mut Site, recorder: &mut Recorder, told: &Told, findings: &mut Findings) {
-    let place = format!("after kill {}", site.kills);
     let mut service = site.spawn();
     service.listens().await;
     let client = service.client();
-    site.check_sessions(&client, &place, findings).await;
-    recorder.check(&client, &site.people, &place, findings).await;
+    life::check(site, recorder, &client, findings).await;
     if findings.any() {
         return;
     }
@@ -131,7 +129,7 @@ async fn heal(site: &mut Site, recorder: &mut Recorder, told: &Told, findings: &
         }
     };
     if timeout(PATIENCE, equal).await.is_err() {
-        findings.other.push(format!("{place}: not healed: {}", last.unwrap_or_default()));
+        findings.other.push(format!("not healed: {}", last.unwrap_or_default()));
     }
     service.kill();
 }

@@ -22,7 +22,7 @@ fn no_statement_of_a_hot_path_walks_a_table_or_sorts() {
         (feedback::BY_SLOT, "feedback_slot"),
         (sessions::OVERDUE_BY_LAST_SEEN, "sessions_last_seen"),
         (sessions::OVERDUE_BY_CREATED, "sessions_created"),
-        (sessions::LEFT_BEHIND, "users_signing_in"),
+        (sessions::INTERRUPTED, "users_signing_in"),
         (sessions::OF_USER, "sessions_user"),
     ] {
         let plan = plan(&connection, sql);
