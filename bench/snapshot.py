@@ -6,8 +6,9 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from urllib.parse import urlsplit
+
+from dev_service import sign_in
 
 url, key, service, count, work = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5]
 FIRST = 900_000_000_000_000_000
@@ -24,12 +25,6 @@ def make_lines(path):
                 f'"setup":true,"linked":false,"grants":{{"{role}":["MOD"]}},"staff":{{{staff}}}}}\n'
             )
         lines.write(f'{{"end":{count}}}\n')
-
-
-def sign_in():
-    request = urllib.request.Request(f"{url}/auth", method="POST", headers={"Idp-Code": "owner"})
-    with urllib.request.urlopen(request) as response:
-        return json.load(response)["data"]["token"]
 
 
 def read_on(token, done, waits):
@@ -54,7 +49,7 @@ def watch(done, peaks):
 
 lines = f"{work}/guilds.ndjson"
 make_lines(lines)
-token = sign_in()
+token = sign_in(url)
 done, waits, peaks = threading.Event(), [], []
 beside = [threading.Thread(target=read_on, args=(token, done, waits)), threading.Thread(target=watch, args=(done, peaks))]
 for thread in beside:

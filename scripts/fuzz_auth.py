@@ -1,35 +1,23 @@
-"""What the API fuzzer needs to know about sessions and keys: every call gets a valid token or the demo bot's key, and an
-ended session a successor.
-
-Run as a program with an address, it tells by its exit code whether a service with an OpenAPI document answers there.
-"""
+"""Schemathesis hooks for `scripts/fuzz-api`: every call gets a valid session token or the demo bot's key, a session that a call has
+ended is replaced, and the calls are counted."""
 
 import atexit
 import json
 import os
-import sys
-import urllib.request
 
-WAIT = 10
-
-
-def sign_in(base):
-    request = urllib.request.Request(f"{base}/auth", method="POST", headers={"Idp-Code": "owner"})
-    with urllib.request.urlopen(request, timeout=WAIT) as response:
-        return json.load(response)["data"]["token"]
+import schemathesis
+from dev_service import sign_in
 
 
-def install_hooks(base):
-    import schemathesis
-
+def install_hooks(url):
     state = {"token": None, "calls": 0}
 
-    # Without a cache of its own: it would keep a token that a generated call has just ended.
+    # Without Schemathesis' cache, which would go on with a token that a generated call has just ended.
     @schemathesis.auth(refresh_interval=None)
     class SessionToken:
         def get(self, case, context):
             if state["token"] is None:
-                state["token"] = sign_in(base)
+                state["token"] = sign_in(url)
             return state["token"]
 
         def set(self, case, data, context):
@@ -56,8 +44,4 @@ def install_hooks(base):
             count.write(f"{state['calls']}\n")
 
 
-if __name__ == "__main__":
-    with urllib.request.urlopen(f"{sys.argv[1]}/openapi.json", timeout=WAIT) as document:
-        sys.exit(0 if "paths" in json.load(document) else 1)
-else:
-    install_hooks(os.environ["FUZZ_URL"])
+install_hooks(os.environ["FUZZ_URL"])

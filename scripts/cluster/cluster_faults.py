@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from .faults import Kind, Mode
-from .ground import PATIENCE, Failed, eventually, run
+from .testbed import PATIENCE, Failed, eventually, run
 from .load import PUBLIC, Answer, Load
-from .parts import Replica
+from .replicas import Replica
 from .postgres import Server
-from .site import Site, a_site
+from .site import Site, running_site
 
 # The contract's.
 ANSWERED_WITHIN = 3.0
@@ -69,7 +69,7 @@ async def without_the_store(
     await begin()
     began = time.monotonic()
     refused: list[float] = []
-    while time.monotonic() - began < site.ground.scaled(OUTAGE):
+    while time.monotonic() - began < site.testbed.scaled(OUTAGE):
         await asyncio.gather(*(refused_in_time(load, replica, refused) for replica in site.replicas))
         load.broken()
         await asyncio.sleep(0.2)
@@ -89,7 +89,7 @@ async def without_the_store(
     if failed:
         kinds = {kind: sum(answer.kind == kind for answer in failed) for kind in (*PUBLIC, "/guilds")}
         raise Failed(f"reads failed while the store was away: {kinds}, the first: {failed[0]}")
-    site.ground.promise("sign-ins come back after the store", max(back), BACK_WITHIN)
+    site.testbed.promise("sign-ins come back after the store", max(back), BACK_WITHIN)
     for replica in site.replicas:
         await load.bot.check(replica.url)
 
@@ -107,7 +107,7 @@ async def refused_in_time(load: Load, replica: Replica, refused: list[float]) ->
         raise Failed("a sign-in succeeded without the store")
     if response.status != 503 or "Retry-After" not in response.headers:
         raise Failed(f"without the store, replica {replica.number} answered a sign-in with {response.status}, {dict(response.headers)}")
-    load.site.ground.promise(f"without the store, replica {replica.number} refuses a sign-in", took, ANSWERED_WITHIN)
+    load.site.testbed.promise(f"without the store, replica {replica.number} refuses a sign-in", took, ANSWERED_WITHIN)
     refused.append(took)
 
 
@@ -164,7 +164,7 @@ async def commits_that_hang(site: Site, load: Load) -> None:
         raise Failed(f"nobody can sign in: {load.answers[-1]}")
     for replica in site.replicas:
         await load.expect(200, "GET", f"{replica.url}/guilds", headers={"Token": token})
-    # From now on nobody knows whether it still works.
+    # From now on it is unknown whether it still works.
     del load.sessions[token]
 
     async def confirmed_by(standby: str) -> None:
@@ -181,7 +181,7 @@ async def commits_that_hang(site: Site, load: Load) -> None:
     # Told to come back, on this replica; it happens all the same, when the standby is back.
     await load.expect(503, "DELETE", f"{here.url}/auth", headers={"Token": token})
     began, refused = time.monotonic(), list[float]()
-    while time.monotonic() - began < site.ground.scaled(2 * OUTAGE):
+    while time.monotonic() - began < site.testbed.scaled(2 * OUTAGE):
         await asyncio.gather(*(refused_in_time(load, replica, refused) for replica in site.replicas))
     connections = int(await primary.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'bot-companion%'"))
     await confirmed_by("")
@@ -200,8 +200,8 @@ async def commits_that_hang(site: Site, load: Load) -> None:
     )
     if failed:
         raise Failed(f"reads failed while a standby was missing: {failed[0]}")
-    site.ground.promise("everything comes back after the standby", max(*back, seen), BACK_WITHIN)
-    # A pool and a listener each, and those who knock.
+    site.testbed.promise("everything comes back after the standby", max(*back, seen), BACK_WITHIN)
+    # For each replica a pool, a listener, and the probes of the circuit breaker.
     if connections > 3 * (8 + 1 + 5):
         raise Failed(f"there are {connections} connections to the database")
     for replica in site.replicas:
@@ -225,12 +225,12 @@ async def seen_elsewhere(load: Load, here: Replica, other: Replica) -> None:
         return True
 
     await eventually(shown, "a change is shown elsewhere")
-    load.site.ground.promise("a change is shown elsewhere", time.monotonic() - said, SEEN_WITHIN)
+    load.site.testbed.promise("a change is shown elsewhere", time.monotonic() - said, SEEN_WITHIN)
 
 
 async def seen(site: Site, what: str, look: Callable[[], Awaitable[object]]) -> None:
-    """It is so at the first look. A machine that is slow may look too early, and then it must be so soon."""
-    if site.ground.strict:
+    """It is true at the first look; on a slow machine, which may look too early, soon after."""
+    if site.testbed.strict:
         await look()
         return
     began = time.monotonic()
@@ -244,7 +244,7 @@ async def seen(site: Site, what: str, look: Callable[[], Awaitable[object]]) -> 
 
     await eventually(so, what)
     # The usual case takes no longer than the look itself.
-    site.ground.promise(what, time.monotonic() - began, SEEN_WITHIN)
+    site.testbed.promise(what, time.monotonic() - began, SEEN_WITHIN)
 
 
 async def all_of_them(site: Site, load: Load) -> None:
@@ -265,7 +265,7 @@ async def all_of_them(site: Site, load: Load) -> None:
 
 
 async def program() -> None:
-    async with a_site(with_faults=True) as site:
+    async with running_site(with_faults=True) as site:
         load = Load(site)
         try:
             await load.prepare()

@@ -7,10 +7,10 @@ import asyncio
 import sys
 import time
 
-from .ground import PATIENCE, Failed, run
+from .testbed import PATIENCE, Failed, run
 from .load import PUBLIC, Load
 from .postgres import Server
-from .site import Site, a_site
+from .site import Site, running_site
 
 # The contract's.
 WRITES_BACK = 5.0
@@ -54,7 +54,7 @@ async def rounds(site: Site, load: Load, count: int) -> None:
         load.start()
         await asyncio.sleep(BEFORE)
         await pair.primary.kill()
-        pair.change_places()
+        pair.swap_roles()
         began = time.monotonic()
         promotion = asyncio.create_task(promoted(pair.primary, began))
         probes = [first_sign_in(load, replica.url, began) for replica in site.replicas]
@@ -80,7 +80,7 @@ async def rounds(site: Site, load: Load, count: int) -> None:
         )
         if failed:
             raise Failed(f"{len(failed)} public reads failed, the first: {failed[0]}")
-        site.ground.promise("writes come back after the order to promote", max(took), WRITES_BACK)
+        site.testbed.promise("writes come back after the order to promote", max(took), WRITES_BACK)
         strange = [answer for answer in others if answer.status != 503]
         for answer in strange[:3]:
             print(f"  not an orderly 503: {answer}", flush=True)
@@ -103,7 +103,7 @@ def trim(load: Load) -> None:
 
 
 async def program(count: int) -> None:
-    async with a_site(with_standby=True) as site:
+    async with running_site(with_standby=True) as site:
         load = Load(site)
         try:
             await load.prepare()

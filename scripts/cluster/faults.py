@@ -13,7 +13,7 @@ class Mode(enum.Enum):
     PASS = "pass"
     # Every connection is reset, and so is every new one.
     CUT = "cut"
-    # Nothing comes through, and nobody is told.
+    # Nothing comes through, and no connection is closed.
     SILENT = "silent"
 
 
@@ -23,7 +23,7 @@ class Kind(enum.Enum):
 
 
 class Connection:
-    """One connection of a replica and the one that it stands for."""
+    """A connection of a replica, and the connection to the database that it is forwarded to."""
 
     def __init__(self, network: Network, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.network, self.reader, self.writer = network, reader, writer
@@ -41,7 +41,7 @@ class Connection:
             return
         await self.network.passable(self.kind)
         if self.reader.at_eof():
-            # Whoever gave up while the line was silent was never heard.
+            # A client that gave up while the network was silent never reached the server.
             return
         reader, self.upstream = await asyncio.open_connection(*self.network.target)
         self.upstream.write(struct.pack("!I", length) + hello)

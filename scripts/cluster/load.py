@@ -1,4 +1,4 @@
-"""People and a bot who use the site all the time and write down what they were promised."""
+"""The load: people and a bot who use the site all the time and record what was acknowledged."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 
 import aiohttp
 
-from .ground import Failed
+from .testbed import Failed
 from .provider import CHANGING, MEMBERS, QUIET, WATCHER
 from .site import Site
 
 Json = dict[str, Any]
 PUBLIC = ("/", "/team", "/feedback")
-# Requests a second of each kind; a request is sent when its time has come, whatever became of those before.
+# Requests per second of each kind. A request is sent when its time has come, whether or not the ones before were answered.
 RATES = {"/": 20.0, "/team": 20.0, "/feedback": 20.0, "/guilds": 25.0, "sign in": 5.0, "sign out": 2.0, "heartbeat": 2.0}
 # The bot sends one batch after the other, with a pause.
 FEED_PAUSE = 0.05
@@ -57,7 +57,7 @@ class Load:
 
     def new_client(self) -> aiohttp.ClientSession:
         client = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TOO_LONG), connector=aiohttp.TCPConnector(limit=0))
-        # It would send a read again without telling: then we would not see that a connection was closed on us.
+        # The client would retry a read without a word, and a connection that was closed on it would go unseen.
         client._retry_connection = False
         return client
 
@@ -100,7 +100,7 @@ class Load:
         old = [token for token in list(self.sessions)[:50] if token not in self.lasting]
         if not old:
             return
-        # Until it is acknowledged, nobody knows.
+        # Until it is acknowledged, whether the session still works is unknown.
         token = self.rng.choice(old)
         del self.sessions[token]
         status, _ = await self.call("sign out", "DELETE", f"{self.site.url}/auth", headers={"Token": token})
@@ -148,7 +148,7 @@ class Load:
         following = time.monotonic() + self.rng.random() / rate
         while True:
             await asyncio.sleep(max(0.0, following - time.monotonic()))
-            following += self.site.ground.scaled(1 / rate)
+            following += self.site.testbed.scaled(1 / rate)
             task = asyncio.create_task(act())
             self.under_way.add(task)
             task.add_done_callback(self.under_way.discard)

@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from .ground import REPOSITORY, Failed, Ground, end, eventually, last_lines, output
+from .testbed import REPOSITORY, Failed, Testbed, end, eventually, last_lines, output
 
 PORT = 5432
 USER = "companion"
@@ -29,9 +29,9 @@ def programs() -> Path:
 class Server:
     """One PostgreSQL, primary or standby."""
 
-    def __init__(self, ground: Ground, name: str, address: str) -> None:
+    def __init__(self, testbed: Testbed, name: str, address: str) -> None:
         self.name, self.address, self.bin = name, address, programs()
-        self.folder = ground.folder / f"postgres-{name}"
+        self.folder = testbed.folder / f"postgres-{name}"
         self.data, self.log = self.folder / "data", self.folder / "log"
         self.process: asyncio.subprocess.Process | None = None
         # It refuses to run as root.
@@ -74,8 +74,8 @@ class Server:
             "port": str(PORT),
             "unix_socket_directories": str(self.folder),
             "cluster_name": self.name,
-            # Processes are killed here, never the machine, and what the system was handed survives that. With it, the figures would
-            # tell how busy the disk is with other things.
+            # Only processes are killed here, never the machine, so what was handed to the system survives. With fsync, the figures
+            # would tell how busy the disk is with other things.
             "fsync": "off",
         }
         if follows is not None:
@@ -100,7 +100,7 @@ class Server:
         await end(self.process, signal.SIGINT)
 
     async def kill(self) -> None:
-        """As if the machine were gone: all of its processes at once, without a word."""
+        """As if the machine were gone: all of its processes are killed at once."""
         assert self.process is not None
         pid = self.process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -116,9 +116,9 @@ class Server:
 class Pair:
     """A primary that acknowledges nothing which its standby does not have."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.primary = Server(ground, "left", ground.address(10))
-        self.standby = Server(ground, "right", ground.address(11))
+    def __init__(self, testbed: Testbed) -> None:
+        self.primary = Server(testbed, "left", testbed.address(10))
+        self.standby = Server(testbed, "right", testbed.address(11))
 
     async def start(self, with_standby: bool) -> None:
         await self.primary.initialise()
@@ -140,11 +140,11 @@ class Pair:
 
         await eventually(synchronous, "the standby is synchronous")
 
-    def change_places(self) -> None:
+    def swap_roles(self) -> None:
         self.primary, self.standby = self.standby, self.primary
 
     def url(self) -> str:
-        """Names both: whoever is the primary is found."""
+        """Names both servers, so that a client finds the primary."""
         hosts = ",".join(f"{server.address}:{PORT}" for server in sorted((self.primary, self.standby), key=lambda each: each.name))
         return f"postgres://{USER}@{hosts}/{USER}"
 

@@ -7,9 +7,9 @@ import asyncio
 import sys
 import time
 
-from .ground import PATIENCE, Failed, run
+from .testbed import PATIENCE, Failed, run
 from .load import Load
-from .site import Site, a_site
+from .site import Site, running_site
 
 # The contract's.
 REFUSED_WITHIN = 1.0
@@ -79,11 +79,11 @@ async def measure(site: Site, load: Load, count: int) -> None:
     print(f"{count} revocations, from the acknowledgement to the first refusal")
     print(f"  on the replica that was asked: {distribution(own)}")
     print(f"  on the two others: {distribution(others)}", flush=True)
-    site.ground.promise("a session that was ended is refused everywhere", max(*own, *others), REFUSED_WITHIN)
+    site.testbed.promise("a session that was ended is refused everywhere", max(*own, *others), REFUSED_WITHIN)
 
 
 async def program(count: int) -> None:
-    async with a_site() as site:
+    async with running_site() as site:
         load = Load(site)
         try:
             await measure(site, load, count)

@@ -6,9 +6,9 @@ import argparse
 import sys
 import time
 
-from .ground import Failed, run
+from .testbed import Failed, run
 from .load import Load
-from .site import Site, a_site
+from .site import Site, running_site
 
 
 async def rounds(site: Site, load: Load, count: int) -> None:
@@ -45,7 +45,7 @@ async def rounds(site: Site, load: Load, count: int) -> None:
 
 
 async def program(count: int) -> None:
-    async with a_site() as site:
+    async with running_site() as site:
         load = Load(site)
         try:
             await load.prepare()

@@ -1,4 +1,4 @@
-"""All of it together."""
+"""A whole site: database, provider, replicas, networks and balancer, started and ended together."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import time
 from collections.abc import AsyncIterator
 
 from .faults import Network
-from .ground import SLOWEST, Failed, Ground, last_lines, output
-from .parts import BINARY, REPLICAS, Balancer, Replica, service_settings
+from .testbed import SLOWEST, Failed, Testbed, last_lines, output
+from .replicas import BINARY, REPLICAS, Balancer, Replica, service_settings
 from .postgres import PORT, USER, Pair
 from .provider import Provider
 
@@ -23,13 +23,13 @@ USUAL = 0.1
 
 
 class Site:
-    def __init__(self, ground: Ground) -> None:
-        self.ground = ground
-        self.database = Pair(ground)
+    def __init__(self, testbed: Testbed) -> None:
+        self.testbed = testbed
+        self.database = Pair(testbed)
         self.provider = Provider()
-        self.replicas = [Replica(ground, number) for number in range(1, REPLICAS + 1)]
+        self.replicas = [Replica(testbed, number) for number in range(1, REPLICAS + 1)]
         self.networks: list[Network] = []
-        self.balancer = Balancer(ground)
+        self.balancer = Balancer(testbed)
         self.key = ""
 
     @property
@@ -40,10 +40,10 @@ class Site:
     async def start(self, with_standby: bool, with_faults: bool) -> None:
         await self.database.start(with_standby)
         await self.measure()
-        await self.provider.start(self.ground.address(200))
+        await self.provider.start(self.testbed.address(200))
         if with_faults:
             for replica in self.replicas:
-                network = Network(self.ground.address(50 + replica.number), (self.database.primary.address, PORT))
+                network = Network(self.testbed.address(50 + replica.number), (self.database.primary.address, PORT))
                 await network.start()
                 self.networks.append(network)
                 # Without TLS, so that the network can read who comes.
@@ -67,14 +67,14 @@ class Site:
             began = time.monotonic()
             await self.database.primary.ask("SELECT 1")
             took.append(time.monotonic() - began)
-        self.ground.slowness = min(SLOWEST, max(1.0, sorted(took)[2] / USUAL))
-        if self.ground.slowness > 1.0:
-            print(f"this machine is slow, or has other things to do: all times are {self.ground.slowness:.1f} times as long", flush=True)
+        self.testbed.slowness = min(SLOWEST, max(1.0, sorted(took)[2] / USUAL))
+        if self.testbed.slowness > 1.0:
+            print(f"this machine is slow, or has other things to do: all times are {self.testbed.slowness:.1f} times as long", flush=True)
 
     def tell(self, replica: Replica, store: str) -> None:
-        folder = self.ground.folder / f"replica-{replica.number}"
+        folder = self.testbed.folder / f"replica-{replica.number}"
         folder.mkdir(exist_ok=True)
-        replica.environment = service_settings(folder, self.provider.url, store, self.ground.scaled(STORE_WAIT))
+        replica.environment = service_settings(folder, self.provider.url, store, self.testbed.scaled(STORE_WAIT))
 
     def connect_directly(self) -> None:
         """From their next start on, the replicas connect to both servers themselves."""
@@ -101,10 +101,10 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def a_site(with_standby: bool = False, with_faults: bool = False, strict: bool = True) -> AsyncIterator[Site]:
-    ground = Ground()
-    ground.strict = strict
-    site = Site(ground)
+async def running_site(with_standby: bool = False, with_faults: bool = False, strict: bool = True) -> AsyncIterator[Site]:
+    testbed = Testbed()
+    testbed.strict = strict
+    site = Site(testbed)
     try:
         try:
             await site.start(with_standby, with_faults)
@@ -116,4 +116,4 @@ async def a_site(with_standby: bool = False, with_faults: bool = False, strict: 
         finally:
             await site.end()
     finally:
-        ground.remove()
+        testbed.remove()

@@ -6,16 +6,16 @@ import sys
 import time
 
 from . import cluster_faults, failover, revocations, rolling_restart
-from .ground import run
+from .testbed import run
 from .load import Load
-from .site import a_site
+from .site import running_site
 
 REVOCATIONS = 50
 
 
 async def program() -> None:
     began = time.monotonic()
-    async with a_site(with_faults=True, strict=False) as site:
+    async with running_site(with_faults=True, strict=False) as site:
         load = Load(site)
         try:
             await load.prepare()

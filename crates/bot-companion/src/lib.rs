@@ -8,7 +8,7 @@
 //! - [`views`]: cached responses. [`uploads`]: what the bot is sending.
 //! - [`accounts`]: people: sign-in, sessions, provider grants, guild lists.
 //! - [`store`]: the database. [`idp`]: the identity provider. [`vault`]: encryption at rest. [`config`]: the settings.
-//!   [`sandbox`]: the provider that stands in for the real one in `dev` and in tests.
+//!   [`sandbox`]: the provider that `dev` and the tests use in place of the real one.
 //! - [`api`]: what goes over the wire: shapes, envelope, error codes, schemas.
 //! - [`domain`]: pure rules and values.
 //!

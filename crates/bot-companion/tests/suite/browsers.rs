@@ -1,4 +1,4 @@
-//! What a browser sees: who may read an answer, for how long it may be kept, and the methods that come with it.
+//! What a browser sees: who may read an answer, for how long it may be cached, and the methods that come with it.
 
 use reqwest::Method;
 

@@ -152,14 +152,14 @@ async fn requests_in_one_packet_are_answered_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_newcomer_takes_the_place_of_who_has_waited_longest_without_a_request() {
-    let app = TestApp::builder().set("limits.connections = 4").one_door().start().await;
+async fn at_the_connection_limit_a_new_one_evicts_the_longest_idle_without_a_request() {
+    let app = TestApp::builder().set("limits.connections = 4").one_socket().start().await;
     let hold = app.sandbox.hold(Endpoint::Token);
     let mut busy = Wire::open(app.address).await;
     busy.send(request("POST", "/auth", &format!("Idp-Code: {}\r\n", app.sandbox.issue_code("owner")))).await;
     hold.arrived(1).await;
     let silent = Wire::open(app.address).await;
-    // Whoever is served came in by the same door, after the silent one.
+    // The client that is served came to the same socket, after the silent one.
     assert_eq!(Wire::open(app.address).await.get("/").await.status, 200);
     app.clock.advance(SECOND);
     let mut slow = Wire::open(app.address).await;

@@ -351,7 +351,7 @@ async fn a_request_id_is_never_taken_from_a_stranger() {
 }
 
 #[tokio::test]
-async fn an_abandoned_request_frees_its_place() {
+async fn an_abandoned_request_frees_its_permit() {
     let app = TestApp::builder().set("[limits]\nrequests = 1").start().await;
     let held = app.sandbox.hold(Endpoint::Token);
     let call = app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("owner"));

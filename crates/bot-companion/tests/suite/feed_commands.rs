@@ -1,4 +1,4 @@
-//! Keys and imports on the command line, beside a running service.
+//! Keys and imports on the command line, while the service runs.
 
 use std::path::Path;
 

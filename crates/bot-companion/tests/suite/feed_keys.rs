@@ -35,7 +35,7 @@ async fn revoke(app: &TestApp, bot: &Bot) {
     assert!(app.app.store.revoke_key(bot.key_id.clone(), app.clock.now()).await.unwrap());
 }
 
-async fn held(app: &TestApp) -> u64 {
+async fn stored_guilds(app: &TestApp) -> u64 {
     app.app.store.feed_state().await.unwrap().guilds
 }
 
@@ -84,7 +84,7 @@ async fn a_key_that_is_revoked_meanwhile_ends_its_upload_within_seconds() {
         wire.answer().await.unwrap().refused(401, "bot_key_invalid");
         eventually("the request is over", async || places.available_permits() == all).await;
     }
-    assert_eq!(held(&app).await, 0);
+    assert_eq!(stored_guilds(&app).await, 0);
 }
 
 async fn with_key(client: &Client, key: &str) -> u16 {

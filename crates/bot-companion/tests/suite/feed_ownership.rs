@@ -105,7 +105,7 @@ async fn a_silent_owner_loses_its_shard_to_a_living_sender() {
 }
 
 #[tokio::test]
-async fn what_is_ignored_is_explained_to_the_sender_and_once_a_minute_to_the_operator() {
+async fn what_is_ignored_is_explained_to_the_sender_and_once_per_minute_to_the_operator() {
     let app = started().await;
     let old = app.bot("explained-old").await;
     let new = old.other("explained-new");

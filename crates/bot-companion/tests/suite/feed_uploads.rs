@@ -29,7 +29,7 @@ async fn half_sent(app: &TestApp, bot: &Bot, method: &str, path: &str, body: &st
     wire
 }
 
-async fn held(bot: &Bot) -> Value {
+async fn stored_guilds(bot: &Bot) -> Value {
     bot.state().await["guilds"].clone()
 }
 
@@ -102,13 +102,13 @@ async fn compressed_or_not_in_one_piece_or_thousands() {
     let body = gzip(snapshot(&all).as_bytes());
     let answer = bot.numbered(Method::PUT, SHARD, 1).header("Content-Encoding", "gzip").body(body.clone()).send().await;
     assert_eq!(answer.data(), json!({"applied": 5_000, "ignored": 0, "next": 1}));
-    assert_eq!(held(&bot).await, 5_000);
+    assert_eq!(stored_guilds(&bot).await, 5_000);
     let cut = body[..body.len() / 2].to_vec();
     let cut = bot.numbered(Method::PUT, SHARD, 1).header("Content-Encoding", "gzip").body(cut).send().await;
     cut.refused(422, "line_invalid");
     let answer = bot.numbered(Method::PUT, SHARD, 1).body(snapshot(&all[..3_000])).send().await;
     assert_eq!(answer.data()["applied"], 3_000);
-    assert_eq!(held(&bot).await, 3_000);
+    assert_eq!(stored_guilds(&bot).await, 3_000);
     let odd = bot.numbered(Method::PUT, SHARD, 1).header("Content-Encoding", "br").body("x").send().await;
     assert_eq!(odd.refused(415, "encoding_unsupported").header("accept-encoding"), "gzip");
 }
@@ -163,12 +163,12 @@ async fn one_snapshot_a_shard_and_four_in_all_while_people_sign_in() {
     }
     assert!(bot.guilds((8, 0), 1, &[]).await.refused(429, "snapshot_busy").retry_after() >= 1);
     bot.guilds((8, 5), 1, &[]).await.refused(429, "snapshot_busy");
-    // They hold nothing that anybody else needs.
+    // They block nothing that anybody else needs.
     app.user("member").await.guilds().await;
     assert_eq!(bot.events(1, &[json!({"type": "feedback_gone", "id": "1"})]).await.status, 200);
     drop(stalled);
     eventually("there is room again", async || bot.guilds((8, 5), 2, &[]).await.status == 200).await;
-    assert_eq!(held(&bot).await, 0);
+    assert_eq!(stored_guilds(&bot).await, 0);
 }
 
 #[tokio::test]

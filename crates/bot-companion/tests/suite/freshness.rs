@@ -129,7 +129,7 @@ async fn a_member_gains_and_loses_roles() {
 }
 
 #[tokio::test]
-async fn a_guild_maps_its_roles_anew() {
+async fn a_guild_changes_the_grants_of_its_roles() {
     let warm = Warm::start().await;
     let mapped =
         |key: Permission| Guild { grants: Some(grants(&[(500, &[key])])), staff: None, ..guild(3, "three", 7) };

@@ -1,5 +1,5 @@
 //! Random changes against a simple model: after each acknowledgement the next read is compared with what the model says, while
-//! others keep every answer warm.
+//! others keep every answer cached.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const ROUNDS: usize = 300;
 const ROLES: [(u64, Permission); 3] =
     [(500, Permission::Mod), (501, Permission::ErlcStaff), (502, Permission::SessionStarter)];
 
-/// All that the bot has said, as plainly as it can be kept.
+/// All that the bot has said, in the plainest form.
 #[derive(Default)]
 struct Model {
     guilds: BTreeMap<u64, ModelGuild>,

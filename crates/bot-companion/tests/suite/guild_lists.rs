@@ -1,4 +1,4 @@
-//! The provider's list behind the guilds: how old it may be, when it is fetched anew, and what a failing provider changes.
+//! The provider's list of a user's guilds: how stale it may be, when it is fetched again, and what a failing provider changes.
 
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ async fn up_to_a_minute_the_list_is_served_as_it_is() {
 }
 
 #[tokio::test]
-async fn up_to_ten_minutes_the_list_is_served_at_once_and_refreshed_behind() {
+async fn up_to_ten_minutes_the_list_is_served_stale_and_refreshed_in_the_background() {
     for age in [61, 600] {
         let (app, member) = member_in_a("").await;
         joins_b(&app);
@@ -194,7 +194,7 @@ async fn a_stored_list_survives_a_restart() {
 
 #[tokio::test]
 async fn after_a_failure_the_provider_is_left_alone_for_15_seconds() {
-    // In both ages at which a list is refreshed: behind, and first.
+    // At both ages at which a list is refreshed: in the background, and before the answer.
     for age in [2 * MINUTE, 20 * MINUTE] {
         let (app, member) = member_in_a("").await;
         joins_b(&app);
@@ -317,7 +317,7 @@ async fn a_refresh_that_began_before_a_departure_does_not_bring_the_guild_back()
     before.arrived(1).await;
     app.bot_says([Change::MemberGone { guild: id(1), user: id(MEMBER) }]).await;
     assert_eq!(shown(&member).await.0, Vec::<String>::new());
-    // The later hold lets the first call go, with the guild still on its list, and stops the one that is made in its place.
+    // The later hold lets the first call go, with the guild still on its list, and stops the one that follows it.
     let after = app.sandbox.hold(Endpoint::Guilds);
     soon("the call in its place is made", after.arrived(1)).await;
     assert_eq!(shown(&member).await.0, Vec::<String>::new(), "the list from before was thrown away");
@@ -365,7 +365,7 @@ async fn a_limit_on_a_users_list_is_obeyed_for_that_user_only() {
 }
 
 #[tokio::test]
-async fn a_limit_tells_how_long_it_still_holds() {
+async fn a_limit_tells_how_long_it_still_lasts() {
     for (provider_says, first, after_ten_seconds) in [(40.0, "40", "30"), (1.0, "15", "5")] {
         let app = TestApp::start().await;
         app.sandbox.fail(Endpoint::Guilds, limited(provider_says));

@@ -91,7 +91,7 @@ async fn when_the_best_subscription_ends_the_next_best_takes_its_place() {
 }
 
 #[tokio::test]
-async fn whoever_owns_an_active_subscription_is_a_plus_member_in_every_guild() {
+async fn the_owner_of_an_active_subscription_is_a_plus_member_in_every_guild() {
     let changes = [
         Change::Guild(others(1, "a")),
         Change::Guild(others(2, "b")),

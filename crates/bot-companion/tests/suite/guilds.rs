@@ -305,7 +305,7 @@ async fn a_broken_row_never_breaks_the_list() {
     app.sandbox.edit("member", |person| person.guilds = (1..=5).map(|number| listed(number, 0)).collect());
     app.bot_says((1..=5).map(|number| Change::Guild(guild(number, &format!("g{number}"), MEMBER)))).await;
     app.bot_says([Change::Subscription(subscription(MEMBER, &[5], None))]).await;
-    // PostgreSQL keeps what is no text out of a column of text.
+    // PostgreSQL refuses what is no text in a column of text.
     let unreadable = if on_postgres() { "owner = 0" } else { "name = CAST(x'ff00fe' AS TEXT)" };
     let broken = format!(
         "UPDATE guilds SET grants = '{{\"1\": garbage' WHERE id = 1;

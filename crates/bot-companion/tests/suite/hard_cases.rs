@@ -37,7 +37,7 @@ async fn a_list_from_before_the_clock_was_set_back_is_old() {
     let list = StoredList { fetched: START.after(Duration::from_hours(24)), ..account.list.unwrap() };
     assert!(app.app.store.save_list(id(MEMBER), account.list_version, list).await.unwrap());
     assert_eq!(member.get("/guilds").await.header("age"), "0");
-    assert_eq!(app.sandbox.calls(Endpoint::Guilds), 2, "it was fetched anew");
+    assert_eq!(app.sandbox.calls(Endpoint::Guilds), 2, "it was fetched again");
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn a_session_whose_grant_went_with_another_one_ends() {
 }
 
 #[tokio::test]
-async fn the_service_outlives_whoever_reads_its_log() {
+async fn the_service_outlives_the_reader_of_its_log() {
     let folder = Folder::new();
     let (mut service, client) = dev(&folder);
     drop(service.0.stderr.take());
@@ -121,11 +121,11 @@ async fn a_request_whose_body_breaks_off_is_not_carried_out() {
 }
 
 #[tokio::test]
-async fn in_a_full_house_who_was_served_and_waits_makes_room_before_a_newcomer() {
+async fn at_the_connection_limit_an_idle_served_client_makes_room_before_a_new_one() {
     let app = TestApp::builder().set("[limits]\nconnections = 2").start().await;
     let mut newcomer = Wire::open(app.address).await;
     newcomer.send("GET / HTTP/1.1\r\n").await;
-    // Each finds the house full and gets in all the same.
+    // Each comes at the connection limit and gets in all the same.
     let mut served = Vec::new();
     for _ in 0..5 {
         let mut wire = Wire::open(app.address).await;

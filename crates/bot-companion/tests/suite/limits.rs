@@ -176,7 +176,7 @@ async fn a_rate_of_0_is_no_limit() {
 }
 
 #[tokio::test]
-async fn ten_refused_sign_ins_a_minute_and_then_no_more_from_that_address() {
+async fn ten_refused_sign_ins_per_minute_and_then_no_more_from_that_address() {
     let app = proxied("refused_sign_ins_per_minute = 10").await;
     let (bad, good) = ("203.0.113.1", "203.0.113.2");
     for attempt in 0..10 {
@@ -283,7 +283,7 @@ async fn what_the_provider_refuses_counts_whatever_its_words() {
         app.sandbox.fail(Endpoint::Token, fault.clone());
         for attempt in 0..2 {
             assert_eq!(sign_in_from(&app, "203.0.113.1", &format!("code-{attempt}")).await.error(), error, "{fault:?}");
-            // Past what a limit of the provider's holds us back for.
+            // Past the wait that the provider's limit asks for.
             app.clock.advance(Duration::from_millis(200));
         }
         sign_in_from(&app, "203.0.113.1", "code-last").await.refused(429, "rate_limited");
@@ -328,7 +328,7 @@ async fn a_user_signs_in_twenty_times_in_ten_minutes_and_then_has_to_wait() {
 }
 
 #[tokio::test]
-async fn whoever_takes_their_consent_back_spends_only_their_own_share_of_the_failure_budget() {
+async fn a_user_who_takes_consent_back_spends_only_their_own_share_of_the_failure_budget() {
     // One user's share of it is one refused call; users together may spend three quarters.
     let app = TestApp::builder().set("[idp]\nfailure_budget = 50").start().await;
     let calls = || app.sandbox.calls(Endpoint::Guilds);
@@ -378,7 +378,7 @@ async fn an_overloaded_service_says_so_while_ready_answers_still_flow() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_frees_its_place() {
+async fn a_client_that_leaves_frees_its_permit() {
     let app = TestApp::builder().set("[limits]\nrequests = 1").start().await;
     let hold = app.sandbox.hold(Endpoint::Token);
     let leaving = tokio::spawn({

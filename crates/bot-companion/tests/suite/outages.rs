@@ -1,4 +1,4 @@
-//! The store is away: what is in memory stands in for a minute, then the service says so, and all comes back by itself.
+//! The store is away: cached answers are served stale for a minute (stale-if-error), then the service says so, and it recovers by itself.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -32,7 +32,7 @@ async fn warmed(app: &TestApp) -> Client {
     owner
 }
 
-/// All that is kept in memory: status, team, feedback, and the user's guilds as they are and asked for anew.
+/// All that is cached: status, team, feedback, and the user's guilds, both as they are and with a refresh.
 async fn everything(app: &TestApp, user: &Client) -> [Answer; 5] {
     let anyone = app.anon();
     [
@@ -45,7 +45,7 @@ async fn everything(app: &TestApp, user: &Client) -> [Answer; 5] {
 }
 
 #[tokio::test]
-async fn memory_stands_in_for_a_minute_and_no_longer() {
+async fn stale_answers_are_served_for_a_minute_and_no_longer() {
     let app = TestApp::start().await;
     let disk = Disk::under(&app).await;
     let owner = warmed(&app).await;

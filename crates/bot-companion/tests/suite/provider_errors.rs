@@ -91,7 +91,7 @@ async fn trouble_with_the_guild_list_is_told_as_the_contract_says_and_never_spoi
         app.sandbox.fail(Endpoint::Guilds, fault.clone());
         let user = app.user("owner").await;
         let answer = user.get("/guilds").await;
-        // Here we hold back by ourselves too, so it may be longer than the provider asked for, but never shorter.
+        // The service also backs off by itself, so it may be longer than the provider asked for, but never shorter.
         let hold = told.2.map(|asked| answer.retry_after().max(asked));
         check(&answer, (told.0, told.1, hold), &fault);
         assert!(app.sandbox.calls(Endpoint::Guilds) <= 1, "not asked again right after a failure: {fault:?}");

@@ -1,4 +1,4 @@
-//! The provider's grant behind a user's sessions: sealed at rest, refreshed in time, given back with the last session.
+//! The provider's grant of a user's sessions: sealed at rest, refreshed in time, given back with the last session.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ async fn requests_side_by_side_share_one_refresh() {
     let app = TestApp::start().await;
     let (phone, desk) = (app.user("owner").await, app.user("owner").await);
     phone.guilds().await;
-    // The list that is fetched behind the second sign-in must not be the one that finds the token expired.
+    // The list that is fetched in the background of the second sign-in must not be the one that finds the token expired.
     app.settled().await;
     app.sandbox.expire_access("owner");
     app.clock.advance(2 * HOUR);
@@ -142,13 +142,13 @@ async fn a_grant_that_the_provider_has_forgotten_ends_the_users_sessions() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_behind_learns_of_a_forgotten_grant_too() {
+async fn a_background_refresh_learns_of_a_forgotten_grant_too() {
     let app = TestApp::start().await;
     let user = app.user("owner").await;
     user.guilds().await;
     app.sandbox.revoke_all("owner");
     app.clock.advance(Duration::from_mins(5));
-    // Served at once and refreshed behind; once that has happened, the session is over.
+    // Served stale and refreshed in the background; once that has happened, the session is over.
     user.guilds().await;
     eventually("the session ended", async || user.get("/sessions").await.status == 401).await;
 }
@@ -196,7 +196,7 @@ async fn refused_credentials_of_ours_end_nobodys_session() {
 }
 
 #[tokio::test]
-async fn a_forgotten_grant_does_not_end_the_sessions_of_whoever_signs_in_anew_meanwhile() {
+async fn a_forgotten_grant_does_not_end_the_sessions_of_a_user_who_signs_in_again_meanwhile() {
     let app = TestApp::start().await;
     let before = app.user("owner").await;
     before.guilds().await;

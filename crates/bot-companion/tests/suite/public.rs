@@ -55,7 +55,7 @@ async fn the_status_shows_an_acknowledged_heartbeat_at_once_and_silence_after_90
 }
 
 #[tokio::test]
-async fn the_status_tells_the_latency_to_whoever_says_when_they_sent() {
+async fn the_status_tells_the_latency_to_a_client_that_says_when_it_sent() {
     let app = TestApp::start().await;
     for (sent, expected) in [("1799999999.5", serde_json::json!(500.0)), ("x", serde_json::Value::Null)] {
         let answer = app.anon().call(reqwest::Method::GET, "/").header("Sent-Epoch", sent).send().await;

@@ -43,7 +43,7 @@ fn line(name: &str) -> Value {
 async fn sends_guilds(bot: &Bot, sequence: u64, name: &str) {
     eventually("the snapshot is taken", async || {
         let answer = bot.guilds((1, 0), sequence, &[line(name)]).await;
-        // SQLite is made for one service: what one is staging, another that starts takes for left behind, and the bot sends it
+        // SQLite is made for one service: what one is staging, another that starts takes for abandoned, and the bot sends it
         // again.
         let again = answer.status == 503 && !on_postgres();
         assert!(again || answer.status == 200, "{}", answer.text());
@@ -187,7 +187,7 @@ async fn a_snapshot_sent_to_one_shows_on_all() {
 }
 
 #[tokio::test]
-async fn the_feeds_numbering_holds_whichever_replica_a_batch_reaches() {
+async fn the_feeds_numbering_is_one_whichever_replica_a_batch_reaches() {
     let apps = three().await;
     let bot = apps[0].bot("a").await;
     let bots = [0, 1, 2].map(|index: usize| bot.at(&apps[index]));
@@ -203,7 +203,7 @@ async fn the_feeds_numbering_holds_whichever_replica_a_batch_reaches() {
     // A repeat, as after an answer that was lost, and one that overlaps.
     assert_eq!(bots[1].events(17, &events(17..19)).await.data(), json!({"applied": 0, "ignored": 2, "next": 19}));
     assert_eq!(bots[2].events(18, &events(18..20)).await.data(), json!({"applied": 1, "ignored": 1, "next": 20}));
-    // A gap is one on all of them, until everything came anew.
+    // A gap is one on all of them, until everything was sent again.
     for bot in &bots {
         bot.events(21, &events(21..22)).await.refused(409, "resync_required");
     }

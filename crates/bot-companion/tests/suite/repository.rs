@@ -1,6 +1,6 @@
 //! What the repository promises about itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -183,12 +183,98 @@ fn every_relative_link_of_the_documents_leads_somewhere() {
     }
 }
 
+/// Fails with all findings at once.
+fn nothing(findings: &[String]) {
+    assert!(findings.is_empty(), "\n{}", findings.join("\n"));
+}
+
 #[test]
 fn no_source_file_is_too_long_to_read() {
-    for path in files().iter().filter(|path| path.contains("src/") && path.ends_with(".rs")) {
-        let lines = read(path).lines().count();
-        assert!(lines <= 450, "{path} has {lines} lines: split it");
+    let most = |path: &str| match path {
+        _ if path.starts_with("crates/bot-companion/src/") && path.ends_with(".rs") => Some(400),
+        _ if path.starts_with("bench/src/") && path.ends_with(".rs") => Some(400),
+        _ if path.starts_with("crates/bot-companion/tests/") && path.ends_with(".rs") => Some(500),
+        _ if path.starts_with("scripts/") || path.starts_with("bench/") => Some(500),
+        _ => None,
+    };
+    let long = files().into_iter().filter_map(|path| {
+        let (most, lines) = (most(&path)?, read(&path).lines().count());
+        (lines > most).then(|| format!("{path} has {lines} lines, and {most} is the most: split it"))
+    });
+    nothing(&long.collect::<Vec<_>>());
+}
+
+/// The types that a source file defines at its top level. What is indented is local to a function, a test module or an `impl`.
+fn types_of(source: &str) -> impl Iterator<Item = &str> {
+    source.lines().filter_map(|line| {
+        let line = match line.strip_prefix("pub") {
+            Some(rest) if rest.starts_with('(') => rest.split_once(") ")?.1,
+            Some(rest) => rest.trim_start(),
+            None => line,
+        };
+        let (kind, rest) = line.split_once(' ')?;
+        let is_type = ["struct", "enum", "trait", "type", "union"].contains(&kind);
+        is_type.then(|| rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next())?
+    })
+}
+
+#[test]
+fn no_two_types_share_a_name() {
+    const ROOT: &str = "crates/bot-companion/src/";
+    let is_test = |path: &str| path.contains("/tests/") || path.ends_with("/tests.rs");
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for path in files().iter().filter(|path| path.starts_with(ROOT) && path.ends_with(".rs") && !is_test(path)) {
+        for name in types_of(&read(path)) {
+            places.entry(name.to_owned()).or_default().push(path.strip_prefix(ROOT).unwrap().to_owned());
+        }
     }
+    assert!(places.len() > 200, "only {} types were found", places.len());
+    // The two stores mirror each other: the same concept has the same name in both.
+    let is_mirrored = |paths: &[String]| {
+        let is_in = |folder| paths.iter().any(|path| path.starts_with(folder));
+        paths.len() == 2 && is_in("store/postgres/") && is_in("store/sqlite/")
+    };
+    let shared = places.iter().filter(|(_, paths)| paths.len() > 1 && !is_mirrored(paths));
+    let told = shared.map(|(name, paths)| format!("`{name}` is a type in {}: one name, one meaning", paths.join(", ")));
+    nothing(&told.collect::<Vec<_>>());
+}
+
+/// Words that this project once had for things which the field has names for, and those names. In lower case.
+const HOUSE_WORDS: [(&str, &str); 12] = [
+    ("knock", "probe, or retry with backoff"),
+    ("in doubt", "suspended, or: the cache may be stale"),
+    ("the doubt", "the suspension of the cache"),
+    ("stand-in", "stale answer (stale-if-error)"),
+    ("stands in for", "is served stale, or: is used in place of"),
+    ("dressed", "the response's headers are set by the middleware"),
+    ("dressing", "middleware"),
+    ("one a core", "one per core"),
+    ("one a process", "one per process"),
+    ("house is full", "the limit is reached"),
+    ("full house", "the limit is reached"),
+    ("made anew", "made again, or renewed"),
+];
+
+#[test]
+fn the_fields_words_are_used() {
+    let is_read = |path: &&String| {
+        let folders = ["crates/", "docs/", "deploy/", "scripts/", "bench/", "sdk/"];
+        let is_text = [".rs", ".md", ".toml", ".sql", ".py", ".ts", ".sh"].iter().any(|end| path.ends_with(end));
+        let is_script = path.starts_with("scripts/") || path.starts_with("bench/");
+        // This file has the words in its list.
+        let is_own = path.ends_with("/repository.rs");
+        !is_own
+            && (is_text || is_script)
+            && (folders.iter().any(|folder| path.starts_with(folder)) || !path.contains('/'))
+    };
+    let mut found = Vec::new();
+    for path in files().iter().filter(is_read) {
+        for (number, line) in read(path).to_lowercase().lines().enumerate() {
+            let used = HOUSE_WORDS.iter().filter(|(word, _)| line.contains(word));
+            found.extend(used.map(|(word, say)| format!("{path}:{}: \"{word}\": say \"{say}\"", number + 1)));
+        }
+    }
+    nothing(&found);
 }
 
 #[test]

@@ -160,7 +160,7 @@ async fn a_session_that_is_not_used_for_seven_days_ends() {
     let app = TestApp::start().await;
     let (used, unused) = (app.user("owner").await, app.user("owner").await);
     app.clock.advance(almost(7));
-    assert!(is_alive(&used).await, "and its week begins anew");
+    assert!(is_alive(&used).await, "and its week begins again");
     app.clock.advance(MOMENT);
     assert!(!is_alive(&unused).await);
     assert_eq!(sessions(&used).await.len(), 1, "what has ended is not listed, swept or not");
@@ -253,7 +253,7 @@ async fn what_has_expired_is_swept_and_its_grant_given_back() {
         for user in &used {
             user.get("/sessions").await;
         }
-        // The use of a session is written down behind.
+        // The use of a session is written in the background.
         app.app.views.sessions.flush().await.unwrap();
         swept.push(app.app.accounts.sweep().await.unwrap());
     }

@@ -138,7 +138,7 @@ async fn a_code_that_another_replica_exchanges_is_waited_for_and_then_refused_th
 #[tokio::test]
 async fn a_used_code_is_refused_for_two_minutes_without_asking_the_provider() {
     let app = TestApp::start().await;
-    // The provider would take this code any number of times, so whoever refuses it is us.
+    // The provider would take this code any number of times, so it is the service that refuses it.
     token_in(&app.sign_in("owner").await);
     for wait in [0, 60, 59] {
         app.clock.advance(Duration::from_secs(wait));
@@ -207,7 +207,7 @@ async fn a_provider_that_does_not_answer_in_time_keeps_the_code() {
 
 #[tokio::test]
 async fn a_provider_that_cannot_be_reached_has_not_used_the_code() {
-    // Bound but not listening: the port is ours, and whoever connects is refused.
+    // Bound but not listening: the port is ours, and every connection is refused.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = socket.local_addr().unwrap();

@@ -18,7 +18,7 @@ fn reserved() -> (TcpSocket, SocketAddr) {
     (socket, address)
 }
 
-/// With a database behind this address.
+/// With a database at this address.
 fn at(mut command: Command, url: &str) -> Command {
     command.env("COMPANION_STORE_URL", url).env("COMPANION_SECRETS_KEYS", format!("one:{}=", "A".repeat(43)));
     command
@@ -92,7 +92,7 @@ async fn a_database_that_comes_up_later_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_file_that_another_process_holds_is_waited_for() {
+async fn a_file_that_another_process_has_locked_is_waited_for() {
     sqlite_only!("its file is no business of the service");
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let config = config_file(&folder, &provider, "");

@@ -83,7 +83,7 @@ async fn both_ways_give_the_same_bytes() {
 #[tokio::test]
 async fn without_a_body_warm_reads_take_the_short_way() {
     let (app, token) = warm().await;
-    // With every place taken, whatever needs the router is turned away.
+    // With every permit taken, whatever needs the router is turned away.
     let places = app.app.request_permits.available_permits();
     let _all = app.app.request_permits.acquire_many(u32::try_from(places).unwrap()).await.unwrap();
     for method in [Method::GET, Method::HEAD] {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::client::{Answer, Call, Client};
 use super::{START, TestApp};
 
-/// What the feed holds of guilds and premium goes, people and keys stay: a service restored from the day of its installation.
+/// Deletes what the feed has stored of guilds and premium; people and keys stay: a service restored from the day of its installation.
 pub const EMPTIED: &str = "DELETE FROM guilds; DELETE FROM guild_staff; DELETE FROM subscription_guilds;
     DELETE FROM subscriptions; DELETE FROM instances; DELETE FROM shards; DELETE FROM feed_instances;
     DELETE FROM feed_own_shards; DELETE FROM feed_shards WHERE shard_count > 0; UPDATE feed_shards SET guilds = 0";

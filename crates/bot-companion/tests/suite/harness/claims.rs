@@ -5,7 +5,7 @@ use super::{TestApp, eventually, on_postgres};
 /// Begins a sign-in at this replica, and waits until it has tried to claim its code.
 pub async fn claiming<T>(replica: &TestApp, begin: impl FnOnce() -> T) -> T {
     if on_postgres() {
-        // It is stopped before the claims and let through: whoever comes to the table after it, comes last.
+        // It is stopped before the claims and let through: the next one that locks the table comes after it.
         let (folder, lock) = (&replica.folder, "LOCK TABLE code_claims IN ACCESS EXCLUSIVE MODE");
         let held = folder.hold(lock).await;
         let begun = begin();

@@ -35,7 +35,7 @@ impl Client {
     pub fn new(base: String) -> Self {
         let http = reqwest::Client::builder()
             .no_proxy()
-            // A turned clock makes idle connections overdue; one that is kept could be closed under the next request.
+            // A turned clock makes idle connections overdue; one that is reused could be closed under the next request.
             .pool_max_idle_per_host(0)
             .redirect(reqwest::redirect::Policy::none())
             // The service's certificate is made for the test.
@@ -112,7 +112,7 @@ impl Answer {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
-    /// The whole envelope, after checking what holds for every one.
+    /// The whole envelope, after checking what is true of every one.
     pub fn envelope(&self) -> Value {
         let envelope: Value = serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()));
         assert_eq!(self.header("content-type"), "application/json");
@@ -130,7 +130,7 @@ impl Answer {
         self.envelope()["data"].clone()
     }
 
-    /// The stable code of an error, after checking what holds for every error.
+    /// The stable code of an error, after checking what is true of every error.
     pub fn error(&self) -> String {
         let data = self.data();
         assert!(self.status >= 400, "no error: {}", self.text());

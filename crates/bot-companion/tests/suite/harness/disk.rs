@@ -52,7 +52,7 @@ impl<'a> Disk<'a> {
             None => self.app.folder.let_in(true).await,
         }
         self.noticed().await;
-        eventually("the doubt is over", async || !self.app.app.freshness.is_suspended()).await;
+        eventually("the cache is valid again", async || !self.app.app.freshness.is_suspended()).await;
     }
 
     /// Before each write to SQLite the service looks whether somebody else has written.
@@ -72,7 +72,7 @@ impl Files {
 
     /// The log is lost.
     fn lost(&self) -> Vec<u8> {
-        // The service keeps pages in memory until somebody else commits. The log must be lost before that: whoever reads in
+        // The service caches pages until somebody else commits. The log must be lost before that: a reader who comes in
         // between would learn that there was a change and nothing more.
         self.beside.execute_batch("BEGIN IMMEDIATE; UPDATE counter SET value = value + 1").unwrap();
         let before = content(&self.log);

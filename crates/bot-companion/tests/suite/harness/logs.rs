@@ -8,7 +8,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::on_postgres;
 
-/// Where a log of the suite goes. The runs on the two stores keep theirs apart.
+/// Where a log of the suite goes. Each store has its own.
 pub fn suite_log(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../suite-logs");
     std::fs::create_dir_all(&folder).unwrap();

@@ -79,7 +79,7 @@ pub struct Builder {
     clock: Clock,
     folder: Arc<Folder>,
     secure: bool,
-    one_door: bool,
+    one_socket: bool,
     sandbox: Option<Arc<Sandbox>>,
 }
 
@@ -96,7 +96,7 @@ impl TestApp {
             clock: Clock::manual(START),
             folder: Arc::new(Folder::new()),
             secure: false,
-            one_door: false,
+            one_socket: false,
             sandbox: None,
         }
     }
@@ -118,7 +118,7 @@ impl TestApp {
         self.anon().post("/auth").header("Idp-Code", code).send().await
     }
 
-    /// Waits until what goes on behind the requests is done.
+    /// Waits until the background work is done.
     pub async fn settled(&self) {
         assert!(self.app.background.drain(PATIENCE).await, "it goes on and on");
     }
@@ -161,7 +161,7 @@ impl TestApp {
         builder.start().await
     }
 
-    /// Stops the service and starts it anew on the same data, provider and clock.
+    /// Stops the service and starts it again on the same data, provider and clock.
     pub async fn restarted(self, layers: &[&str]) -> Self {
         self.restarted_after("SELECT 1", layers).await
     }
@@ -186,8 +186,8 @@ impl Builder {
     }
 
     /// With one listening socket, so that connections are accepted in the order in which they were opened.
-    pub fn one_door(mut self) -> Self {
-        self.one_door = true;
+    pub fn one_socket(mut self) -> Self {
+        self.one_socket = true;
         self
     }
 
@@ -226,7 +226,7 @@ impl Builder {
         let config = Config::load_over(&layers, None, std::iter::empty::<(String, String)>()).unwrap();
         config.require_idp().unwrap();
         let mut listeners = server::bind(config.http.listen).unwrap();
-        if self.one_door {
+        if self.one_socket {
             listeners.truncate(1);
         }
         let address = listeners[0].local_addr().unwrap();
@@ -263,7 +263,7 @@ pub fn sandbox(clock: Clock) -> Arc<Sandbox> {
     Sandbox::start(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), options).unwrap()
 }
 
-/// Waits until something holds, by looking again and again; a test that waits in vain fails after [`PATIENCE`].
+/// Waits until something is true, by looking again and again; a test that waits in vain fails after [`PATIENCE`].
 pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let patience = async {
         while !holds().await {

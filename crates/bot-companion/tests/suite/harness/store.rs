@@ -16,7 +16,7 @@ use super::test_folder::TestFolder;
 const CHOICE: &str = "BOT_COMPANION_TEST_STORE";
 /// The URL of a server's maintenance database, with a role that may create others.
 const SERVER: &str = "BOT_COMPANION_TEST_POSTGRES";
-/// How long the server may take for what a test asks of it beside the service.
+/// How long the server may take for what a test itself asks of it.
 const PATIENCE: Duration = super::PATIENCE;
 /// The key that replicas share; the check of the suite's log looks for it. It stands for `suite-key-material-of-32-bytes!!`.
 const KEY: &str = "suite:c3VpdGUta2V5LW1hdGVyaWFsLW9mLTMyLWJ5dGVzISE=";
@@ -81,7 +81,7 @@ impl Folder {
         }
     }
 
-    /// Does this to the store behind the service's back.
+    /// Changes the store without the service.
     pub async fn sql(&self, statements: &str) {
         match self.url() {
             None => rusqlite::Connection::open(self.file()).unwrap().execute_batch(statements).unwrap(),
@@ -99,7 +99,7 @@ impl Folder {
         usize::try_from(count).unwrap()
     }
 
-    /// All that the store keeps: of SQLite the files, the write-ahead log included; of PostgreSQL every row.
+    /// All that is stored: of SQLite the files, the write-ahead log included; of PostgreSQL every row.
     pub fn at_rest(&self) -> Vec<u8> {
         let Some(url) = self.url() else {
             let files = std::fs::read_dir(self.path()).unwrap().map(|file| file.unwrap().path());
@@ -146,7 +146,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let (Some(server), Some(name)) = (server(), self.database.get()) {
-            // The test may be failing already, and what is left behind goes with the server.
+            // The test may be failing already, and what is left goes with the server.
             let _ = ask(server, &format!("DROP DATABASE {name} WITH (FORCE)"));
         }
     }
@@ -164,7 +164,7 @@ fn at(server: &str, database: &str) -> String {
     format!("{host}/{database}?{query}").trim_end_matches('?').to_owned()
 }
 
-/// A database with the newest schema and nothing in it, of which a copy is made faster than a new one. One a process.
+/// A database with the newest schema and nothing in it, of which a copy is made faster than a new one. One per process.
 fn template(server: &str) -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
@@ -207,16 +207,16 @@ fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> R
     result.recv_timeout(PATIENCE).map_err(|error| format!("it takes too long, or has panicked: {error}"))
 }
 
-/// Somebody else who holds a table until this is dropped.
+/// Another client's lock on a table, released when this is dropped.
 pub struct Held(#[expect(dead_code, reason = "its end is what counts")] mpsc::Sender<()>);
 
 impl Folder {
-    /// Keeps writes to the sessions out for as long as what this gives is held; reads go on.
+    /// Blocks writes to the sessions until the lock is dropped; reads go on.
     pub async fn keep_out(&self) -> Held {
         self.hold("LOCK TABLE sessions IN SHARE MODE").await
     }
 
-    /// Holds a transaction open: on SQLite one that keeps all writes out, on PostgreSQL one with this lock.
+    /// Opens a transaction and leaves it open: on SQLite one that blocks all writes, on PostgreSQL one with this lock.
     pub(super) async fn hold(&self, lock: &'static str) -> Held {
         let (release, released) = mpsc::channel::<()>();
         let (ready, begun) = tokio::sync::oneshot::channel();

@@ -21,7 +21,7 @@ pub const GUILDS: std::ops::RangeInclusive<u64> = 1..=80;
 /// Lists are asked for at every read, because a member who has left is taken off the list until then.
 const SETTINGS: &str = r#"
     guilds.fresh = "0s"
-    guilds.behind = "0s"
+    guilds.stale_while_revalidate = "0s"
     limits.sign_ins_per_user = 0
     feed.requests_per_second = 0
 "#;

@@ -1,4 +1,4 @@
-"""The programs of a site beside the database: replicas of the service, and HAProxy before them."""
+"""Replicas of the service, and HAProxy in front of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import aiohttp
 
-from .ground import REPOSITORY, Failed, Ground, end, eventually, last_lines, of_the_shell, output
+from .testbed import REPOSITORY, Failed, Testbed, end, eventually, last_lines, clean_environment, output
 
 BINARY = os.environ.get("BOT_COMPANION", "")
 REPLICAS = 3
@@ -23,10 +23,10 @@ REPLICAS = 3
 class Replica:
     """One process of the service. It comes back to the port that it had."""
 
-    def __init__(self, ground: Ground, number: int) -> None:
+    def __init__(self, testbed: Testbed, number: int) -> None:
         self.number = number
-        self.address, self.port = ground.address(number), 0
-        self.log = ground.folder / f"replica-{number}.log"
+        self.address, self.port = testbed.address(number), 0
+        self.log = testbed.folder / f"replica-{number}.log"
         self.environment: dict[str, str] = {}
         self.process: asyncio.subprocess.Process | None = None
         self.reading: asyncio.Task[None] | None = None
@@ -84,12 +84,12 @@ class Replica:
 class Balancer:
     """HAProxy with the configuration in `deploy`, and beside it a socket that tells what HAProxy thinks."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.ground, self.folder, self.log = ground, ground.folder, ground.folder / "haproxy.log"
-        self.told = ground.folder / "haproxy.sock"
+    def __init__(self, testbed: Testbed) -> None:
+        self.testbed, self.folder, self.log = testbed, testbed.folder, testbed.folder / "haproxy.log"
+        self.told = testbed.folder / "haproxy.sock"
         # HAProxy is handed the open socket, so the port is its own from the beginning.
         self.socket = socket.socket()
-        self.socket.bind((ground.address(100), 0))
+        self.socket.bind((testbed.address(100), 0))
         self.socket.listen(1024)
         self.url = "http://{}:{}".format(*self.socket.getsockname())
         self.process: asyncio.subprocess.Process | None = None
@@ -117,9 +117,9 @@ class Balancer:
     def configuration(self) -> Path:
         """The one in `deploy`; on a slow machine, with more time for what a fast one does at once."""
         given = REPOSITORY / "deploy" / "haproxy.cfg"
-        if self.ground.slowness == 1.0:
+        if self.testbed.slowness == 1.0:
             return given
-        longer = partial(re.sub, r"timeout (connect|queue|check) (\d+)s", lambda found: f"timeout {found[1]} {self.ground.scaled(int(found[2])):.0f}s")
+        longer = partial(re.sub, r"timeout (connect|queue|check) (\d+)s", lambda found: f"timeout {found[1]} {self.testbed.scaled(int(found[2])):.0f}s")
         slow = self.folder / "haproxy.cfg"
         slow.write_text(longer(given.read_text()))
         return slow
@@ -154,7 +154,7 @@ class Balancer:
 def service_settings(folder: Path, provider: str, store: str, wait: float) -> dict[str, str]:
     """What a replica is told beside `deploy/companion.toml`: secrets by files, as there, and what only a test needs."""
     secrets = {"STORE_URL": store, "IDP_CLIENT_SECRET": "a-secret-of-nobody", "SECRETS_KEYS": f"one:{'A' * 43}="}
-    environment = of_the_shell()
+    environment = clean_environment()
     for name, value in secrets.items():
         file = folder / name.lower().replace("_", "-")
         file.touch(mode=0o600)

@@ -1,4 +1,4 @@
-"""What everything stands on: a folder, addresses of its own, programs that are started and ended."""
+"""The base of every test: a folder, addresses of its own, and helpers that start and end programs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Failed(Exception):
     """A promise was broken, or the site cannot be built."""
 
 
-class Ground:
+class Testbed:
     """A folder and a network for one site. Its addresses are loopback addresses that nobody else uses, so that a program can be
     started again on the same port without finding it taken."""
 
     def __init__(self) -> None:
-        remove_left_behind()
+        remove_abandoned()
         self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=os.environ.get("CLUSTER_FOLDER")))
         # How much slower this machine is than one that has nothing else to do; 1 until it was measured.
         self.slowness = 1.0
@@ -46,11 +46,11 @@ class Ground:
         return f"{self.network}.{number}"
 
     def scaled(self, seconds: float) -> float:
-        """A time as it is for this machine."""
+        """A time, made longer by as much as this machine is slower than usual."""
         return seconds * self.slowness
 
     def promise(self, what: str, took: float, limit: float) -> None:
-        """Holds it to its limit, or says by how much it was missed."""
+        """Checks a time that the contract promises: a failure if the test is strict, a line in the output otherwise."""
         allowed = self.scaled(limit)
         if took < allowed:
             return
@@ -66,8 +66,8 @@ class Ground:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def remove_left_behind() -> None:
-    """A run that was killed cleans up nothing, and in memory that costs. What is younger than an hour may still be looked at."""
+def remove_abandoned() -> None:
+    """Removes the folders of runs that were killed, because they may be in memory. One younger than an hour may still be looked at."""
     for folder in Path(os.environ.get("CLUSTER_FOLDER") or tempfile.gettempdir()).glob(f"{PREFIX}*"):
         process = folder.name.removeprefix(PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):
@@ -145,6 +145,6 @@ def run(program: Callable[[], Coroutine[Any, Any, None]]) -> int:
     return 0
 
 
-def of_the_shell() -> dict[str, str]:
-    """The environment without what a shell has set up for a service of its own."""
+def clean_environment() -> dict[str, str]:
+    """The environment without the settings that the shell may have for another service."""
     return {name: value for name, value in os.environ.items() if not name.startswith("COMPANION_")}

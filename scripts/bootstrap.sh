@@ -1,0 +1,116 @@
+# What the scripts share: the build, Python environments, packages, a work folder, and a running service. A script sources this
+# after changing to the repository's root.
+#
+# shellcheck shell=bash
+
+# The build's folder.
+mkdir -p "${CARGO_TARGET_DIR:-target}"
+target=$(realpath "${CARGO_TARGET_DIR:-target}")
+
+# Exports BOT_COMPANION, the absolute path of the binary to test, and builds it unless it is given. Arguments go to cargo.
+build_service() {
+    if [ -z "${BOT_COMPANION:-}" ]; then
+        cargo build --locked -p bot-companion "$@"
+        BOT_COMPANION="$target/debug/bot-companion"
+        if [ "${1:-}" = --release ]; then BOT_COMPANION="$target/release/bot-companion"; fi
+    fi
+    BOT_COMPANION=$(realpath "$BOT_COMPANION")
+    export BOT_COMPANION
+}
+
+# Sets `binaries` to the folder with the release binaries of these packages, and builds them unless BENCH_BINARIES names it.
+build_release() {
+    binaries="${BENCH_BINARIES:-}"
+    if [ -z "$binaries" ]; then
+        cargo build --release --locked "${@/#/--package=}"
+        binaries="$target/release"
+    fi
+}
+
+# make_environment FOLDER ARGUMENT…: makes a Python environment once, with what `pip install` is given.
+make_environment() {
+    local folder=$1
+    shift
+    if [ ! -e "$folder/complete" ]; then
+        rm -rf "$folder"
+        "${PYTHON:-python3}" -m venv "$folder"
+        "$folder/bin/pip" install --quiet --disable-pip-version-check "$@"
+        touch "$folder/complete"
+    fi
+}
+
+# A name for the environment that these files describe: another interpreter, or other files, make another one.
+stamp() {
+    { "${PYTHON:-python3}" --version && cat "$@"; } | sha256sum | cut -c 1-16
+}
+
+# Sets `environment` to the one with the Python SDK, what its tests need, and the fake Discord.
+make_sdk_environment() {
+    environment="$target/sdk-python/environment-$(stamp sdk/python/pyproject.toml sdk/fake-discord/pyproject.toml)"
+    make_environment "$environment" -e sdk/fake-discord -e 'sdk/python[test]'
+}
+
+# Installs Debian packages where that is possible without asking; otherwise says what to install.
+install_packages() {
+    local as_root=()
+    if [ "$(id -u)" -ne 0 ]; then as_root=(sudo -n); fi
+    if ! command -v apt-get >/dev/null || ! "${as_root[@]}" true 2>/dev/null; then
+        echo "something is missing; install it (the names are Debian's): $*" >&2
+        return 1
+    fi
+    echo "installing $*" >&2
+    "${as_root[@]}" apt-get update -qq >&2
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
+}
+
+# Makes sure that a program is there which has the name of its package.
+need_program() {
+    command -v "$1" >/dev/null || install_packages "$1"
+}
+
+# Sets `work` to a new folder. When the script ends, all processes in `started` are stopped and the folder is removed.
+started=()
+make_work_folder() {
+    work=$(mktemp -d)
+    trap clean_up EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+}
+clean_up() {
+    local process
+    for process in "${started[@]}"; do stop "$process"; done
+    rm -rf "$work"
+}
+# Stops one of the processes in `started`.
+stop() {
+    local process=$1 others=() each
+    for each in "${started[@]}"; do
+        if [ "$each" != "$process" ]; then others+=("$each"); fi
+    done
+    started=("${others[@]}")
+    kill "$process" 2>/dev/null || true
+    wait "$process" 2>/dev/null || true
+}
+
+# start_dev BINARY [ARGUMENT…]: starts the service with its sandbox on a free port and waits until it listens. Sets `service` (its
+# process), `url`, `bot_key` and `log`, unless that is set already.
+start_dev() {
+    local binary=$1 _
+    shift
+    log="${log:-$work/service.log}"
+    : >"$log"
+    "$binary" dev --listen 127.0.0.1:0 --data "$work/data" "$@" >"$log" 2>&1 &
+    service=$!
+    started+=("$service")
+    url='' bot_key=''
+    for _ in $(seq 3000); do
+        url=$(sed -nE 's|^ *service +(http://[^ ]*[0-9])/$|\1|p' "$log")
+        bot_key=$(grep -aoE -m 1 'bck_[0-9A-Za-z]+' "$log" || true)
+        if [ -n "$url" ] && [ -n "$bot_key" ]; then return; fi
+        if ! kill -0 "$service" 2>/dev/null; then break; fi
+        sleep 0.1
+    done
+    echo "the service did not start:" >&2
+    tail -n 20 "$log" >&2
+    exit 1
+}
