@@ -1,4 +1,4 @@
-//! What the bot is sending right now: how much of it may go on at once, and what it leaves to clean up.
+//! The bot's uploads in progress: limits on how many there are at once, and the clean-up after them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::domain::retention::CLEAN_UP_BATCH;
 use crate::log_throttle::Throttles;
 use crate::store::Store;
 
-/// Snapshots at a time.
+/// Snapshots that may be received at the same time.
 const SNAPSHOTS: usize = 4;
-/// Requests of the bot's side at a time.
+/// Requests of the bot that may be in progress at the same time.
 const REQUESTS: usize = 128;
 
 /// The uploads in progress.
 pub struct Uploads {
-    /// How many requests of the bot's side may be in work at once.
-    pub in_work: Semaphore,
-    /// Of whom the log was told that its data is ignored.
+    /// Permits for the bot's requests. They are not those of other requests, so that slow uploads hold up nobody else.
+    pub permits: Semaphore,
+    /// For the log line about instances whose data is ignored.
     pub ignored: Throttles<InstanceId>,
     scopes: Mutex<HashSet<Scope>>,
     cleaning: AtomicBool,
@@ -31,23 +31,23 @@ pub struct Uploads {
     background: Background,
 }
 
-/// The place of a snapshot among those in progress; free again when this is dropped.
-pub struct Place {
+/// A snapshot's permit; released when this is dropped.
+pub struct SnapshotPermit {
     uploads: Arc<Uploads>,
     scope: Scope,
 }
 
-impl Drop for Place {
+impl Drop for SnapshotPermit {
     fn drop(&mut self) {
         self.uploads.scopes.lock().remove(&self.scope);
     }
 }
 
 impl Uploads {
-    /// None yet.
+    /// No uploads yet.
     pub fn new(store: Arc<dyn Store>, background: Background) -> Self {
         Self {
-            in_work: Semaphore::new(REQUESTS),
+            permits: Semaphore::new(REQUESTS),
             ignored: Throttles::default(),
             scopes: Mutex::default(),
             cleaning: AtomicBool::new(false),
@@ -56,11 +56,11 @@ impl Uploads {
         }
     }
 
-    /// A place for a snapshot, if nobody sends the same one and there is room.
-    pub fn place(self: &Arc<Self>, scope: Scope) -> Option<Place> {
+    /// A permit for a snapshot, unless the same one is being received, or as many as there may be.
+    pub fn try_acquire(self: &Arc<Self>, scope: Scope) -> Option<SnapshotPermit> {
         let mut scopes = self.scopes.lock();
-        let free = scopes.len() < SNAPSHOTS && scopes.insert(scope);
-        free.then(|| Place { uploads: Arc::clone(self), scope })
+        let is_free = scopes.len() < SNAPSHOTS && scopes.insert(scope);
+        is_free.then(|| SnapshotPermit { uploads: Arc::clone(self), scope })
     }
 
     /// How many snapshots are being received.
@@ -68,14 +68,14 @@ impl Uploads {
         self.scopes.lock().len()
     }
 
-    /// Takes away, behind, what no read can see any more; one such pass at a time, in small steps between other writes.
+    /// Deletes in the background what no read can see any more: one background task at a time, in small steps between other writes.
     pub fn clean_up(self: &Arc<Self>) {
         if self.cleaning.swap(true, Ordering::SeqCst) {
             return;
         }
         let uploads = Arc::clone(self);
         self.background.spawn(async move {
-            // When the service stops, the rest waits for the next start.
+            // At a shutdown the rest is left to the next start.
             while !uploads.background.is_closing() {
                 match uploads.store.clean_up(CLEAN_UP_BATCH).await {
                     Ok(0) => break,

@@ -1,11 +1,11 @@
-//! What users say of the bot, and how five of the good words are drawn.
+//! Feedback: what users say of the bot, and how five good entries are drawn at random.
 
 use super::User;
 
 /// How many entries one call shows.
 pub const SHOWN: usize = 5;
 
-/// A feedback entry as the store keeps it.
+/// A feedback entry as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Feedback {
     /// The bot's name for it, 1 to 64 characters.
@@ -42,9 +42,9 @@ pub fn draw(count: u64, mut random: impl FnMut() -> u64) -> Vec<u64> {
     for upper in (count - wanted)..count {
         let pick = below(upper + 1, &mut random);
         let chosen = if drawn.contains(&pick) { upper } else { pick };
-        // Floyd's set is uniform, its order is not: put each at a random place.
-        let place = usize::try_from(below(drawn.len() as u64 + 1, &mut random)).unwrap_or(0);
-        drawn.insert(place, chosen);
+        // Floyd's set is uniform, its order is not: each number is inserted at a random index.
+        let index = usize::try_from(below(drawn.len() as u64 + 1, &mut random)).unwrap_or(0);
+        drawn.insert(index, chosen);
     }
     drawn
 }
@@ -85,14 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn every_set_and_every_place_is_equally_likely() {
+    fn every_set_and_every_position_is_equally_likely() {
         const DRAWS: u32 = 56_000;
         let random = Random::seeded(2);
-        let (mut sets, mut places) = (BTreeMap::<Vec<u64>, u32>::new(), [[0_u32; 8]; SHOWN]);
+        let (mut sets, mut positions) = (BTreeMap::<Vec<u64>, u32>::new(), [[0_u32; 8]; SHOWN]);
         for _ in 0..DRAWS {
             let mut drawn = draw(8, || random.number());
-            for (place, slot) in drawn.iter().enumerate() {
-                places[place][usize::try_from(*slot).unwrap()] += 1;
+            for (position, slot) in drawn.iter().enumerate() {
+                positions[position][usize::try_from(*slot).unwrap()] += 1;
             }
             drawn.sort_unstable();
             *sets.entry(drawn).or_default() += 1;
@@ -105,8 +105,8 @@ mod tests {
         let sets: Vec<u32> = sets.into_values().collect();
         assert_eq!(sets.len(), 56);
         assert!(squares(&sets) < 101.0, "{sets:?}");
-        for place in places {
-            assert!(squares(&place) < 29.9, "{place:?}");
+        for position in positions {
+            assert!(squares(&position) < 29.9, "{position:?}");
         }
     }
 }

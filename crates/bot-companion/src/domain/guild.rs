@@ -33,7 +33,7 @@ pub struct Guild {
 }
 
 impl Guild {
-    /// What it leaves as it is stored.
+    /// Which parts it leaves as they are stored.
     pub fn carried(&self) -> Carried {
         Carried { grants: self.grants.is_none(), staff: self.staff.is_none() }
     }
@@ -135,7 +135,7 @@ pub fn entries(user: Snowflake, listed: &[ListedGuild], facts: PersonFacts, now:
             })
         })
         .collect();
-    // `None` sorts before `Some`, and a plain member comes last.
+    // A plain member comes last, but `None` would sort before `Some`.
     entries.sort_by(|a, b| {
         let rank = |entry: &GuildEntry| entry.role.map_or(u8::MAX, |role| role as u8);
         (rank(a), &a.name, a.id).cmp(&(rank(b), &b.name, b.id))
@@ -143,7 +143,7 @@ pub fn entries(user: Snowflake, listed: &[ListedGuild], facts: PersonFacts, now:
     entries
 }
 
-/// The moment at which entries made of these facts stop being true by themselves: the next end of a subscription.
+/// When entries made of these facts expire by themselves: at the next end of a subscription.
 pub fn expiry(facts: &PersonFacts, now: Time) -> Option<Time> {
     let of_guilds = facts.guilds.iter().flat_map(|guild| &guild.subscriptions);
     of_guilds

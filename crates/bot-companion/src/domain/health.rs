@@ -8,12 +8,12 @@ use super::feed::{InstanceId, ShardKey};
 
 pub use super::retention::SILENCE;
 
-/// What a process of the bot says of itself and of its own shards.
+/// What a process of the bot reports of itself and of its own shards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heartbeat {
     /// Which process, in this start of it.
     pub instance: InstanceId,
-    /// When it started, as it says.
+    /// When it started, as it reports.
     pub started_at: Time,
     /// Resident memory in bytes.
     pub memory: u64,
@@ -30,7 +30,7 @@ impl Heartbeat {
     }
 }
 
-/// What a process says of one shard; what it does not know keeps its last value.
+/// What a process reports of one shard; what it does not know keeps its last value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShardBeat {
     /// Which shard.
@@ -83,8 +83,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// Merges a report that arrived `now`, with the start that counts. Per shard the latest-started living process wins; shards beyond the newest count go;
-    /// so do the records of processes that are long silent.
+    /// Merges a report that arrived `now`. The latest-started living process wins each shard; shards beyond the newest process's
+    /// count are removed, and so are processes that have been silent for long. `beat.started_at` is the start that counts.
     pub fn merge(&mut self, beat: Heartbeat, now: Time) {
         self.instances.retain(|_, instance| now.since(instance.reported) < SILENCE);
         for report in beat.shards.into_iter().filter(|shard| shard.id < beat.shard_count) {
@@ -114,7 +114,7 @@ impl Health {
         let instance =
             Instance { started_at: beat.started_at, memory: beat.memory, reported: now, shard_count: beat.shard_count };
         self.instances.insert(beat.instance, instance);
-        // The newest process knows the count that holds from now on; an older one in a rolling restart does not.
+        // The newest process knows the current count; an older one in a rolling restart does not.
         if let Some(newest) = self.instances.values().max_by_key(|instance| instance.started_at) {
             let count = newest.shard_count;
             self.shards.retain(|id, _| *id < count);
@@ -136,10 +136,10 @@ impl Health {
         }
     }
 
-    /// Until when a summary made at `now` stays true if nothing is reported.
-    pub fn summary_holds_until(&self, now: Time) -> Time {
+    /// Until when a summary made at `now` is valid if nothing is reported.
+    pub fn summary_valid_until(&self, now: Time) -> Time {
         let living = self.instances.values().filter(|instance| now.since(instance.reported) < SILENCE);
-        // The text of an uptime names no unit below a minute once it is over one, and changes every second before.
+        // The text of an uptime changes every second in its first minute, and every minute after it.
         living
             .map(|instance| {
                 let age = now.since(instance.started_at).as_secs();
@@ -298,6 +298,6 @@ mod tests {
         assert!(silent.memory.abs() < f64::EPSILON);
         assert_eq!(silent.uptime, Uptime { readable: "offline".to_owned(), epoch: 0 });
         assert_eq!(silent.shards.len(), 1);
-        assert_eq!(health.summary_holds_until(NOW), NOW.after(Duration::from_secs(30)), "the next whole minute");
+        assert_eq!(health.summary_valid_until(NOW), NOW.after(Duration::from_secs(30)), "the next whole minute");
     }
 }

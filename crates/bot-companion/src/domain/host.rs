@@ -7,8 +7,8 @@ pub fn is_valid(host: &[u8]) -> bool {
     name(host).is_some()
 }
 
-/// Whether this names the machine itself: `localhost`, an address of 127.0.0.0/8 or `[::1]`, with any port. A page elsewhere
-/// can let its own name lead to a loopback address, but the browser still sends that name.
+/// Whether this names the machine itself: `localhost`, an address of 127.0.0.0/8 or `[::1]`, with any port. This stops DNS
+/// rebinding: a page's own name may resolve to a loopback address, but the browser still sends that name.
 pub fn is_loopback(host: &[u8]) -> bool {
     let Some(name) = name(host).and_then(|name| std::str::from_utf8(name).ok()) else { return false };
     let bare = name.trim_start_matches('[').trim_end_matches(']');
@@ -50,7 +50,7 @@ fn name_end(host: &[u8]) -> usize {
     }
 }
 
-/// Which bytes a name may hold as they are. A table, because every request is looked at.
+/// Which bytes a name may contain unescaped. A table, because every request is checked.
 const PLAIN: [bool; 256] = {
     let mut table = [false; 256];
     let marks = b"-._~!$&'()*+,;=";

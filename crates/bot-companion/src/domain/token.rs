@@ -1,5 +1,5 @@
 //! Session tokens and bot keys: a prefix, 30 random base62 characters (178 bits) and 6 of CRC-32, so that a typo or a scan
-//! is refused without touching the store. Only the SHA-256 of a token is ever kept.
+//! is refused without asking the store. Only the SHA-256 of a token is ever stored.
 
 use aws_lc_rs::digest;
 use secrecy::{ExposeSecret, SecretString};
@@ -10,7 +10,7 @@ const CHECKSUM: usize = 6;
 const PREFIX: usize = 4;
 const LENGTH: usize = PREFIX + RANDOM + CHECKSUM;
 
-/// The demonstration key of `dev`. It is the same everywhere, so that examples can name it; no other command lets it in.
+/// The demonstration key of `dev`. It is the same everywhere, so that examples can name it; every other command refuses it.
 pub const DEMO_KEY: &str = "bck_Y004p6GQjzC6OnvIyCaSwSOetlS41FxG9G14";
 
 /// The hash of the demonstration key.
@@ -36,7 +36,7 @@ impl TokenKind {
     }
 }
 
-/// SHA-256 of a token: what is stored and looked up. It is of no use to whoever reads it.
+/// SHA-256 of a token: what is stored and looked up. The token cannot be found from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TokenHash(pub [u8; 32]);
 
@@ -59,7 +59,7 @@ pub fn random_text(length: usize, mut fill: impl FnMut(&mut [u8])) -> String {
     let mut bytes = [0; 32];
     while text.len() < length {
         fill(&mut bytes);
-        // 248 is the largest multiple of 62 in a byte: the rest would favour some characters.
+        // 248 is the largest multiple of 62 in a byte: the bytes above would make some characters more likely.
         for byte in bytes.into_iter().filter(|byte| *byte < 248).take(length - text.len()) {
             text.push(char::from(ALPHABET[usize::from(byte % 62)]));
         }
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(parse(TokenKind::BotKey, DEMO_KEY.as_bytes()), Some(demo_key_hash()));
     }
 
-    /// The token that these bytes, again and again, make.
+    /// The token of a seed.
     fn made(kind: TokenKind, seed: u64) -> String {
         let random = crate::random::Random::seeded(seed);
         let fill = |bytes: &mut [u8]| bytes.iter_mut().for_each(|byte| *byte = random.number().to_le_bytes()[0]);
@@ -130,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_would_favour_a_character_are_passed_over() {
+    fn bytes_that_would_make_a_character_more_likely_are_skipped() {
         let mut next = 248;
         let fill = |bytes: &mut [u8]| {
             bytes.fill(255);
             bytes[0] = next;
             next = next.wrapping_add(1);
         };
-        // 248 to 255 are passed over; the first that counts is 0.
+        // 248 to 255 are skipped; the first byte that is used is 0.
         assert_eq!(random_text(3, fill), "012");
     }
 
@@ -155,10 +155,10 @@ mod tests {
         }
 
         #[test]
-        fn any_changed_character_is_refused(seed: u64, place in 0..LENGTH, byte: u8) {
+        fn any_changed_character_is_refused(seed: u64, index in 0..LENGTH, byte: u8) {
             let mut token = made(TokenKind::Session, seed).into_bytes();
-            prop_assume!(token[place] != byte);
-            token[place] = byte;
+            prop_assume!(token[index] != byte);
+            token[index] = byte;
             prop_assert_eq!(parse(TokenKind::Session, &token), None);
         }
 

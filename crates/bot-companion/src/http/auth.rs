@@ -9,7 +9,7 @@ use secrecy::ExposeSecret;
 
 use super::context::RequestContext;
 use super::error::ApiError;
-use super::extract::{self, Session};
+use super::extract::{self, UserSession};
 use super::respond::Success;
 use crate::accounts::SignInAttempt;
 use crate::api::auth::NewSession;
@@ -47,8 +47,8 @@ pub(super) async fn sign_in(
 /// Ends the session of the token.
 #[utoipa::path(delete, path = "/auth", operation_id = "signOut", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "Signed out", body = Envelope<Nothing>), TokenRefusals, Refusals))]
-pub(super) async fn sign_out(State(app): State<Arc<App>>, session: Session) -> Result<Success<Nothing>, ApiError> {
-    // Somebody else may have ended it meanwhile; it is over either way.
+pub(super) async fn sign_out(State(app): State<Arc<App>>, session: UserSession) -> Result<Success<Nothing>, ApiError> {
+    // Another request may have ended it meanwhile; it is over either way.
     app.accounts.end_session(session.user, session.id).await?;
     Ok(Success(Nothing {}))
 }
@@ -56,7 +56,7 @@ pub(super) async fn sign_out(State(app): State<Arc<App>>, session: Session) -> R
 fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<SignInAttempt, ApiError> {
     let code = extract::secret(headers, &CODE).map_err(|()| ErrorCode::IdpCodeMalformed)?;
     let verifier = extract::secret(headers, &VERIFIER).map_err(|()| ErrorCode::IdpCodeVerifierMalformed)?;
-    // An empty one is a page that has lost its verifier: without it the provider would only say that the code is bad.
+    // An empty one means that the page has lost its verifier; without it the provider would only say that the code is bad.
     if verifier.is_none() && headers.contains_key(VERIFIER) {
         return Err(ErrorCode::IdpCodeVerifierMalformed.into());
     }

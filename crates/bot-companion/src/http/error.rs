@@ -60,7 +60,7 @@ impl ApiError {
         self
     }
 
-    /// Whether it says that it is unclear where the next request on the connection would begin.
+    /// Whether it means that nobody can tell where the next request on the connection would begin.
     pub(super) fn ends_connection(&self) -> bool {
         matches!(self.code, ErrorCode::HostInvalid | ErrorCode::BodyBroken)
     }
@@ -71,7 +71,7 @@ impl ApiError {
     }
 }
 
-/// The body needs the request's id, which only the pipeline knows: the error travels there in the response's extensions.
+/// The body needs the request's id, which only the middleware knows: the error travels there in the response's extensions.
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = self.code.status().into_response();

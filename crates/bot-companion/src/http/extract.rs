@@ -1,4 +1,4 @@
-//! What handlers ask for in their signatures.
+//! Extractors: what handlers ask for in their signatures.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +22,14 @@ const SEQUENCE: HeaderName = HeaderName::from_static("feed-sequence");
 const LAST_SEQUENCE: u64 = 1 << 62;
 const TOKEN: HeaderName = HeaderName::from_static("token");
 
-/// The session behind the header `Token`.
+/// The session of the header `Token`.
 #[derive(Clone, Debug)]
-pub(super) struct Session {
+pub(super) struct UserSession {
     pub(super) id: SessionId,
     pub(super) user: Snowflake,
 }
 
-impl FromRequestParts<Arc<App>> for Session {
+impl FromRequestParts<Arc<App>> for UserSession {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
@@ -48,35 +48,36 @@ pub(super) fn session_token(headers: &HeaderMap) -> Result<TokenHash, ApiError> 
     }
 }
 
-/// The bot behind a key, checked before a byte of the body is read.
+/// The bot of a key, which is checked before a byte of the body is read.
 #[derive(Clone, Debug)]
 pub(super) struct Bot {
     /// The key's id.
     pub(super) key: Arc<str>,
     pub(super) hash: TokenHash,
-    /// Since when the key may have changed, in ticks of the clock.
-    pub(super) since: Duration,
+    /// When the key was checked, in ticks of the clock.
+    pub(super) checked: Duration,
 }
 
 impl FromRequestParts<Arc<App>> for Bot {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        let since = parts.extensions.get::<RequestContext>().map_or_else(|| app.clock.ticks(), |context| context.ticks);
+        let checked =
+            parts.extensions.get::<RequestContext>().map_or_else(|| app.clock.ticks(), |context| context.ticks);
         let hash = bot_key(&parts.headers);
         let cached = hash.and_then(|hash| Some((app.views.keys.cached(&hash)?, hash)));
         let (key, hash) = match cached {
             Some(cached) => cached,
-            None => unknown(parts, app, hash).await?,
+            None => find_uncached(parts, app, hash).await?,
         };
-        app.rate_limits.feed(&hash).map_err(too_often)?;
-        Ok(Self { key, hash, since })
+        app.rate_limits.feed(&hash).map_err(rate_limited)?;
+        Ok(Self { key, hash, checked })
     }
 }
 
-/// A key that is not cached. Guessing must not cost the store, so a client address may try only so many; past that, the store is
-/// asked only about keys on the list of good ones, so that nobody is refused for what a neighbour guesses.
-async fn unknown(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<(Arc<str>, TokenHash), ApiError> {
+/// Finds a key that is not cached. Guessing must not cost the store, so a client address may try only so many; past that, the store
+/// is asked only about keys on the list of good ones, so that no bot is refused for what a neighbour guesses.
+async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<(Arc<str>, TokenHash), ApiError> {
     let client = parts.extensions.get::<RequestContext>().map(|context| context.client);
     let allowed = client.map_or(Ok(()), |client| app.rate_limits.unknown_key(client));
     if let Some(hash) = hash
@@ -85,10 +86,10 @@ async fn unknown(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<(A
     {
         return Ok((key, hash));
     }
-    Err(allowed.map_or_else(too_often, |()| ApiError::new(ErrorCode::BotKeyInvalid)))
+    Err(allowed.map_or_else(rate_limited, |()| ApiError::new(ErrorCode::BotKeyInvalid)))
 }
 
-fn too_often(wait: Duration) -> ApiError {
+fn rate_limited(wait: Duration) -> ApiError {
     ApiError::new(ErrorCode::RateLimited).after(wait)
 }
 
@@ -99,7 +100,7 @@ fn bot_key(headers: &HeaderMap) -> Option<TokenHash> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token::parse(TokenKind::BotKey, key.trim_ascii()))?
 }
 
-/// What the process of the bot that sends calls itself, and the number of what it sends.
+/// The name of the bot's process that sends, and the number of what it sends.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     name: InstanceName,
@@ -107,7 +108,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Which instance it is, under this bot's key.
+    /// The instance: the process under this bot's key.
     pub(super) fn instance(&self, bot: &Bot) -> InstanceId {
         InstanceId { key: bot.key.to_string(), name: self.name.clone() }
     }
@@ -123,7 +124,7 @@ impl FromRequestParts<Arc<App>> for Sender {
         };
         let name = text(INSTANCE).and_then(InstanceName::parse);
         let digits = text(SEQUENCE).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-        // The store counts in signed numbers, and up from this one.
+        // The store counts up from it in signed numbers.
         let sequence = digits.and_then(|text| text.parse().ok()).filter(|number| (1..=LAST_SEQUENCE).contains(number));
         name.zip(sequence)
             .map(|(name, sequence)| Self { name, sequence })

@@ -1,4 +1,4 @@
-//! `GET /feedback`: five good words, chosen at random at each call.
+//! `GET /feedback`: five random entries of good feedback.
 
 use std::sync::Arc;
 

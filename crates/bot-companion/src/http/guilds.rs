@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, header};
 use http_body_util::Full;
 
 use super::error::ApiError;
-use super::extract::Session;
+use super::extract::UserSession;
 use super::respond::json;
 use crate::api::envelope::Envelope;
 use crate::api::guilds::GuildData;
@@ -29,7 +29,7 @@ use crate::views::guilds::GuildsResponse;
         TokenRefusals, IdpRefusals, Refusals))]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
-    session: Session,
+    session: UserSession,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let cached = app.views.guilds.get(session.user, wants_fresh(&headers)).await?;

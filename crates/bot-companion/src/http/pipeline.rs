@@ -216,7 +216,7 @@ impl HttpService {
     fn permits(&self, zone: Zone) -> &Semaphore {
         match zone.permits {
             PermitPool::Requests => &self.app.request_permits,
-            PermitPool::Uploads => &self.app.uploads.in_work,
+            PermitPool::Uploads => &self.app.uploads.permits,
         }
     }
 
@@ -309,6 +309,7 @@ mod tests {
     use super::super::zone::{PUBLIC, Routes};
     use super::*;
     use crate::clock::Clock;
+
     use crate::config::{Config, Layer};
     use crate::domain::Time;
     use crate::random::Random;

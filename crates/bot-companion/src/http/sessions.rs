@@ -1,4 +1,4 @@
-//! `/sessions`: a user's own sessions, to look at and to end.
+//! `/sessions`: lists and ends the user's own sessions.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 
 use super::error::ApiError;
-use super::extract::Session;
+use super::extract::UserSession;
 use super::respond::Success;
 use crate::api::envelope::{Envelope, Nothing};
 use crate::api::error::ErrorCode;
@@ -20,7 +20,10 @@ use crate::domain::SessionId;
 /// Every session of the user, newest first.
 #[utoipa::path(get, path = "/sessions", operation_id = "sessions", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "The sessions", body = Envelope<Vec<SessionData>>), TokenRefusals, Refusals))]
-pub(super) async fn list(State(app): State<Arc<App>>, session: Session) -> Result<Success<Vec<SessionData>>, ApiError> {
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    session: UserSession,
+) -> Result<Success<Vec<SessionData>>, ApiError> {
     let sessions = app.views.sessions.of(session.user).await?;
     let is_own = |other: &SessionId| *other == session.id;
     Ok(Success(sessions.into_iter().map(|found| SessionData::new(is_own(&found.id), found)).collect()))
@@ -31,7 +34,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, session: Session) -> Resul
 /// Ends every session of the user, the one that asks too.
 #[utoipa::path(delete, path = "/sessions", operation_id = "endSessions", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "All ended", body = Envelope<Nothing>), TokenRefusals, Refusals))]
-pub(super) async fn end_all(State(app): State<Arc<App>>, session: Session) -> Result<Success<Nothing>, ApiError> {
+pub(super) async fn end_all(State(app): State<Arc<App>>, session: UserSession) -> Result<Success<Nothing>, ApiError> {
     app.accounts.end_sessions(session.user).await?;
     Ok(Success(Nothing {}))
 }
@@ -44,7 +47,7 @@ pub(super) async fn end_all(State(app): State<Arc<App>>, session: Session) -> Re
     responses((status = 200, description = "Ended", body = Envelope<Nothing>), SessionNotFound, TokenRefusals, Refusals))]
 pub(super) async fn end_one(
     State(app): State<Arc<App>>,
-    session: Session,
+    session: UserSession,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Success<Nothing>, ApiError> {
     let id = id.ok().and_then(|Path(id)| SessionId::parse(&id)).ok_or(ErrorCode::SessionNotFound)?;

@@ -1,4 +1,4 @@
-//! `GET /`: the API is online, with version, memory, latencies and the bot's shards.
+//! `GET /`: the status: version, memory, latencies and the bot's shards.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(super) async fn show(
     Ok(json(body).into_response())
 }
 
-/// The two latencies in milliseconds: from sending to arrival, if the client says when it sent, and from arrival to now.
+/// The two latencies in milliseconds: from sending to arrival, if the client tells when it sent, and from arrival to now.
 pub(super) fn latencies(app: &App, context: &RequestContext, headers: &HeaderMap) -> (Option<f64>, f64) {
     let process = app.clock.ticks().saturating_sub(context.ticks);
     let sent = headers.get(SENT_EPOCH).and_then(|value| value.to_str().ok());

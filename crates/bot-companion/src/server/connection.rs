@@ -1,4 +1,4 @@
-//! One connection: the handshake, then HTTP/1.1 or HTTP/2, each request answered by [`HttpService`].
+//! Serves one connection: the handshake, then HTTP/1.1 or HTTP/2, each request answered by [`HttpService`].
 
 use std::convert::Infallible;
 use std::future::{poll_fn, ready};
@@ -19,102 +19,104 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
-use super::backlog::{Backlog, Metered};
-use super::entry::{Entry, Phase, Turn};
+use super::backlog::{Backlog, MeteredBody};
 use super::registry::Registry;
+use super::state::{ConnectionState, Phase, RequestGuard};
 use crate::http::{Body, HttpService, Peer};
 
-/// hyper's own bounds, above ours: what lies between gets a proper answer, what lies beyond a bare 431.
+/// hyper's own bounds, above ours: what lies between them gets a proper error, what lies beyond them a bare 431.
 const PARSER_BYTES: usize = 64 * 1024;
 const PARSER_HEADERS: usize = 256;
-/// How much of an answer HTTP/2 takes from its body ahead of the client.
+/// How much of a response HTTP/2 buffers ahead of the client.
 const STREAM_BYTES: usize = 64 * 1024;
 
-/// What a connection is served with.
-pub(super) struct Front {
+/// Serves connections.
+pub(super) struct ConnectionServer {
     service: HttpService,
     tls: Option<TlsAcceptor>,
     pub(super) registry: Registry,
-    streams: u32,
+    max_streams: u32,
 }
 
-/// Leaves the registry however the connection ends.
-struct Leaving<'a>(&'a Registry, &'a Arc<Entry>);
+/// Removes the connection from the registry, however it ends.
+struct RemoveOnDrop<'a>(&'a Registry, &'a Arc<ConnectionState>);
 
-impl Drop for Leaving<'_> {
+impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.leave(self.1);
+        self.0.remove(self.1);
     }
 }
 
-impl Front {
+impl ConnectionServer {
     pub(super) fn new(service: HttpService, tls: Option<TlsAcceptor>, registry: Registry) -> Self {
-        let streams = service.app().config.limits.streams;
-        Self { service, tls, registry, streams }
+        let max_streams = service.app().config.limits.streams;
+        Self { service, tls, registry, max_streams }
     }
 
     /// Serves a connection to its end, or to the end of what is in flight once the registry drains.
-    pub(super) async fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, entry: Arc<Entry>) {
-        let _leaving = Leaving(&self.registry, &entry);
-        let stream = Watched { inner: stream, entry: Arc::clone(&entry), stalled: false };
+    pub(super) async fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, state: Arc<ConnectionState>) {
+        let _remove = RemoveOnDrop(&self.registry, &state);
+        let stream = MonitoredStream { inner: stream, state: Arc::clone(&state), stalled: false };
         let Some(tls) = &self.tls else {
-            return self.http1(stream, Peer { address: peer.ip(), secure: false }, &entry).await;
+            return self.http1(stream, Peer { address: peer.ip(), secure: false }, &state).await;
         };
-        entry.waits_for(Phase::Handshake);
+        state.enter_phase(Phase::Handshake);
         let mut handshake = pin!(tls.accept(stream));
-        let shaken = poll_fn(|context| {
-            let pointless = entry.is_draining(context) && entry.is_silent();
-            if pointless { Poll::Ready(None) } else { handshake.as_mut().poll(context).map(Some) }
+        let accepted = poll_fn(|context| {
+            let is_pointless = state.poll_draining(context) && state.is_silent();
+            if is_pointless { Poll::Ready(None) } else { handshake.as_mut().poll(context).map(Some) }
         });
-        let stream = match shaken.await {
+        let stream = match accepted.await {
             Some(Ok(stream)) => stream,
             Some(Err(error)) => return debug!(%error, "a TLS handshake failed"),
             None => return,
         };
-        entry.waits_for(Phase::FirstByte);
+        state.enter_phase(Phase::FirstByte);
         let peer = Peer { address: peer.ip(), secure: true };
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-            self.http2(stream, peer, &entry).await;
+            self.http2(stream, peer, &state).await;
         } else {
-            self.http1(stream, peer, &entry).await;
+            self.http1(stream, peer, &state).await;
         }
     }
 
-    async fn http1<S>(self: &Arc<Self>, stream: S, peer: Peer, entry: &Arc<Entry>)
+    async fn http1<S>(self: &Arc<Self>, stream: S, peer: Peer, state: &Arc<ConnectionState>)
     where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
     {
         let connection = http1::Builder::new()
             .max_buf_size(PARSER_BYTES)
             .max_headers(PARSER_HEADERS)
-            .serve_connection(TokioIo::new(stream), self.service(peer, entry, None, |response| response));
+            .serve_connection(TokioIo::new(stream), self.service(peer, state, None, |response| response));
         let stop = http1::Connection::graceful_shutdown;
-        log_end(until_drained(pin!(connection), entry, stop).await);
+        log_end(serve_until_drained(pin!(connection), state, stop).await);
     }
 
-    async fn http2<S>(self: &Arc<Self>, stream: S, peer: Peer, entry: &Arc<Entry>)
+    async fn http2<S>(self: &Arc<Self>, stream: S, peer: Peer, state: &Arc<ConnectionState>)
     where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
     {
-        entry.set_multiplexed();
-        let backlog = Backlog::new(entry);
-        let metered = Arc::clone(&backlog);
-        let metered = move |response| Metered::new(response, &metered);
+        state.set_multiplexed();
+        let backlog = Backlog::new(state);
+        let meter = {
+            let backlog = Arc::clone(&backlog);
+            move |response| MeteredBody::meter(response, &backlog)
+        };
         let connection = http2::Builder::new(TokioExecutor::new())
-            .max_concurrent_streams(self.streams)
+            .max_concurrent_streams(self.max_streams)
             .max_header_list_size(u32::try_from(PARSER_BYTES).unwrap_or(u32::MAX))
             .max_send_buf_size(STREAM_BYTES)
-            .serve_connection(TokioIo::new(stream), self.service(peer, entry, Some(backlog), metered));
+            .serve_connection(TokioIo::new(stream), self.service(peer, state, Some(backlog), meter));
         let stop = http2::Connection::graceful_shutdown;
-        log_end(until_drained(pin!(connection), entry, stop).await);
+        log_end(serve_until_drained(pin!(connection), state, stop).await);
     }
 
-    /// Answers requests: from memory at once if that can be, else by a future in a box. hyper moves the future of each request
-    /// into place, and the router's is too large to move for an answer that is there already.
+    /// Answers requests: at once if the response is cached, else by a boxed future. hyper moves the future of each request into
+    /// place, and the router's is too large to be moved for a response that is there already.
     fn service<B, F>(
         self: &Arc<Self>,
         peer: Peer,
-        entry: &Arc<Entry>,
+        state: &Arc<ConnectionState>,
         backlog: Option<Arc<Backlog>>,
         finish: F,
     ) -> impl Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send> + use<B, F>
@@ -122,27 +124,27 @@ impl Front {
         B: hyper::body::Body + Send + 'static,
         F: Fn(Response<Body>) -> Response<B> + Clone + Send + 'static,
     {
-        let (front, entry) = (Arc::clone(self), Arc::clone(entry));
+        let (server, state) = (Arc::clone(self), Arc::clone(state));
         service_fn(move |request: Request<Incoming>| {
-            // HTTP/2 has no such header; its connections are told when the drain begins.
-            let http1 = request.version() < Version::HTTP_2;
-            let room = backlog.as_ref().is_none_or(|backlog| backlog.has_room());
-            match front.service.try_cached(&request, peer, room) {
+            // HTTP/2 has no header `Connection`; its clients are told when the drain begins.
+            let is_http1 = request.version() < Version::HTTP_2;
+            let has_room = backlog.as_ref().is_none_or(|backlog| backlog.has_room());
+            match server.service.try_cached(&request, peer, has_room) {
                 Ok((mut response, ticks)) => {
-                    entry.answered_at(ticks);
-                    last_if_stopping(&mut response, http1 && front.service.app().is_shutting_down());
+                    state.note_answered(ticks);
+                    close_if_stopping(&mut response, is_http1 && server.service.app().is_shutting_down());
                     Either::Left(ready(Ok(finish(response))))
                 }
                 Err(context) => {
-                    let turn = Turn::new(&entry, backlog.as_ref(), !request.body().is_end_stream());
-                    let (service, finish) = (front.service.clone(), finish.clone());
+                    let guard = RequestGuard::new(&state, backlog.as_ref(), !request.body().is_end_stream());
+                    let (service, finish) = (server.service.clone(), finish.clone());
                     Either::Right(Box::pin(async move {
                         let app = Arc::clone(service.app());
-                        let mut response = service.call(request, context, turn.begins()).await;
-                        last_if_stopping(&mut response, http1 && app.is_shutting_down());
+                        let mut response = service.call(request, context, guard.start_work()).await;
+                        close_if_stopping(&mut response, is_http1 && app.is_shutting_down());
                         let response = finish(response);
-                        // Only now: until its answer is counted, the request is.
-                        drop(turn);
+                        // Only now: the request counts until its response does.
+                        drop(guard);
                         Ok(response)
                     }))
                 }
@@ -151,23 +153,27 @@ impl Front {
     }
 }
 
-/// A client that keeps its connection would keep coming here: it is told to open its next one elsewhere.
-fn last_if_stopping(response: &mut Response<Body>, stopping: bool) {
+/// Tells the client to open its next connection elsewhere: on this one it would keep coming here.
+fn close_if_stopping(response: &mut Response<Body>, stopping: bool) {
     if stopping {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
 }
 
 /// Drives a connection to its end; once the registry drains, to the end of what is in flight.
-async fn until_drained<C>(mut connection: Pin<&mut C>, entry: &Entry, stop: fn(Pin<&mut C>)) -> C::Output
+async fn serve_until_drained<C>(
+    mut connection: Pin<&mut C>,
+    state: &ConnectionState,
+    stop: fn(Pin<&mut C>),
+) -> C::Output
 where
     C: Future<Output = Result<(), hyper::Error>>,
 {
     let mut stopping = false;
     poll_fn(|context| {
-        if !stopping && entry.is_draining(context) {
-            // Opened ahead of a request that never came: nothing is in flight.
-            if entry.is_silent() {
+        if !stopping && state.poll_draining(context) {
+            // It was opened ahead of a request that never came: nothing is in flight.
+            if state.is_silent() {
                 return Poll::Ready(Ok(()));
             }
             stop(connection.as_mut());
@@ -184,31 +190,31 @@ fn log_end(ended: Result<(), hyper::Error>) {
     }
 }
 
-/// Tells the registry when bytes come and go.
-struct Watched<S> {
+/// A stream that notes in the connection's state when bytes come and go.
+struct MonitoredStream<S> {
     inner: S,
-    entry: Arc<Entry>,
+    state: Arc<ConnectionState>,
     /// The client did not take all that there was; when it takes more, it is not idle.
     stalled: bool,
 }
 
-impl<S> Watched<S> {
-    fn wrote(&mut self, polled: &Poll<io::Result<usize>>, offered: usize) {
-        // On HTTP/2 a client may read all that comes and still take nothing of an answer; its backlog tells more.
-        if self.entry.is_multiplexed() {
+impl<S> MonitoredStream<S> {
+    fn note_write(&mut self, polled: &Poll<io::Result<usize>>, offered: usize) {
+        // On HTTP/2 a client may read all that comes and still take nothing of a response; the backlog tells more.
+        if self.state.is_multiplexed() {
             return;
         }
         let all = matches!(polled, Poll::Ready(Ok(written)) if *written == offered);
         if self.stalled && matches!(polled, Poll::Ready(Ok(1..))) {
-            self.entry.took(!all);
+            self.state.note_taken(!all);
         } else if !all {
-            self.entry.has_unread();
+            self.state.note_unread();
         }
         self.stalled = !all;
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -217,16 +223,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.inner).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.entry.received();
+            self.state.note_received();
         }
         polled
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.inner).poll_write(context, bytes);
-        self.wrote(&polled, bytes.len());
+        self.note_write(&polled, bytes.len());
         polled
     }
 
@@ -236,7 +242,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
-        self.wrote(&polled, slices.iter().map(|slice| slice.len()).sum());
+        self.note_write(&polled, slices.iter().map(|slice| slice.len()).sum());
         polled
     }
 

@@ -1,4 +1,4 @@
-//! Listening sockets: one a core on the same address, so that the kernel spreads connections over the threads.
+//! Listening sockets: one per core on the same address, so that the kernel spreads connections over the threads.
 
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
@@ -17,7 +17,7 @@ pub struct ListenError {
     cause: std::io::Error,
 }
 
-/// Binds one socket a core. With port 0 the first picks a free one and the rest follow.
+/// Binds one socket per core. With port 0 the first one picks a free port, and the others use the same.
 pub fn bind(address: SocketAddr) -> Result<Vec<TcpListener>, ListenError> {
     let fail = |cause| ListenError { address, cause };
     let cores = thread::available_parallelism().map_or(1, usize::from);

@@ -1,11 +1,11 @@
-//! The sockets: one thread, runtime and listening socket a core; every wait on a connection has a bound; a drain finishes what
-//! is in flight.
+//! The sockets: one thread, runtime and listening socket per core. Every wait on a connection has a timeout, and a drain finishes
+//! what is in flight.
 
 mod backlog;
 mod connection;
-mod entry;
 mod listen;
 mod registry;
+mod state;
 mod tls;
 
 use std::net::{SocketAddr, TcpListener};
@@ -22,19 +22,19 @@ pub use listen::{ListenError, bind};
 pub use tls::{TlsError, acceptor};
 
 use crate::http::HttpService;
-use connection::Front;
+use connection::ConnectionServer;
 use registry::Registry;
 
-/// How often connections are looked at for having waited too long.
+/// How often connections that waited too long are closed.
 const REAP_EVERY: Duration = Duration::from_millis(500);
-/// How long after a drain began a request still counts as sent before it.
-const SETTLING: Duration = Duration::from_millis(100);
-/// How long accepting pauses when the system has no more file descriptors.
-const BREATHER: Duration = Duration::from_millis(50);
+/// How long after the drain began a request still counts as sent before it.
+const SETTLING_TIME: Duration = Duration::from_millis(100);
+/// How long accepting pauses when the system is out of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until `shutdown` comes. Then, for as long as the setting says, it only tells balancers to send nothing more; then it
-/// drains: nothing new is accepted, what is in flight is finished within the limit, the app is closed. Each listener gets a thread
-/// of its own.
+/// Serves until `shutdown` resolves. Then, for `limits.drain_delay`, it only tells load balancers to send nothing more. Then it
+/// drains: nothing new is accepted, what is in flight is finished within `limits.drain_timeout`, and the app is closed. Each
+/// listener has a thread of its own.
 pub async fn run(
     listeners: Vec<TcpListener>,
     tls: Option<tokio_rustls::TlsAcceptor>,
@@ -44,13 +44,15 @@ pub async fn run(
     let app = Arc::clone(service.app());
     let (delay, limit) = (app.config.limits.drain_delay, app.config.limits.drain_timeout);
     let registry = Registry::new(&app.config, app.clock.clone());
-    let front = Arc::new(Front::new(service, tls, registry));
-    let house = app.run_periodic_tasks();
+    let server = Arc::new(ConnectionServer::new(service, tls, registry));
+    let periodic = app.run_periodic_tasks();
     let warming = app.keep_warm();
-    let reaper = tokio::spawn(reap(Arc::clone(&front)));
+    let reaper = tokio::spawn(reap(Arc::clone(&server)));
     let stop = CancellationToken::new();
-    let workers: Vec<_> =
-        listeners.into_iter().map(|listener| worker(listener, Arc::clone(&front), stop.clone(), limit)).collect();
+    let workers: Vec<_> = listeners
+        .into_iter()
+        .map(|listener| start_worker(listener, Arc::clone(&server), stop.clone(), limit))
+        .collect();
     shutdown.await;
     app.begin_shutdown();
     if !delay.is_zero() {
@@ -59,30 +61,30 @@ pub async fn run(
     }
     info!("draining: finishing what is in flight");
     stop.cancel();
-    // What a client has sent by now may not have been read yet; closing its connection would break a request sent in time.
-    tokio::time::sleep(SETTLING).await;
-    front.registry.drain();
+    // What a client has sent by now may not have been read yet: closing its connection would break a request that was in time.
+    tokio::time::sleep(SETTLING_TIME).await;
+    server.registry.drain();
     for worker in workers {
-        // An error means that the thread crashed; its connections are gone either way.
+        // An error means that the thread panicked; its connections are gone either way.
         if worker.await.is_err() {
             error!("a worker crashed");
         }
     }
     reaper.abort();
-    house.abort();
+    periodic.abort();
     warming.abort();
     app.close(limit).await;
     info!("stopped");
 }
 
-/// Starts a thread that accepts and serves connections; the receiver hears when it has drained.
-fn worker(
+/// Starts a thread that accepts and serves connections; the receiver is told when it has drained.
+fn start_worker(
     listener: TcpListener,
-    front: Arc<Front>,
+    server: Arc<ConnectionServer>,
     stop: CancellationToken,
     drain_limit: Duration,
 ) -> oneshot::Receiver<()> {
-    let (done, waits) = oneshot::channel();
+    let (done, is_done) = oneshot::channel();
     let work = move || {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -90,41 +92,46 @@ fn worker(
         };
         runtime.block_on(async {
             match tokio::net::TcpListener::from_std(listener) {
-                Ok(listener) => serve(listener, front, stop, drain_limit).await,
+                Ok(listener) => accept_until_drained(listener, server, stop, drain_limit).await,
                 Err(error) => error!(%error, "a listening socket cannot be used"),
             }
         });
         runtime.shutdown_background();
-        // Nobody waits any more only if the whole server was dropped.
+        // Only if the whole server was dropped does nobody wait any more.
         let _ = done.send(());
     };
     if let Err(error) = thread::Builder::new().name("companion-web".to_owned()).spawn(work) {
         error!(%error, "a worker's thread cannot start");
     }
-    waits
+    is_done
 }
 
-async fn serve(listener: tokio::net::TcpListener, front: Arc<Front>, stop: CancellationToken, drain_limit: Duration) {
+async fn accept_until_drained(
+    listener: tokio::net::TcpListener,
+    server: Arc<ConnectionServer>,
+    stop: CancellationToken,
+    drain_limit: Duration,
+) {
     let connections = TaskTracker::new();
     loop {
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => welcome(stream, peer, &front, &connections),
-                Err(error) => accept_failed(&error, &front).await,
+                Ok((stream, peer)) => start_connection(stream, peer, &server, &connections),
+                Err(error) => handle_accept_error(&error, &server).await,
             },
         }
     }
-    // Connections that the system has accepted for us already would be reset by closing the socket. The runtime may not have
-    // heard of the latest yet, so the socket itself is asked.
+    // Closing the socket would reset connections that the system has accepted for us already. The runtime may not know of the
+    // latest yet, so the socket itself is asked.
     let queued =
         listener.into_std().into_iter().flat_map(|listener| std::iter::from_fn(move || listener.accept().ok()));
     for (stream, peer) in queued {
         if stream.set_nonblocking(true).is_ok()
             && let Ok(stream) = tokio::net::TcpStream::from_std(stream)
         {
-            welcome(stream, peer, &front, &connections);
+            start_connection(stream, peer, &server, &connections);
         }
     }
     connections.close();
@@ -133,33 +140,39 @@ async fn serve(listener: tokio::net::TcpListener, front: Arc<Front>, stop: Cance
     }
 }
 
-/// Sends slow connections away.
-async fn reap(front: Arc<Front>) {
+/// Closes connections that waited too long, again and again.
+async fn reap(server: Arc<ConnectionServer>) {
     let mut pace = tokio::time::interval(REAP_EVERY);
     loop {
         pace.tick().await;
-        front.registry.reap();
+        server.registry.reap();
     }
 }
 
-fn welcome(stream: tokio::net::TcpStream, peer: SocketAddr, front: &Arc<Front>, connections: &TaskTracker) {
-    let Some(entry) = front.registry.enter(peer.ip()) else { return };
-    // Without it the last packet of an answer may wait for the client's acknowledgement.
+fn start_connection(
+    stream: tokio::net::TcpStream,
+    peer: SocketAddr,
+    server: &Arc<ConnectionServer>,
+    connections: &TaskTracker,
+) {
+    let Some(state) = server.registry.add(peer.ip()) else { return };
+    // Without it the last packet of a response may wait for the client's acknowledgement.
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "a connection was gone before it was served");
-        return front.registry.leave(&entry);
+        return server.registry.remove(&state);
     }
-    let task = connections.spawn(Arc::clone(front).serve(stream, peer, Arc::clone(&entry)));
-    entry.belongs_to(task.abort_handle());
+    let task = connections.spawn(Arc::clone(server).serve(stream, peer, Arc::clone(&state)));
+    state.set_task(task.abort_handle());
 }
 
-/// Nothing that goes wrong with accepting one connection ends the loop.
-async fn accept_failed(error: &std::io::Error, front: &Front) {
-    let exhausted = matches!(error.raw_os_error(), Some(23 | 24 | 12 | 105));
-    if exhausted {
-        warn!(%error, "no room for another connection; letting an idle one go");
-        front.registry.make_room();
-        tokio::time::sleep(BREATHER).await;
+/// An error with one connection does not end the accept loop.
+async fn handle_accept_error(error: &std::io::Error, server: &ConnectionServer) {
+    // ENFILE, EMFILE, ENOMEM, ENOBUFS.
+    let is_exhausted = matches!(error.raw_os_error(), Some(23 | 24 | 12 | 105));
+    if is_exhausted {
+        warn!(%error, "no room for another connection; evicting an idle one");
+        server.registry.evict_one();
+        tokio::time::sleep(ACCEPT_PAUSE).await;
     } else {
         debug!(%error, "a connection was gone before it was accepted");
     }

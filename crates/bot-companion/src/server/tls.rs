@@ -14,7 +14,7 @@ use crate::config::TlsConfig;
 /// Why HTTPS cannot be offered.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file that cannot be read, or holds something else.
+    /// A file that cannot be read, or has something else in it.
     #[error("{path}: {problem}; {remedy}")]
     File {
         /// Which file.
@@ -24,7 +24,7 @@ pub enum TlsError {
         /// What to do.
         remedy: &'static str,
     },
-    /// The two do not go together.
+    /// The certificate and the key do not go together.
     #[error("tls.cert and tls.key do not go together: {0}")]
     Mismatch(#[from] rustls::Error),
 }

@@ -87,7 +87,7 @@ impl StatusResponse {
 
 impl RenderedStatus {
     fn new(health: &Health, now: Time) -> Self {
-        Self { expires: health.summary_holds_until(now), body: StatusBody::new(health.summary(now)) }
+        Self { expires: health.summary_valid_until(now), body: StatusBody::new(health.summary(now)) }
     }
 
     fn with(&self, (response, process): (Option<f64>, f64)) -> Bytes {

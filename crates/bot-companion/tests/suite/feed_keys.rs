@@ -67,7 +67,7 @@ async fn a_key_that_is_revoked_meanwhile_commits_nothing() {
 #[tokio::test]
 async fn a_key_that_is_revoked_meanwhile_ends_its_upload_within_seconds() {
     let app = TestApp::start().await;
-    let places = &app.app.uploads.in_work;
+    let places = &app.app.uploads.permits;
     for (method, path) in [("PUT", SHARD), ("POST", "/bot/events")] {
         let bot = app.bot("one").await;
         let all = places.available_permits();

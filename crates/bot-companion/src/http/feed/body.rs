@@ -1,4 +1,4 @@
-//! The body of an upload, decompressed and cut into lines as it arrives. Memory holds one line and one piece, whatever is sent.
+//! The body of an upload, decompressed and split into lines as it arrives. Only one line and one chunk are in memory.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -16,37 +16,38 @@ use crate::domain::TokenHash;
 use crate::http::error::ApiError;
 use crate::http::extract::Bot;
 
-/// A line's bound.
-const LINE: usize = 1 << 20;
-/// After this many bytes without waiting, others get their turn.
-const TURN: usize = 256 * 1024;
-/// When a client whose upload fell silent should come back.
-const RELIEF: Duration = Duration::from_secs(1);
+/// How many bytes a line may have.
+const LINE_BYTES: usize = 1 << 20;
+/// After this many bytes without waiting, the task yields to others.
+const YIELD_AFTER: usize = 256 * 1024;
+/// When a client whose upload fell silent should try again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How often the key of an upload is looked at while bytes come.
-const LOOK_EVERY: Duration = Duration::from_secs(3);
+/// How often the key of an upload is checked while bytes arrive.
+const CHECK_EVERY: Duration = Duration::from_secs(3);
 
-/// Looks again and again whether the key of an upload is still good.
-pub(super) struct Watch {
+/// Checks regularly that the key of an upload is still valid.
+pub(super) struct KeyCheck {
     app: Arc<App>,
     key: TokenHash,
-    looked: Duration,
+    /// When it was last checked.
+    checked: Duration,
 }
 
-impl Watch {
+impl KeyCheck {
     pub(super) fn new(app: &Arc<App>, bot: &Bot) -> Self {
-        Self { app: Arc::clone(app), key: bot.hash, looked: bot.since }
+        Self { app: Arc::clone(app), key: bot.hash, checked: bot.checked }
     }
 
-    async fn look(&mut self) -> Result<(), ApiError> {
+    async fn check_if_due(&mut self) -> Result<(), ApiError> {
         let now = self.app.clock.ticks();
-        if now.saturating_sub(self.looked) < LOOK_EVERY {
+        if now.saturating_sub(self.checked) < CHECK_EVERY {
             return Ok(());
         }
-        self.looked = now;
+        self.checked = now;
         match self.app.views.keys.is_good(self.key).await {
             Ok(false) => Err(ErrorCode::BotKeyInvalid.into()),
-            // If the store does not answer, the commit asks again.
+            // If the store does not answer, the commit checks the key again.
             Ok(true) | Err(_) => Ok(()),
         }
     }
@@ -54,26 +55,29 @@ impl Watch {
 
 /// An upload.
 pub(super) struct Upload {
-    pieces: BodyDataStream,
-    watch: Option<Watch>,
+    chunks: BodyDataStream,
+    key_check: Option<KeyCheck>,
     /// What has arrived and is not decoded yet.
     arrived: Bytes,
     decoder: Option<GzDecoder<Vec<u8>>>,
-    silence: Duration,
+    idle_timeout: Duration,
     /// How many decoded bytes may still come.
     left: u64,
     /// Decoded bytes; those before `taken` were given out as lines.
     buffer: Vec<u8>,
     taken: usize,
+    /// Before this index there is no further end of a line.
     searched: usize,
     ended: bool,
+    /// The number of the last line.
     line: u64,
-    turn: usize,
+    /// Bytes decoded since the task last yielded.
+    since_yield: usize,
 }
 
 impl Upload {
     /// The body under these headers, with at most that many bytes, decompressed.
-    pub(super) fn new(headers: &HeaderMap, body: Body, bound: u64, silence: Duration) -> Result<Self, ApiError> {
+    pub(super) fn new(headers: &HeaderMap, body: Body, bound: u64, idle_timeout: Duration) -> Result<Self, ApiError> {
         let mut decoder = None;
         for encoding in headers.get_all(header::CONTENT_ENCODING) {
             match encoding.as_bytes().trim_ascii().to_ascii_lowercase().as_slice() {
@@ -83,24 +87,24 @@ impl Upload {
             }
         }
         Ok(Self {
-            pieces: body.into_data_stream(),
-            watch: None,
+            chunks: body.into_data_stream(),
+            key_check: None,
             arrived: Bytes::new(),
             decoder,
-            silence,
+            idle_timeout,
             left: bound,
             buffer: Vec::new(),
             taken: 0,
             searched: 0,
             ended: false,
             line: 0,
-            turn: 0,
+            since_yield: 0,
         })
     }
 
-    /// With its key watched while it goes on.
-    pub(super) fn watched(mut self, watch: Watch) -> Self {
-        self.watch = Some(watch);
+    /// With its key checked while it goes on.
+    pub(super) fn with_key_check(mut self, check: KeyCheck) -> Self {
+        self.key_check = Some(check);
         self
     }
 
@@ -110,7 +114,7 @@ impl Upload {
     }
 
     /// The next line that is not empty.
-    pub(super) async fn line(&mut self) -> Result<Option<&[u8]>, ApiError> {
+    pub(super) async fn next_line(&mut self) -> Result<Option<&[u8]>, ApiError> {
         loop {
             let found = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
             let end = match found {
@@ -119,10 +123,10 @@ impl Upload {
                 None if self.ended => return Ok(None),
                 None => {
                     self.searched = self.buffer.len();
-                    if self.searched - self.taken > LINE {
-                        return Err(self.refused("A line may have at most 1 MiB."));
+                    if self.searched - self.taken > LINE_BYTES {
+                        return Err(self.error_after_last_line("A line may have at most 1 MiB."));
                     }
-                    self.more().await?;
+                    self.read_more().await?;
                     continue;
                 }
             };
@@ -130,7 +134,7 @@ impl Upload {
             self.taken = (end + 1).min(self.buffer.len());
             self.searched = self.taken;
             self.line += 1;
-            if end - start > LINE {
+            if end - start > LINE_BYTES {
                 return Err(ApiError::line(self.line, &"A line may have at most 1 MiB."));
             }
             if !self.buffer[start..end].trim_ascii().is_empty() {
@@ -139,79 +143,79 @@ impl Upload {
         }
     }
 
-    /// Everything, as one.
-    pub(super) async fn whole(mut self) -> Result<Vec<u8>, ApiError> {
+    /// The whole body.
+    pub(super) async fn read_all(mut self) -> Result<Vec<u8>, ApiError> {
         while !self.ended {
-            self.more().await?;
+            self.read_more().await?;
         }
         Ok(self.buffer)
     }
 
-    /// Reads and forgets the rest, within bounds: a client that is still sending would not see the answer otherwise.
-    pub(super) async fn forget(mut self) {
+    /// Reads the rest and drops it, within bounds: a client that is still sending would not see the response otherwise.
+    pub(super) async fn discard(mut self) {
         let mut rest = 16_u32 << 20;
-        let patience = self.silence.min(Duration::from_secs(2));
-        while let Ok(Some(Ok(piece))) = tokio::time::timeout(patience, self.pieces.next()).await {
-            rest = rest.saturating_sub(u32::try_from(piece.len()).unwrap_or(u32::MAX));
+        let timeout = self.idle_timeout.min(Duration::from_secs(2));
+        while let Ok(Some(Ok(chunk))) = tokio::time::timeout(timeout, self.chunks.next()).await {
+            rest = rest.saturating_sub(u32::try_from(chunk.len()).unwrap_or(u32::MAX));
             if rest == 0 {
                 break;
             }
         }
     }
 
-    /// The line after the last one cannot be taken.
-    fn refused(&self, reason: &str) -> ApiError {
+    /// An error in the line after the last one.
+    fn error_after_last_line(&self, reason: &str) -> ApiError {
         ApiError::line(self.line + 1, &reason)
     }
 
-    /// Adds a little to the buffer, or finds the end.
-    async fn more(&mut self) -> Result<(), ApiError> {
+    /// Adds some bytes to the buffer, or finds the end.
+    async fn read_more(&mut self) -> Result<(), ApiError> {
         self.buffer.drain(..self.taken);
         self.searched -= self.taken;
         self.taken = 0;
         if self.arrived.is_empty() {
-            match tokio::time::timeout(self.silence, self.pieces.next()).await {
+            match tokio::time::timeout(self.idle_timeout, self.chunks.next()).await {
                 Err(_) => {
-                    return Err(ApiError::new(ErrorCode::Timeout).after(RELIEF).because(&"an upload fell silent"));
+                    return Err(ApiError::new(ErrorCode::Timeout).after(RETRY_AFTER).because(&"an upload fell silent"));
                 }
-                Ok(Some(Ok(piece))) => {
-                    self.arrived = piece;
-                    if let Some(watch) = &mut self.watch {
-                        watch.look().await?;
+                Ok(Some(Ok(chunk))) => {
+                    self.arrived = chunk;
+                    if let Some(check) = &mut self.key_check {
+                        check.check_if_due().await?;
                     }
                 }
-                Ok(Some(Err(_))) => return Err(self.refused("The body was cut.")),
+                Ok(Some(Err(_))) => return Err(self.error_after_last_line("The body was cut.")),
                 Ok(None) => return self.end(),
             }
         }
         let before = self.buffer.len();
         self.decode()?;
         let more = self.buffer.len() - before;
-        self.spend(more)?;
-        self.turn += more;
-        if self.turn >= TURN {
-            self.turn = 0;
+        self.count(more)?;
+        self.since_yield += more;
+        if self.since_yield >= YIELD_AFTER {
+            self.since_yield = 0;
             tokio::task::yield_now().await;
         }
         Ok(())
     }
 
-    /// Decodes what one step of the decoder takes: its output is bounded, so that a bomb is noticed in time.
+    /// Runs one step of the decoder. Its output is bounded, so that a decompression bomb is noticed in time.
     fn decode(&mut self) -> Result<(), ApiError> {
         let Some(decoder) = &mut self.decoder else {
-            let piece = self.arrived.split_to(self.arrived.len().min(TURN));
-            self.buffer.extend_from_slice(&piece);
+            let chunk = self.arrived.split_to(self.arrived.len().min(YIELD_AFTER));
+            self.buffer.extend_from_slice(&chunk);
             return Ok(());
         };
         match decoder.write(&self.arrived) {
-            // A step that takes nothing is at the end of the compressed data.
-            Ok(0) => Err(self.refused("Something follows the end of the gzip data.")),
+            // A step that consumes nothing is at the end of the compressed data.
+            Ok(0) => Err(self.error_after_last_line("Something follows the end of the gzip data.")),
             Ok(consumed) => {
                 self.arrived = self.arrived.split_off(consumed);
                 self.buffer.append(decoder.get_mut());
                 Ok(())
             }
-            Err(_) => Err(self.refused("The gzip data is damaged.")),
+            Err(_) => Err(self.error_after_last_line("The gzip data is damaged.")),
         }
     }
 
@@ -219,15 +223,15 @@ impl Upload {
         self.ended = true;
         let Some(mut decoder) = self.decoder.take() else { return Ok(()) };
         if decoder.try_finish().is_err() {
-            return Err(self.refused("The gzip data is damaged, or was cut."));
+            return Err(self.error_after_last_line("The gzip data is damaged, or was cut."));
         }
         let rest = std::mem::take(decoder.get_mut());
-        self.spend(rest.len())?;
+        self.count(rest.len())?;
         self.buffer.extend_from_slice(&rest);
         Ok(())
     }
 
-    fn spend(&mut self, bytes: usize) -> Result<(), ApiError> {
+    fn count(&mut self, bytes: usize) -> Result<(), ApiError> {
         self.left = self.left.checked_sub(bytes as u64).ok_or(ErrorCode::FeedBodyTooLarge)?;
         Ok(())
     }
@@ -249,16 +253,16 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// The lines of a body that comes in pieces of this size, or the error and the line that it names.
-    async fn lines(encoding: &str, body: &[u8], piece: usize, bound: u64) -> Result<Vec<String>, String> {
+    /// The lines of a body that comes in chunks of this size, or the error and the line that it names.
+    async fn lines(encoding: &str, body: &[u8], chunk: usize, bound: u64) -> Result<Vec<String>, String> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_ENCODING, encoding.parse().unwrap());
-        let pieces: Vec<_> = body.chunks(piece).map(|piece| Ok::<_, std::io::Error>(piece.to_vec())).collect();
-        let body = Body::from_stream(stream::iter(pieces));
+        let chunks: Vec<_> = body.chunks(chunk).map(|bytes| Ok::<_, std::io::Error>(bytes.to_vec())).collect();
+        let body = Body::from_stream(stream::iter(chunks));
         let mut upload = Upload::new(&headers, body, bound, SECOND).map_err(|error| error.code.name().to_owned())?;
         let mut found = Vec::new();
         loop {
-            match upload.line().await {
+            match upload.next_line().await {
                 Ok(Some(line)) => found.push(String::from_utf8(line.to_vec()).unwrap()),
                 Ok(None) => return Ok(found),
                 Err(error) => return Err(String::from_utf8(error.body("id")).unwrap()),
@@ -270,9 +274,9 @@ mod tests {
     async fn lines_come_out_as_they_went_in_whatever_the_pieces() {
         let text = "one\n\n  \r\ntwo\r\nthree";
         let expected = ["one", "two\r", "three"];
-        for piece in [1, 2, 3, 100] {
-            assert_eq!(lines("identity", text.as_bytes(), piece, 100).await.unwrap(), expected);
-            assert_eq!(lines("GZIP", &gzip(text.as_bytes()), piece, 100).await.unwrap(), expected);
+        for chunk in [1, 2, 3, 100] {
+            assert_eq!(lines("identity", text.as_bytes(), chunk, 100).await.unwrap(), expected);
+            assert_eq!(lines("GZIP", &gzip(text.as_bytes()), chunk, 100).await.unwrap(), expected);
         }
         assert!(lines("gzip", &gzip(b""), 5, 100).await.unwrap().is_empty());
         assert_eq!(lines("br", b"x", 5, 100).await, Err("encoding_unsupported".to_owned()));
@@ -283,7 +287,7 @@ mod tests {
     async fn what_is_too_much_or_damaged_is_refused() {
         let bomb = gzip(&vec![b'\n'; 64 << 20]);
         let whole = gzip(b"{}\n{}\n");
-        let long = vec![b'x'; LINE + 1];
+        let long = vec![b'x'; LINE_BYTES + 1];
         let table: [(&str, Vec<u8>, &str); 8] = [
             ("gzip", bomb, "body_too_large"),
             ("identity", vec![b'\n'; 3 << 20], "body_too_large"),
@@ -295,8 +299,8 @@ mod tests {
             ("identity", [&long[..], b"\n"].concat(), "at most 1 MiB"),
         ];
         for (encoding, body, expected) in table {
-            for piece in [1000, 1 << 16, 8 << 20] {
-                let refused = lines(encoding, &body, piece, 2 << 20).await.unwrap_err();
+            for chunk in [1000, 1 << 16, 8 << 20] {
+                let refused = lines(encoding, &body, chunk, 2 << 20).await.unwrap_err();
                 assert!(refused.contains(expected), "{refused} is not {expected}");
             }
         }
@@ -309,7 +313,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_ENCODING, "gzip".parse().unwrap());
         let mut upload = Upload::new(&headers, body, u64::MAX, SECOND).unwrap();
-        assert!(upload.line().await.is_err());
-        assert!(upload.buffer.len() < 2 * LINE, "{}", upload.buffer.len());
+        assert!(upload.next_line().await.is_err());
+        assert!(upload.buffer.len() < 2 * LINE_BYTES, "{}", upload.buffer.len());
     }
 }

@@ -1,4 +1,4 @@
-//! `/bot/…`: what the bot says. Every call needs the bot's key.
+//! `/bot/…`: the feed, by which the bot sends its data. Every call needs the bot's key.
 
 mod body;
 mod snapshot;
@@ -22,12 +22,13 @@ use crate::app::App;
 use crate::domain::feed::{self, Event, InstanceId, ShardKey};
 use crate::store::{Fed, Foreign};
 use crate::untrusted::Untrusted;
-use body::{Upload, Watch};
+use body::{KeyCheck, Upload};
 
-/// Of a heartbeat, decompressed.
-const HEARTBEAT: u64 = 1 << 20;
-/// Of a batch of events, decompressed.
-const BODY: u64 = 16 << 20;
+/// How many bytes a heartbeat may have, decompressed.
+const HEARTBEAT_BYTES: u64 = 1 << 20;
+/// How many bytes a batch of events may have, decompressed.
+const EVENTS_BYTES: u64 = 16 << 20;
+/// How many events a batch may have.
 const EVENTS: usize = 10_000;
 /// Heartbeat
 ///
@@ -42,7 +43,7 @@ pub(super) async fn heartbeat(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Success<Nothing>, ApiError> {
-    let report = upload(&app, &bot, &headers, body, HEARTBEAT)?.whole().await?;
+    let report = upload(&app, &bot, &headers, body, HEARTBEAT_BYTES)?.read_all().await?;
     if !app.views.keys.is_good(bot.hash).await? {
         return Err(ErrorCode::BotKeyInvalid.into());
     }
@@ -73,7 +74,7 @@ pub(super) async fn guilds(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Success<Taken>, ApiError> {
-    let shard = shard.ok().and_then(|Path((count, id))| shard_key(&count, &id)).ok_or(ErrorCode::NotFound)?;
+    let shard = shard.ok().and_then(|Path((count, id))| parse_shard(&count, &id)).ok_or(ErrorCode::NotFound)?;
     let upload = upload(&app, &bot, &headers, body, app.config.feed.snapshot_bytes)?;
     snapshot::receive(&app, shard, sender.instance(&bot), sender.sequence, upload).await.map(Success)
 }
@@ -114,15 +115,15 @@ pub(super) async fn events(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Success<Taken>, ApiError> {
-    let mut upload = upload(&app, &bot, &headers, body, BODY)?;
+    let mut upload = upload(&app, &bot, &headers, body, EVENTS_BYTES)?;
     let (events, mut taken) = match read_events(&mut upload).await {
         Ok(read) => read,
         Err(refusal) => {
-            upload.forget().await;
+            upload.discard().await;
             return Err(refusal);
         }
     };
-    // Whole, it runs to its end even if the client leaves.
+    // A batch that has arrived as a whole is applied even if the client leaves.
     let store = Arc::clone(&app.store);
     let (now, instance, first) = (app.clock.now(), sender.instance(&bot), sender.sequence);
     let by = instance.clone();
@@ -146,13 +147,13 @@ fn explain(taken: &mut Taken, app: &App, instance: &InstanceId, foreign: &Foreig
         ));
     }
     if let Some(owner) = &foreign.owner {
-        tell_operator(app, instance, owner, foreign.overruled);
-        taken.explain_first(overruled(foreign.overruled, owner));
+        warn_operator(app, instance, owner, foreign.overruled);
+        taken.explain_first(overruled_reason(foreign.overruled, owner));
     }
 }
 
-/// Why the sender was told that its data does not count.
-fn overruled(count: u64, owner: &InstanceId) -> String {
+/// Tells the sender why its data does not count.
+fn overruled_reason(count: u64, owner: &InstanceId) -> String {
     format!(
         "{count} ignored: the shard belongs to the process `{}`, which started later. If that one is gone, it loses the shard after \
          90 seconds without a heartbeat or a call.",
@@ -160,8 +161,8 @@ fn overruled(count: u64, owner: &InstanceId) -> String {
     )
 }
 
-/// Tells the operator, once per minute and instance, that data of the bot does not count, and what to do about it.
-fn tell_operator(app: &App, instance: &InstanceId, owner: &InstanceId, ignored: u64) {
+/// Logs, once per minute and instance, that data of the bot does not count, and what to do about it.
+fn warn_operator(app: &App, instance: &InstanceId, owner: &InstanceId, ignored: u64) {
     if app.uploads.ignored.count(instance, app.clock.ticks()).is_none() {
         return;
     }
@@ -176,7 +177,7 @@ fn tell_operator(app: &App, instance: &InstanceId, owner: &InstanceId, ignored: 
 
 async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, Taken), ApiError> {
     let (mut events, mut taken) = (Vec::new(), Taken::default());
-    while let Some(line) = upload.line().await? {
+    while let Some(line) = upload.next_line().await? {
         let read = feed::event_line(line);
         let (event, reasons) = read.map_err(|reason| ApiError::line(upload.number(), &reason))?;
         taken.ignore(reasons);
@@ -205,11 +206,11 @@ pub(super) async fn state(State(app): State<Arc<App>>, bot: Bot) -> Result<Succe
 
 fn upload(app: &Arc<App>, bot: &Bot, headers: &HeaderMap, body: Body, bound: u64) -> Result<Upload, ApiError> {
     let upload = Upload::new(headers, body, bound, app.config.feed.idle_timeout)?;
-    Ok(upload.watched(Watch::new(app, bot)))
+    Ok(upload.with_key_check(KeyCheck::new(app, bot)))
 }
 
-/// The shard with these numbers; decimal digits and nothing else.
-fn shard_key(count: &str, id: &str) -> Option<ShardKey> {
+/// The shard with these numbers, if they are decimal digits and nothing else.
+fn parse_shard(count: &str, id: &str) -> Option<ShardKey> {
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
     ShardKey::new(number(count)?, number(id)?)
 }

@@ -1,4 +1,4 @@
-//! A snapshot: its lines are staged as they arrive, and become the truth in one step once the last one says that all came.
+//! A snapshot: its lines are staged as they arrive, and committed in one step when the last one confirms that all of them came.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use tracing::warn;
 
 use super::body::Upload;
-use super::{overruled, tell_operator};
+use super::{overruled_reason, warn_operator};
 use crate::api::error::ErrorCode;
 use crate::api::feed::Taken;
 use crate::app::App;
@@ -17,21 +17,21 @@ use crate::domain::feed::{
 };
 use crate::http::error::ApiError;
 use crate::store::{Committed, SnapshotId, StoreError};
-use crate::uploads::Place;
+use crate::uploads::SnapshotPermit;
 
 /// A batch is staged when it has this many lines or bytes.
 const BATCH_LINES: usize = 2_000;
 const BATCH_BYTES: usize = 4 << 20;
-/// What a line counts for that leaves something as it is stored: that has to be copied, however short the line is.
+/// How many bytes a line counts for if it leaves something as it is stored: that is copied, however short the line is.
 const CARRIED_BYTES: usize = BATCH_BYTES / 256;
-/// When a client that came while there was no room should come back.
-const RELIEF: Duration = Duration::from_secs(2);
+/// When a client that got no permit should try again.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// Which lines a snapshot is made of.
-pub(super) trait Kind {
+/// What a snapshot is of: which lines it is made of, and what it replaces.
+pub(super) trait SnapshotKind {
     type Line: Send + 'static;
     fn read(&self, line: &[u8]) -> Result<SnapshotLine<Self::Line>, Reason>;
-    /// Whether the line is about something that this snapshot is the truth of.
+    /// Whether this snapshot replaces what the line is about.
     fn is_own(&self, line: &Self::Line) -> bool;
     /// What staging the line costs beyond its own bytes.
     fn weight(line: &Self::Line) -> usize;
@@ -39,7 +39,7 @@ pub(super) trait Kind {
     fn scope(&self) -> Scope;
 }
 
-impl Kind for ShardKey {
+impl SnapshotKind for ShardKey {
     type Line = GuildLine;
 
     fn read(&self, line: &[u8]) -> Result<SnapshotLine<GuildLine>, Reason> {
@@ -53,7 +53,7 @@ impl Kind for ShardKey {
         let reason = format!("`id` belongs to shard {} of {}, not to this one.", home.id, home.count);
         match guild {
             GuildLine::Guild(_) => Err(Reason::new(reason)),
-            // It is counted, and not staged: what is kept is another shard's.
+            // It is counted but not staged: it belongs to another shard.
             GuildLine::Unavailable(_) => {
                 Ok(SnapshotLine::One(guild.clone(), ignored.iter().cloned().chain([reason]).collect()))
             }
@@ -80,10 +80,10 @@ impl Kind for ShardKey {
     }
 }
 
-/// The whole truth of premium.
+/// A snapshot of all subscriptions.
 pub(super) struct Subscriptions;
 
-impl Kind for Subscriptions {
+impl SnapshotKind for Subscriptions {
     type Line = Subscription;
 
     fn read(&self, line: &[u8]) -> Result<SnapshotLine<Subscription>, Reason> {
@@ -108,33 +108,43 @@ impl Kind for Subscriptions {
 }
 
 /// Receives a snapshot: all of it or nothing.
-pub(super) async fn receive<K: Kind>(
+pub(super) async fn receive<K: SnapshotKind>(
     app: &Arc<App>,
     kind: K,
     instance: InstanceId,
     sequence: u64,
     mut upload: Upload,
 ) -> Result<Taken, ApiError> {
-    let busy = || ApiError::new(ErrorCode::SnapshotBusy).after(RELIEF);
-    let place = app.uploads.place(kind.scope()).ok_or_else(busy)?;
-    let begun = app.store.begin_snapshot(kind.scope(), instance.clone(), sequence, app.clock.now()).await;
-    let mut staging =
-        Staging { app: Arc::clone(app), instance, snapshot: begun?, under_way: None, _place: place, over: false };
-    match fill(&mut staging, &kind, &mut upload).await {
+    let busy = || ApiError::new(ErrorCode::SnapshotBusy).after(RETRY_AFTER);
+    let permit = app.uploads.try_acquire(kind.scope()).ok_or_else(busy)?;
+    let snapshot = app.store.begin_snapshot(kind.scope(), instance.clone(), sequence, app.clock.now()).await;
+    let mut staging = StagedSnapshot {
+        app: Arc::clone(app),
+        instance,
+        snapshot: snapshot?,
+        batch: None,
+        _permit: permit,
+        is_committed: false,
+    };
+    match stage_all(&mut staging, &kind, &mut upload).await {
         Ok((count, taken)) => staging.commit(count, taken).await,
         Err(refusal) => {
             drop(staging);
-            upload.forget().await;
+            upload.discard().await;
             Err(refusal)
         }
     }
 }
 
-/// Stages every line; gives how many there were.
-async fn fill<K: Kind>(staging: &mut Staging, kind: &K, upload: &mut Upload) -> Result<(u64, Taken), ApiError> {
+/// Stages every line; returns how many there were.
+async fn stage_all<K: SnapshotKind>(
+    staging: &mut StagedSnapshot,
+    kind: &K,
+    upload: &mut Upload,
+) -> Result<(u64, Taken), ApiError> {
     let mut taken = Taken::default();
     let (mut batch, mut bytes, mut count, mut end) = (Vec::new(), 0, 0_u64, None);
-    while let Some(line) = upload.line().await? {
+    while let Some(line) = upload.next_line().await? {
         bytes += line.len();
         let read = kind.read(line);
         let number = upload.number();
@@ -169,33 +179,34 @@ async fn fill<K: Kind>(staging: &mut Staging, kind: &K, upload: &mut Upload) -> 
     if !batch.is_empty() {
         staging.stage(K::lines(batch)).await?;
     }
-    staging.settled().await?;
+    staging.finish_batch().await?;
     Ok((count, taken))
 }
 
-/// A snapshot on its way; abandoned, behind, if it does not get to its commit.
-struct Staging {
+/// A snapshot that is being staged. If it is dropped before its commit, a background task abandons it.
+struct StagedSnapshot {
     app: Arc<App>,
     instance: InstanceId,
     snapshot: SnapshotId,
     /// The batch that is being written while the next one is read.
-    under_way: Option<JoinHandle<Result<(), StoreError>>>,
-    _place: Place,
-    over: bool,
+    batch: Option<JoinHandle<Result<(), StoreError>>>,
+    _permit: SnapshotPermit,
+    is_committed: bool,
 }
 
-impl Staging {
+impl StagedSnapshot {
     async fn stage(&mut self, lines: Lines) -> Result<(), ApiError> {
-        self.settled().await?;
+        self.finish_batch().await?;
         let (store, snapshot) = (Arc::clone(&self.app.store), self.snapshot);
-        self.under_way = Some(self.app.background.spawn(async move { store.stage(snapshot, lines).await }));
+        self.batch = Some(self.app.background.spawn(async move { store.stage(snapshot, lines).await }));
         Ok(())
     }
 
-    async fn settled(&mut self) -> Result<(), ApiError> {
-        let Some(under_way) = &mut self.under_way else { return Ok(()) };
-        let staged = under_way.await;
-        self.under_way = None;
+    /// Waits until the batch that is being written is written.
+    async fn finish_batch(&mut self) -> Result<(), ApiError> {
+        let Some(batch) = &mut self.batch else { return Ok(()) };
+        let staged = batch.await;
+        self.batch = None;
         staged.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))??;
         Ok(())
     }
@@ -205,16 +216,16 @@ impl Staging {
         let (app, instance) = (Arc::clone(&self.app), self.instance.clone());
         let commit = app.background.spawn(async move {
             let committed = self.app.store.commit_snapshot(self.snapshot, self.app.clock.now()).await;
-            self.over = matches!(committed, Ok(Committed::Replaced { .. }));
+            self.is_committed = matches!(committed, Ok(Committed::Replaced { .. }));
             self.app.uploads.clean_up();
             committed
         });
         match commit.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))?? {
             Committed::Replaced { next } => Ok(taken.with(count, 0, next)),
             Committed::Outranked { next, owner } => {
-                tell_operator(&app, &instance, &owner, count);
+                warn_operator(&app, &instance, &owner, count);
                 let mut taken = Taken::default();
-                taken.explain_first(overruled(count, &owner));
+                taken.explain_first(overruled_reason(count, &owner));
                 Ok(taken.with(0, count, next))
             }
             Committed::KeyRefused => Err(ErrorCode::BotKeyInvalid.into()),
@@ -223,16 +234,16 @@ impl Staging {
     }
 }
 
-impl Drop for Staging {
+impl Drop for StagedSnapshot {
     fn drop(&mut self) {
-        if self.over {
+        if self.is_committed {
             return;
         }
-        let (app, snapshot, under_way) = (Arc::clone(&self.app), self.snapshot, self.under_way.take());
+        let (app, snapshot, batch) = (Arc::clone(&self.app), self.snapshot, self.batch.take());
         self.app.background.spawn(async move {
-            // A batch that is still being written would come after the end otherwise.
-            if let Some(under_way) = under_way {
-                let _ = under_way.await;
+            // A batch that is still being written must not be staged after the snapshot was abandoned.
+            if let Some(batch) = batch {
+                let _ = batch.await;
             }
             if let Err(error) = app.store.abandon_snapshot(snapshot).await {
                 warn!(%error, "a snapshot could not be abandoned; it is cleaned up at the next start");

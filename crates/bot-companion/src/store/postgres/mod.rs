@@ -3,11 +3,11 @@
 
 mod accounts;
 mod address;
+mod bulk_insert;
 mod changes;
 mod circuit_breaker;
 mod clean_up;
 mod columns;
-mod copying;
 mod coverage;
 mod errors;
 mod feed;

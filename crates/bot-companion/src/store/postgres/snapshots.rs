@@ -10,21 +10,15 @@ use crate::domain::feed::{
     CarriedParts, Committed, CommittedShard, GuildLine, InstanceId, Lines, Replacement, Scope, ShardKey,
     StagedSnapshot, UNCOVERED, is_resharding, keep_last, latest_commit, merge_basis,
 };
-use crate::domain::staff::RoleGrants;
 use crate::domain::{Guild, Snowflake, Subscription, Time};
 use crate::store::{SnapshotId, Topic};
 
-use super::columns::{Whole, grants_text, integer, json, readable, unsigned};
-use super::copying::Rows;
+use super::columns::{Whole, integer, json, readable, unsigned};
 use super::coverage::{self, Coverage};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::Touched;
-use super::{clean_up, guilds, instances, subscriptions};
-
-const COPY_GUILDS: &str = "COPY guilds (snapshot, id, name, icon, owner, members, setup, linked, grants, carried)
-    FROM STDIN (FORMAT binary)";
-const COPY_STAFF: &str = "COPY guild_staff (snapshot, guild, \"user\", roles) FROM STDIN (FORMAT binary)";
+use super::{bulk_insert, clean_up, guilds, instances, subscriptions};
 
 pub(super) async fn begin(
     db: &Transaction<'_>,
@@ -136,37 +130,16 @@ fn by_snapshot(coverage: &Coverage, guilds: &[Snowflake]) -> BTreeMap<i64, Vec<S
 /// Copies guilds into a snapshot, and says how many of them it had already.
 async fn copy(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild], ids: &[Snowflake]) -> Sql<u64> {
     db.batch_execute("SAVEPOINT copying").await?;
-    match copy_new(db, snapshot, guilds).await {
+    match bulk_insert::guilds(db, snapshot, guilds).await {
         // A guild is hardly ever sent twice: to look for it every time would cost more than to try again.
         Err(error) if error.is_duplicate() => {
             db.batch_execute("ROLLBACK TO SAVEPOINT copying").await?;
             let known = guilds::delete(db, snapshot, ids).await?;
-            copy_new(db, snapshot, guilds).await?;
+            bulk_insert::guilds(db, snapshot, guilds).await?;
             Ok(known.guilds)
         }
         copied => copied.map(|()| 0),
     }
-}
-
-async fn copy_new(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild]) -> Sql<()> {
-    let (mut rows, mut staff) = (Rows::of(10), Rows::of(4));
-    let (mut any_staff, nothing) = (false, RoleGrants::new());
-    for guild in guilds {
-        // What the line does not say is carried over afterwards.
-        let grants = grants_text(guild.grants.as_ref().unwrap_or(&nothing));
-        rows.row().number(snapshot).id(guild.id).text(Some(&guild.name)).text(guild.icon.as_deref()).id(guild.owner);
-        rows.number(integer(guild.members)).flag(guild.setup).flag(guild.linked).text(Some(&grants));
-        rows.number(guild.carried().bits());
-        for (user, roles) in guild.staff.iter().flatten() {
-            staff.row().number(snapshot).id(guild.id).id(*user).text(Some(&json(roles)));
-            any_staff = true;
-        }
-    }
-    rows.send(db, COPY_GUILDS).await?;
-    if any_staff {
-        staff.send(db, COPY_STAFF).await?;
-    }
-    Ok(())
 }
 
 async fn stage_subscriptions(db: &Transaction<'_>, snapshot: i64, lines: &[Subscription]) -> Sql<Option<()>> {

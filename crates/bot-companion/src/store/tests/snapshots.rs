@@ -14,6 +14,7 @@ on_each_store! {
     each_snapshot_of_a_resharding_replaces_exactly_its_own,
     an_unavailable_guild_stays_as_it_is_at_the_commit,
     of_the_lines_of_one_guild_the_last_counts,
+    a_batch_that_is_large_may_come_again,
     what_a_snapshot_leaves_unsaid_is_as_it_is_stored_at_the_commit,
     a_snapshot_that_leaves_something_unsaid_is_overtaken_by_another_of_the_same,
     a_commit_with_a_revoked_key_changes_nothing,
@@ -132,6 +133,18 @@ async fn of_the_lines_of_one_guild_the_last_counts(fixture: Fixture) {
     assert_eq!(fixture.names().await, expected.map(|(place, name, moderates)| (place, name.to_owned(), moderates)));
     fixture.assert_clean().await;
     assert_eq!(fixture.count("guild_staff").await, 4);
+}
+
+async fn a_batch_that_is_large_may_come_again(fixture: Fixture) {
+    // More than goes over the wire in one piece.
+    let batch = |name: &str| (1..=2_000).map(|place| line(place, name, 2)).collect::<Vec<_>>();
+    let snapshot = fixture.begin(shard(0, 1), 1).await;
+    fixture.stage(snapshot, &batch("once")).await;
+    fixture.stage(snapshot, &batch("again")).await;
+    fixture.store.commit_snapshot(snapshot, NOW).await.unwrap();
+    assert!(fixture.names().await.iter().all(|(_, name, moderates)| name == "again" && *moderates));
+    assert_eq!((fixture.count("guilds").await, fixture.count("guild_staff").await), (2_000, 2_000));
+    assert_eq!(fixture.store.feed_state().await.unwrap().guilds, 2_000);
 }
 
 /// A guild that says nothing of its grants and staff.
