@@ -31,7 +31,7 @@ async fn balancers_may_ask_as_often_as_they_like() {
 #[tokio::test]
 async fn a_service_at_its_request_limit_stays_ready() {
     let app = TestApp::builder().set("limits.concurrent_requests = 1").start().await;
-    let _place = app.app.request_permits.try_acquire().unwrap();
+    let _permit = app.app.request_permits.try_acquire().unwrap();
     app.anon().get("/nowhere").await.refused(503, "overloaded");
     assert_eq!(app.anon().get("/ready").await.status, 200);
 }
