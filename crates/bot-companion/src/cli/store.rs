@@ -24,7 +24,7 @@ pub(super) enum StoreCommand {
     ///
     /// A URL is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`. One with a password is better given in
     /// `COMPANION_COPY_FROM` or `COMPANION_COPY_TO`: everybody on the machine can see a command's arguments.
-    CopyOptions {
+    Copy {
         /// The store that has the data.
         #[arg(long, value_name = "URL", env = "COMPANION_COPY_FROM", hide_env_values = true, value_parser = secret)]
         from: SecretString,
@@ -56,7 +56,7 @@ fn secret(url: &str) -> Result<SecretString, Infallible> {
 }
 
 pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
-    let StoreCommand::CopyOptions { from, to, start_over, start_wait } = command;
+    let StoreCommand::Copy { from, to, start_over, start_wait } = command;
     // It says so if it waits for a database.
     logging::start(&LogConfig { filter: "warn".to_owned(), format: LogFormat::Text })?;
     let what = CopyOptions { from, to, start_over, start_wait };
