@@ -13,7 +13,6 @@ use super::circuit_breaker::CircuitBreaker;
 use super::failure_budget::{Caller, FailureBudget, WINDOW};
 use super::{Endpoint, IdpError, IdpErrorKind};
 use crate::clock::Clock;
-use crate::domain::Snowflake;
 use crate::rate_limit::RateLimit;
 
 /// One user's calls may spend one part in this many of the budget.
