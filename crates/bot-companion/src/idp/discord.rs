@@ -5,7 +5,8 @@ use std::time::Duration;
 use reqwest::{Client, RequestBuilder, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::guard::{CallOutcome, Caller, Guard};
+use super::failure_budget::Caller;
+use super::guard::{CallOutcome, Guard};
 use super::verdict::{self, FailedCall, ProviderResponse};
 use super::{Endpoint, Grant, IdpError, IdpErrorKind, wire};
 use crate::clock::Clock;

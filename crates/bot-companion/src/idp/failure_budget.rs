@@ -3,13 +3,22 @@
 
 use std::time::Duration;
 
-use super::guard::Caller;
+use crate::domain::Snowflake;
 
 /// The budget covers 60 slots of 10 s: the provider's own ten minutes.
 const SLOTS: usize = 60;
 const SLOT: Duration = Duration::from_secs(10);
 /// The span that the budget covers.
 pub(super) const WINDOW: Duration = Duration::from_mins(10);
+
+/// For whom a call is made, which decides what part of the budget it may spend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// Somebody who signs in and is not known yet.
+    SignIn,
+    /// A user who has signed in: refreshes, lists, revocations.
+    User(Snowflake),
+}
 
 /// How many refused calls there were in the last ten minutes.
 #[derive(Debug)]

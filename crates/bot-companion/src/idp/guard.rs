@@ -10,23 +10,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::circuit_breaker::CircuitBreaker;
-use super::failure_budget::{FailureBudget, WINDOW};
+use super::failure_budget::{Caller, FailureBudget, WINDOW};
 use super::{Endpoint, IdpError, IdpErrorKind};
 use crate::clock::Clock;
-use crate::domain::Snowflake;
 use crate::rate_limit::RateLimit;
 
 /// One user's calls may spend one part in this many of the budget.
 const SHARES: u32 = 50;
-
-/// For whom a call is made, which decides what part of the budget it may spend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Caller {
-    /// Somebody who signs in and is not known yet.
-    SignIn,
-    /// A user who has signed in: refreshes, lists, revocations.
-    User(Snowflake),
-}
 
 /// How a call ended, as far as the protection is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

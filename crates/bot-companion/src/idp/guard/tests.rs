@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::Time;
+use crate::domain::{Snowflake, Time};
 use crate::idp::circuit_breaker::FAILURES;
 
 const LIMIT: Duration = Duration::from_secs(12);
