@@ -53,7 +53,7 @@ pub(super) async fn stage(db: &Transaction<'_>, snapshot: SnapshotId, lines: &Li
 /// Notes that the snapshot has this many more guilds, and says whether it leaves any as they are; `None` if it is not being
 /// staged. Its row stays locked until the end of the transaction: a commit, or giving it up, waits for these lines.
 async fn note_lines(db: &Transaction<'_>, snapshot: i64, more: u64) -> Sql<Option<bool>> {
-    let sql = "UPDATE staged_snapshots SET guilds = guilds + $2, touched = clock_timestamp() WHERE id = $1
+    let sql = "UPDATE staged_snapshots SET guilds = guilds + $2, topics = clock_timestamp() WHERE id = $1
         RETURNING EXISTS (SELECT 1 FROM staged_kept WHERE snapshot = $1)";
     let statement = db.prepare_cached(sql).await?;
     let row = db.query_opt(&statement, &[&snapshot, &integer(more)]).await?;

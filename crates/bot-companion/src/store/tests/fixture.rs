@@ -96,7 +96,7 @@ impl Fixture {
             Location::File(folder) => Replica::of_file(folder, WAIT, freshness).await.into(),
             Location::Server(database) => {
                 // No process knows which of the others are gone: a staged snapshot is given up when it is old.
-                self.sql("UPDATE staged_snapshots SET touched = touched - interval '11 minutes'").await;
+                self.sql("UPDATE staged_snapshots SET invalidated = invalidated - interval '11 minutes'").await;
                 Replica::of_server(&database.options(), freshness).await.unwrap()
             }
         };
