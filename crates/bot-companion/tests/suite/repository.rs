@@ -257,6 +257,33 @@ fn no_two_types_share_a_name() {
     nothing(&told.collect::<Vec<_>>());
 }
 
+/// The schema's migrations with their checksums (CRC-32). A new one is added here; a released one is never edited, because
+/// databases out there were made by it.
+const MIGRATIONS: [(&str, u32); 8] = [
+    ("postgres/migrations/0001_start.sql", 0x7401_22E5),
+    ("postgres/migrations/0002_instances.sql", 0xAF74_ECE6),
+    ("postgres/migrations/0003_revocations.sql", 0x5F95_5BB7),
+    ("sqlite/migrations/0001_start.sql", 0xA259_8A0E),
+    ("sqlite/migrations/0002_feed.sql", 0x89F4_6194),
+    ("sqlite/migrations/0003_refresh.sql", 0xDDAB_1F6B),
+    ("sqlite/migrations/0004_instances.sql", 0xB5C8_8012),
+    ("sqlite/migrations/0005_revocations.sql", 0x7385_1584),
+];
+
+#[test]
+fn no_migration_is_edited() {
+    let of = |path: &str| {
+        let name = path.strip_prefix("crates/bot-companion/src/store/")?;
+        (name.contains("/migrations/") && name.ends_with(".sql")).then(|| name.to_owned())
+    };
+    let there: BTreeSet<String> = files().iter().filter_map(|path| of(path)).collect();
+    assert_eq!(there, MIGRATIONS.iter().map(|(name, _)| (*name).to_owned()).collect(), "MIGRATIONS lists all of them");
+    for (name, checksum) in MIGRATIONS {
+        let now = crc32fast::hash(read(&format!("crates/bot-companion/src/store/{name}")).as_bytes());
+        assert!(now == checksum, "{name} was edited: its checksum is {now:#010x}. Write a new migration instead");
+    }
+}
+
 /// Words that this project once had for things which the field has names for, and those names. In lower case.
 const HOUSE_WORDS: [(&str, &str); 12] = [
     ("knock", "probe, or retry with backoff"),

@@ -26,6 +26,8 @@ pub struct World {
     pub dice: Generator,
     /// Snapshots that are being staged.
     pub staged: Vec<(SnapshotId, Staged)>,
+    /// Snapshots that a restart has cut off.
+    pub cut_off: Vec<SnapshotId>,
     sent: Vec<Request>,
     story: Story,
 }
@@ -74,7 +76,7 @@ impl World {
         }
         let bot = app.bot("first").await;
         let story = Story { seed, steps: Vec::new() };
-        Self { app, bot, people, model, dice, staged: Vec::new(), sent: Vec::new(), story }
+        Self { app, bot, people, model, dice, staged: Vec::new(), cut_off: Vec::new(), sent: Vec::new(), story }
     }
 
     pub fn note(&mut self, what: impl Into<String>) {
@@ -219,7 +221,8 @@ impl World {
     }
 
     async fn restart(self, is_emptied: bool) -> Self {
-        let Self { app, bot, people, mut model, dice, sent, mut story, .. } = self;
+        let Self { app, bot, people, mut model, dice, staged, mut cut_off, sent, mut story } = self;
+        cut_off.extend(staged.into_iter().map(|(snapshot, _)| snapshot));
         story.steps.push(format!("the service restarts{}", if is_emptied { " with an emptied store" } else { "" }));
         let app = if is_emptied {
             model.empty();
@@ -233,7 +236,7 @@ impl World {
             .map(|(name, user, client)| (name, user, app.anon().with_token(client.token())))
             .collect();
         // What was being staged is lost.
-        Self { app, bot, people, model, dice, staged: Vec::new(), sent, story }
+        Self { app, bot, people, model, dice, staged: Vec::new(), cut_off, sent, story }
     }
 
     /// A well-behaved process reports changes of its own shards: whatever state the service is in, it asks for the snapshots at

@@ -225,7 +225,9 @@ impl Model {
     pub fn stage(&self, staged: &mut Staged, lines: Vec<Value>) {
         let carries =
             |line: &Value| line["unavailable"] != true && (line["grants"].is_null() || line["staff"].is_null());
-        if lines.iter().any(carries) {
+        // Of the lines about one guild, the last counts.
+        let last: BTreeMap<u64, &Value> = lines.iter().map(|line| (number_of(&line["id"]), line)).collect();
+        if last.into_values().any(carries) {
             let latest = self.latest_commit(staged.shard);
             staged.basis = Some(if staged.basis.is_none_or(|basis| basis == latest) { latest } else { SEVERAL });
         }

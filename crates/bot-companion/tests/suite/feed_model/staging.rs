@@ -36,7 +36,7 @@ impl World {
 
     pub(super) async fn stage_more(&mut self, index: usize) {
         let shard = self.staged[index].1.shard;
-        // In another piece, the same guild may come again.
+        // The same guild may come again in another piece. Twice in one piece is left out: there the stores differ.
         let covered = self.dice.guilds.iter().filter(|number| covers(shard, **number) && self.dice.one_in(2));
         let lines: Vec<Value> = covered.map(|number| self.dice.guild_line(*number)).collect();
         self.note(format!("staged for {shard:?}\n{}", ndjson(&lines)));
