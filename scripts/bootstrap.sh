@@ -93,13 +93,14 @@ stop() {
 }
 
 # start_dev BINARY [ARGUMENT…]: starts the service with its sandbox on a free port and waits until it listens. Sets `service` (its
-# process), `url`, `bot_key` and `log`, unless that is set already.
+# process), `url`, `bot_key`, and `log` and `data`, unless they are set already.
 start_dev() {
     local binary=$1 _
     shift
     log="${log:-$work/service.log}"
+    data="${data:-$work/data}"
     : >"$log"
-    "$binary" dev --listen 127.0.0.1:0 --data "$work/data" "$@" >"$log" 2>&1 &
+    "$binary" dev --listen 127.0.0.1:0 --data "$data" "$@" >"$log" 2>&1 &
     service=$!
     started+=("$service")
     url='' bot_key=''

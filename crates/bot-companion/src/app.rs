@@ -90,7 +90,7 @@ impl App {
         let views = Arc::new(Views::new(&sources, Arc::clone(&accounts.lists), &config));
         Ok(Arc::new(Self {
             rate_limits,
-            request_permits: Semaphore::new(config.limits.requests),
+            request_permits: Semaphore::new(config.limits.concurrent_requests),
             uploads: Arc::new(Uploads::new(Arc::clone(&store), sources.background.clone())),
             clock,
             random,

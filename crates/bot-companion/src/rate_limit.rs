@@ -36,7 +36,7 @@ impl RateLimits {
     pub fn new(limits: &LimitsConfig, feed: &FeedConfig, clock: Clock) -> Self {
         let minute = Duration::from_mins(1);
         Self {
-            requests: RateLimit::new(limits.requests_per_second, Duration::from_secs(1), limits.burst),
+            requests: RateLimit::new(limits.requests_per_second, Duration::from_secs(1), limits.requests_burst),
             refused_sign_ins: RateLimit::new(
                 limits.refused_sign_ins_per_minute,
                 minute,

@@ -83,7 +83,7 @@ impl GuildLists {
                 sources: sources.clone(),
                 grants: Grants::new(sources, config.idp.sign_in_timeout),
                 backoffs: Cache::new(REMEMBERED_USERS),
-                retry: config.guilds.retry,
+                retry: config.guilds.failure_backoff,
             }),
             fetches: SingleFlight::new(sources.background.clone()),
             forced: Cache::new(REMEMBERED_USERS),
@@ -108,11 +108,13 @@ impl GuildLists {
                 Ok(version)
             }
             // Stale-if-error.
-            Some(age) if age <= self.limits.max_stale => match self.fetch(user, fetched, self.limits.wait).await {
-                Err(ListError::SignedOut) => Err(ListError::SignedOut),
-                Err(_) => Ok(version),
-                Ok(()) => Ok(None),
-            },
+            Some(age) if age <= self.limits.max_stale => {
+                match self.fetch(user, fetched, self.limits.refresh_wait).await {
+                    Err(ListError::SignedOut) => Err(ListError::SignedOut),
+                    Err(_) => Ok(version),
+                    Ok(()) => Ok(None),
+                }
+            }
             _ => self.fetch(user, fetched, self.first_wait).await.map(|()| None),
         }
     }
@@ -149,7 +151,7 @@ impl GuildLists {
     /// Whether the user may force a refresh now; if so, it counts.
     fn take_forced_refresh(&self, user: Snowflake) -> bool {
         let now = self.fetcher.sources.clock.ticks();
-        let recent = self.forced.get(&user).is_some_and(|last| now < last + self.limits.forced);
+        let recent = self.forced.get(&user).is_some_and(|last| now < last + self.limits.forced_refresh_interval);
         if !recent {
             self.forced.insert(user, now);
         }

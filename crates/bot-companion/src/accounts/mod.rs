@@ -57,7 +57,10 @@ impl Accounts {
             sources: sources.clone(),
             lists: Arc::new(GuildLists::new(sources, config)),
             rate_limits,
-            exchange_permits: ConcurrencyLimit::new(config.limits.exchanges, config.limits.exchanges_per_address),
+            exchange_permits: ConcurrencyLimit::new(
+                config.limits.concurrent_exchanges,
+                config.limits.concurrent_exchanges_per_address,
+            ),
             revoking: Arc::default(),
             exchanges: SingleFlight::new(sources.background.clone()),
             limits: config.sessions,

@@ -130,12 +130,12 @@ pub struct GuildsConfig {
     pub stale_while_revalidate: Duration,
     /// `guilds.max_stale`: up to this age it is served if it cannot be refreshed.
     pub max_stale: Duration,
-    /// `guilds.wait`: how long a request waits for a refresh if it has an older list to fall back on.
-    pub wait: Duration,
-    /// `guilds.retry`: after a failure, no call for that user for this long.
-    pub retry: Duration,
-    /// `guilds.forced`: a user's clients may force at most one refresh in this span.
-    pub forced: Duration,
+    /// `guilds.refresh_wait`: how long a request waits for a refresh if it has an older list to fall back on.
+    pub refresh_wait: Duration,
+    /// `guilds.failure_backoff`: after a failure, no call for that user for this long.
+    pub failure_backoff: Duration,
+    /// `guilds.forced_refresh_interval`: a user's clients may force at most one refresh in this span.
+    pub forced_refresh_interval: Duration,
 }
 
 /// Bounds. A rate of 0 switches that limit off.
@@ -145,24 +145,24 @@ pub struct LimitsConfig {
     pub refused_sign_ins_per_minute: u32,
     /// `limits.sign_ins_per_user`: exchanged codes of one user in ten minutes.
     pub sign_ins_per_user: u32,
-    /// `limits.exchanges`: codes being exchanged at the same time, in all.
-    pub exchanges: usize,
-    /// `limits.exchanges_per_address`: codes being exchanged at the same time for one client address; 0 is no limit.
-    pub exchanges_per_address: usize,
+    /// `limits.concurrent_exchanges`: codes being exchanged at the same time, in all.
+    pub concurrent_exchanges: usize,
+    /// `limits.concurrent_exchanges_per_address`: codes being exchanged at the same time for one client address; 0 is no limit.
+    pub concurrent_exchanges_per_address: usize,
     /// `limits.requests_per_second`, per client address.
     pub requests_per_second: u32,
-    /// `limits.burst`: how many requests may come at once.
-    pub burst: u32,
+    /// `limits.requests_burst`: how many requests may come at once.
+    pub requests_burst: u32,
     /// `limits.exempt`: networks without rate limits.
     pub exempt: Vec<Network>,
     /// `limits.connections`: open at once.
     pub connections: usize,
     /// `limits.connections_per_address`: of those, from one client address; 0 is no bound.
     pub connections_per_address: u32,
-    /// `limits.requests`: handled at the same time; beyond that the service answers that it is overloaded.
-    pub requests: usize,
-    /// `limits.streams`: HTTP/2 streams per connection.
-    pub streams: u32,
+    /// `limits.concurrent_requests`: handled at the same time; beyond that the service answers that it is overloaded.
+    pub concurrent_requests: usize,
+    /// `limits.streams_per_connection`: HTTP/2 streams per connection.
+    pub streams_per_connection: u32,
     /// `limits.handshake_timeout`: TLS.
     pub handshake_timeout: Duration,
     /// `limits.header_timeout`: until the headers of a request have arrived.

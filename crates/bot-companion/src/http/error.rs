@@ -112,7 +112,7 @@ impl From<StoreError> for ApiError {
 impl From<IdpError> for ApiError {
     fn from(error: IdpError) -> Self {
         match error.kind {
-            // The wait tells whoever signs in that the same code is good for another try; that must be so.
+            // A wait tells the client that it may send the same code again, which must be true.
             IdpErrorKind::CircuitOpen(wait) if !error.code_spent => Self::new(ErrorCode::IdpUnavailable).after(wait),
             IdpErrorKind::Rejected
             | IdpErrorKind::Unauthorized

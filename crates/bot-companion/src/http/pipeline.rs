@@ -317,8 +317,10 @@ mod tests {
 
     /// The middleware over this router, with a single permit for requests.
     async fn service(folder: &TestFolder, router: Router) -> HttpService {
-        let settings =
-            format!("[store]\nurl = \"sqlite:{}\"\n[limits]\nrequests = 1", folder.path("test.db").display());
+        let settings = format!(
+            "[store]\nurl = \"sqlite:{}\"\n[limits]\nconcurrent_requests = 1",
+            folder.path("test.db").display()
+        );
         let nothing = std::iter::empty::<(String, String)>();
         let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
         let app = App::build(config, Clock::manual(Time::from_seconds(1)), Random::seeded(1)).await.unwrap();

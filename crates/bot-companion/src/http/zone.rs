@@ -56,7 +56,7 @@ pub(super) enum Deadline {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PermitPool {
-    /// `limits.requests`.
+    /// `limits.concurrent_requests`.
     Requests,
     /// A pool of its own, so that slow uploads take no permit from people.
     Uploads,

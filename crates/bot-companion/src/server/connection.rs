@@ -49,7 +49,7 @@ impl Drop for RemoveOnDrop<'_> {
 
 impl ConnectionServer {
     pub(super) fn new(service: HttpService, tls: Option<TlsAcceptor>, registry: Registry) -> Self {
-        let max_streams = service.app().config.limits.streams;
+        let max_streams = service.app().config.limits.streams_per_connection;
         Self { service, tls, registry, max_streams }
     }
 

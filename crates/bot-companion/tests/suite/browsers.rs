@@ -92,7 +92,7 @@ async fn two_origins_at_once_are_not_one_of_ours() {
 
 #[tokio::test]
 async fn errors_can_be_read_by_the_page_too() {
-    let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nburst = 20").start().await;
+    let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nrequests_burst = 20").start().await;
     let member = app.user("member").await;
     let page = async |client: &Client, method: Method, path: &str| from(client, method, path, Some(ORIGIN)).await;
     let mut seen = vec![

@@ -257,7 +257,7 @@ async fn query_strings_are_ignored() {
 
 #[tokio::test]
 async fn too_many_requests_are_told_when_to_come_back() {
-    let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nburst = 1").start().await;
+    let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nrequests_burst = 1").start().await;
     assert_eq!(app.anon().get("/").await.status, 200);
     for path in ["/", "/guilds", "/nothing"] {
         assert_eq!(app.anon().get(path).await.refused(429, "rate_limited").retry_after(), 1);
@@ -269,7 +269,7 @@ async fn too_many_requests_are_told_when_to_come_back() {
 
 #[tokio::test]
 async fn a_service_with_its_hands_full_says_so() {
-    let app = TestApp::builder().set("[limits]\nrequests = 1").start().await;
+    let app = TestApp::builder().set("[limits]\nconcurrent_requests = 1").start().await;
     let held = app.sandbox.hold(Endpoint::Token);
     let call = app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("owner"));
     let first = tokio::spawn(call.send());
@@ -352,7 +352,7 @@ async fn a_request_id_is_never_taken_from_a_stranger() {
 
 #[tokio::test]
 async fn an_abandoned_request_frees_its_permit() {
-    let app = TestApp::builder().set("[limits]\nrequests = 1").start().await;
+    let app = TestApp::builder().set("[limits]\nconcurrent_requests = 1").start().await;
     let held = app.sandbox.hold(Endpoint::Token);
     let call = app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("owner"));
     let first = tokio::spawn(call.send());

@@ -121,7 +121,7 @@ async fn an_older_list_is_refreshed_first() {
 
 #[tokio::test]
 async fn a_hanging_provider_delays_an_answer_but_the_last_good_list_is_served() {
-    let (app, member) = member_in_a("[guilds]\nwait = \"10ms\"").await;
+    let (app, member) = member_in_a("[guilds]\nrefresh_wait = \"10ms\"").await;
     joins_b(&app);
     let hold = app.sandbox.hold(Endpoint::Guilds);
     app.clock.advance(Duration::from_hours(1));

@@ -120,7 +120,7 @@ async fn beside_chunked_a_length_counts_for_nothing_and_the_connection_ends() {
 #[tokio::test]
 async fn a_refusal_that_leaves_a_body_unread_says_that_the_connection_ends() {
     let app = TestApp::builder()
-        .set("[limits]\nrequests_per_second = 1\nburst = 6\nrequest_timeout = \"200ms\"")
+        .set("[limits]\nrequests_per_second = 1\nrequests_burst = 6\nrequest_timeout = \"200ms\"")
         .start()
         .await;
     let head = |start: &str, rest: &str| format!("{start} HTTP/1.1\r\nHost: suite\r\n{rest}\r\n");

@@ -41,7 +41,7 @@ async fn passed(app: &TestApp, path: &str) -> usize {
 async fn a_burst_comes_through_and_then_the_rate() {
     // The short way, the router, a refusal and nothing at all: each is a request.
     for path in ["/", "/openapi.json", "/guilds", "/none"] {
-        let app = TestApp::builder().set("[limits]\nrequests_per_second = 2\nburst = 5").start().await;
+        let app = TestApp::builder().set("[limits]\nrequests_per_second = 2\nrequests_burst = 5").start().await;
         assert_eq!(passed(&app, path).await, 5, "{path}");
         assert_eq!(app.anon().get(path).await.header("retry-after"), "1", "rounded up from half a second");
         app.clock.advance(Duration::from_millis(499));
@@ -57,7 +57,7 @@ async fn a_burst_comes_through_and_then_the_rate() {
 
 #[tokio::test]
 async fn all_paths_and_methods_share_a_clients_count() {
-    let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nburst = 6").start().await;
+    let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nrequests_burst = 6").start().await;
     for path in ["/", "/team", "/none"] {
         assert_ne!(app.anon().get(path).await.status, 429);
     }
@@ -75,7 +75,7 @@ async fn all_paths_and_methods_share_a_clients_count() {
 
 #[tokio::test]
 async fn a_slow_rate_tells_a_long_wait() {
-    let app = proxied("requests_per_second = 1\nburst = 1").await;
+    let app = proxied("requests_per_second = 1\nrequests_burst = 1").await;
     assert_eq!(from(&app, "203.0.113.1").await.status, 200);
     app.clock.advance(Duration::from_millis(1));
     assert_eq!(from(&app, "203.0.113.1").await.header("retry-after"), "1");
@@ -85,7 +85,7 @@ async fn a_slow_rate_tells_a_long_wait() {
 
 #[tokio::test]
 async fn each_client_has_its_own_count_and_an_ipv6_client_its_64() {
-    let app = proxied("requests_per_second = 1\nburst = 1").await;
+    let app = proxied("requests_per_second = 1\nrequests_burst = 1").await;
     for (client, status) in [
         ("203.0.113.1", 200),
         ("203.0.113.1", 429),
@@ -106,7 +106,7 @@ async fn each_client_has_its_own_count_and_an_ipv6_client_its_64() {
 async fn what_a_client_writes_left_of_the_proxys_word_does_not_matter() {
     let app = TestApp::builder()
         .set("[http]\ntrusted_proxies = [\"127.0.0.1\", \"10.0.0.0/8\"]")
-        .set("[limits]\nrequests_per_second = 1\nburst = 1")
+        .set("[limits]\nrequests_per_second = 1\nrequests_burst = 1")
         .start()
         .await;
     for (forwarded, status) in [
@@ -129,7 +129,7 @@ async fn what_a_client_writes_left_of_the_proxys_word_does_not_matter() {
 
 #[tokio::test]
 async fn a_byte_that_is_no_ascii_hides_nobody() {
-    let app = proxied("requests_per_second = 1\nburst = 1").await;
+    let app = proxied("requests_per_second = 1\nrequests_burst = 1").await;
     let send = async |forwarded: &[u8]| {
         let call = app.anon().call(Method::GET, "/").header("X-Forwarded-For", forwarded);
         call.send().await.status
@@ -143,7 +143,7 @@ async fn a_byte_that_is_no_ascii_hides_nobody() {
 
 #[tokio::test]
 async fn a_stranger_cannot_choose_its_address() {
-    let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nburst = 1").start().await;
+    let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nrequests_burst = 1").start().await;
     assert_eq!(from(&app, "203.0.113.1").await.status, 200);
     assert_eq!(from(&app, "203.0.113.2").await.status, 429);
 }
@@ -151,7 +151,7 @@ async fn a_stranger_cannot_choose_its_address() {
 #[tokio::test]
 async fn exempt_networks_have_no_limit() {
     let app = proxied(
-        "requests_per_second = 1\nburst = 1\nrefused_sign_ins_per_minute = 1\nexempt = [\"203.0.113.0/24\", \"2001:db8::/32\"]",
+        "requests_per_second = 1\nrequests_burst = 1\nrefused_sign_ins_per_minute = 1\nexempt = [\"203.0.113.0/24\", \"2001:db8::/32\"]",
     )
     .await;
     for client in ["203.0.113.9", "2001:db8:5::1"] {
@@ -166,7 +166,7 @@ async fn exempt_networks_have_no_limit() {
 
 #[tokio::test]
 async fn a_rate_of_0_is_no_limit() {
-    let app = proxied("requests_per_second = 0\nburst = 1\nrefused_sign_ins_per_minute = 0").await;
+    let app = proxied("requests_per_second = 0\nrequests_burst = 1\nrefused_sign_ins_per_minute = 0").await;
     for _ in 0..150 {
         assert_eq!(from(&app, "203.0.113.1").await.status, 200);
     }
@@ -225,7 +225,7 @@ async fn only_refused_sign_ins_count() {
 
 #[tokio::test]
 async fn hanging_up_does_not_dodge_the_limit_of_refused_sign_ins() {
-    let app = proxied("refused_sign_ins_per_minute = 10\nexchanges_per_address = 0").await;
+    let app = proxied("refused_sign_ins_per_minute = 10\nconcurrent_exchanges_per_address = 0").await;
     let (bad, good) = ("203.0.113.1", "203.0.113.2");
     let hold = app.sandbox.hold(Endpoint::Token);
     for attempt in 0..10 {
@@ -293,7 +293,7 @@ async fn what_the_provider_refuses_counts_whatever_its_words() {
 
 #[tokio::test]
 async fn exchanges_at_the_same_time_are_bounded_per_address_and_in_all() {
-    let app = proxied("exchanges = 3\nexchanges_per_address = 2").await;
+    let app = proxied("concurrent_exchanges = 3\nconcurrent_exchanges_per_address = 2").await;
     let hold = app.sandbox.hold(Endpoint::Token);
     let mut waiting = Vec::new();
     for (number, client) in [(1, "203.0.113.1"), (2, "203.0.113.1"), (3, "203.0.113.2")] {
@@ -353,7 +353,7 @@ async fn a_user_who_takes_consent_back_spends_only_their_own_share_of_the_failur
 
 #[tokio::test]
 async fn an_overloaded_service_says_so_while_ready_answers_still_flow() {
-    let app = TestApp::builder().set("[limits]\nrequests = 1").start().await;
+    let app = TestApp::builder().set("[limits]\nconcurrent_requests = 1").start().await;
     let member = app.user("member").await;
     for path in ["/", "/team", "/feedback", "/guilds"] {
         assert_eq!(member.get(path).await.status, 200);
@@ -379,7 +379,7 @@ async fn an_overloaded_service_says_so_while_ready_answers_still_flow() {
 
 #[tokio::test]
 async fn a_client_that_leaves_frees_its_permit() {
-    let app = TestApp::builder().set("[limits]\nrequests = 1").start().await;
+    let app = TestApp::builder().set("[limits]\nconcurrent_requests = 1").start().await;
     let hold = app.sandbox.hold(Endpoint::Token);
     let leaving = tokio::spawn({
         let call = app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("owner"));

@@ -18,7 +18,7 @@ async fn a_running_process_is_ready_for_anybody_who_asks() {
 
 #[tokio::test]
 async fn balancers_may_ask_as_often_as_they_like() {
-    let limits = "[limits]\nrequests_per_second = 1\nburst = 1";
+    let limits = "[limits]\nrequests_per_second = 1\nrequests_burst = 1";
     let app = TestApp::builder().set(limits).start().await;
     for _ in 0..5 {
         assert_eq!(app.anon().get("/ready").await.status, 200);
@@ -30,8 +30,8 @@ async fn balancers_may_ask_as_often_as_they_like() {
 
 #[tokio::test]
 async fn a_service_at_its_request_limit_stays_ready() {
-    let app = TestApp::builder().set("limits.requests = 1").start().await;
-    let _place = app.app.request_permits.try_acquire().unwrap();
+    let app = TestApp::builder().set("limits.concurrent_requests = 1").start().await;
+    let _permit = app.app.request_permits.try_acquire().unwrap();
     app.anon().get("/nowhere").await.refused(503, "overloaded");
     assert_eq!(app.anon().get("/ready").await.status, 200);
 }

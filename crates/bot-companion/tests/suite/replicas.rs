@@ -46,7 +46,7 @@ async fn a_grant_that_is_about_to_expire_is_refreshed_by_one_replica() {
         assert_eq!(users[0].get("/sessions").await.status, 200);
     }
     apps[0].app.views.sessions.flush().await.unwrap();
-    let busy = |app: &TestApp| app.app.request_permits.available_permits() < app.app.config.limits.requests;
+    let busy = |app: &TestApp| app.app.request_permits.available_permits() < app.app.config.limits.concurrent_requests;
     asked_at_once(&apps, &users, async || {
         eventually("both are at it", async || apps.iter().all(busy)).await;
     })

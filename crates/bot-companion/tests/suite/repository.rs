@@ -169,6 +169,24 @@ fn every_test_that_the_page_on_security_names_exists() {
 }
 
 #[test]
+fn every_log_line_that_the_page_for_operators_explains_is_in_the_source() {
+    let sources = files().into_iter().filter(|path| path.starts_with("crates/bot-companion/src/"));
+    let source: String = sources.filter(|path| path.ends_with(".rs")).map(|path| read(&path)).collect();
+    // A long text is continued on the next line after a backslash.
+    let source: String = source.split("\\\n").map(str::trim_start).collect();
+    let page = read("docs/operating.md");
+    let section = page.split("\n## What does this log line mean?\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let quoted = rows.filter_map(|row| row.split(" | ").next()).flat_map(in_backticks);
+    // An ellipsis stands for what is different each time.
+    let parts: Vec<String> =
+        quoted.flat_map(|line| line.split('…').map(|part| part.trim().to_owned()).collect::<Vec<_>>()).collect();
+    assert!(parts.len() > 40, "{}", parts.len());
+    let lost: Vec<_> = parts.iter().filter(|part| !source.contains(part.as_str())).collect();
+    assert!(lost.is_empty(), "docs/operating.md explains log lines that the service does not write: {lost:?}");
+}
+
+#[test]
 fn every_relative_link_of_the_documents_leads_somewhere() {
     let documents = files().into_iter().filter(|path| path.ends_with(".md"));
     for document in documents {

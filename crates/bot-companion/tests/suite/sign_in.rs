@@ -99,7 +99,7 @@ async fn a_code_that_is_sent_again_while_it_is_exchanged_gives_each_sender_a_ses
     let senders: Vec<_> =
         (0..3).map(|_| tokio::spawn(app.anon().post("/auth").header("Idp-Code", &code).send())).collect();
     token.arrived(1).await;
-    let in_work = || app.app.config.limits.requests - app.app.request_permits.available_permits();
+    let in_work = || app.app.config.limits.concurrent_requests - app.app.request_permits.available_permits();
     eventually("all three wait", async || in_work() == 3).await;
     token.release();
     user.arrived(1).await;
@@ -265,7 +265,7 @@ async fn an_exchange_runs_to_its_end_though_the_client_has_left() {
     let call = tokio::spawn(app.anon().post("/auth").header("Idp-Code", "owner").send());
     held.arrived(1).await;
     call.abort();
-    let everything = app.app.config.limits.requests;
+    let everything = app.app.config.limits.concurrent_requests;
     eventually("the service has noticed", async || app.app.request_permits.available_permits() == everything).await;
     held.release();
     eventually("the list was fetched", async || app.sandbox.calls(Endpoint::Guilds) == 1).await;

@@ -177,7 +177,10 @@ async fn every_error_of_a_sign_in() {
 
 #[tokio::test]
 async fn every_other_error() {
-    let app = TestApp::builder().set("[limits]\nrequests = 1\nrequests_per_second = 1\nburst = 9").start().await;
+    let app = TestApp::builder()
+        .set("[limits]\nconcurrent_requests = 1\nrequests_per_second = 1\nrequests_burst = 9")
+        .start()
+        .await;
     let member = app.user("member").await;
     let mut seen = vec![
         app.anon().get("/guilds").await,

@@ -106,9 +106,12 @@ fn later_layers_win() {
     let folder = TestFolder::new();
     let file = folder.path("companion.toml");
     fs::write(&file, "[log]\nfilter = \"debug\"\nformat = \"json\"\n").unwrap();
-    let dev = Layer::new("dev", "log.filter = \"trace\"\nlimits.burst = 7\nlog.format = \"text\"");
+    let dev = Layer::new("dev", "log.filter = \"trace\"\nlimits.requests_burst = 7\nlog.format = \"text\"");
     let config = Config::load_over(&[dev], Some(&file), [("COMPANION_LOG_FILTER", "warn")]).unwrap();
-    assert_eq!((config.log.filter.as_str(), config.log.format, config.limits.burst), ("warn", LogFormat::Json, 7));
+    assert_eq!(
+        (config.log.filter.as_str(), config.log.format, config.limits.requests_burst),
+        ("warn", LogFormat::Json, 7)
+    );
 }
 
 #[test]
@@ -195,9 +198,12 @@ fn text_that_is_not_utf8_is_refused() {
 
 #[test]
 fn a_mistake_is_found_even_where_a_later_layer_hides_it() {
-    let file = Layer::new("companion.toml", "limits.burst = 0");
-    let error = Config::load_over(&[file], None, [("COMPANION_LIMITS_BURST", "5")]).unwrap_err();
-    assert_eq!(error.to_string(), "companion.toml:1: limits.burst = 0: write a whole number from 1 to 1000000");
+    let file = Layer::new("companion.toml", "limits.requests_burst = 0");
+    let error = Config::load_over(&[file], None, [("COMPANION_LIMITS_REQUESTS_BURST", "5")]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "companion.toml:1: limits.requests_burst = 0: write a whole number from 1 to 1000000"
+    );
 }
 
 #[test]

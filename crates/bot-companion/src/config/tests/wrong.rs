@@ -34,9 +34,18 @@ pub(super) const FILES: &[(&str, Problems)] = &[
         ],
     ),
     ("limits.connections = 0", &["companion.toml:1: limits.connections = 0: write a whole number from 1 to 1000000"]),
-    ("limits.burst = -1", &["companion.toml:1: limits.burst = -1: write a whole number from 1 to 1000000"]),
-    ("limits.burst = \"5\"", &["companion.toml:1: limits.burst = \"5\": write a whole number from 1 to 1000000"]),
-    ("limits.burst = 1.5", &["companion.toml:1: limits.burst = 1.5: write a whole number from 1 to 1000000"]),
+    (
+        "limits.requests_burst = -1",
+        &["companion.toml:1: limits.requests_burst = -1: write a whole number from 1 to 1000000"],
+    ),
+    (
+        "limits.requests_burst = \"5\"",
+        &["companion.toml:1: limits.requests_burst = \"5\": write a whole number from 1 to 1000000"],
+    ),
+    (
+        "limits.requests_burst = 1.5",
+        &["companion.toml:1: limits.requests_burst = 1.5: write a whole number from 1 to 1000000"],
+    ),
     (
         "[limits]\nexempt = [\n  \"10.0.0.0/8\",\n  \"10.0.0.1/8\",\n  7,\n]",
         &[
@@ -120,10 +129,10 @@ pub(super) const ENVIRONMENTS: &[(Variables, Problems)] = &[
     (&[("COMPANION_HTTP_LISTEN_FILE", "x")], &["COMPANION_HTTP_LISTEN_FILE: there is no such setting"]),
     (&[("COMPANION_WHATEVER_ELSE", "x")], &["COMPANION_WHATEVER_ELSE: there is no such setting"]),
     (
-        &[("COMPANION_LIMITS_BURST", "many"), ("COMPANION_GUILDS_FRESH", "1")],
+        &[("COMPANION_LIMITS_REQUESTS_BURST", "many"), ("COMPANION_GUILDS_FRESH", "1")],
         &[
             "COMPANION_GUILDS_FRESH: guilds.fresh = \"1\": write a number and a unit, such as \"60s\"",
-            "COMPANION_LIMITS_BURST: limits.burst = \"many\": write a whole number from 1 to 1000000",
+            "COMPANION_LIMITS_REQUESTS_BURST: limits.requests_burst = \"many\": write a whole number from 1 to 1000000",
         ],
     ),
     (

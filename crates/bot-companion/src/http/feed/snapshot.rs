@@ -118,7 +118,7 @@ pub(super) async fn receive<K: SnapshotKind>(
     let busy = || ApiError::new(ErrorCode::SnapshotBusy).after(RETRY_AFTER);
     let permit = app.uploads.try_acquire(kind.scope()).ok_or_else(busy)?;
     let snapshot = app.store.begin_snapshot(kind.scope(), instance.clone(), sequence, app.clock.now()).await;
-    let mut staging = StagedSnapshot {
+    let mut staging = SnapshotStaging {
         app: Arc::clone(app),
         instance,
         snapshot: snapshot?,
@@ -138,7 +138,7 @@ pub(super) async fn receive<K: SnapshotKind>(
 
 /// Stages every line; returns how many there were.
 async fn stage_all<K: SnapshotKind>(
-    staging: &mut StagedSnapshot,
+    staging: &mut SnapshotStaging,
     kind: &K,
     upload: &mut Upload,
 ) -> Result<(u64, Taken), ApiError> {
@@ -184,7 +184,7 @@ async fn stage_all<K: SnapshotKind>(
 }
 
 /// A snapshot that is being staged. If it is dropped before its commit, a background task abandons it.
-struct StagedSnapshot {
+struct SnapshotStaging {
     app: Arc<App>,
     instance: InstanceId,
     snapshot: SnapshotId,
@@ -194,7 +194,7 @@ struct StagedSnapshot {
     is_committed: bool,
 }
 
-impl StagedSnapshot {
+impl SnapshotStaging {
     async fn stage(&mut self, lines: Lines) -> Result<(), ApiError> {
         self.finish_batch().await?;
         let (store, snapshot) = (Arc::clone(&self.app.store), self.snapshot);
@@ -234,7 +234,7 @@ impl StagedSnapshot {
     }
 }
 
-impl Drop for StagedSnapshot {
+impl Drop for SnapshotStaging {
     fn drop(&mut self) {
         if self.is_committed {
             return;

@@ -9,7 +9,7 @@ use crate::store::{Account, SealedGrant, StoredList, Topic};
 use super::columns::{integer, json, list_without, listed, unsigned};
 use super::errors::Sql;
 use super::revocations;
-use super::work::Touched;
+use super::work::ChangedTopics;
 
 pub(super) async fn account(db: &impl GenericClient, user: Snowflake) -> Sql<Option<Account>> {
     let sql = "SELECT grant_sealed, grant_version, list, list_fetched, list_version FROM users WHERE id = $1";
@@ -92,7 +92,7 @@ pub(super) async fn replace_grant(
 
 pub(super) async fn save_list(
     db: &Transaction<'_>,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     user: Snowflake,
     list_version: u64,
     list: &StoredList,
@@ -104,7 +104,7 @@ pub(super) async fn save_list(
         [&user, &integer(list_version), &json(&list.guilds), &list.fetched];
     let saved = db.execute(&statement, &row).await? > 0;
     if saved {
-        touched.push(Topic::Id(user));
+        topics.push(Topic::Id(user));
     }
     Ok(saved)
 }

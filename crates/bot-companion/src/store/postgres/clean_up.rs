@@ -76,7 +76,7 @@ pub(super) async fn clean_up(db: &Transaction<'_>, batch: usize) -> Sql<usize> {
 async fn give_up_abandoned(db: &Transaction<'_>) -> Sql<()> {
     // One that is locked has lines coming in just now.
     let sql = "DELETE FROM staged_snapshots WHERE id IN (SELECT id FROM staged_snapshots
-        WHERE touched < clock_timestamp() - make_interval(secs => $1) FOR UPDATE SKIP LOCKED) RETURNING id";
+        WHERE topics < clock_timestamp() - make_interval(secs => $1) FOR UPDATE SKIP LOCKED) RETURNING id";
     let statement = db.prepare_cached(sql).await?;
     let rows = db.query(&statement, &[&STAGED_SILENCE.as_secs_f64()]).await?;
     let left: Vec<i64> = readable("staged snapshot", &rows, |row| Ok(row.try_get(0)?));

@@ -9,12 +9,12 @@ use super::columns::{Whole, readable, unsigned};
 use super::coverage::{self, Coverage};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
-use super::work::Touched;
+use super::work::ChangedTopics;
 use super::{changes, instances};
 
 pub(super) async fn feed(
     db: &Transaction<'_>,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     instance: &InstanceId,
     first: u64,
     events: &[Event],
@@ -35,7 +35,7 @@ pub(super) async fn feed(
     }
     let (fed, changes) = batch.finish();
     for change in changes {
-        changes::apply_one(db, touched, &mut coverage, change).await?;
+        changes::apply_one(db, topics, &mut coverage, change).await?;
     }
     coverage.write_counts(db).await?;
     instances::advance(db, &sender, fed.next()).await?;

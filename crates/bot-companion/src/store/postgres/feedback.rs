@@ -14,7 +14,7 @@ use crate::store::{Sample, Topic};
 
 use super::columns::{Whole, integer, readable, unsigned};
 use super::errors::Sql;
-use super::work::Touched;
+use super::work::ChangedTopics;
 
 pub(super) async fn sample(db: &impl GenericClient, seed: u64) -> Sql<Sample> {
     let statement = db.prepare_cached("SELECT max(slot) FROM feedback WHERE slot IS NOT NULL").await?;
@@ -59,7 +59,7 @@ fn read(row: &Row) -> Sql<(u64, Feedback)> {
     Ok((unsigned(row.try_get(1)?), Feedback { id: row.try_get(2)?, entry }))
 }
 
-pub(super) async fn put(db: &Transaction<'_>, touched: &mut Touched, feedback: &Feedback) -> Sql<()> {
+pub(super) async fn put(db: &Transaction<'_>, topics: &mut ChangedTopics, feedback: &Feedback) -> Sql<()> {
     let entry = &feedback.entry;
     let change = numbering(db, &feedback.id).await?.put(entry.is_positive());
     fill_gap(db, &feedback.id, &change).await?;
@@ -75,29 +75,29 @@ pub(super) async fn put(db: &Transaction<'_>, touched: &mut Touched, feedback: &
         [&feedback.id, &entry.feedback, &rating, &timestamp, id, username, name, avatar, &slot];
     db.execute(&statement, &row).await?;
     if change.is_visible {
-        touched.push(Topic::Feedback);
+        topics.push(Topic::Feedback);
     }
     Ok(())
 }
 
-pub(super) async fn remove(db: &Transaction<'_>, touched: &mut Touched, id: &str) -> Sql<()> {
+pub(super) async fn remove(db: &Transaction<'_>, topics: &mut ChangedTopics, id: &str) -> Sql<()> {
     let change = numbering(db, id).await?.remove();
     fill_gap(db, id, &change).await?;
     if change.is_visible {
-        touched.push(Topic::Feedback);
+        topics.push(Topic::Feedback);
     }
     let statement = db.prepare_cached("DELETE FROM feedback WHERE id = $1").await?;
     db.execute(&statement, &[&id]).await?;
     Ok(())
 }
 
-pub(super) async fn refresh_user(db: &Transaction<'_>, touched: &mut Touched, user: &User) -> Sql<()> {
+pub(super) async fn refresh_user(db: &Transaction<'_>, topics: &mut ChangedTopics, user: &User) -> Sql<()> {
     let sql = "UPDATE feedback SET submitter_username = $2, submitter_name = $3, submitter_avatar = $4
         WHERE submitter_id = $1
             AND (submitter_username, submitter_name, submitter_avatar) IS DISTINCT FROM ($2, $3, $4)";
     let statement = db.prepare_cached(sql).await?;
     if db.execute(&statement, &[&user.id, &user.username, &user.name, &user.avatar]).await? > 0 {
-        touched.push(Topic::Feedback);
+        topics.push(Topic::Feedback);
     }
     Ok(())
 }

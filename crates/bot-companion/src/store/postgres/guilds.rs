@@ -13,7 +13,7 @@ use crate::store::Topic;
 use super::columns::{grants, grants_text, integer, json, readable, roles, unsigned};
 use super::coverage::{Coverage, counts, cover};
 use super::errors::Sql;
-use super::work::Touched;
+use super::work::ChangedTopics;
 use super::{accounts, subscriptions, team};
 
 /// What is known of a user, and of those among these guilds that have the bot.
@@ -72,7 +72,7 @@ fn read(row: &Row) -> Sql<GuildFacts> {
 /// Stores how a guild is now, in the snapshot that covers it, as if it had come with that.
 pub(super) async fn put(
     db: &Transaction<'_>,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     coverage: &mut Coverage,
     guild: &Guild,
 ) -> Sql<()> {
@@ -94,7 +94,7 @@ pub(super) async fn put(
         delete_staff(db, cover.snapshot, &[guild.id]).await?;
     }
     insert_staff(db, cover.snapshot, guild).await?;
-    touched.push(Topic::Id(guild.id));
+    topics.push(Topic::Id(guild.id));
     Ok(())
 }
 
@@ -114,14 +114,14 @@ async fn insert_staff(db: &Transaction<'_>, snapshot: i64, guild: &Guild) -> Sql
 /// Removes a guild with its grants and staff. Subscriptions that name it stay as they are.
 pub(super) async fn remove(
     db: &Transaction<'_>,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     coverage: &mut Coverage,
     guild: Snowflake,
 ) -> Sql<()> {
     let cover = coverage.cover(guild);
     if delete(db, cover.snapshot, &[guild]).await?.guilds > 0 {
         coverage.count(&cover, -1);
-        touched.push(Topic::Id(guild));
+        topics.push(Topic::Id(guild));
     }
     Ok(())
 }
@@ -129,7 +129,7 @@ pub(super) async fn remove(
 /// Notes a member's roles if they are staff, or that they are not.
 pub(super) async fn put_member(
     db: &Transaction<'_>,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     coverage: &Coverage,
     guild: Snowflake,
     user: Snowflake,
@@ -141,33 +141,33 @@ pub(super) async fn put_member(
     let stored = stored.as_ref().map(|row| row.try_get::<_, &str>(0)).transpose()?;
     let grants = stored.map(grants).unwrap_or_default();
     if !staff::is_staff(guild, roles, &grants) {
-        return remove_staff(db, touched, snapshot, guild, user).await;
+        return remove_staff(db, topics, snapshot, guild, user).await;
     }
     let sql = "INSERT INTO guild_staff (snapshot, guild, \"user\", roles) VALUES ($1, $2, $3, $4)
         ON CONFLICT (snapshot, guild, \"user\") DO UPDATE SET roles = $4";
     let statement = db.prepare_cached(sql).await?;
     db.execute(&statement, &[&snapshot, &guild, &user, &json(&roles)]).await?;
-    touched.push(Topic::Id(user));
+    topics.push(Topic::Id(user));
     Ok(())
 }
 
 /// A member has left: they are not staff any more, and the guild is no longer on their list.
 pub(super) async fn remove_member(
     db: &Transaction<'_>,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     coverage: &Coverage,
     guild: Snowflake,
     user: Snowflake,
 ) -> Sql<()> {
-    remove_staff(db, touched, coverage.cover(guild).snapshot, guild, user).await?;
+    remove_staff(db, topics, coverage.cover(guild).snapshot, guild, user).await?;
     accounts::forget_guild(db, user, guild).await?;
-    touched.push(Topic::Id(user));
+    topics.push(Topic::Id(user));
     Ok(())
 }
 
 async fn remove_staff(
     db: &Transaction<'_>,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     snapshot: i64,
     guild: Snowflake,
     user: Snowflake,
@@ -175,7 +175,7 @@ async fn remove_staff(
     let sql = "DELETE FROM guild_staff WHERE snapshot = $1 AND guild = $2 AND \"user\" = $3";
     let statement = db.prepare_cached(sql).await?;
     if db.execute(&statement, &[&snapshot, &guild, &user]).await? > 0 {
-        touched.push(Topic::Id(user));
+        topics.push(Topic::Id(user));
     }
     Ok(())
 }

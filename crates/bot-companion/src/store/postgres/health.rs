@@ -13,7 +13,7 @@ use super::columns::{Whole, integer, readable, unsigned};
 use super::errors::Sql;
 use super::instances as numbering;
 use super::locks::{Lock, lock};
-use super::work::Touched;
+use super::work::ChangedTopics;
 
 pub(super) async fn load(db: &impl GenericClient) -> Sql<Health> {
     let (instances, shards) = futures_util::try_join!(instances(db), shards(db))?;
@@ -54,7 +54,7 @@ async fn shards(db: &impl GenericClient) -> Sql<BTreeMap<u32, Shard>> {
     Ok(shards.into_iter().collect())
 }
 
-pub(super) async fn beat(db: &Transaction<'_>, touched: &mut Touched, beat: &Heartbeat, now: Time) -> Sql<()> {
+pub(super) async fn beat(db: &Transaction<'_>, topics: &mut ChangedTopics, beat: &Heartbeat, now: Time) -> Sql<()> {
     lock(db, Lock::Health).await?;
     let before = load(db).await?;
     let started_at = numbering::note_started(db, &beat.instance, beat.started_at, now).await?;
@@ -63,7 +63,7 @@ pub(super) async fn beat(db: &Transaction<'_>, touched: &mut Touched, beat: &Hea
     after.merge(Heartbeat { started_at, ..beat.clone() }, now);
     write_instances(db, &before.instances, &after.instances).await?;
     write_shards(db, &before.shards, &after.shards).await?;
-    touched.push(Topic::Health);
+    topics.push(Topic::Health);
     Ok(())
 }
 

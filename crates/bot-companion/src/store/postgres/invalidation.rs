@@ -43,13 +43,13 @@ impl Origin {
 }
 
 /// The message of a commit; none if it changed nothing that is cached.
-pub(super) fn message(origin: &Origin, touched: &[Topic]) -> Option<String> {
-    if touched.is_empty() {
+pub(super) fn message(origin: &Origin, topics: &[Topic]) -> Option<String> {
+    if topics.is_empty() {
         return None;
     }
     let mut message = format!("{:016x}", origin.number);
-    let slots: BTreeSet<u16> = touched.iter().map(|topic| slot(*topic)).collect();
-    if touched.contains(&Topic::Everything) || slots.len() > MOST_SLOTS {
+    let slots: BTreeSet<u16> = topics.iter().map(|topic| slot(*topic)).collect();
+    if topics.contains(&Topic::Everything) || slots.len() > MOST_SLOTS {
         message.push_str(EVERYTHING);
         return Some(message);
     }

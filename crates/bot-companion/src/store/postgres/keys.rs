@@ -8,13 +8,13 @@ use crate::store::{BotKey, Topic};
 
 use super::columns::readable;
 use super::errors::Sql;
-use super::work::Touched;
+use super::work::ChangedTopics;
 
-pub(super) async fn add(db: &Transaction<'_>, touched: &mut Touched, key: &BotKey, hash: TokenHash) -> Sql<()> {
+pub(super) async fn add(db: &Transaction<'_>, topics: &mut ChangedTopics, key: &BotKey, hash: TokenHash) -> Sql<()> {
     let sql = "INSERT INTO bot_keys (id, label, key_hash, created, revoked) VALUES ($1, $2, $3, $4, $5)";
     let statement = db.prepare_cached(sql).await?;
     db.execute(&statement, &[&key.id, &key.label, &hash.0.as_slice(), &key.created, &key.revoked]).await?;
-    touched.push(Topic::Keys);
+    topics.push(Topic::Keys);
     Ok(())
 }
 
@@ -50,11 +50,11 @@ fn read(row: &Row) -> Sql<BotKey> {
     Ok(BotKey { id: row.try_get(0)?, label: row.try_get(1)?, created: row.try_get(2)?, revoked: row.try_get(3)? })
 }
 
-pub(super) async fn revoke(db: &Transaction<'_>, touched: &mut Touched, id: &str, now: Time) -> Sql<bool> {
+pub(super) async fn revoke(db: &Transaction<'_>, topics: &mut ChangedTopics, id: &str, now: Time) -> Sql<bool> {
     let statement = db.prepare_cached("UPDATE bot_keys SET revoked = $2 WHERE id = $1 AND revoked IS NULL").await?;
     let revoked = db.execute(&statement, &[&id, &now]).await? > 0;
     if revoked {
-        touched.push(Topic::Keys);
+        topics.push(Topic::Keys);
     }
     Ok(revoked)
 }

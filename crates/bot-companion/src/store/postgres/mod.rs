@@ -121,11 +121,11 @@ async fn migrate(address: &Address) -> Result<()> {
 
 /// Writes; a row or a few of them, unless a pace says otherwise.
 macro_rules! write {
-    ($self:ident, $arguments:expr, |$db:ident, $touched:ident, $names:pat_param| $work:expr) => {
-        write!($self, Pace::Quick, $arguments, |$db, $touched, $names| $work)
+    ($self:ident, $arguments:expr, |$db:ident, $topics:ident, $names:pat_param| $work:expr) => {
+        write!($self, Pace::Quick, $arguments, |$db, $topics, $names| $work)
     };
-    ($self:ident, $pace:expr, $arguments:expr, |$db:ident, $touched:ident, $names:pat_param| $work:expr) => {
-        $self.executor.write($pace, $arguments, |$db, $touched, $names| Box::pin($work)).await
+    ($self:ident, $pace:expr, $arguments:expr, |$db:ident, $topics:ident, $names:pat_param| $work:expr) => {
+        $self.executor.write($pace, $arguments, |$db, $topics, $names| Box::pin($work)).await
     };
 }
 
@@ -153,14 +153,14 @@ impl Store for Postgres {
     }
 
     async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: Option<u32>) -> Result<GrantSaved> {
-        write!(self, (user, grant, now, verified), |db, touched, (user, grant, now, verified)| {
-            sign_in::save_grant(db, touched, user, grant, *now, *verified)
+        write!(self, (user, grant, now, verified), |db, topics, (user, grant, now, verified)| {
+            sign_in::save_grant(db, topics, user, grant, *now, *verified)
         })
     }
 
     async fn open_session(&self, user: User, token: TokenHash, session: Session, most: usize) -> Result<Admission> {
-        write!(self, (user, token, session, most), |db, touched, (user, token, session, most)| {
-            sign_in::open_session(db, touched, user, *token, session, *most)
+        write!(self, (user, token, session, most), |db, topics, (user, token, session, most)| {
+            sign_in::open_session(db, topics, user, *token, session, *most)
         })
     }
 
@@ -173,18 +173,18 @@ impl Store for Postgres {
     }
 
     async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {
-        write!(self, (user, session, now), |db, touched, (user, session, now)| {
-            sessions::end_one(db, touched, *user, session, *now)
+        write!(self, (user, session, now), |db, topics, (user, session, now)| {
+            sessions::end_one(db, topics, *user, session, *now)
         })
     }
 
     async fn end_sessions(&self, user: Snowflake, now: Time) -> Result<usize> {
-        write!(self, (user, now), |db, touched, (user, now)| sessions::end_all(db, touched, *user, *now))
+        write!(self, (user, now), |db, topics, (user, now)| sessions::end_all(db, topics, *user, *now))
     }
 
     async fn end_sessions_of_grant(&self, user: Snowflake, grant_version: u64) -> Result<bool> {
-        write!(self, (user, grant_version), |db, touched, (user, grant_version)| {
-            sessions::end_all_of_grant(db, touched, *user, *grant_version)
+        write!(self, (user, grant_version), |db, topics, (user, grant_version)| {
+            sessions::end_all_of_grant(db, topics, *user, *grant_version)
         })
     }
 
@@ -194,13 +194,10 @@ impl Store for Postgres {
 
     async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Swept> {
         let arguments = (now, last_seen_before, created_before, batch);
-        let work = self.executor.write(
-            Pace::Long,
-            arguments,
-            |db, touched, (now, last_seen_before, created_before, batch)| {
-                Box::pin(sessions::sweep(db, touched, *now, *last_seen_before, *created_before, *batch))
-            },
-        );
+        let work =
+            self.executor.write(Pace::Long, arguments, |db, topics, (now, last_seen_before, created_before, batch)| {
+                Box::pin(sessions::sweep(db, topics, *now, *last_seen_before, *created_before, *batch))
+            });
         work.await
     }
 
@@ -231,13 +228,13 @@ impl Store for Postgres {
     }
 
     async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool> {
-        write!(self, (user, list_version, list), |db, touched, (user, list_version, list)| {
-            accounts::save_list(db, touched, *user, *list_version, list)
+        write!(self, (user, list_version, list), |db, topics, (user, list_version, list)| {
+            accounts::save_list(db, topics, *user, *list_version, list)
         })
     }
 
     async fn block(&self, blocked: BlockedUser) -> Result<usize> {
-        write!(self, blocked, |db, touched, blocked| sessions::block(db, touched, blocked))
+        write!(self, blocked, |db, topics, blocked| sessions::block(db, topics, blocked))
     }
 
     async fn unblock(&self, user: Snowflake) -> Result<bool> {
@@ -265,12 +262,12 @@ impl Store for Postgres {
     }
 
     async fn apply(&self, changes: Vec<Change>) -> Result<()> {
-        write!(self, Pace::Feed, changes, |db, touched, changes| changes::apply(db, touched, changes))
+        write!(self, Pace::Feed, changes, |db, topics, changes| changes::apply(db, topics, changes))
     }
 
     async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed> {
-        write!(self, Pace::Feed, (instance, first, events, now), |db, touched, (instance, first, events, now)| {
-            feed::feed(db, touched, instance, *first, events, *now)
+        write!(self, Pace::Feed, (instance, first, events, now), |db, topics, (instance, first, events, now)| {
+            feed::feed(db, topics, instance, *first, events, *now)
         })
     }
 
@@ -290,8 +287,8 @@ impl Store for Postgres {
     }
 
     async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed> {
-        let committed: Result<Option<_>> = write!(self, Pace::Feed, (snapshot, now), |db, touched, (snapshot, now)| {
-            snapshots::commit(db, touched, *snapshot, *now)
+        let committed: Result<Option<_>> = write!(self, Pace::Feed, (snapshot, now), |db, topics, (snapshot, now)| {
+            snapshots::commit(db, topics, *snapshot, *now)
         });
         committed?.ok_or_else(not_staged)
     }
@@ -309,7 +306,7 @@ impl Store for Postgres {
     }
 
     async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()> {
-        write!(self, (key, hash), |db, touched, (key, hash)| keys::add(db, touched, key, *hash))
+        write!(self, (key, hash), |db, topics, (key, hash)| keys::add(db, topics, key, *hash))
     }
 
     async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>> {
@@ -325,11 +322,11 @@ impl Store for Postgres {
     }
 
     async fn revoke_key(&self, id: String, now: Time) -> Result<bool> {
-        write!(self, (id, now), |db, touched, (id, now)| keys::revoke(db, touched, id, *now))
+        write!(self, (id, now), |db, topics, (id, now)| keys::revoke(db, topics, id, *now))
     }
 
     async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()> {
-        write!(self, (beat, now), |db, touched, (beat, now)| health::beat(db, touched, beat, *now))
+        write!(self, (beat, now), |db, topics, (beat, now)| health::beat(db, topics, beat, *now))
     }
 
     async fn close(&self) {

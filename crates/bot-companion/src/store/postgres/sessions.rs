@@ -12,7 +12,7 @@ use crate::store::{BlockedUser, Swept, Topic};
 use super::columns::{integer, readable};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
-use super::work::Touched;
+use super::work::ChangedTopics;
 use super::{accounts, revocations, sign_in};
 
 pub(super) async fn session(db: &impl GenericClient, token: TokenHash) -> Sql<Option<Session>> {
@@ -40,14 +40,14 @@ fn read(row: &Row) -> Sql<Session> {
 
 pub(super) async fn end_one(
     db: &Transaction<'_>,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     user: Snowflake,
     session: &SessionId,
     now: Time,
 ) -> Sql<bool> {
     lock(db, Lock::User(user)).await?;
     // Also if it is gone already: the one who ended it may not have had an answer, and then nobody here has heard of it yet.
-    note_changed(touched, user);
+    note_changed(topics, user);
     let statement = db.prepare_cached("DELETE FROM sessions WHERE id = $1 AND user_id = $2").await?;
     let ended = db.execute(&statement, &[session, &user]).await? > 0;
     if ended {
@@ -56,9 +56,14 @@ pub(super) async fn end_one(
     Ok(ended)
 }
 
-pub(super) async fn end_all(db: &Transaction<'_>, touched: &mut Touched, user: Snowflake, now: Time) -> Sql<usize> {
+pub(super) async fn end_all(
+    db: &Transaction<'_>,
+    topics: &mut ChangedTopics,
+    user: Snowflake,
+    now: Time,
+) -> Sql<usize> {
     lock(db, Lock::User(user)).await?;
-    let sessions = delete_all(db, touched, user).await?;
+    let sessions = delete_all(db, topics, user).await?;
     accounts::drop_if_unused(db, user, now).await?;
     Ok(sessions)
 }
@@ -66,7 +71,7 @@ pub(super) async fn end_all(db: &Transaction<'_>, touched: &mut Touched, user: S
 /// Ends those of a user's sessions that are too many beside the new one. The caller has the user's lock.
 pub(super) async fn end_surplus(
     db: &Transaction<'_>,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     user: Snowflake,
     new: TokenHash,
     most: usize,
@@ -83,14 +88,14 @@ pub(super) async fn end_surplus(
     if !surplus.is_empty() {
         let statement = db.prepare_cached("DELETE FROM sessions WHERE token_hash = ANY ($1)").await?;
         db.execute(&statement, &[&surplus]).await?;
-        note_changed(touched, user);
+        note_changed(topics, user);
     }
     Ok(())
 }
 
 pub(super) async fn end_all_of_grant(
     db: &Transaction<'_>,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     user: Snowflake,
     grant_version: u64,
 ) -> Sql<bool> {
@@ -99,30 +104,30 @@ pub(super) async fn end_all_of_grant(
     let statement = db.prepare_cached("SELECT 1 FROM users WHERE id = $1 AND grant_version = $2 FOR UPDATE").await?;
     let current = db.query_opt(&statement, &[&user, &integer(grant_version)]).await?.is_some();
     if current {
-        delete_all(db, touched, user).await?;
+        delete_all(db, topics, user).await?;
         accounts::drop_row(db, user).await?;
     }
     Ok(current)
 }
 
 /// Blocks a user and ends their sessions, also the one that is about to be opened.
-pub(super) async fn block(db: &Transaction<'_>, touched: &mut Touched, blocked: &BlockedUser) -> Sql<usize> {
+pub(super) async fn block(db: &Transaction<'_>, topics: &mut ChangedTopics, blocked: &BlockedUser) -> Sql<usize> {
     lock(db, Lock::User(blocked.user)).await?;
     sign_in::block(db, blocked).await?;
-    let sessions = delete_all(db, touched, blocked.user).await?;
+    let sessions = delete_all(db, topics, blocked.user).await?;
     accounts::drop_and_revoke(db, blocked.user, blocked.since).await?;
     Ok(sessions)
 }
 
-async fn delete_all(db: &Transaction<'_>, touched: &mut Touched, user: Snowflake) -> Sql<usize> {
-    note_changed(touched, user);
+async fn delete_all(db: &Transaction<'_>, topics: &mut ChangedTopics, user: Snowflake) -> Sql<usize> {
+    note_changed(topics, user);
     let statement = db.prepare_cached("DELETE FROM sessions WHERE user_id = $1").await?;
     Ok(usize::try_from(db.execute(&statement, &[&user]).await?).unwrap_or(usize::MAX))
 }
 
 /// Everything that depends on a user's sessions is stale.
-fn note_changed(touched: &mut Touched, user: Snowflake) {
-    touched.extend([Topic::SessionsOf(user), Topic::Id(user)]);
+fn note_changed(topics: &mut ChangedTopics, user: Snowflake) {
+    topics.extend([Topic::SessionsOf(user), Topic::Id(user)]);
 }
 
 pub(super) async fn note_seen(db: &Transaction<'_>, seen: &[(SessionId, Time)]) -> Sql<()> {
@@ -144,7 +149,7 @@ pub(super) async fn note_seen(db: &Transaction<'_>, seen: &[(SessionId, Time)]) 
 
 pub(super) async fn sweep(
     db: &Transaction<'_>,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     now: Time,
     last_seen_before: Time,
     created_before: Time,
@@ -169,7 +174,7 @@ pub(super) async fn sweep(
         let deleted = db.execute(&statement, &[&user, &last_seen_before, &created_before, &left]).await?;
         if deleted > 0 {
             sessions += usize::try_from(deleted).unwrap_or(usize::MAX);
-            note_changed(touched, user);
+            note_changed(topics, user);
             accounts::drop_if_unused(db, user, now).await?;
         }
     }

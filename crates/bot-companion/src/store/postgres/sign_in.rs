@@ -9,7 +9,7 @@ use crate::store::{BlockedUser, CodeHash, SealedGrant, Topic};
 use super::columns::{claim_user, integer, json, readable};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
-use super::work::Touched;
+use super::work::ChangedTopics;
 use super::{accounts, revocations, sessions};
 
 pub(super) async fn claim(db: &Transaction<'_>, code: CodeHash, now: Time, until: Time) -> Sql<Claim> {
@@ -59,7 +59,7 @@ pub(super) async fn forget_claims(db: &Transaction<'_>, now: Time, batch: usize)
 
 pub(super) async fn save_grant(
     db: &Transaction<'_>,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     user: &User,
     grant: &SealedGrant,
     now: Time,
@@ -75,7 +75,7 @@ pub(super) async fn save_grant(
             revocations::cancel(db, user.id).await?;
             accounts::save_profile(db, user).await?;
             accounts::save_grant(db, user.id, grant).await?;
-            touched.push(Topic::Id(user.id));
+            topics.push(Topic::Id(user.id));
         }
         GrantSaved::RevocationRunning | GrantSaved::RevocationSent { .. } => {}
     }
@@ -84,7 +84,7 @@ pub(super) async fn save_grant(
 
 pub(super) async fn open_session(
     db: &Transaction<'_>,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     user: &User,
     token: TokenHash,
     session: &Session,
@@ -100,7 +100,7 @@ pub(super) async fn open_session(
         && let Some(grant) = revocations::take_back(db, user.id).await?
     {
         accounts::save_grant(db, user.id, &grant).await?;
-        touched.push(Topic::Id(user.id));
+        topics.push(Topic::Id(user.id));
     }
     let statement = db.prepare_cached("UPDATE users SET signing_in = NULL WHERE id = $1").await?;
     db.execute(&statement, &[&user.id]).await?;
@@ -109,7 +109,7 @@ pub(super) async fn open_session(
     let statement = db.prepare_cached(sql).await?;
     let Session { id, created, last_seen, agent, .. } = session;
     db.execute(&statement, &[&token.0.as_slice(), id, &user.id, created, last_seen, agent]).await?;
-    sessions::end_surplus(db, touched, user.id, token, most).await?;
+    sessions::end_surplus(db, topics, user.id, token, most).await?;
     Ok(admission)
 }
 

@@ -17,7 +17,7 @@ use super::columns::{Whole, integer, json, readable, unsigned};
 use super::coverage::{self, Coverage};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
-use super::work::Touched;
+use super::work::ChangedTopics;
 use super::{bulk_insert, clean_up, guilds, instances, subscriptions};
 
 pub(super) async fn begin(
@@ -53,7 +53,7 @@ pub(super) async fn stage(db: &Transaction<'_>, snapshot: SnapshotId, lines: &Li
 /// Notes that the snapshot has this many more guilds, and says whether it leaves any as they are; `None` if it is not being
 /// staged. Its row stays locked until the end of the transaction: a commit, or giving it up, waits for these lines.
 async fn note_lines(db: &Transaction<'_>, snapshot: i64, more: u64) -> Sql<Option<bool>> {
-    let sql = "UPDATE staged_snapshots SET guilds = guilds + $2, touched = clock_timestamp() WHERE id = $1
+    let sql = "UPDATE staged_snapshots SET guilds = guilds + $2, topics = clock_timestamp() WHERE id = $1
         RETURNING EXISTS (SELECT 1 FROM staged_kept WHERE snapshot = $1)";
     let statement = db.prepare_cached(sql).await?;
     let row = db.query_opt(&statement, &[&snapshot, &integer(more)]).await?;
@@ -164,7 +164,7 @@ async fn stage_subscriptions(db: &Transaction<'_>, snapshot: i64, lines: &[Subsc
 /// Makes a staged snapshot the truth, or drops it; `None` if it is not being staged.
 pub(super) async fn commit(
     db: &Transaction<'_>,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     snapshot: SnapshotId,
     now: Time,
 ) -> Sql<Option<Committed>> {
@@ -184,7 +184,7 @@ pub(super) async fn commit(
     let is_replaced = matches!(committed, Committed::Replaced { .. });
     if is_replaced {
         // Which answers it changes is a question as large as the snapshot.
-        touched.push(Topic::Everything);
+        topics.push(Topic::Everything);
     }
     match staged.shard {
         Some(shard) if is_replaced => replace_shard(db, &staged, shard, &overlapping, now).await?,

@@ -9,7 +9,7 @@ use crate::store::Topic;
 
 use super::columns::{Whole, readable};
 use super::errors::Sql;
-use super::work::Touched;
+use super::work::ChangedTopics;
 
 /// The subscription of a user, and every one that names one of these guilds, in the order of their owners' ids.
 pub(super) async fn of_user_or_naming(
@@ -40,9 +40,9 @@ fn read(row: &Row) -> Sql<Subscription> {
     Ok(Subscription { userid: row.try_get(0)?, slots, guilds, active_until: row.try_get(2)? })
 }
 
-pub(super) async fn put(db: &Transaction<'_>, touched: &mut Touched, subscription: &Subscription) -> Sql<()> {
+pub(super) async fn put(db: &Transaction<'_>, topics: &mut ChangedTopics, subscription: &Subscription) -> Sql<()> {
     let user = subscription.userid;
-    forget_guilds(db, touched, user).await?;
+    forget_guilds(db, topics, user).await?;
     let sql = "INSERT INTO subscriptions (userid, slots, active_until) VALUES ($1, $2, $3)
         ON CONFLICT (userid) DO UPDATE SET slots = $2, active_until = $3";
     let statement = db.prepare_cached(sql).await?;
@@ -52,24 +52,24 @@ pub(super) async fn put(db: &Transaction<'_>, touched: &mut Touched, subscriptio
     let statement = db.prepare_cached(sql).await?;
     let guilds = subscription.distinct_guilds();
     db.execute(&statement, &[&user, &guilds]).await?;
-    touched.extend(guilds.into_iter().chain([user]).map(Topic::Id));
+    topics.extend(guilds.into_iter().chain([user]).map(Topic::Id));
     Ok(())
 }
 
 /// Removes a user's subscription, if they have one.
-pub(super) async fn remove(db: &Transaction<'_>, touched: &mut Touched, user: Snowflake) -> Sql<()> {
-    forget_guilds(db, touched, user).await?;
+pub(super) async fn remove(db: &Transaction<'_>, topics: &mut ChangedTopics, user: Snowflake) -> Sql<()> {
+    forget_guilds(db, topics, user).await?;
     let statement = db.prepare_cached("DELETE FROM subscriptions WHERE userid = $1").await?;
     if db.execute(&statement, &[&user]).await? > 0 {
-        touched.push(Topic::Id(user));
+        topics.push(Topic::Id(user));
     }
     Ok(())
 }
 
-async fn forget_guilds(db: &Transaction<'_>, touched: &mut Touched, user: Snowflake) -> Sql<()> {
+async fn forget_guilds(db: &Transaction<'_>, topics: &mut ChangedTopics, user: Snowflake) -> Sql<()> {
     let statement = db.prepare_cached("DELETE FROM subscription_guilds WHERE userid = $1 RETURNING guild").await?;
     let named = db.query(&statement, &[&user]).await?;
-    touched.extend(readable("guild of a subscription", &named, |row| Ok(Topic::Id(row.try_get(0)?))));
+    topics.extend(readable("guild of a subscription", &named, |row| Ok(Topic::Id(row.try_get(0)?))));
     Ok(())
 }
 

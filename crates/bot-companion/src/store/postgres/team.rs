@@ -8,7 +8,7 @@ use crate::store::Topic;
 
 use super::columns::{keys_text, readable, team_keys};
 use super::errors::Sql;
-use super::work::Touched;
+use super::work::ChangedTopics;
 
 pub(super) async fn roster(db: &impl GenericClient) -> Sql<Roster> {
     let sql = "SELECT username, name, avatar, discord_id, role, color, category, position, permissions
@@ -37,10 +37,10 @@ pub(super) async fn granted(db: &impl GenericClient, user: Snowflake) -> Sql<Per
     Ok(staff::union(granted))
 }
 
-pub(super) async fn replace(db: &Transaction<'_>, touched: &mut Touched, roster: &Roster) -> Sql<()> {
+pub(super) async fn replace(db: &Transaction<'_>, topics: &mut ChangedTopics, roster: &Roster) -> Sql<()> {
     let statement = db.prepare_cached("DELETE FROM team RETURNING discord_id").await?;
     let old = db.query(&statement, &[]).await?;
-    touched.extend(readable("team member", &old, |row| Ok(Topic::Id(row.try_get(0)?))));
+    topics.extend(readable("team member", &old, |row| Ok(Topic::Id(row.try_get(0)?))));
     let sql = "INSERT INTO team
         (ordinal, username, name, avatar, discord_id, role, color, category, position, permissions)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
@@ -51,18 +51,18 @@ pub(super) async fn replace(db: &Transaction<'_>, touched: &mut Touched, roster:
         let row: [&(dyn tokio_postgres::types::ToSql + Sync); 10] =
             [&ordinal, username, name, avatar, discord_id, role, color, category, position, &permissions];
         db.execute(&statement, &row).await?;
-        touched.push(Topic::Id(*discord_id));
+        topics.push(Topic::Id(*discord_id));
     }
-    touched.push(Topic::Team);
+    topics.push(Topic::Team);
     Ok(())
 }
 
-pub(super) async fn refresh_user(db: &Transaction<'_>, touched: &mut Touched, user: &User) -> Sql<()> {
+pub(super) async fn refresh_user(db: &Transaction<'_>, topics: &mut ChangedTopics, user: &User) -> Sql<()> {
     let sql = "UPDATE team SET username = $2, name = $3, avatar = $4
         WHERE discord_id = $1 AND (username, name, avatar) IS DISTINCT FROM ($2, $3, $4)";
     let statement = db.prepare_cached(sql).await?;
     if db.execute(&statement, &[&user.id, &user.username, &user.name, &user.avatar]).await? > 0 {
-        touched.push(Topic::Team);
+        topics.push(Topic::Team);
     }
     Ok(())
 }

@@ -28,11 +28,11 @@ const GRACE: Duration = Duration::from_millis(500);
 const LONG: Duration = Duration::from_mins(1);
 
 /// What a write has changed. It counts only if the write succeeds.
-pub(super) type Touched = Vec<Topic>;
+pub(super) type ChangedTopics = Vec<Topic>;
 /// Work that reads.
 pub(super) type Read<A, T> = for<'a> fn(&'a Object, &'a A) -> BoxFuture<'a, Sql<T>>;
 /// Work that changes something, all or nothing. It may run more than once, and only the last time counts.
-pub(super) type Write<A, T> = for<'a> fn(&'a Transaction<'a>, &'a mut Touched, &'a A) -> BoxFuture<'a, Sql<T>>;
+pub(super) type Write<A, T> = for<'a> fn(&'a Transaction<'a>, &'a mut ChangedTopics, &'a A) -> BoxFuture<'a, Sql<T>>;
 
 /// How long a piece of work may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,7 +250,7 @@ impl ExecutorState {
 
     async fn transact<A, T>(&self, pace: Pace, arguments: &A, work: Write<A, T>) -> std::result::Result<T, WorkError> {
         let client = self.connection().await?;
-        let (mut touched, committing) = (Touched::new(), AtomicBool::new(false));
+        let (mut topics, committing) = (ChangedTopics::new(), AtomicBool::new(false));
         let outcome = self
             .limited(client, &committing, async |client| {
                 let transaction = client.transaction().await?;
@@ -258,8 +258,8 @@ impl ExecutorState {
                     let limit = format!("SET LOCAL statement_timeout = {}", LONG.as_millis());
                     transaction.batch_execute(&limit).await?;
                 }
-                let value = work(&transaction, &mut touched, arguments).await?;
-                if let Some(message) = invalidation::message(&self.origin, &touched) {
+                let value = work(&transaction, &mut topics, arguments).await?;
+                if let Some(message) = invalidation::message(&self.origin, &topics) {
                     let statement = transaction.prepare_cached("SELECT pg_notify($1, $2)").await?;
                     transaction.execute(&statement, &[&invalidation::CHANNEL, &message]).await?;
                 }
@@ -273,7 +273,7 @@ impl ExecutorState {
                 // It may have happened all the same, or be about to.
                 self.origin.heed_own();
             }
-            for topic in touched {
+            for topic in topics {
                 self.freshness.invalidate(topic);
             }
             return outcome;

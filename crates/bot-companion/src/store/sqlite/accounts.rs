@@ -8,7 +8,7 @@ use crate::store::{Account, SealedGrant, StoredList, Topic};
 
 use super::columns::{integer, json, list_without, listed, unsigned};
 use super::revocations;
-use super::writer::Touched;
+use super::writer::ChangedTopics;
 
 pub(super) fn account(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<Account>> {
     let sql = "SELECT grant_sealed, grant_version, list, list_fetched, list_version FROM users WHERE id = ?1";
@@ -99,7 +99,7 @@ pub(super) fn replace_grant(
 
 pub(super) fn save_list(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     user: Snowflake,
     list_version: u64,
     list: &StoredList,
@@ -114,7 +114,7 @@ pub(super) fn save_list(
         integer(version)
     ])?;
     if saved > 0 {
-        touched.push(Topic::Id(user));
+        topics.push(Topic::Id(user));
     }
     Ok(saved > 0)
 }

@@ -5,35 +5,35 @@ use rusqlite::Connection;
 use crate::domain::Change;
 
 use super::coverage::Coverage;
-use super::writer::Touched;
+use super::writer::ChangedTopics;
 use super::{feedback, guilds, subscriptions, team};
 
-pub(super) fn apply(connection: &Connection, touched: &mut Touched, changes: &[Change]) -> rusqlite::Result<()> {
+pub(super) fn apply(connection: &Connection, topics: &mut ChangedTopics, changes: &[Change]) -> rusqlite::Result<()> {
     let coverage = Coverage::for_changes(connection)?;
-    changes.iter().try_for_each(|change| apply_one(connection, touched, &coverage, change))
+    changes.iter().try_for_each(|change| apply_one(connection, topics, &coverage, change))
 }
 
 pub(super) fn apply_one(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     coverage: &Coverage,
     change: &Change,
 ) -> rusqlite::Result<()> {
     match change {
-        Change::Guild(guild) => guilds::put(connection, touched, coverage, guild)?,
-        Change::GuildGone(guild) => guilds::remove(connection, touched, coverage, *guild)?,
+        Change::Guild(guild) => guilds::put(connection, topics, coverage, guild)?,
+        Change::GuildGone(guild) => guilds::remove(connection, topics, coverage, *guild)?,
         Change::Member { guild, user, roles } => {
-            guilds::put_member(connection, touched, coverage, *guild, *user, roles)?;
+            guilds::put_member(connection, topics, coverage, *guild, *user, roles)?;
         }
-        Change::MemberGone { guild, user } => guilds::remove_member(connection, touched, coverage, *guild, *user)?,
-        Change::Subscription(subscription) => subscriptions::put(connection, touched, subscription)?,
-        Change::SubscriptionGone(user) => subscriptions::remove(connection, touched, *user)?,
-        Change::Feedback(entry) => feedback::put(connection, touched, entry)?,
-        Change::FeedbackGone(id) => feedback::remove(connection, touched, id)?,
-        Change::Team(roster) => team::replace(connection, touched, roster)?,
+        Change::MemberGone { guild, user } => guilds::remove_member(connection, topics, coverage, *guild, *user)?,
+        Change::Subscription(subscription) => subscriptions::put(connection, topics, subscription)?,
+        Change::SubscriptionGone(user) => subscriptions::remove(connection, topics, *user)?,
+        Change::Feedback(entry) => feedback::put(connection, topics, entry)?,
+        Change::FeedbackGone(id) => feedback::remove(connection, topics, id)?,
+        Change::Team(roster) => team::replace(connection, topics, roster)?,
         Change::User(user) => {
-            team::refresh_user(connection, touched, user)?;
-            feedback::refresh_user(connection, touched, user)?;
+            team::refresh_user(connection, topics, user)?;
+            feedback::refresh_user(connection, topics, user)?;
         }
     }
     match change.copied_again() {

@@ -7,12 +7,12 @@ use crate::domain::feed::{Event, EventBatch, Fed, FeedState, InstanceId, Questio
 
 use super::columns::{readable, unsigned};
 use super::coverage::Coverage;
-use super::writer::Touched;
+use super::writer::ChangedTopics;
 use super::{changes, instances};
 
 pub(super) fn feed(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     instance: &InstanceId,
     first: u64,
     events: &[Event],
@@ -30,7 +30,7 @@ pub(super) fn feed(
     }
     let (fed, changes) = batch.finish();
     for change in changes {
-        changes::apply_one(connection, touched, &coverage, change)?;
+        changes::apply_one(connection, topics, &coverage, change)?;
     }
     instances::advance(connection, &sender, fed.next())?;
     Ok(fed)

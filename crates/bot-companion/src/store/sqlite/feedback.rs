@@ -10,7 +10,7 @@ use crate::random::Random;
 use crate::store::{Sample, Topic};
 
 use super::columns::{integer, is_unreadable, unsigned};
-use super::writer::Touched;
+use super::writer::ChangedTopics;
 
 pub(super) const LAST_SLOT: &str = "SELECT slot FROM feedback WHERE slot IS NOT NULL ORDER BY slot DESC LIMIT 1";
 pub(super) const BY_SLOT: &str = "SELECT id, feedback, rating, timestamp,
@@ -41,7 +41,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Feedback> {
     Ok(Feedback { id: row.get(0)?, entry })
 }
 
-pub(super) fn put(connection: &Connection, touched: &mut Touched, feedback: &Feedback) -> rusqlite::Result<()> {
+pub(super) fn put(connection: &Connection, topics: &mut ChangedTopics, feedback: &Feedback) -> rusqlite::Result<()> {
     let entry = &feedback.entry;
     let change = numbering(connection, &feedback.id)?.put(entry.is_positive());
     fill_gap(connection, &feedback.id, &change)?;
@@ -62,25 +62,25 @@ pub(super) fn put(connection: &Connection, touched: &mut Touched, feedback: &Fee
         change.slot.map(integer)
     ])?;
     if change.is_visible {
-        touched.push(Topic::Feedback);
+        topics.push(Topic::Feedback);
     }
     Ok(())
 }
 
-pub(super) fn remove(connection: &Connection, touched: &mut Touched, id: &str) -> rusqlite::Result<()> {
+pub(super) fn remove(connection: &Connection, topics: &mut ChangedTopics, id: &str) -> rusqlite::Result<()> {
     let change = numbering(connection, id)?.remove();
     fill_gap(connection, id, &change)?;
     if change.is_visible {
-        touched.push(Topic::Feedback);
+        topics.push(Topic::Feedback);
     }
     connection.prepare_cached("DELETE FROM feedback WHERE id = ?1")?.execute([id]).map(drop)
 }
 
-pub(super) fn refresh_user(connection: &Connection, touched: &mut Touched, user: &User) -> rusqlite::Result<()> {
+pub(super) fn refresh_user(connection: &Connection, topics: &mut ChangedTopics, user: &User) -> rusqlite::Result<()> {
     let sql = "UPDATE feedback SET submitter_username = ?2, submitter_name = ?3, submitter_avatar = ?4
         WHERE submitter_id = ?1 AND (submitter_username, submitter_name, submitter_avatar) IS NOT (?2, ?3, ?4)";
     if connection.prepare_cached(sql)?.execute(params![user.id, user.username, user.name, user.avatar])? > 0 {
-        touched.push(Topic::Feedback);
+        topics.push(Topic::Feedback);
     }
     Ok(())
 }

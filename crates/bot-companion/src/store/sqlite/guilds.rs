@@ -9,7 +9,7 @@ use crate::store::Topic;
 
 use super::columns::{grants, grants_text, integer, is_unreadable, json, roles, unsigned};
 use super::coverage::Coverage;
-use super::writer::Touched;
+use super::writer::ChangedTopics;
 use super::{accounts, subscriptions, team};
 
 /// What is known of a user, and of those among these guilds that have the bot.
@@ -89,7 +89,7 @@ fn granted(
 /// Stores how a guild is now, in the snapshot that covers it, as if it had come with that.
 pub(super) fn put(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     coverage: &Coverage,
     guild: &Guild,
 ) -> rusqlite::Result<()> {
@@ -100,21 +100,21 @@ pub(super) fn put(
     } else {
         writer.update(guild)?;
     }
-    touched.push(Topic::Id(guild.id));
+    topics.push(Topic::Id(guild.id));
     Ok(())
 }
 
 /// Removes a guild with its grants and staff. Subscriptions that name it stay as they are.
 pub(super) fn remove(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     coverage: &Coverage,
     guild: Snowflake,
 ) -> rusqlite::Result<()> {
     let cover = coverage.of(connection, guild)?;
     if delete(connection, cover.snapshot, guild)? > 0 {
         cover.count(connection, -1)?;
-        touched.push(Topic::Id(guild));
+        topics.push(Topic::Id(guild));
     }
     Ok(())
 }
@@ -122,7 +122,7 @@ pub(super) fn remove(
 /// Notes a member's roles if they are staff, or that they are not.
 pub(super) fn put_member(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     coverage: &Coverage,
     guild: Snowflake,
     user: Snowflake,
@@ -137,9 +137,9 @@ pub(super) fn put_member(
     if staff::is_staff(guild, roles, &grants) {
         let sql = "INSERT OR REPLACE INTO guild_staff (snapshot, guild, user, roles) VALUES (?1, ?2, ?3, ?4)";
         connection.prepare_cached(sql)?.execute(params![snapshot, guild, user, json(&roles)])?;
-        touched.push(Topic::Id(user));
+        topics.push(Topic::Id(user));
     } else {
-        remove_staff(connection, touched, snapshot, guild, user)?;
+        remove_staff(connection, topics, snapshot, guild, user)?;
     }
     Ok(())
 }
@@ -147,28 +147,28 @@ pub(super) fn put_member(
 /// A member has left: they are not staff any more, and the guild is no longer on their list.
 pub(super) fn remove_member(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     coverage: &Coverage,
     guild: Snowflake,
     user: Snowflake,
 ) -> rusqlite::Result<()> {
     let snapshot = coverage.of(connection, guild)?.snapshot;
-    remove_staff(connection, touched, snapshot, guild, user)?;
+    remove_staff(connection, topics, snapshot, guild, user)?;
     accounts::forget_guild(connection, user, guild)?;
-    touched.push(Topic::Id(user));
+    topics.push(Topic::Id(user));
     Ok(())
 }
 
 fn remove_staff(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     snapshot: i64,
     guild: Snowflake,
     user: Snowflake,
 ) -> rusqlite::Result<()> {
     let sql = "DELETE FROM guild_staff WHERE snapshot = ?1 AND guild = ?2 AND user = ?3";
     if connection.prepare_cached(sql)?.execute(params![snapshot, guild, user])? > 0 {
-        touched.push(Topic::Id(user));
+        topics.push(Topic::Id(user));
     }
     Ok(())
 }

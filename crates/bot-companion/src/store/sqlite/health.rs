@@ -11,7 +11,7 @@ use crate::store::Topic;
 
 use super::columns::{integer, readable, unsigned};
 use super::instances as numbering;
-use super::writer::Touched;
+use super::writer::ChangedTopics;
 
 pub(super) fn load(connection: &Connection) -> rusqlite::Result<Health> {
     Ok(Health { instances: instances(connection)?, shards: shards(connection)? })
@@ -51,7 +51,7 @@ fn shards(connection: &Connection) -> rusqlite::Result<BTreeMap<u32, Shard>> {
 
 pub(super) fn beat(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     mut beat: Heartbeat,
     now: Time,
 ) -> rusqlite::Result<()> {
@@ -62,7 +62,7 @@ pub(super) fn beat(
     after.merge(beat, now);
     write_instances(connection, &before.instances, &after.instances)?;
     write_shards(connection, &before.shards, &after.shards)?;
-    touched.push(Topic::Health);
+    topics.push(Topic::Health);
     Ok(())
 }
 

@@ -6,17 +6,17 @@ use crate::domain::{Time, TokenHash};
 use crate::store::{BotKey, Topic};
 
 use super::columns::readable;
-use super::writer::Touched;
+use super::writer::ChangedTopics;
 
 pub(super) fn add(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     key: &BotKey,
     hash: TokenHash,
 ) -> rusqlite::Result<()> {
     let sql = "INSERT INTO bot_keys (id, label, key_hash, created, revoked) VALUES (?1, ?2, ?3, ?4, ?5)";
     connection.prepare_cached(sql)?.execute(params![key.id, key.label, hash.0, key.created, key.revoked])?;
-    touched.push(Topic::Keys);
+    topics.push(Topic::Keys);
     Ok(())
 }
 
@@ -47,12 +47,17 @@ fn read(row: &Row<'_>) -> rusqlite::Result<BotKey> {
     Ok(BotKey { id: row.get(0)?, label: row.get(1)?, created: row.get(2)?, revoked: row.get(3)? })
 }
 
-pub(super) fn revoke(connection: &Connection, touched: &mut Touched, id: &str, now: Time) -> rusqlite::Result<bool> {
+pub(super) fn revoke(
+    connection: &Connection,
+    topics: &mut ChangedTopics,
+    id: &str,
+    now: Time,
+) -> rusqlite::Result<bool> {
     let revoked = connection
         .prepare_cached("UPDATE bot_keys SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL")?
         .execute(params![id, now])?;
     if revoked > 0 {
-        touched.push(Topic::Keys);
+        topics.push(Topic::Keys);
     }
     Ok(revoked > 0)
 }

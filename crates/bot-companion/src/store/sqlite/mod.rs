@@ -116,13 +116,13 @@ impl Store for Sqlite {
 
     async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: Option<u32>) -> Result<GrantSaved> {
         self.writer
-            .write(move |connection, touched| sign_in::save_grant(connection, touched, &user, &grant, now, verified))
+            .write(move |connection, topics| sign_in::save_grant(connection, topics, &user, &grant, now, verified))
             .await
     }
 
     async fn open_session(&self, user: User, token: TokenHash, session: Session, most: usize) -> Result<Admission> {
         self.writer
-            .write(move |connection, touched| sign_in::open_session(connection, touched, &user, token, &session, most))
+            .write(move |connection, topics| sign_in::open_session(connection, topics, &user, token, &session, most))
             .await
     }
 
@@ -135,16 +135,16 @@ impl Store for Sqlite {
     }
 
     async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {
-        self.writer.write(move |connection, touched| sessions::end_one(connection, touched, user, &session, now)).await
+        self.writer.write(move |connection, topics| sessions::end_one(connection, topics, user, &session, now)).await
     }
 
     async fn end_sessions(&self, user: Snowflake, now: Time) -> Result<usize> {
-        self.writer.write(move |connection, touched| sessions::end_all(connection, touched, user, now)).await
+        self.writer.write(move |connection, topics| sessions::end_all(connection, topics, user, now)).await
     }
 
     async fn end_sessions_of_grant(&self, user: Snowflake, grant_version: u64) -> Result<bool> {
         self.writer
-            .write(move |connection, touched| sessions::end_all_of_grant(connection, touched, user, grant_version))
+            .write(move |connection, topics| sessions::end_all_of_grant(connection, topics, user, grant_version))
             .await
     }
 
@@ -154,8 +154,8 @@ impl Store for Sqlite {
 
     async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Swept> {
         self.writer
-            .write(move |connection, touched| {
-                sessions::sweep(connection, touched, now, last_seen_before, created_before, batch)
+            .write(move |connection, topics| {
+                sessions::sweep(connection, topics, now, last_seen_before, created_before, batch)
             })
             .await
     }
@@ -182,12 +182,12 @@ impl Store for Sqlite {
 
     async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool> {
         self.writer
-            .write(move |connection, touched| accounts::save_list(connection, touched, user, list_version, &list))
+            .write(move |connection, topics| accounts::save_list(connection, topics, user, list_version, &list))
             .await
     }
 
     async fn block(&self, blocked: BlockedUser) -> Result<usize> {
-        self.writer.write(move |connection, touched| sessions::block(connection, touched, &blocked)).await
+        self.writer.write(move |connection, topics| sessions::block(connection, topics, &blocked)).await
     }
 
     async fn unblock(&self, user: Snowflake) -> Result<bool> {
@@ -215,12 +215,12 @@ impl Store for Sqlite {
     }
 
     async fn apply(&self, changes: Vec<Change>) -> Result<()> {
-        self.writer.write(move |connection, touched| changes::apply(connection, touched, &changes)).await
+        self.writer.write(move |connection, topics| changes::apply(connection, topics, &changes)).await
     }
 
     async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed> {
         self.writer
-            .write(move |connection, touched| feed::feed(connection, touched, &instance, first, &events, now))
+            .write(move |connection, topics| feed::feed(connection, topics, &instance, first, &events, now))
             .await
     }
 
@@ -240,7 +240,7 @@ impl Store for Sqlite {
         let staging = self.staging.clone();
         let committed = self
             .writer
-            .write(move |connection, touched| snapshots::commit(connection, touched, &staging, snapshot, now))
+            .write(move |connection, topics| snapshots::commit(connection, topics, &staging, snapshot, now))
             .await?;
         committed.ok_or_else(not_staged)
     }
@@ -260,7 +260,7 @@ impl Store for Sqlite {
     }
 
     async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()> {
-        self.writer.write(move |connection, touched| keys::add(connection, touched, &key, hash)).await
+        self.writer.write(move |connection, topics| keys::add(connection, topics, &key, hash)).await
     }
 
     async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>> {
@@ -276,11 +276,11 @@ impl Store for Sqlite {
     }
 
     async fn revoke_key(&self, id: String, now: Time) -> Result<bool> {
-        self.writer.write(move |connection, touched| keys::revoke(connection, touched, &id, now)).await
+        self.writer.write(move |connection, topics| keys::revoke(connection, topics, &id, now)).await
     }
 
     async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()> {
-        self.writer.write(move |connection, touched| health::beat(connection, touched, beat, now)).await
+        self.writer.write(move |connection, topics| health::beat(connection, topics, beat, now)).await
     }
 
     async fn close(&self) {

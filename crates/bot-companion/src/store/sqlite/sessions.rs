@@ -9,7 +9,7 @@ use crate::domain::{Session, SessionId, Snowflake, Time, TokenHash, retention};
 use crate::store::{BlockedUser, Swept, Topic};
 
 use super::columns::{integer, readable};
-use super::writer::Touched;
+use super::writer::ChangedTopics;
 use super::{accounts, revocations, sign_in};
 
 pub(super) const OF_USER: &str = "SELECT id, user_id, created, last_seen, agent FROM sessions WHERE user_id = ?1
@@ -38,13 +38,13 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Session> {
 
 pub(super) fn end_one(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     user: Snowflake,
     session: &SessionId,
     now: Time,
 ) -> rusqlite::Result<bool> {
     // Also if it is gone already: the one who ended it may not have had an answer.
-    note_changed(touched, user);
+    note_changed(topics, user);
     let deleted = connection
         .prepare_cached("DELETE FROM sessions WHERE id = ?1 AND user_id = ?2")?
         .execute(params![session, user])?;
@@ -56,11 +56,11 @@ pub(super) fn end_one(
 
 pub(super) fn end_all(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     user: Snowflake,
     now: Time,
 ) -> rusqlite::Result<usize> {
-    let sessions = delete_all(connection, touched, user)?;
+    let sessions = delete_all(connection, topics, user)?;
     accounts::drop_if_unused(connection, user, now)?;
     Ok(sessions)
 }
@@ -68,7 +68,7 @@ pub(super) fn end_all(
 /// Ends those of a user's sessions that are too many beside the new one.
 pub(super) fn end_surplus(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     user: Snowflake,
     new: TokenHash,
     most: usize,
@@ -83,14 +83,14 @@ pub(super) fn end_surplus(
     let mut end = connection.prepare_cached("DELETE FROM sessions WHERE token_hash = ?1")?;
     for token in surplus(others, most) {
         end.execute([token])?;
-        note_changed(touched, user);
+        note_changed(topics, user);
     }
     Ok(())
 }
 
 pub(super) fn end_all_of_grant(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     user: Snowflake,
     grant_version: u64,
 ) -> rusqlite::Result<bool> {
@@ -98,28 +98,32 @@ pub(super) fn end_all_of_grant(
         .prepare_cached("SELECT 1 FROM users WHERE id = ?1 AND grant_version = ?2")?
         .exists(params![user, integer(grant_version)])?;
     if current {
-        delete_all(connection, touched, user)?;
+        delete_all(connection, topics, user)?;
         accounts::drop_row(connection, user)?;
     }
     Ok(current)
 }
 
 /// Blocks a user and ends their sessions, also the one that is about to be opened.
-pub(super) fn block(connection: &Connection, touched: &mut Touched, blocked: &BlockedUser) -> rusqlite::Result<usize> {
+pub(super) fn block(
+    connection: &Connection,
+    topics: &mut ChangedTopics,
+    blocked: &BlockedUser,
+) -> rusqlite::Result<usize> {
     sign_in::block(connection, blocked)?;
-    let sessions = delete_all(connection, touched, blocked.user)?;
+    let sessions = delete_all(connection, topics, blocked.user)?;
     accounts::drop_and_revoke(connection, blocked.user, blocked.since)?;
     Ok(sessions)
 }
 
-fn delete_all(connection: &Connection, touched: &mut Touched, user: Snowflake) -> rusqlite::Result<usize> {
-    note_changed(touched, user);
+fn delete_all(connection: &Connection, topics: &mut ChangedTopics, user: Snowflake) -> rusqlite::Result<usize> {
+    note_changed(topics, user);
     connection.prepare_cached("DELETE FROM sessions WHERE user_id = ?1")?.execute([user])
 }
 
 /// Everything that depends on a user's sessions is stale.
-fn note_changed(touched: &mut Touched, user: Snowflake) {
-    touched.extend([Topic::SessionsOf(user), Topic::Id(user)]);
+fn note_changed(topics: &mut ChangedTopics, user: Snowflake) {
+    topics.extend([Topic::SessionsOf(user), Topic::Id(user)]);
 }
 
 pub(super) fn note_seen(connection: &Connection, seen: &[(SessionId, Time)]) -> rusqlite::Result<()> {
@@ -130,7 +134,7 @@ pub(super) fn note_seen(connection: &Connection, seen: &[(SessionId, Time)]) -> 
 
 pub(super) fn sweep(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     now: Time,
     last_seen_before: Time,
     created_before: Time,
@@ -149,7 +153,7 @@ pub(super) fn sweep(
         users.extend(overdue);
     }
     for user in users {
-        note_changed(touched, user);
+        note_changed(topics, user);
         accounts::drop_if_unused(connection, user, now)?;
     }
     let interrupted = stop_interrupted(connection, now, batch)?;

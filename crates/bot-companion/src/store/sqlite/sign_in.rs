@@ -7,7 +7,7 @@ use crate::domain::{Session, Snowflake, Time, TokenHash, User, retention};
 use crate::store::{BlockedUser, CodeHash, SealedGrant, Topic};
 
 use super::columns::{claim_user, integer, json, readable};
-use super::writer::Touched;
+use super::writer::ChangedTopics;
 use super::{accounts, revocations, sessions};
 
 pub(super) fn claim(connection: &Connection, code: CodeHash, now: Time, until: Time) -> rusqlite::Result<Claim> {
@@ -50,7 +50,7 @@ pub(super) fn forget_claims(connection: &Connection, now: Time, batch: usize) ->
 
 pub(super) fn save_grant(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     user: &User,
     grant: &SealedGrant,
     now: Time,
@@ -65,7 +65,7 @@ pub(super) fn save_grant(
             revocations::cancel(connection, user.id)?;
             accounts::save_profile(connection, user)?;
             accounts::save_grant(connection, user.id, grant)?;
-            touched.push(Topic::Id(user.id));
+            topics.push(Topic::Id(user.id));
         }
         GrantSaved::RevocationRunning | GrantSaved::RevocationSent { .. } => {}
     }
@@ -74,7 +74,7 @@ pub(super) fn save_grant(
 
 pub(super) fn open_session(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     user: &User,
     token: TokenHash,
     session: &Session,
@@ -89,7 +89,7 @@ pub(super) fn open_session(
         && let Some(grant) = revocations::take_back(connection, user.id)?
     {
         accounts::save_grant(connection, user.id, &grant)?;
-        touched.push(Topic::Id(user.id));
+        topics.push(Topic::Id(user.id));
     }
     connection.prepare_cached("UPDATE users SET signing_in = NULL WHERE id = ?1")?.execute([user.id])?;
     let sql = "INSERT INTO sessions (token_hash, id, user_id, created, last_seen, agent)
@@ -102,7 +102,7 @@ pub(super) fn open_session(
         session.last_seen,
         session.agent
     ])?;
-    sessions::end_surplus(connection, touched, user.id, token, most)?;
+    sessions::end_surplus(connection, topics, user.id, token, most)?;
     Ok(admission)
 }
 

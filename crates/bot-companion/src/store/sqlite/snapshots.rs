@@ -16,7 +16,7 @@ use crate::store::{SnapshotId, Topic};
 use super::columns::{integer, json, readable, unsigned};
 use super::coverage::{self, Coverage};
 use super::guilds::GuildWriter;
-use super::writer::Touched;
+use super::writer::ChangedTopics;
 use super::{accounts, clean_up, guilds, instances, subscriptions};
 
 /// The snapshots that this process is staging. Only the writer changes it, so that cleaning up never sees one that is half noted.
@@ -164,7 +164,7 @@ fn stage_subscriptions(connection: &Connection, snapshot: i64, lines: &[Subscrip
 /// Makes a staged snapshot the truth, or drops it; `None` if it is not being staged.
 pub(super) fn commit(
     connection: &Connection,
-    touched: &mut Touched,
+    topics: &mut ChangedTopics,
     staging: &LocalStaging,
     snapshot: SnapshotId,
     now: Time,
@@ -185,7 +185,7 @@ pub(super) fn commit(
     let is_replaced = matches!(committed, Committed::Replaced { .. });
     if is_replaced {
         // Which answers it changes is a question as large as the snapshot.
-        touched.push(Topic::Everything);
+        topics.push(Topic::Everything);
     }
     match staged.shard {
         Some(shard) if is_replaced => replace_shard(connection, &staged, shard, &coverage, &overlapping, now)?,

@@ -6,7 +6,7 @@ use crate::domain::{Snowflake, Subscription};
 use crate::store::Topic;
 
 use super::columns::readable;
-use super::writer::Touched;
+use super::writer::ChangedTopics;
 
 /// The subscription of a user.
 pub(super) fn of_user(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<Subscription>> {
@@ -41,9 +41,13 @@ fn guilds_of(connection: &Connection, user: Snowflake) -> rusqlite::Result<Vec<S
     readable("guild of a subscription", statement.query_map([user], |row| row.get(0))?)
 }
 
-pub(super) fn put(connection: &Connection, touched: &mut Touched, subscription: &Subscription) -> rusqlite::Result<()> {
+pub(super) fn put(
+    connection: &Connection,
+    topics: &mut ChangedTopics,
+    subscription: &Subscription,
+) -> rusqlite::Result<()> {
     let user = subscription.userid;
-    remove(connection, touched, user)?;
+    remove(connection, topics, user)?;
     connection
         .prepare_cached("INSERT INTO subscriptions (userid, slots, active_until) VALUES (?1, ?2, ?3)")?
         .execute(params![user, subscription.slots, subscription.active_until])?;
@@ -51,17 +55,17 @@ pub(super) fn put(connection: &Connection, touched: &mut Touched, subscription: 
     let mut insert = connection.prepare_cached(sql)?;
     for (ordinal, guild) in (0_i64..).zip(subscription.distinct_guilds()) {
         insert.execute(params![guild, user, ordinal])?;
-        touched.push(Topic::Id(guild));
+        topics.push(Topic::Id(guild));
     }
-    touched.push(Topic::Id(user));
+    topics.push(Topic::Id(user));
     Ok(())
 }
 
 /// Removes a user's subscription, if they have one.
-pub(super) fn remove(connection: &Connection, touched: &mut Touched, user: Snowflake) -> rusqlite::Result<()> {
-    touched.extend(guilds_of(connection, user)?.into_iter().map(Topic::Id));
+pub(super) fn remove(connection: &Connection, topics: &mut ChangedTopics, user: Snowflake) -> rusqlite::Result<()> {
+    topics.extend(guilds_of(connection, user)?.into_iter().map(Topic::Id));
     if connection.prepare_cached("DELETE FROM subscriptions WHERE userid = ?1")?.execute([user])? > 0 {
-        touched.push(Topic::Id(user));
+        topics.push(Topic::Id(user));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::domain::{PermissionSet, Roster, Snowflake, TeamMember, User, staff};
 use crate::store::Topic;
 
 use super::columns::{keys_text, readable, team_keys};
-use super::writer::Touched;
+use super::writer::ChangedTopics;
 
 pub(super) fn roster(connection: &Connection) -> rusqlite::Result<Roster> {
     let sql = "SELECT username, name, avatar, discord_id, role, color, category, position, permissions
@@ -36,10 +36,10 @@ pub(super) fn granted(connection: &Connection, user: Snowflake) -> rusqlite::Res
     Ok(staff::union(rows.iter().map(|text| team_keys(text))))
 }
 
-pub(super) fn replace(connection: &Connection, touched: &mut Touched, roster: &Roster) -> rusqlite::Result<()> {
+pub(super) fn replace(connection: &Connection, topics: &mut ChangedTopics, roster: &Roster) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached("DELETE FROM team RETURNING discord_id")?;
     for old in readable("team member", statement.query_map([], |row| row.get(0))?)? {
-        touched.push(Topic::Id(old));
+        topics.push(Topic::Id(old));
     }
     let sql = "INSERT INTO team
         (ordinal, username, name, avatar, discord_id, role, color, category, position, permissions)
@@ -58,17 +58,17 @@ pub(super) fn replace(connection: &Connection, touched: &mut Touched, roster: &R
             member.position,
             keys_text(*permissions)
         ])?;
-        touched.push(Topic::Id(member.discord_id));
+        topics.push(Topic::Id(member.discord_id));
     }
-    touched.push(Topic::Team);
+    topics.push(Topic::Team);
     Ok(())
 }
 
-pub(super) fn refresh_user(connection: &Connection, touched: &mut Touched, user: &User) -> rusqlite::Result<()> {
+pub(super) fn refresh_user(connection: &Connection, topics: &mut ChangedTopics, user: &User) -> rusqlite::Result<()> {
     let sql = "UPDATE team SET username = ?2, name = ?3, avatar = ?4
         WHERE discord_id = ?1 AND (username, name, avatar) IS NOT (?2, ?3, ?4)";
     if connection.prepare_cached(sql)?.execute(params![user.id, user.username, user.name, user.avatar])? > 0 {
-        touched.push(Topic::Team);
+        topics.push(Topic::Team);
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ const GROUP: usize = 256;
 const WATCH: Duration = Duration::from_millis(250);
 
 /// What a write has changed. It counts only if the write succeeds.
-pub(super) type Touched = Vec<Topic>;
+pub(super) type ChangedTopics = Vec<Topic>;
 
 /// The way to the writer's thread.
 pub(super) struct Writer {
@@ -56,7 +56,7 @@ impl Writer {
     pub(super) async fn write<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection, &mut Touched) -> rusqlite::Result<T> + Send + 'static,
+        F: FnOnce(&Connection, &mut ChangedTopics) -> rusqlite::Result<T> + Send + 'static,
     {
         let permit = tokio::time::timeout(self.wait, Arc::clone(&self.permits).acquire_owned())
             .await
@@ -103,7 +103,7 @@ impl QueuedWrite {
 
 trait Job: Send {
     /// Does the work, and says whether it succeeded.
-    fn run(&mut self, connection: &Connection, touched: &mut Touched) -> bool;
+    fn run(&mut self, connection: &Connection, topics: &mut ChangedTopics) -> bool;
     /// Gives the caller its result, now that it is known what became of the group's commit.
     fn answer(self: Box<Self>, commit: &Result<()>);
 }
@@ -117,12 +117,12 @@ struct WriteTask<F, T> {
 impl<F, T> Job for WriteTask<F, T>
 where
     T: Send,
-    F: FnOnce(&Connection, &mut Touched) -> rusqlite::Result<T> + Send,
+    F: FnOnce(&Connection, &mut ChangedTopics) -> rusqlite::Result<T> + Send,
 {
-    fn run(&mut self, connection: &Connection, touched: &mut Touched) -> bool {
+    fn run(&mut self, connection: &Connection, topics: &mut ChangedTopics) -> bool {
         let Some(work) = self.work.take() else { return false };
         // The savepoint undoes what the work has done to the database, and nothing else of it is seen again.
-        let outcome = match catch_unwind(AssertUnwindSafe(|| work(connection, touched))) {
+        let outcome = match catch_unwind(AssertUnwindSafe(|| work(connection, topics))) {
             Ok(outcome) => outcome.map_err(StoreError::from),
             Err(_) => Err(StoreError::Failed("a write panicked".to_owned())),
         };
@@ -183,17 +183,17 @@ impl WriterThread {
         }
         self.watch();
         let mut jobs = Vec::new();
-        let mut touched = Touched::new();
+        let mut topics = ChangedTopics::new();
         let mut outcome = Ok(());
         let mut next = Some(first);
         while let Some(mut job) = next {
-            outcome = self.step(job.as_mut(), &mut touched);
+            outcome = self.step(job.as_mut(), &mut topics);
             jobs.push(job);
             next = if outcome.is_ok() && jobs.len() < GROUP { self.next() } else { None };
         }
         let commit = outcome.and_then(|()| self.execute("COMMIT")).map_err(StoreError::from);
         if commit.is_ok() {
-            for topic in touched {
+            for topic in topics {
                 self.freshness.invalidate(topic);
             }
         } else if !self.connection.is_autocommit()
@@ -207,11 +207,11 @@ impl WriterThread {
     }
 
     /// Runs one job inside the group. An error here is one of the transaction's, not the job's.
-    fn step(&self, job: &mut dyn Job, touched: &mut Touched) -> rusqlite::Result<()> {
-        let before = touched.len();
+    fn step(&self, job: &mut dyn Job, topics: &mut ChangedTopics) -> rusqlite::Result<()> {
+        let before = topics.len();
         self.execute("SAVEPOINT job")?;
-        if !job.run(&self.connection, touched) {
-            touched.truncate(before);
+        if !job.run(&self.connection, topics) {
+            topics.truncate(before);
             self.execute("ROLLBACK TO job")?;
         }
         self.execute("RELEASE job")

@@ -117,8 +117,8 @@ async fn changes_apply_all_or_none(fixture: Fixture) {
     // The embedded store notices with a write that another program has changed the file.
     fixture.store.note_seen(Vec::new()).await.unwrap();
     let broken = fixture.store.apply(vec![Change::Guild(guild(5)), Change::FeedbackGone("x".to_owned())]);
-    let (outcome, touched) = fixture.touched(&[Topic::Id(id(5))], broken).await;
-    assert!(outcome.is_err() && touched.is_empty());
+    let (outcome, invalidated) = fixture.invalidated(&[Topic::Id(id(5))], broken).await;
+    assert!(outcome.is_err() && invalidated.is_empty());
     assert_eq!(facts(&fixture, 1, 5).await, None);
 }
 
@@ -217,9 +217,9 @@ async fn heartbeats_merge(mut fixture: Fixture) {
     for (instance, started, shards) in [("a", 1, 0..2), ("b", 2, 2..4)] {
         expected.merge(beat(instance, started, shards.clone()), NOW);
         let work = fixture.store.beat(beat(instance, started, shards), NOW);
-        let (outcome, touched) = fixture.touched(&[Topic::Health], work).await;
+        let (outcome, invalidated) = fixture.invalidated(&[Topic::Health], work).await;
         outcome.unwrap();
-        assert_eq!(touched, [Topic::Health]);
+        assert_eq!(invalidated, [Topic::Health]);
     }
     assert_eq!(fixture.store.health().await.unwrap(), expected);
 

@@ -32,8 +32,8 @@ async fn events_apply_once_in_order_and_without_a_gap(mut fixture: Fixture) {
     assert_eq!(fixture.map().await, "again: [2], one: [1]");
 
     let topics = [Topic::Id(placed(1)), Topic::Everything];
-    let (gap, touched) = fixture.touched(&topics, fixture.feed("a", 5, &again)).await;
-    assert_eq!((gap, touched), (Fed::Resync { next: 4 }, Vec::new()));
+    let (gap, invalidated) = fixture.invalidated(&topics, fixture.feed("a", 5, &again)).await;
+    assert_eq!((gap, invalidated), (Fed::Resync { next: 4 }, Vec::new()));
     assert_eq!(fixture.feed("a", u64::MAX, &again).await, Fed::Resync { next: 4 });
     assert_eq!(fixture.map().await, "again: [2], one: [1]");
 
@@ -143,9 +143,9 @@ async fn keys_are_found_by_hash_until_they_are_revoked(mut fixture: Fixture) {
         created: NOW.before(Duration::from_secs(number.into())),
         revoked: None,
     };
-    let (added, touched) = fixture.touched(&[Topic::Keys], fixture.store.add_key(key(1), token(1))).await;
+    let (added, invalidated) = fixture.invalidated(&[Topic::Keys], fixture.store.add_key(key(1), token(1))).await;
     added.unwrap();
-    assert_eq!(touched, [Topic::Keys]);
+    assert_eq!(invalidated, [Topic::Keys]);
     fixture.store.add_key(key(2), token(2)).await.unwrap();
     assert!(fixture.store.add_key(key(3), token(2)).await.is_err(), "a hash is a key's own");
     assert_eq!(fixture.store.keys().await.unwrap()[..2], [key(2), key(1)]);
@@ -153,11 +153,11 @@ async fn keys_are_found_by_hash_until_they_are_revoked(mut fixture: Fixture) {
     assert_eq!(fixture.store.key(token(9)).await.unwrap(), None);
 
     let revoke = |name: &str| fixture.store.revoke_key(name.to_owned(), NOW);
-    let (revoked, touched) = fixture.touched(&[Topic::Keys], revoke("key1")).await;
-    assert_eq!((revoked.unwrap(), touched), (true, vec![Topic::Keys]));
+    let (revoked, invalidated) = fixture.invalidated(&[Topic::Keys], revoke("key1")).await;
+    assert_eq!((revoked.unwrap(), invalidated), (true, vec![Topic::Keys]));
     for name in ["key1", "nope"] {
-        let (revoked, touched) = fixture.touched(&[Topic::Keys], revoke(name)).await;
-        assert_eq!((revoked.unwrap(), touched), (false, Vec::new()));
+        let (revoked, invalidated) = fixture.invalidated(&[Topic::Keys], revoke(name)).await;
+        assert_eq!((revoked.unwrap(), invalidated), (false, Vec::new()));
     }
     fixture.reopen().await;
     assert_eq!(fixture.store.key(token(1)).await.unwrap(), Some(BotKey { revoked: Some(NOW), ..key(1) }));

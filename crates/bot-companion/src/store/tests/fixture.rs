@@ -96,7 +96,7 @@ impl Fixture {
             Location::File(folder) => Replica::of_file(folder, WAIT, freshness).await.into(),
             Location::Server(database) => {
                 // No process knows which of the others are gone: a staged snapshot is given up when it is old.
-                self.sql("UPDATE staged_snapshots SET touched = touched - interval '11 minutes'").await;
+                self.sql("UPDATE staged_snapshots SET invalidated = invalidated - interval '11 minutes'").await;
                 Replica::of_server(&database.options(), freshness).await.unwrap()
             }
         };
@@ -193,7 +193,7 @@ impl Replica {
 
 impl<S: Store + ?Sized> Replica<S> {
     /// Which of these topics the work has invalidated. A connection to the server that broke meanwhile does not count.
-    pub(in crate::store) async fn touched<T>(
+    pub(in crate::store) async fn invalidated<T>(
         &self,
         topics: &[Topic],
         work: impl Future<Output = T>,
@@ -207,9 +207,9 @@ impl<S: Store + ?Sized> Replica<S> {
 
     /// Applies changes, and says which of these topics they have invalidated.
     pub(in crate::store) async fn apply(&self, topics: &[Topic], changes: Vec<Change>) -> Vec<Topic> {
-        let (applied, touched) = self.touched(topics, self.store.apply(changes)).await;
+        let (applied, invalidated) = self.invalidated(topics, self.store.apply(changes)).await;
         applied.unwrap();
-        touched
+        invalidated
     }
 
     /// Signs a user in from a device, with a grant of its own.

@@ -40,7 +40,7 @@ impl Subject {
     /// Takes a step, and says what it came to.
     async fn take(&mut self, step: Step) -> StepOutcome {
         let replica = self.fixture.replica.clone();
-        let (answer, stale) = replica.touched(&topics(), self.answer(step)).await;
+        let (answer, stale) = replica.invalidated(&topics(), self.answer(step)).await;
         StepOutcome(answer, stale)
     }
 

@@ -87,9 +87,9 @@ async fn the_grant_is_to_be_revoked_with_the_last_session(fixture: Fixture) {
     assert!(!store.end_session(id(2), session_id(1), NOW).await.unwrap(), "not theirs");
 
     let topics = [Topic::SessionsOf(id(1)), Topic::Id(id(1)), Topic::SessionsOf(id(2))];
-    let (ended, touched) = fixture.touched(&topics, store.end_session(id(1), session_id(1), NOW)).await;
+    let (ended, invalidated) = fixture.invalidated(&topics, store.end_session(id(1), session_id(1), NOW)).await;
     assert!(ended.unwrap());
-    assert_eq!(touched, topics[..2]);
+    assert_eq!(invalidated, topics[..2]);
     assert_eq!(store.session(token(1)).await.unwrap(), None);
     assert_eq!(fixture.to_revoke().await, []);
     assert!(store.end_session(id(1), session_id(2), NOW).await.unwrap());
@@ -196,10 +196,10 @@ async fn a_new_session_ends_those_least_recently_used(fixture: Fixture) {
     }
     store.note_seen(vec![(session_id(1), later(100))]).await.unwrap();
     let open = |device, most| store.open_session(person(1), token(device), session(1, device), most);
-    let (opened, touched) = fixture.touched(&topics, open(4, 4)).await;
-    assert_eq!((opened.unwrap(), touched), (Admission::Admitted, Vec::new()), "there was room");
-    let (opened, touched) = fixture.touched(&topics, open(5, 4)).await;
-    assert_eq!((opened.unwrap(), touched), (Admission::Admitted, vec![topics[0]]));
+    let (opened, invalidated) = fixture.invalidated(&topics, open(4, 4)).await;
+    assert_eq!((opened.unwrap(), invalidated), (Admission::Admitted, Vec::new()), "there was room");
+    let (opened, invalidated) = fixture.invalidated(&topics, open(5, 4)).await;
+    assert_eq!((opened.unwrap(), invalidated), (Admission::Admitted, vec![topics[0]]));
     let left = async || store.sessions_of(id(1)).await.unwrap().into_iter().map(|it| it.id).collect::<Vec<_>>();
     assert_eq!(left().await, [5, 4, 3, 1].map(session_id), "the second was used least recently");
     open(6, 2).await.unwrap();
@@ -234,13 +234,13 @@ async fn sweeping_ends_idle_and_old_sessions_in_batches(fixture: Fixture) {
     store.note_seen(vec![(session_id(4), later(100)), (session_id(5), later(100))]).await.unwrap();
     let sweep = |batch| store.sweep(later(100), later(4), later(5), batch);
     let topics: Vec<_> = (1..=4).map(|user| Topic::SessionsOf(id(user))).collect();
-    let (ended, touched) = fixture.touched(&topics, sweep(1)).await;
+    let (ended, invalidated) = fixture.invalidated(&topics, sweep(1)).await;
     assert_eq!(ended.unwrap(), Swept { sessions: 1, more: true });
-    assert_eq!(touched, [topics[0]]);
-    let (ended, touched) = fixture.touched(&topics, sweep(10)).await;
+    assert_eq!(invalidated, [topics[0]]);
+    let (ended, invalidated) = fixture.invalidated(&topics, sweep(10)).await;
     assert_eq!(ended.unwrap(), Swept { sessions: 3, more: false });
     assert_eq!(fixture.to_revoke().await, [(1, 2), (2, 3), (3, 4)]);
-    assert_eq!(touched, topics[..3]);
+    assert_eq!(invalidated, topics[..3]);
     assert_eq!(sweep(10).await.unwrap(), Swept::default());
     assert_eq!(sweep(0).await.unwrap(), Swept::default());
     assert!(store.session(token(5)).await.unwrap().is_some());
@@ -259,9 +259,9 @@ async fn a_blocked_user_is_out_and_stays_out(fixture: Fixture) {
     fixture.sign_in(1, 1).await;
     fixture.save_grant(1, 2).await;
     let topics = [Topic::SessionsOf(id(1)), Topic::Id(id(1))];
-    let (ended, touched) = fixture.touched(&topics, store.block(blocked(1))).await;
+    let (ended, invalidated) = fixture.invalidated(&topics, store.block(blocked(1))).await;
     assert_eq!(ended.unwrap(), 1);
-    assert_eq!(touched, topics);
+    assert_eq!(invalidated, topics);
     assert_eq!(fixture.to_revoke().await, [(1, 2)]);
     assert_eq!(fixture.save_grant(1, 3).await, GrantSaved::Blocked);
     assert_eq!(fixture.to_revoke().await, [(1, 3)], "what was granted to somebody who is blocked is given back");
@@ -288,9 +288,9 @@ async fn only_the_present_grant_can_be_replaced_or_blamed(fixture: Fixture) {
     assert!(!store.end_sessions_of_grant(id(1), second).await.unwrap(), "a new login brought a new grant");
     let (third, _) = versions(&fixture, 1).await;
     let topics = [Topic::SessionsOf(id(1)), Topic::Id(id(1))];
-    let (ended, touched) = fixture.touched(&topics, store.end_sessions_of_grant(id(1), third)).await;
+    let (ended, invalidated) = fixture.invalidated(&topics, store.end_sessions_of_grant(id(1), third)).await;
     assert!(ended.unwrap());
-    assert_eq!(touched, topics);
+    assert_eq!(invalidated, topics);
     assert_eq!(store.sessions_of(id(1)).await.unwrap(), []);
 
     fixture.sign_in(1, 5).await;
@@ -332,16 +332,16 @@ async fn a_list_fetched_before_a_departure_is_not_stored_after_it(fixture: Fixtu
 
     let (_, version) = versions(&fixture, 1).await;
     let topics = [Topic::Id(id(1))];
-    let (saved, touched) = fixture.touched(&topics, store.save_list(id(1), version, list(&[5, 6]))).await;
+    let (saved, invalidated) = fixture.invalidated(&topics, store.save_list(id(1), version, list(&[5, 6]))).await;
     assert!(saved.unwrap());
-    assert_eq!(touched, topics);
+    assert_eq!(invalidated, topics);
     assert!(!store.save_list(id(1), version, list(&[5])).await.unwrap(), "the slower of two fetches is thrown away");
     let (_, version) = versions(&fixture, 1).await;
     assert!(store.save_list(id(1), version, list(&[5, 6, 7])).await.unwrap());
     let (_, version) = versions(&fixture, 1).await;
-    let (outcome, touched) = fixture.touched(&topics, gone()).await;
+    let (outcome, invalidated) = fixture.invalidated(&topics, gone()).await;
     outcome.unwrap();
-    assert_eq!(touched, topics);
+    assert_eq!(invalidated, topics);
     assert_eq!(store.account(id(1)).await.unwrap().unwrap().list, Some(list(&[6, 7])));
     assert!(!store.save_list(id(1), version, list(&[5, 6])).await.unwrap());
 

@@ -150,7 +150,7 @@ async fn what_nobody_stages_any_more_is_given_up_after_a_while() {
     let (left, living) = (begin().await, begin().await);
     stage(left).await.unwrap();
     stage(living).await.unwrap();
-    let age = "UPDATE staged_snapshots SET touched = touched - interval '601 seconds'";
+    let age = "UPDATE staged_snapshots SET invalidated = invalidated - interval '601 seconds'";
     database.outside().await.batch_execute(age).await.unwrap();
     stage(living).await.unwrap();
     replica.clean().await;

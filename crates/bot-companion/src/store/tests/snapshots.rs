@@ -27,12 +27,12 @@ async fn a_snapshot_is_invisible_until_its_commit_and_then_is_the_truth(fixture:
     fixture.store.apply(vec![Change::Guild(Guild { id: placed(1), ..guild(1) })]).await.unwrap();
     let topics = [Topic::Id(placed(1)), Topic::Id(id(9)), Topic::Team];
     let snapshot = fixture.begin(shard(0, 1), 5).await;
-    let ((), touched) =
-        fixture.touched(&topics, fixture.stage(snapshot, &[line(2, "new", 2), line(3, "new", 2)])).await;
-    assert!(touched.is_empty());
+    let ((), invalidated) =
+        fixture.invalidated(&topics, fixture.stage(snapshot, &[line(2, "new", 2), line(3, "new", 2)])).await;
+    assert!(invalidated.is_empty());
     assert_eq!(fixture.map().await, "G 1: [1]");
-    let (committed, touched) = fixture.touched(&topics, fixture.store.commit_snapshot(snapshot, NOW)).await;
-    assert_eq!((committed.unwrap(), touched), (Committed::Replaced { next: 5 }, topics.to_vec()));
+    let (committed, invalidated) = fixture.invalidated(&topics, fixture.store.commit_snapshot(snapshot, NOW)).await;
+    assert_eq!((committed.unwrap(), invalidated), (Committed::Replaced { next: 5 }, topics.to_vec()));
     assert_eq!(fixture.map().await, "new: [2, 3]");
     assert!(matches!(fixture.store.commit_snapshot(snapshot, NOW).await, Err(StoreError::Unavailable(_))));
 

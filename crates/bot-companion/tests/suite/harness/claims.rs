@@ -15,7 +15,7 @@ pub async fn claiming<T>(replica: &TestApp, begin: impl FnOnce() -> T) -> T {
         return begun;
     }
     let begun = begin();
-    let everything = replica.app.config.limits.requests;
+    let everything = replica.app.config.limits.concurrent_requests;
     eventually("the replica is at it", async || replica.app.request_permits.available_permits() < everything).await;
     for _ in 0..3 {
         // Writes take turns: once these are through, the replica has tried to claim the code.

@@ -208,16 +208,16 @@ fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> R
 }
 
 /// Another client's lock on a table, released when this is dropped.
-pub struct Held(#[expect(dead_code, reason = "its end is what counts")] mpsc::Sender<()>);
+pub struct TableLock(#[expect(dead_code, reason = "its end is what counts")] mpsc::Sender<()>);
 
 impl Folder {
     /// Blocks writes to the sessions until the lock is dropped; reads go on.
-    pub async fn keep_out(&self) -> Held {
+    pub async fn keep_out(&self) -> TableLock {
         self.hold("LOCK TABLE sessions IN SHARE MODE").await
     }
 
     /// Opens a transaction and leaves it open: on SQLite one that blocks all writes, on PostgreSQL one with this lock.
-    pub(super) async fn hold(&self, lock: &'static str) -> Held {
+    pub(super) async fn hold(&self, lock: &'static str) -> TableLock {
         let (release, released) = mpsc::channel::<()>();
         let (ready, begun) = tokio::sync::oneshot::channel();
         let file = self.file();
@@ -241,7 +241,7 @@ impl Folder {
             }
         });
         soon("the table is held", begun).await.unwrap();
-        Held(release)
+        TableLock(release)
     }
 
     /// Shuts the service out of its database, or lets it in again. Only PostgreSQL can.

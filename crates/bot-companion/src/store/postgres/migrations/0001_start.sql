@@ -92,7 +92,7 @@ CREATE TABLE feed_shards (
 INSERT INTO feed_shards (shard_count, shard_id, snapshot, committed, instance, snapshot_at, guilds)
     VALUES (0, 0, 0, 0, '', 0, 0);
 
--- Snapshots that are being staged; of a shard, or without one of the subscriptions. `touched` is when the last lines came, by the
+-- Snapshots that are being staged; of a shard, or without one of the subscriptions. `topics` is when the last lines came, by the
 -- database's own clock: one that stays untouched was left by a process that is gone.
 CREATE TABLE staged_snapshots (
     id          BIGINT PRIMARY KEY,
@@ -102,7 +102,7 @@ CREATE TABLE staged_snapshots (
     sequence    BIGINT NOT NULL,
     begun       BIGINT NOT NULL,
     guilds      BIGINT NOT NULL,
-    touched     TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
+    topics     TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
 );
 
 -- Guilds that a staged snapshot leaves as they are.

@@ -48,33 +48,33 @@ async fn writes_of_a_group_share_a_commit_and_fail_alone() {
     let busy = BusyWriter::new(&fixture);
     let writer = &fixture.store.writer;
     let path = fixture.file();
-    let first = writer.write(|connection, touched| {
-        touched.push(Topic::Id(id(1)));
+    let first = writer.write(|connection, invalidated| {
+        invalidated.push(Topic::Id(id(1)));
         insert(connection, 1)
     });
-    let failing = writer.write(|connection, touched| {
-        touched.push(Topic::Id(id(2)));
+    let failing = writer.write(|connection, invalidated| {
+        invalidated.push(Topic::Id(id(2)));
         insert(connection, 2)?;
         Err::<(), _>(rusqlite::Error::QueryReturnedNoRows)
     });
-    let panicking = writer.write(|connection, touched| -> rusqlite::Result<()> {
-        touched.push(Topic::Id(id(3)));
+    let panicking = writer.write(|connection, invalidated| -> rusqlite::Result<()> {
+        invalidated.push(Topic::Id(id(3)));
         insert(connection, 3)?;
         panic!("as the test wants it");
     });
-    let last = writer.write(move |connection, touched| {
-        touched.push(Topic::Id(id(4)));
+    let last = writer.write(move |connection, invalidated| {
+        invalidated.push(Topic::Id(id(4)));
         insert(connection, 4)?;
         Ok((rows(connection)?, rows(&Connection::open(path)?)?))
     });
     let topics: Vec<_> = (1..=4).map(|number| Topic::Id(id(number))).collect();
     let all = async { tokio::join!(first, failing, panicking, last, async { busy.release() }) };
-    let ((first, failing, panicking, last, ()), touched) = fixture.touched(&topics, all).await;
+    let ((first, failing, panicking, last, ()), invalidated) = fixture.invalidated(&topics, all).await;
     first.unwrap();
     assert!(matches!(failing, Err(StoreError::Failed(_))));
     assert!(matches!(panicking, Err(StoreError::Failed(_))));
     assert_eq!(last.unwrap(), (2, 0), "the first was not yet committed when the last one ran");
-    assert_eq!(touched, [Topic::Id(id(1)), Topic::Id(id(4))]);
+    assert_eq!(invalidated, [Topic::Id(id(1)), Topic::Id(id(4))]);
     assert_eq!(fixture.count("blocked_users").await, 2);
 }
 
@@ -83,8 +83,8 @@ async fn a_failed_commit_fails_its_group_and_leaves_a_clean_writer() {
     let fixture = sqlite().await;
     let busy = BusyWriter::new(&fixture);
     let writer = &fixture.store.writer;
-    let good = writer.write(|connection, touched| {
-        touched.push(Topic::Team);
+    let good = writer.write(|connection, invalidated| {
+        invalidated.push(Topic::Team);
         insert(connection, 1)
     });
     // A session of nobody is noticed only at the commit.
@@ -93,10 +93,10 @@ async fn a_failed_commit_fails_its_group_and_leaves_a_clean_writer() {
             .execute_batch("PRAGMA defer_foreign_keys = ON; INSERT INTO sessions VALUES (x'00', 'x', 77, 0, 0, '');")
     });
     let all = async { tokio::join!(good, poison, async { busy.release() }) };
-    let ((good, poison, ()), touched) = fixture.touched(&[Topic::Team], all).await;
+    let ((good, poison, ()), invalidated) = fixture.invalidated(&[Topic::Team], all).await;
     assert!(matches!(good, Err(StoreError::Failed(_))));
     assert!(matches!(poison, Err(StoreError::Failed(_))));
-    assert!(touched.is_empty());
+    assert!(invalidated.is_empty());
     writer.write(|connection, _| insert(connection, 2)).await.unwrap();
     assert_eq!(fixture.count("blocked_users").await, 1);
 }
@@ -112,8 +112,8 @@ async fn an_accepted_write_is_done_and_told_though_nobody_waits() {
         // Answered after the one before it.
         fixture.store.note_seen(Vec::new()).await.unwrap();
     };
-    let ((), touched) = fixture.touched(&[Topic::Id(id(5))], work).await;
-    assert_eq!(touched, [Topic::Id(id(5))]);
+    let ((), invalidated) = fixture.invalidated(&[Topic::Id(id(5))], work).await;
+    assert_eq!(invalidated, [Topic::Id(id(5))]);
     assert_eq!(fixture.count("guilds").await, 1);
 }
 
@@ -147,13 +147,13 @@ async fn what_another_process_writes_is_noticed_and_own_writes_are_not_mistaken_
         fixture.store.team().await.unwrap();
         fixture.store.apply(vec![Change::GuildGone(id(5))]).await.unwrap();
     };
-    assert!(fixture.touched(&unrelated, own).await.1.is_empty());
+    assert!(fixture.invalidated(&unrelated, own).await.1.is_empty());
 
     let with_a_write = async {
         insert(&fixture.outside(), 1).unwrap();
         fixture.store.note_seen(Vec::new()).await.unwrap();
     };
-    assert_eq!(fixture.touched(&unrelated, with_a_write).await.1, unrelated);
+    assert_eq!(fixture.invalidated(&unrelated, with_a_write).await.1, unrelated);
 
     let idle = async {
         let dependencies = unrelated.into_iter().collect();

@@ -47,9 +47,9 @@ async fn a_heartbeat_writes_only_what_changed() {
     fixture.store.beat(beat("a", 1, 0..2), NOW).await.unwrap();
     fixture.store.beat(beat("b", 2, 2..4), NOW).await.unwrap();
     let (again, next) = (beat("b", 2, 2..4), NOW.after(Duration::from_secs(15)));
-    let rows = fixture.store.writer.write(move |connection, touched| {
+    let rows = fixture.store.writer.write(move |connection, invalidated| {
         let before = connection.total_changes();
-        health::beat(connection, touched, again, next)?;
+        health::beat(connection, invalidated, again, next)?;
         Ok(connection.total_changes() - before)
     });
     assert_eq!(rows.await.unwrap(), 3, "one process and its two shards");
