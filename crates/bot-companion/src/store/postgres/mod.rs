@@ -139,17 +139,17 @@ macro_rules! read {
 #[async_trait]
 impl Store for Postgres {
     async fn claim_code(&self, code: CodeHash, now: Time, until: Time) -> Result<Claim> {
-        write!(self, (code, now, until), |db, _touched, (code, now, until)| sign_in::claim(db, *code, *now, *until))
+        write!(self, (code, now, until), |db, _topics, (code, now, until)| sign_in::claim(db, *code, *now, *until))
     }
 
     async fn settle_code(&self, code: CodeHash, user: Option<User>, until: Time) -> Result<()> {
-        write!(self, (code, user, until), |db, _touched, (code, user, until)| {
+        write!(self, (code, user, until), |db, _topics, (code, user, until)| {
             sign_in::settle(db, *code, user.as_ref(), *until)
         })
     }
 
     async fn release_code(&self, code: CodeHash) -> Result<()> {
-        write!(self, code, |db, _touched, code| sign_in::release(db, *code))
+        write!(self, code, |db, _topics, code| sign_in::release(db, *code))
     }
 
     async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: Option<u32>) -> Result<GrantSaved> {
@@ -189,7 +189,7 @@ impl Store for Postgres {
     }
 
     async fn note_seen(&self, seen: Vec<(SessionId, Time)>) -> Result<()> {
-        write!(self, seen, |db, _touched, seen| sessions::note_seen(db, seen))
+        write!(self, seen, |db, _topics, seen| sessions::note_seen(db, seen))
     }
 
     async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Swept> {
@@ -202,11 +202,11 @@ impl Store for Postgres {
     }
 
     async fn take_revocation(&self, now: Time, until: Time) -> Result<Option<Revocation>> {
-        write!(self, (now, until), |db, _touched, (now, until)| revocations::take(db, *now, *until))
+        write!(self, (now, until), |db, _topics, (now, until)| revocations::take(db, *now, *until))
     }
 
     async fn finish_revocation(&self, user: Snowflake, until: Time, end: RevocationEnd) -> Result<()> {
-        write!(self, (user, until, end), |db, _touched, (user, until, end)| {
+        write!(self, (user, until, end), |db, _topics, (user, until, end)| {
             revocations::finish(db, *user, *until, *end)
         })
     }
@@ -216,13 +216,13 @@ impl Store for Postgres {
     }
 
     async fn lease_grant(&self, user: Snowflake, grant_version: u64, now: Time, until: Time) -> Result<Lease> {
-        write!(self, (user, grant_version, now, until), |db, _touched, (user, grant_version, now, until)| {
+        write!(self, (user, grant_version, now, until), |db, _topics, (user, grant_version, now, until)| {
             accounts::lease_grant(db, *user, *grant_version, *now, *until)
         })
     }
 
     async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>> {
-        write!(self, (user, grant_version, grant), |db, _touched, (user, grant_version, grant)| {
+        write!(self, (user, grant_version, grant), |db, _topics, (user, grant_version, grant)| {
             accounts::replace_grant(db, *user, *grant_version, grant)
         })
     }
@@ -238,7 +238,7 @@ impl Store for Postgres {
     }
 
     async fn unblock(&self, user: Snowflake) -> Result<bool> {
-        write!(self, user, |db, _touched, user| sign_in::unblock(db, *user))
+        write!(self, user, |db, _topics, user| sign_in::unblock(db, *user))
     }
 
     async fn blocked(&self) -> Result<Vec<BlockedUser>> {
@@ -272,7 +272,7 @@ impl Store for Postgres {
     }
 
     async fn begin_snapshot(&self, scope: Scope, instance: InstanceId, sequence: u64, now: Time) -> Result<SnapshotId> {
-        write!(self, (scope, instance, sequence, now), |db, _touched, (scope, instance, sequence, now)| {
+        write!(self, (scope, instance, sequence, now), |db, _topics, (scope, instance, sequence, now)| {
             snapshots::begin(db, *scope, instance, *sequence, *now)
         })
     }
@@ -280,7 +280,7 @@ impl Store for Postgres {
     async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()> {
         // What carries something over waits for its turn among those who change what is stored.
         let pace = if lines.has_carried_parts() { Pace::Feed } else { Pace::Long };
-        let staged: Result<Option<()>> = write!(self, pace, (snapshot, lines), |db, _touched, (snapshot, lines)| {
+        let staged: Result<Option<()>> = write!(self, pace, (snapshot, lines), |db, _topics, (snapshot, lines)| {
             snapshots::stage(db, *snapshot, lines)
         });
         staged?.ok_or_else(not_staged)
@@ -294,11 +294,11 @@ impl Store for Postgres {
     }
 
     async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()> {
-        write!(self, Pace::Feed, snapshot, |db, _touched, snapshot| snapshots::abandon(db, *snapshot))
+        write!(self, Pace::Feed, snapshot, |db, _topics, snapshot| snapshots::abandon(db, *snapshot))
     }
 
     async fn clean_up(&self, batch: usize) -> Result<usize> {
-        write!(self, Pace::Feed, batch, |db, _touched, batch| clean_up::clean_up(db, *batch))
+        write!(self, Pace::Feed, batch, |db, _topics, batch| clean_up::clean_up(db, *batch))
     }
 
     async fn feed_state(&self) -> Result<FeedState> {
