@@ -49,6 +49,7 @@ pub struct App {
     pub uploads: Arc<Uploads>,
     /// Background tasks.
     pub background: Background,
+    sources: Sources,
     shutting_down: AtomicBool,
 }
 
@@ -98,7 +99,8 @@ impl App {
             freshness,
             views,
             accounts,
-            background: sources.background,
+            background: sources.background.clone(),
+            sources,
             shutting_down: AtomicBool::new(false),
             config,
         }))
@@ -124,6 +126,7 @@ impl App {
                 tokio::select! {
                     _ = flush.tick() => {
                         app.accounts.start_revoking();
+                        app.sources.report_served_stale();
                         app.flush().await;
                     }
                     _ = sweep.tick() => {

@@ -37,4 +37,11 @@ impl Sources {
             warn!(%error, times, "the store cannot be asked; cached responses are served stale, for a minute at most");
         }
     }
+
+    /// Tells the operator how often that happened since the last warning, once the minute between warnings is over.
+    pub fn report_served_stale(&self) {
+        if let Some(times) = self.stale_warnings.rest(self.clock.ticks()) {
+            warn!(times, "cached responses were served stale while the store could not be asked");
+        }
+    }
 }

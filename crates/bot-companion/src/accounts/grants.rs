@@ -13,7 +13,7 @@ use super::ListError;
 
 /// A token that expires within this span is refreshed before it is used.
 const REFRESH_AHEAD: Duration = Duration::from_mins(1);
-/// How much longer than the provider's answer may take the lease of a refresh lasts.
+/// The lease of a refresh lasts this much longer than the provider's timeout.
 const LEASE_MARGIN: Duration = Duration::from_secs(2);
 /// How often a replica that waits for another's refresh looks for the outcome.
 const POLL_EVERY: Duration = Duration::from_millis(100);

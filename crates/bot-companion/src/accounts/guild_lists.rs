@@ -40,9 +40,11 @@ pub enum ListError {
 pub struct GuildLists {
     fetcher: Arc<Fetcher>,
     fetches: SingleFlight<Snowflake, Result<(), ListError>>,
-    forced: Cache<Snowflake, Duration>,
+    /// When a user last forced a refresh.
+    last_forced: Cache<Snowflake, Duration>,
     limits: GuildsConfig,
-    first_wait: Duration,
+    /// How long a request without a usable list waits for one.
+    fetch_wait: Duration,
 }
 
 /// What a fetch in the background needs.
@@ -50,7 +52,8 @@ struct Fetcher {
     sources: Sources,
     grants: Grants,
     backoffs: Cache<Snowflake, Backoff>,
-    retry: Duration,
+    /// How long no fetch is tried for a user after a failure.
+    failure_backoff: Duration,
 }
 
 /// Why, and until when, no fetch is tried for a user.
@@ -83,12 +86,12 @@ impl GuildLists {
                 sources: sources.clone(),
                 grants: Grants::new(sources, config.idp.sign_in_timeout),
                 backoffs: Cache::new(REMEMBERED_USERS),
-                retry: config.guilds.failure_backoff,
+                failure_backoff: config.guilds.failure_backoff,
             }),
             fetches: SingleFlight::new(sources.background.clone()),
-            forced: Cache::new(REMEMBERED_USERS),
+            last_forced: Cache::new(REMEMBERED_USERS),
             limits: config.guilds.clone(),
-            first_wait: config.idp.list_timeout,
+            fetch_wait: config.idp.list_timeout,
         }
     }
 
@@ -115,7 +118,7 @@ impl GuildLists {
                     Ok(()) => Ok(None),
                 }
             }
-            _ => self.fetch(user, fetched, self.first_wait).await.map(|()| None),
+            _ => self.fetch(user, fetched, self.fetch_wait).await.map(|()| None),
         }
     }
 
@@ -124,18 +127,18 @@ impl GuildLists {
         self.start_fetch(user, Some(self.fetcher.sources.clock.now()));
     }
 
-    /// Fetches a list that is newer than the one fetched at `than`, in the background.
-    fn start_fetch(&self, user: Snowflake, than: Option<Time>) {
+    /// Fetches a list that is newer than the one fetched at `newer_than`, in the background.
+    fn start_fetch(&self, user: Snowflake, newer_than: Option<Time>) {
         // Nobody waits for the outcome; the fetch goes on by itself.
-        let _ = self.join_fetch(user, than);
+        let _ = self.join_fetch(user, newer_than);
     }
 
-    fn join_fetch(&self, user: Snowflake, than: Option<Time>) -> Flight<Result<(), ListError>> {
-        self.fetches.join(user, || Arc::clone(&self.fetcher).fetch_unless_backing_off(user, than))
+    fn join_fetch(&self, user: Snowflake, newer_than: Option<Time>) -> Flight<Result<(), ListError>> {
+        self.fetches.join(user, || Arc::clone(&self.fetcher).fetch_unless_backing_off(user, newer_than))
     }
 
-    async fn fetch(&self, user: Snowflake, than: Option<Time>, wait: Duration) -> Result<(), ListError> {
-        let flight = self.join_fetch(user, than);
+    async fn fetch(&self, user: Snowflake, newer_than: Option<Time>, wait: Duration) -> Result<(), ListError> {
+        let flight = self.join_fetch(user, newer_than);
         match tokio::time::timeout(wait, flight.outcome()).await {
             Ok(Some(outcome)) => outcome,
             Ok(None) => Err(StoreError::Failed("a fetch of a guild list crashed".to_owned()).into()),
@@ -151,9 +154,9 @@ impl GuildLists {
     /// Whether the user may force a refresh now; if so, it counts.
     fn take_forced_refresh(&self, user: Snowflake) -> bool {
         let now = self.fetcher.sources.clock.ticks();
-        let recent = self.forced.get(&user).is_some_and(|last| now < last + self.limits.forced_refresh_interval);
+        let recent = self.last_forced.get(&user).is_some_and(|last| now < last + self.limits.forced_refresh_interval);
         if !recent {
-            self.forced.insert(user, now);
+            self.last_forced.insert(user, now);
         }
         !recent
     }
@@ -166,21 +169,27 @@ impl Fetcher {
         (now < backoff.until).then(|| backoff.error(now))
     }
 
-    async fn fetch_unless_backing_off(self: Arc<Self>, user: Snowflake, than: Option<Time>) -> Result<(), ListError> {
+    async fn fetch_unless_backing_off(
+        self: Arc<Self>,
+        user: Snowflake,
+        newer_than: Option<Time>,
+    ) -> Result<(), ListError> {
         // Checked inside the single flight, not before it: an earlier fetch may have failed in between.
         if let Some(error) = self.current_backoff(user) {
             return Err(error);
         }
-        match self.fetch(user, than).await {
+        match self.fetch(user, newer_than).await {
             Err(error @ (ListError::Idp(_) | ListError::Store(_))) => {
                 warn!(%user, %error, "the guild list could not be fetched");
                 let span = match error {
                     ListError::Idp(IdpError {
                         kind: IdpErrorKind::RateLimited(span) | IdpErrorKind::BackingOff(span),
                         ..
-                    }) => self.retry.max(span),
-                    ListError::Store(StoreError::Unavailable(_) | StoreError::Busy(_)) => self.retry.min(STORE_BACKOFF),
-                    _ => self.retry,
+                    }) => self.failure_backoff.max(span),
+                    ListError::Store(StoreError::Unavailable(_) | StoreError::Busy(_)) => {
+                        self.failure_backoff.min(STORE_BACKOFF)
+                    }
+                    _ => self.failure_backoff,
                 };
                 let now = self.sources.clock.ticks();
                 let backoff = Backoff { until: now + span, error };
@@ -194,11 +203,11 @@ impl Fetcher {
         }
     }
 
-    async fn fetch(&self, user: Snowflake, than: Option<Time>) -> Result<(), ListError> {
+    async fn fetch(&self, user: Snowflake, newer_than: Option<Time>) -> Result<(), ListError> {
         let Sources { store, clock, .. } = &self.sources;
         for _ in 0..ROUNDS {
             let account = store.account(user).await?.ok_or(ListError::SignedOut)?;
-            if account.list.as_ref().map(|list| list.fetched) > than {
+            if account.list.as_ref().map(|list| list.fetched) > newer_than {
                 // An earlier fetch, or another replica, has stored a newer list since the caller looked.
                 return Ok(());
             }

@@ -33,10 +33,10 @@ pub struct Accounts {
     exchanges: SingleFlight<CodeHash, std::result::Result<User, SignInError>>,
     /// How many exchanges may run at the same time.
     exchange_permits: ConcurrencyLimit,
-    /// Whether somebody is sending revocations.
+    /// Whether a background task of this process is sending revocations.
     revoking: Arc<AtomicBool>,
     limits: SessionLimits,
-    /// Exchange and user together.
+    /// How long exchanging the code and fetching the user may take together.
     exchange_limit: Duration,
     code_memory: Duration,
 }

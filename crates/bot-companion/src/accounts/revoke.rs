@@ -12,7 +12,7 @@ use crate::domain::RevocationEnd;
 use crate::idp::{IdpError, IdpErrorKind};
 use crate::store::{Result, Revocation};
 
-/// How much longer than the provider's answer may take the lease of a revocation lasts.
+/// The lease of a revocation lasts this much longer than the provider's timeout.
 const LEASE_MARGIN: Duration = Duration::from_secs(10);
 
 /// Ends a run of revocations, also when it panics.

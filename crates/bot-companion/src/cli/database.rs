@@ -12,18 +12,18 @@ use crate::config::LogConfig;
 use crate::random::Random;
 use crate::store;
 
-/// How long to wait for work that still runs in the background.
-const BEHIND: Duration = Duration::from_secs(10);
+/// How long to wait for background tasks that still run.
+const BACKGROUND_WAIT: Duration = Duration::from_secs(10);
 
 /// What `store.wait` may be at the most.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// Whether a database that is not there is made.
+/// What to do if there is no database yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// It is the first thing that happens to it.
+    /// Create it: this command may be the first to use it.
     Make,
-    /// The configuration must be that of another service.
+    /// Fail: without a database the configuration must be the wrong one.
     Refuse,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn with<T>(
     runtime()?.block_on(async {
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
         let done = work(&app).await;
-        app.close(BEHIND).await;
+        app.close(BACKGROUND_WAIT).await;
         done
     })
 }

@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands; each with a file of its own unless it is one line.
 
 mod check;
 mod database;

@@ -42,7 +42,7 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
 
 /// A store that `dev` has used holds the demonstration key, which everybody knows.
 async fn tell_of_demo_key(app: &App) {
-    // A store that does not answer right now is told of when it is needed.
+    // If the store does not answer now, the first request that needs it logs that.
     if let Ok(Some(key)) = app.store.key(token::demo_key_hash()).await
         && key.revoked.is_none()
     {
@@ -68,7 +68,7 @@ pub(super) fn open(config: &mut Config) -> anyhow::Result<Vec<TcpListener>> {
     Ok(server::bind(config.http.listen)?)
 }
 
-/// The address that the first listener has in the end.
+/// The address that the first listener is bound to.
 pub(super) fn address(listeners: &[TcpListener]) -> anyhow::Result<SocketAddr> {
     Ok(listeners.first().context("nothing to listen on")?.local_addr()?)
 }
@@ -76,7 +76,7 @@ pub(super) fn address(listeners: &[TcpListener]) -> anyhow::Result<SocketAddr> {
 /// Waits until the process is asked to stop.
 pub(super) async fn asked_to_stop() {
     use tokio::signal::unix::{SignalKind, signal};
-    // A terminal that closes hangs up: that is no reason to cut what is in flight.
+    // SIGHUP, which a closing terminal sends, drains like SIGTERM.
     let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
     if let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)] = kinds.map(signal) {
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {}, _ = hangup.recv() => {} }

@@ -190,7 +190,7 @@ impl Settings {
         self.problems.push(ConfigProblem { key, location, text });
     }
 
-    /// Reports what is wrong with a setting beside the others.
+    /// Reports that a setting does not fit another one.
     pub(super) fn conflict(&mut self, key: &'static str, text: impl Into<String>) {
         let last = self.given.get(key).and_then(|given| given.last());
         let location =

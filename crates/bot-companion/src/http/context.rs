@@ -29,7 +29,7 @@ pub(crate) struct RequestContext {
     pub(super) id: HeaderValue,
     /// The zone of its path.
     pub(super) zone: Zone,
-    /// Seeds what is drawn at random for the response, so that the cached way and the router draw the same.
+    /// Seeds what is drawn at random for the response, so that the fast path and the router draw the same.
     pub(super) seed: u64,
     /// The client, as the trusted proxies before us name it.
     pub(super) client: IpAddr,

@@ -76,12 +76,12 @@ impl FromRequestParts<Arc<App>> for Bot {
 }
 
 /// Finds a key that is not cached. Guessing must not cost the store, so a client address may try only so many; past that, the store
-/// is asked only about keys on the list of good ones, so that no bot is refused for what a neighbour guesses.
+/// is asked only about keys on the list of valid ones, so that no bot is refused because another client at its address guesses keys.
 async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<(Arc<str>, TokenHash), ApiError> {
     let client = parts.extensions.get::<RequestContext>().map(|context| context.client);
     let allowed = client.map_or(Ok(()), |client| app.rate_limits.unknown_key(client));
     if let Some(hash) = hash
-        && (allowed.is_ok() || app.views.keys.was_good(&hash).await?)
+        && (allowed.is_ok() || app.views.keys.was_valid(&hash).await?)
         && let Some(key) = app.views.keys.find(hash).await?
     {
         return Ok((key, hash));

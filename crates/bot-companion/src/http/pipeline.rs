@@ -22,7 +22,7 @@ use super::error::ApiError;
 use super::framing::TrackedBody;
 use super::respond::Success;
 use super::zone::{Deadline, PermitPool, RateLimitedBy, RequestBody, Zone, Zones};
-use super::{bounds, framing, ready};
+use super::{bounds, fast_path, framing};
 use crate::api::envelope::Nothing;
 use crate::api::error::ErrorCode;
 use crate::app::App;
@@ -61,7 +61,7 @@ impl HttpService {
         &self.app
     }
 
-    /// Responds from the cache, without waiting for anything, and tells the ticks at which the request arrived; if it cannot, gives
+    /// Responds by the fast path, without waiting for anything, and tells the ticks at which the request arrived; if it cannot, gives
     /// the request's context for [`HttpService::call`]. `has_room`: whether the connection has room for another response now.
     pub(crate) fn try_cached<B>(
         &self,
@@ -81,19 +81,19 @@ impl HttpService {
             return Err(context);
         };
         // A panic here is a bug that the router then answers for.
-        let cached = catch_unwind(AssertUnwindSafe(|| ready::try_respond(&self.app, request, path, &context)));
+        let cached = catch_unwind(AssertUnwindSafe(|| fast_path::try_respond(&self.app, request, path, &context)));
         let Some(response) = cached.unwrap_or_default() else {
             return Err(context);
         };
-        debug!(id = context.id(), method = %Untrusted(request.method().as_str()), status = response.status().as_u16(), "answered from the cache");
+        debug!(id = context.id(), method = %Untrusted(request.method().as_str()), status = response.status().as_u16(), "answered by the fast path");
         let response = if request.method() == Method::HEAD { without_body(response) } else { response };
         let mut response = response.map(Either::Left);
         self.add_headers(&mut response, request.headers(), &context);
         Ok((response, context.ticks))
     }
 
-    /// Responds by the router, whatever happens. `start_work` is awaited when the request is there as a whole, before any work is
-    /// done for it.
+    /// Responds by the router, whatever happens. `start_work` is awaited before any work is done: after a body that is
+    /// drained has arrived, before one that is streamed is read.
     pub(crate) async fn call<B>(
         self,
         request: Request<B>,

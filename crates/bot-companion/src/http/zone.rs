@@ -11,7 +11,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use super::cors::Cors;
 use crate::app::App;
 
-/// What holds for all routes of a zone.
+/// What the middleware does with every request of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Zone {
     /// Which pages may read its responses.

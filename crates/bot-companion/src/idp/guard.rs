@@ -183,6 +183,7 @@ pub(super) struct CallPermit<'a> {
     endpoint: Endpoint,
     caller: Caller,
     probe: Option<u64>,
+    /// If it is dropped unsettled from this time on, the call counts as failed.
     fails_from: Duration,
     settled: bool,
 }

@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use super::backlog::Backlog;
 use crate::clock::Clock;
 
-/// A time that has not come.
+/// Stands for "nothing is unread".
 const NEVER: u64 = u64::MAX;
 
 /// One open connection.
@@ -205,7 +205,7 @@ pub(super) struct RequestGuard {
     connection: Arc<ConnectionState>,
     backlog: Option<Arc<Backlog>>,
     /// Whether the request has arrived as a whole.
-    is_whole: AtomicBool,
+    has_started: AtomicBool,
     /// Whether it has reserved room in the backlog.
     has_room: AtomicBool,
 }
@@ -220,13 +220,13 @@ impl RequestGuard {
         } else {
             connection.in_flight.fetch_add(1, Ordering::Relaxed);
         }
-        let (is_whole, has_room) = (AtomicBool::new(!awaits_body), AtomicBool::new(false));
-        Self { connection: Arc::clone(connection), backlog: backlog.cloned(), is_whole, has_room }
+        let (has_started, has_room) = (AtomicBool::new(!awaits_body), AtomicBool::new(false));
+        Self { connection: Arc::clone(connection), backlog: backlog.cloned(), has_started, has_room }
     }
 
     /// Notes that the request has arrived as a whole, and waits until the client has taken enough of the responses before it.
     pub(super) async fn start_work(&self) {
-        if !self.is_whole.swap(true, Ordering::Relaxed) {
+        if !self.has_started.swap(true, Ordering::Relaxed) {
             self.connection.in_flight.fetch_add(1, Ordering::Relaxed);
             self.connection.awaiting_body.fetch_sub(1, Ordering::Relaxed);
         }
@@ -246,7 +246,7 @@ impl Drop for RequestGuard {
         }
         self.connection.answered.fetch_add(1, Ordering::Relaxed);
         self.connection.enter_phase(Phase::Idle);
-        let whole = *self.is_whole.get_mut();
+        let whole = *self.has_started.get_mut();
         let counter = if whole { &self.connection.in_flight } else { &self.connection.awaiting_body };
         counter.fetch_sub(1, Ordering::Relaxed);
     }

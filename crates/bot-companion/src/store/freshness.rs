@@ -119,7 +119,12 @@ impl Freshness {
 
     /// Whether a response with this mark is still fresh.
     pub fn is_fresh(&self, dependencies: &Dependencies, mark: Mark) -> bool {
-        !self.is_suspended() && self.mark(dependencies) == mark
+        !self.is_suspended() && self.is_current(dependencies, mark)
+    }
+
+    /// Whether nothing that a response with this mark depends on is known to have changed; the cache may be suspended.
+    pub fn is_current(&self, dependencies: &Dependencies, mark: Mark) -> bool {
+        self.mark(dependencies) == mark
     }
 
     /// Whether a response with this mark may be served stale while the store cannot be asked. It must have been fresh when the

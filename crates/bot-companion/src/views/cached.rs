@@ -1,4 +1,4 @@
-//! The cache under every view. Only this file can put a value into a cache, and it does so in one order:
+//! The cache under every view. Only this file can cache a value with a mark, and it does so in one order:
 //!
 //! 1. *Mark* what the value depends on, 2. *read* the store, 3. *cache* the value with that mark ([`CacheRead`] does these).
 //! 4. A cached value is a hit while its mark is fresh ([`Cached::is_fresh`]).
@@ -112,8 +112,8 @@ impl<T> CacheSlot<T> {
         }
     }
 
-    /// The stale value, in place of what the store cannot give now; else the store's error.
-    pub(super) fn or_stale(&self, error: StoreError) -> Result<Arc<Cached<T>>> {
+    /// The stale value if it passes `check`, in place of what the store cannot give now; else the store's error.
+    pub(super) fn or_stale<R>(&self, error: StoreError, check: impl FnOnce(Arc<Cached<T>>) -> Option<R>) -> Result<R> {
         // A store that answers with an error is reachable, so its error is passed on.
         if !matches!(error, StoreError::Unavailable(_) | StoreError::Busy(_)) {
             return Err(error);
@@ -122,7 +122,7 @@ impl<T> CacheSlot<T> {
         let may_serve = |cached: &Arc<Cached<T>>| {
             cached.may_serve_stale(freshness) || freshness.was_valid_recently(&cached.last_valid)
         };
-        let Some(stale) = self.cached.load_full().filter(may_serve) else { return Err(error) };
+        let Some(stale) = self.cached.load_full().filter(may_serve).and_then(check) else { return Err(error) };
         self.sources.warn_served_stale(&error);
         Ok(stale)
     }
@@ -186,14 +186,17 @@ impl<K: Clone + Eq + Hash, T: Weigh> CacheMap<K, T> {
         self.cached.iter().map(|(_, cached)| cached)
     }
 
-    /// Caches a value that was read.
+    /// Caches a value that was read, unless something that it depends on changed during the read: another read may have cached a
+    /// newer value meanwhile.
     pub(super) fn insert(&self, key: K, read: CacheRead<'_>, value: T) -> Arc<Cached<T>> {
         let cached = read.finish(value);
-        self.cached.insert(key, Arc::clone(&cached));
+        if self.sources.freshness.is_current(&cached.dependencies, cached.mark) {
+            self.cached.insert(key, Arc::clone(&cached));
+        }
         cached
     }
 
-    /// Evicts this key: the store knows nothing of it.
+    /// Removes this key: what it named has ended or does not exist.
     pub(super) fn remove(&self, key: &K) {
         self.cached.remove(key);
     }

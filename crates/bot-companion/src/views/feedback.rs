@@ -68,10 +68,7 @@ impl FeedbackView {
         }
         match self.read(seed).await {
             Ok((_, drawn)) => Ok(body(&drawn)),
-            Err(error) => {
-                let stale = self.cache.or_stale(error.clone())?;
-                stale.draw_from_cached(seed).map(|drawn| body(&drawn)).ok_or(error)
-            }
+            Err(error) => self.cache.or_stale(error, |stale| stale.draw_from_cached(seed)).map(|drawn| body(&drawn)),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::store::{Result, StoreError, Topic};
 
 /// How many keys are cached.
 const CACHED_KEYS: usize = 1_000;
-/// How old the list of all good keys may be.
+/// How old the list of all valid keys may be.
 const LIST_AGE: Duration = Duration::from_secs(1);
 
 /// The view.
@@ -26,12 +26,12 @@ pub struct KeysView {
     demo_admitted: AtomicBool,
 }
 
-/// The id of a good key.
+/// The id of a valid key.
 struct KeyId(Arc<str>);
 
 impl Weigh for KeyId {}
 
-/// The hashes of all good keys.
+/// The hashes of all valid keys.
 #[derive(Default)]
 struct KeyList {
     /// When they were last asked for, whether or not there was an answer.
@@ -54,12 +54,12 @@ impl KeysView {
         self.demo_admitted.store(true, Ordering::SeqCst);
     }
 
-    /// The id of the key, if it is cached and good.
+    /// The id of the key, if it is cached and valid.
     pub fn cached(&self, key: &TokenHash) -> Option<Arc<str>> {
         self.cache.get_fresh(key).map(|id| Arc::clone(&id.0))
     }
 
-    /// The id of the key, if it is good.
+    /// The id of the key, if it is valid.
     pub async fn find(&self, key: TokenHash) -> Result<Option<Arc<str>>> {
         if key == token::demo_key_hash() && !self.demo_admitted.load(Ordering::SeqCst) {
             return Ok(None);
@@ -75,18 +75,18 @@ impl KeysView {
         Ok(id)
     }
 
-    /// Whether the key is still good.
-    pub async fn is_good(&self, key: TokenHash) -> Result<bool> {
+    /// Whether the key is still valid.
+    pub async fn is_valid(&self, key: TokenHash) -> Result<bool> {
         Ok(self.cached(&key).is_some() || self.find(key).await?.is_some())
     }
 
-    /// Whether the key was good about a second ago. However often and by however many this is asked, the store is asked once per
-    /// second: this is for clients that have guessed so often that they may not ask the store any more.
-    pub async fn was_good(&self, key: &TokenHash) -> Result<bool> {
+    /// Whether the key was valid about a second ago. The store is read at most once per second, however many clients ask. This is
+    /// for clients that have guessed so often that their keys may not be looked up any more.
+    pub async fn was_valid(&self, key: &TokenHash) -> Result<bool> {
         let Sources { store, clock, background, .. } = &self.sources;
         let mut list = self.list.lock().await;
         if list.asked.is_none_or(|asked| clock.ticks().saturating_sub(asked) >= LIST_AGE) {
-            // Noted before the answer, and read in the background: whoever hangs up must not make the next one ask again.
+            // Noted before the read, which is a background task: a client that hangs up must not make the next one read again.
             list.asked = Some(clock.ticks());
             let store = Arc::clone(store);
             let read = background.spawn(async move { store.good_keys().await }).await;

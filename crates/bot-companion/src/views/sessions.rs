@@ -38,8 +38,8 @@ pub struct LiveSession {
     pub user: Snowflake,
     created: Time,
     last_seen: AtomicU64,
-    /// The latest use that was handed to a flush.
-    saved: AtomicU64,
+    /// The latest use that was queued for the next flush.
+    queued: AtomicU64,
 }
 
 impl Weigh for LiveSession {}
@@ -135,7 +135,7 @@ impl SessionsView {
             user: session.user,
             created: session.created,
             last_seen: AtomicU64::new(session.last_seen.millis().max(cached)),
-            saved: AtomicU64::new(session.last_seen.millis()),
+            queued: AtomicU64::new(session.last_seen.millis()),
         }
     }
 
@@ -146,10 +146,11 @@ impl SessionsView {
             return false;
         }
         session.last_seen.fetch_max(now.millis(), Ordering::Relaxed);
-        let saved = session.saved.load(Ordering::Relaxed);
-        let is_due = now.since(Time::from_millis(saved)) >= SAVE_EVERY.min(self.limits.idle / 4);
-        // Of several requests at the same time, one saves the use.
-        if is_due && session.saved.compare_exchange(saved, now.millis(), Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        let queued = session.queued.load(Ordering::Relaxed);
+        let is_due = now.since(Time::from_millis(queued)) >= SAVE_EVERY.min(self.limits.idle / 4);
+        // Of several requests at the same time, one queues the use.
+        if is_due && session.queued.compare_exchange(queued, now.millis(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
             let mut unsaved = self.unsaved_uses.lock();
             if unsaved.len() < MOST_UNSAVED {
                 unsaved.insert(session.id.clone(), now);

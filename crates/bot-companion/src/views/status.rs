@@ -25,7 +25,7 @@ pub(super) struct StatusResponse {
     rendered: ArcSwap<RenderedStatus>,
 }
 
-/// The body without the two latencies. It expires, because the text of an uptime changes as time passes.
+/// The body without the two latencies. It expires: the text of the uptime changes, and a silent process counts as gone.
 struct RenderedStatus {
     expires: Time,
     body: StatusBody,
@@ -46,7 +46,7 @@ impl StatusView {
         if let Some(body) = self.cached(&latencies) {
             return Ok(body);
         }
-        let cached = self.read().await.or_else(|error| self.cache.or_stale(error))?;
+        let cached = self.read().await.or_else(|error| self.cache.or_stale(error, Some))?;
         Ok(cached.body(&self.sources.clock, latencies))
     }
 

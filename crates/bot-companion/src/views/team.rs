@@ -41,7 +41,7 @@ impl TeamView {
     pub async fn get(&self) -> Result<Arc<Cached<TeamResponse>>> {
         match self.cached() {
             Some(cached) => Ok(cached),
-            None => self.read().await.or_else(|error| self.cache.or_stale(error)),
+            None => self.read().await.or_else(|error| self.cache.or_stale(error, Some)),
         }
     }
 

@@ -34,7 +34,7 @@ async fn a_host_that_is_missing_repeated_or_malformed_is_refused_in_the_envelope
         b"Host: s\xc3\xbcite\r\n",
         b"Host: suite%\r\n",
     ];
-    // The short way and the router.
+    // The fast path and the router.
     for start in ["GET /", "GET /team", "GET /nowhere", "POST /auth", "GET http://suite/team"] {
         for host in headers {
             let bytes = [start.as_bytes(), b" HTTP/1.1\r\n", host, b"\r\n"].concat();

@@ -39,7 +39,7 @@ async fn passed(app: &TestApp, path: &str) -> usize {
 
 #[tokio::test]
 async fn a_burst_comes_through_and_then_the_rate() {
-    // The short way, the router, a refusal and nothing at all: each is a request.
+    // The fast path, the router, a refusal and nothing at all: each is a request.
     for path in ["/", "/openapi.json", "/guilds", "/none"] {
         let app = TestApp::builder().set("[limits]\nrequests_per_second = 2\nrequests_burst = 5").start().await;
         assert_eq!(passed(&app, path).await, 5, "{path}");

@@ -1,5 +1,5 @@
-//! The short way for hot reads and the router answer byte for byte alike. A body of one byte, which nobody defined, is what the
-//! short way declines; so the same request with and without it goes the two ways.
+//! The fast path for hot reads and the router answer byte for byte alike. A body of one byte, which nobody defined, is what the
+//! fast path declines; so the same request with and without it goes the two ways.
 
 use bot_companion::domain::{Change, Permission};
 use bot_companion::sandbox::people::MEMBER;

@@ -23,7 +23,7 @@ const LONG_AGO: Duration = Duration::from_hours(24 * 365);
 const BEAT_EVERY: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(10);
 const SHARDS: u32 = 2;
-/// Demo bots of earlier runs, whose last beat may not be old, are told from real ones by this.
+/// The prefix of the demo bots' instance names; it tells those of earlier runs from real bots.
 const NAMED: &str = "demo-";
 /// The id of the demo key in a store.
 pub(super) const KEY_ID: &str = "demo";
@@ -116,7 +116,7 @@ impl DemoBot {
         self.send(self.numbered(Method::POST, "/bot/events").body(lines(&events))).await.map(drop)
     }
 
-    /// Nothing but snapshots comes before the events, so that all of them have the first number.
+    /// Sends a snapshot. They are sent before any event, so their sequence is always 1.
     async fn snapshot(&self, path: &str, mut things: Vec<Value>) -> anyhow::Result<()> {
         things.push(json!({"end": things.len()}));
         self.send(self.numbered(Method::PUT, path).body(lines(&things))).await.map(drop)

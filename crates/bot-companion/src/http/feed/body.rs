@@ -45,7 +45,7 @@ impl KeyCheck {
             return Ok(());
         }
         self.checked = now;
-        match self.app.views.keys.is_good(self.key).await {
+        match self.app.views.keys.is_valid(self.key).await {
             Ok(false) => Err(ErrorCode::BotKeyInvalid.into()),
             // If the store does not answer, the commit checks the key again.
             Ok(true) | Err(_) => Ok(()),

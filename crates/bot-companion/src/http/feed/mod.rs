@@ -44,7 +44,7 @@ pub(super) async fn heartbeat(
     body: Body,
 ) -> Result<Success<Nothing>, ApiError> {
     let report = upload(&app, &bot, &headers, body, HEARTBEAT_BYTES)?.read_all().await?;
-    if !app.views.keys.is_good(bot.hash).await? {
+    if !app.views.keys.is_valid(bot.hash).await? {
         return Err(ErrorCode::BotKeyInvalid.into());
     }
     let now = app.clock.now();

@@ -1,4 +1,4 @@
-//! The short way for the hot reads: one synchronous function, called before the router, that responds from the cache or not at
+//! The fast path of the hot reads: one synchronous function, called before the router, that responds from the cache or not at
 //! all. What is not cached, refused or unusual is left to the router; both make their responses with the same functions.
 
 use bytes::Bytes;
