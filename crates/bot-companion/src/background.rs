@@ -21,7 +21,7 @@ impl Background {
         Self { runtime: Handle::current(), tracker: TaskTracker::new() }
     }
 
-    /// Runs this to its end, whoever waits for it.
+    /// Runs this to its end, even if nobody waits for it.
     pub fn spawn<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
