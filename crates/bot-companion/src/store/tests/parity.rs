@@ -37,6 +37,22 @@ impl Subject {
         Self { fixture, now: NOW, versions: HashMap::new(), staged: Vec::new(), revocations: Vec::new() }
     }
 
+    /// Begins again: empties every table of the server but for what a new database has.
+    async fn empty(&mut self) {
+        let names = "SELECT 0::bigint, string_agg(quote_ident(table_name), ', ') FROM information_schema.tables
+            WHERE table_schema = 'public' AND table_name <> 'schema_version'";
+        let tables = &self.fixture.select(names).await[0].1;
+        let first =
+            "INSERT INTO feed_shards (shard_count, shard_id, snapshot, committed, instance, snapshot_at, guilds)
+            VALUES (0, 0, 0, 0, '', 0, 0)";
+        self.fixture.sql(&format!("TRUNCATE {tables}; {first}")).await;
+        admit(&*self.fixture.store).await;
+        self.now = NOW;
+        self.versions.clear();
+        self.staged.clear();
+        self.revocations.clear();
+    }
+
     /// Takes a step, and says what it came to.
     async fn take(&mut self, step: Step) -> StepOutcome {
         let replica = self.fixture.replica.clone();
@@ -268,16 +284,6 @@ fn said<T: Debug>(answer: Result<T>) -> String {
     }
 }
 
-/// Empties every table but for what a new database has.
-async fn empty(server: &Fixture) {
-    let names = "SELECT 0::bigint, string_agg(quote_ident(table_name), ', ') FROM information_schema.tables
-        WHERE table_schema = 'public' AND table_name <> 'schema_version'";
-    let tables = &server.select(names).await[0].1;
-    let first = "INSERT INTO feed_shards (shard_count, shard_id, snapshot, committed, instance, snapshot_at, guilds)
-        VALUES (0, 0, 0, 0, '', 0, 0)";
-    server.sql(&format!("TRUNCATE {tables}; {first}")).await;
-}
-
 async fn compare(steps: Vec<Step>, file: &mut Subject, server: &mut Subject, outside: &Client) -> Checked {
     for (number, step) in steps.into_iter().enumerate() {
         all_heard(outside, &server.fixture.freshness).await;
@@ -322,19 +328,17 @@ fn same(expected: &[String], given: &[String]) -> Checked {
 fn every_history_has_the_same_end_in_every_store() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let Some(server) = runtime.block_on(Fixture::on_postgres()) else { return };
-    let server = std::cell::RefCell::new(Some(server));
+    // One database for all histories: to make one takes longer than a history.
+    let server = std::cell::RefCell::new(Subject::of(server));
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) };
     let outcome = TestRunner::new(config).run(&history(), |steps| {
+        let server: &mut Subject = &mut server.borrow_mut();
         runtime.block_on(async {
-            // One database for all histories: to make one takes longer than a history.
-            let fixture = server.take().unwrap();
-            empty(&fixture).await;
-            admit(&*fixture.store).await;
-            let outside = fixture.server().outside().await;
-            let (mut file, mut subject) = (Subject::of(Fixture::on_sqlite().await), Subject::of(fixture));
-            let checked = compare(steps, &mut file, &mut subject, &outside).await;
+            server.empty().await;
+            let mut file = Subject::of(Fixture::on_sqlite().await);
+            let outside = server.fixture.server().outside().await;
+            let checked = compare(steps, &mut file, server, &outside).await;
             file.fixture.store.close().await;
-            server.replace(Some(subject.fixture));
             checked
         })
     });
