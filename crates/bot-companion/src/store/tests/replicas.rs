@@ -8,7 +8,7 @@ use super::*;
 use crate::domain::feed::Lines;
 use crate::domain::{Change, Heartbeat};
 use crate::store::freshness::Dependencies;
-use crate::store::{Claim, Committed, Fed, StoreError, Topic};
+use crate::store::{Claim, Committed, Fed, Lease, StoreError, Topic};
 
 /// Long enough for a machine that has other things to do; a test that waits this long has failed.
 const BOUND: Duration = Duration::from_mins(5);
@@ -239,4 +239,31 @@ async fn what_is_committed_after_a_revocation_is_refused_at_every_replica() {
     assert_eq!(one.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::KeyRefused);
     assert_eq!(two.feed("a", 1, &[Change::GuildGone(placed(1))]).await, Fed::KeyRefused);
     assert_eq!(one.map().await, "old: [1]");
+}
+
+#[tokio::test]
+async fn of_many_that_lease_a_grant_one_gets_it_and_the_others_wait_without_a_lock() {
+    let Some(database) = Database::new().await else { return };
+    let (one, two) = (database.replica().await, database.replica().await);
+    for user in 1..=10 {
+        one.sign_in(user.into(), user).await;
+        let version = one.store.account(id(user.into())).await.unwrap().unwrap().grant_version;
+        // The second time, the lease of the first is over.
+        for now in [NOW, NOW.after(Duration::from_mins(1))] {
+            let lease = |replica: &Replica, version| {
+                let store = Arc::clone(&replica.store);
+                let until = now.after(Duration::from_mins(1));
+                async move { store.lease_grant(id(user.into()), version, now, until).await.unwrap() }
+            };
+            let leases = join_all((0..8).map(|turn| lease(if turn % 2 == 0 { &one } else { &two }, version))).await;
+            assert_eq!(leases.iter().filter(|lease| **lease == Lease::Mine).count(), 1, "{leases:?}");
+            assert_eq!(leases.iter().filter(|lease| **lease == Lease::Busy).count(), 7, "{leases:?}");
+            // One that asked for a lock would wait for this.
+            let other = database.outside().await;
+            other.batch_execute("BEGIN; SELECT 1 FROM users FOR UPDATE").await.unwrap();
+            assert_eq!(lease(&two, version).await, Lease::Busy);
+            assert_eq!(lease(&two, version + 1).await, Lease::Replaced);
+            other.batch_execute("ROLLBACK").await.unwrap();
+        }
+    }
 }
