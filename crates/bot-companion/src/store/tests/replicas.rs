@@ -8,7 +8,7 @@ use super::*;
 use crate::domain::feed::Lines;
 use crate::domain::{Change, Heartbeat};
 use crate::store::freshness::Dependencies;
-use crate::store::{Claim, Committed, Fed, Lease, StoreError, Topic};
+use crate::store::{Admission, Claim, Committed, Fed, Lease, StoreError, Topic};
 
 /// Long enough for a machine that has other things to do; a test that waits this long has failed.
 const BOUND: Duration = Duration::from_mins(5);
@@ -266,4 +266,39 @@ async fn of_many_that_lease_a_grant_one_gets_it_and_the_others_wait_without_a_lo
             other.batch_execute("ROLLBACK").await.unwrap();
         }
     }
+}
+
+#[tokio::test]
+async fn a_session_opens_while_somebody_has_the_users_revocation() {
+    let Some(database) = Database::new().await else { return };
+    let (one, other) = (database.replica().await, database.outside().await);
+    one.save_grant(1, 1).await;
+    // The first user has a grant again; the revocation of the second user's was sent, and a sweep is forgetting it.
+    let stored = "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until)
+        VALUES (1, '\\x00', 0, 0, NULL), (2, NULL, 0, 1, NULL)";
+    other.batch_execute(stored).await.unwrap();
+    other.batch_execute("BEGIN; SELECT 1 FROM revocations FOR UPDATE").await.unwrap();
+    for user in [1, 2] {
+        assert_eq!(one.open_session(user.into(), user).await, Admission::Admitted);
+    }
+    other.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(database.rows("revocations").await, 2);
+}
+
+#[tokio::test]
+async fn a_grant_is_not_taken_back_once_somebody_has_begun_to_revoke_it() {
+    let Some(database) = Database::new().await else { return };
+    let (one, other) = (database.replica().await, database.outside().await);
+    one.sign_in(1, 1).await;
+    one.store.end_sessions(id(1), NOW).await.unwrap();
+    other.batch_execute("BEGIN; UPDATE revocations SET tries = 1, sending_until = 1").await.unwrap();
+    let opening = tokio::spawn({
+        let one = one.clone();
+        async move { one.open_session(1, 2).await }
+    });
+    one.eventually("the session waits for the revocation", async || database.waiting().await == 1).await;
+    other.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(opening.await.unwrap(), Admission::Admitted);
+    assert_eq!(database.rows("revocations").await, 1);
+    assert_eq!(one.store.account(id(1)).await.unwrap().unwrap().grant, None);
 }
