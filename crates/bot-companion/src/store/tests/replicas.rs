@@ -8,7 +8,7 @@ use super::*;
 use crate::domain::feed::Lines;
 use crate::domain::{Change, Heartbeat};
 use crate::store::freshness::Dependencies;
-use crate::store::{Admission, Claim, Committed, Fed, Lease, StoreError, Topic};
+use crate::store::{Admission, Claim, Committed, Fed, Lease, StoreError, Swept, Topic};
 
 /// Long enough for a machine that has other things to do; a test that waits this long has failed.
 const BOUND: Duration = Duration::from_mins(5);
@@ -301,4 +301,37 @@ async fn a_grant_is_not_taken_back_once_somebody_has_begun_to_revoke_it() {
     assert_eq!(opening.await.unwrap(), Admission::Admitted);
     assert_eq!(database.rows("revocations").await, 1);
     assert_eq!(one.store.account(id(1)).await.unwrap().unwrap().grant, None);
+}
+
+/// Takes, or gives back, the lock of a user, whose id is this many times 4096.
+async fn user_lock(client: &tokio_postgres::Client, function: &str, number: i32) {
+    client.batch_execute(&format!("SELECT {function}(6447875, {number})")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_sweep_takes_no_lock_that_it_does_not_need_and_none_of_a_row_before_that_of_a_user() {
+    let Some(database) = Database::new().await else { return };
+    let (one, other) = (database.replica().await, database.outside().await);
+    let (first, second) = (1 << 12, 2 << 12);
+    // Found first, and swept last.
+    one.sign_in(second, 1).await;
+    one.sign_in(first, 2).await;
+    one.sign_in(first, 3).await;
+    let later = NOW.after(Duration::from_mins(1));
+    user_lock(&other, "pg_advisory_lock", 2).await;
+    // The first user's sessions are a whole batch.
+    assert_eq!(one.store.sweep(later, later, later, 2).await.unwrap(), Swept { sessions: 2, more: true });
+
+    let sent =
+        "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until) VALUES (7, NULL, 0, 1, NULL)";
+    other.batch_execute(sent).await.unwrap();
+    let sweeping = tokio::spawn({
+        let one = one.clone();
+        async move { one.store.sweep(later, later, later, 10).await.unwrap() }
+    });
+    one.eventually("the sweep waits for the user", async || database.waiting().await == 1).await;
+    other.batch_execute("SELECT 1 FROM revocations WHERE user_id = 7 FOR UPDATE NOWAIT").await.unwrap();
+    user_lock(&other, "pg_advisory_unlock", 2).await;
+    assert_eq!(sweeping.await.unwrap(), Swept { sessions: 1, more: false });
+    assert_eq!(database.rows("revocations WHERE user_id = 7").await, 0);
 }
