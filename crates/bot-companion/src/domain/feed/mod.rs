@@ -146,8 +146,39 @@ pub fn keep_last<T, K: Ord>(lines: &mut Vec<T>, key: impl Fn(&T) -> K) {
     });
 }
 
+/// Lines about guilds as they are staged: of the lines about one guild only the last, in the order of the guilds' ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastGuildLines<'a> {
+    /// The guilds that are told.
+    pub guilds: Vec<&'a Guild>,
+    /// Those of which some part is left unsaid. If there are any, the snapshot depends on the commit that the parts come from.
+    pub carrying: Vec<Snowflake>,
+    /// Those that stay as they are stored.
+    pub unavailable: Vec<Snowflake>,
+}
+
+impl<'a> LastGuildLines<'a> {
+    /// What counts of these lines.
+    pub fn of(lines: &'a [GuildLine]) -> Self {
+        let mut last: Vec<&GuildLine> = lines.iter().collect();
+        keep_last(&mut last, |line| line.id());
+        let (mut guilds, mut carrying, mut unavailable) = (Vec::with_capacity(last.len()), Vec::new(), Vec::new());
+        for line in last {
+            if line.carried().any() {
+                carrying.push(line.id());
+            }
+            match line {
+                GuildLine::Guild(guild) => guilds.push(guild),
+                GuildLine::Unavailable(guild) => unavailable.push(*guild),
+            }
+        }
+        Self { guilds, carrying, unavailable }
+    }
+}
+
 impl Lines {
-    /// Whether any of them leaves something as it is stored, of a guild that can be seen.
+    /// Whether any of them leaves something as it is stored, of a guild that can be seen. It may be a line that does not count,
+    /// because a later one is about the same guild: see [`LastGuildLines`].
     pub fn has_carried_parts(&self) -> bool {
         matches!(self, Self::Guilds(lines) if lines.iter().any(|line| line.carried().any()))
     }

@@ -53,7 +53,11 @@ pub(super) async fn save_grant(db: &Transaction<'_>, user: Snowflake, grant: &Se
     Ok(())
 }
 
-/// Leases a grant to the one who refreshes it.
+/// How often a lease that somebody else changes meanwhile is looked at again.
+const LEASE_TRIES: usize = 5;
+
+/// Leases a grant to the one who refreshes it. Who must wait asks again and again: that takes no lock and writes nothing, so no
+/// standby has to confirm it.
 pub(super) async fn lease_grant(
     db: &Transaction<'_>,
     user: Snowflake,
@@ -61,19 +65,26 @@ pub(super) async fn lease_grant(
     now: Time,
     until: Time,
 ) -> Sql<Lease> {
-    // Locked: of two replicas that ask at the same time, the second one reads what the first has written.
-    let sql = "SELECT grant_version, refresh_until FROM users WHERE id = $1 FOR UPDATE";
-    let statement = db.prepare_cached(sql).await?;
-    let stored = match db.query_opt(&statement, &[&user]).await? {
-        Some(row) => Some(StoredLease { grant_version: unsigned(row.try_get(0)?), until: row.try_get(1)? }),
-        None => None,
-    };
-    let lease = Lease::decide(stored, grant_version, now);
-    if lease == Lease::Mine {
-        let statement = db.prepare_cached("UPDATE users SET refresh_until = $2 WHERE id = $1").await?;
-        db.execute(&statement, &[&user, &until]).await?;
+    for _ in 0..LEASE_TRIES {
+        let statement = db.prepare_cached("SELECT grant_version, refresh_until FROM users WHERE id = $1").await?;
+        let stored = match db.query_opt(&statement, &[&user]).await? {
+            Some(row) => Some(StoredLease { grant_version: unsigned(row.try_get(0)?), until: row.try_get(1)? }),
+            None => None,
+        };
+        let lease = Lease::decide(stored, grant_version, now);
+        let Some(StoredLease { grant_version, until: known }) = stored.filter(|_| lease == Lease::Mine) else {
+            return Ok(lease);
+        };
+        // Of two replicas that read the same, the second one changes nothing, and looks again.
+        let sql = "UPDATE users SET refresh_until = $4
+            WHERE id = $1 AND grant_version = $2 AND refresh_until IS NOT DISTINCT FROM $3";
+        let statement = db.prepare_cached(sql).await?;
+        if db.execute(&statement, &[&user, &integer(grant_version), &known, &until]).await? > 0 {
+            return Ok(lease);
+        }
     }
-    Ok(lease)
+    // Others change it all the time.
+    Ok(Lease::Busy)
 }
 
 /// Replaces a grant that was refreshed. The version moves on: a slow user of the old tokens must not blame the new ones.

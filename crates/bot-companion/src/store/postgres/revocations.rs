@@ -9,10 +9,19 @@ use crate::store::{Revocation, SealedGrant};
 use super::columns::{Whole, integer};
 use super::errors::Sql;
 
+/// What is stored of the revocation of a user's former grant, if there is one. It may change at any time.
+pub(super) async fn find(db: &Transaction<'_>, user: Snowflake) -> Sql<Option<StoredRevocation>> {
+    read(db, user, "SELECT tries, sending_until, grant_sealed IS NULL FROM revocations WHERE user_id = $1").await
+}
+
 /// What is stored of the revocation of a user's former grant, if there is one. Nobody begins to send it before this transaction
 /// ends.
 pub(super) async fn stored(db: &Transaction<'_>, user: Snowflake) -> Sql<Option<StoredRevocation>> {
     let sql = "SELECT tries, sending_until, grant_sealed IS NULL FROM revocations WHERE user_id = $1 FOR UPDATE";
+    read(db, user, sql).await
+}
+
+async fn read(db: &Transaction<'_>, user: Snowflake, sql: &str) -> Sql<Option<StoredRevocation>> {
     let statement = db.prepare_cached(sql).await?;
     let Some(row) = db.query_opt(&statement, &[&user]).await? else { return Ok(None) };
     let Whole(tries) = row.try_get(0)?;
@@ -29,11 +38,17 @@ pub(super) async fn add(db: &Transaction<'_>, user: Snowflake, grant: &SealedGra
     Ok(())
 }
 
-/// Takes back a grant that waits to be revoked.
-pub(super) async fn take_back(db: &Transaction<'_>, user: Snowflake) -> Sql<Option<SealedGrant>> {
-    let sql = "DELETE FROM revocations WHERE user_id = $1 AND grant_sealed IS NOT NULL RETURNING grant_sealed";
+/// Takes back a grant that waits to be revoked, if its revocation still is as it was found.
+pub(super) async fn take_back(
+    db: &Transaction<'_>,
+    user: Snowflake,
+    found: StoredRevocation,
+) -> Sql<Option<SealedGrant>> {
+    let sql = "DELETE FROM revocations WHERE user_id = $1 AND grant_sealed IS NOT NULL AND tries = $2
+            AND sending_until IS NOT DISTINCT FROM $3
+        RETURNING grant_sealed";
     let statement = db.prepare_cached(sql).await?;
-    let row = db.query_opt(&statement, &[&user]).await?;
+    let row = db.query_opt(&statement, &[&user, &i64::from(found.tries), &found.sending_until]).await?;
     Ok(row.map(|row| row.try_get(0)).transpose()?.map(SealedGrant))
 }
 

@@ -155,8 +155,6 @@ pub(super) async fn sweep(
     created_before: Time,
     batch: usize,
 ) -> Sql<Swept> {
-    let claims = sign_in::forget_claims(db, now, batch).await?;
-    let revocations = revocations::forget(db, now, batch).await?;
     // The users come first: everywhere, a user's lock is taken before any lock of their rows.
     let sql = "(SELECT user_id FROM sessions WHERE last_seen < $1 LIMIT $3)
         UNION (SELECT user_id FROM sessions WHERE created < $2 LIMIT $3) ORDER BY user_id LIMIT $3";
@@ -165,10 +163,15 @@ pub(super) async fn sweep(
     let rows = db.query(&statement, &[&last_seen_before, &created_before, &limit]).await?;
     let mut sessions = 0;
     for user in readable("session", &rows, user_of) {
+        if sessions >= batch {
+            break;
+        }
         lock(db, Lock::User(user)).await?;
-        // The condition stands there twice, so that a session which is used meanwhile is looked at again.
-        let sql = "DELETE FROM sessions WHERE user_id = $1 AND (last_seen < $2 OR created < $3) AND token_hash IN
-            (SELECT token_hash FROM sessions WHERE user_id = $1 AND (last_seen < $2 OR created < $3) LIMIT $4)";
+        // An array is made once; a plain subquery may be run again for every row, and then its limit bounds nothing. The condition
+        // stands there twice, so that a session which is used meanwhile is looked at again.
+        let sql =
+            "DELETE FROM sessions WHERE user_id = $1 AND (last_seen < $2 OR created < $3) AND token_hash = ANY (ARRAY
+            (SELECT token_hash FROM sessions WHERE user_id = $1 AND (last_seen < $2 OR created < $3) LIMIT $4))";
         let statement = db.prepare_cached(sql).await?;
         let left = integer(batch.saturating_sub(sessions) as u64);
         let deleted = db.execute(&statement, &[&user, &last_seen_before, &created_before, &left]).await?;
@@ -182,6 +185,9 @@ pub(super) async fn sweep(
     for user in &interrupted {
         accounts::drop_if_unused(db, *user, now).await?;
     }
+    // These rows are locked last, when no other lock is waited for: one who has a user's lock may wait for them.
+    let claims = sign_in::forget_claims(db, now, batch).await?;
+    let revocations = revocations::forget(db, now, batch).await?;
     // Sessions are counted, not their users: a user may have many.
     let more = retention::may_be_more(&[sessions, claims, revocations, interrupted.len()], batch);
     Ok(Swept { sessions, more })

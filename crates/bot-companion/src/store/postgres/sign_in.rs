@@ -96,8 +96,12 @@ pub(super) async fn open_session(
         return Ok(admission);
     }
     accounts::save_profile(db, user).await?;
-    if takes_back_grant(accounts::has_grant(db, user.id).await?, revocations::stored(db, user.id).await?)
-        && let Some(grant) = revocations::take_back(db, user.id).await?
+    let has_grant = accounts::has_grant(db, user.id).await?;
+    // Mostly there is a grant, and then no revocation needs to be looked for. Its row is not locked: a sweep may have it.
+    let revocation = if has_grant { None } else { revocations::find(db, user.id).await? };
+    if takes_back_grant(has_grant, revocation)
+        && let Some(found) = revocation
+        && let Some(grant) = revocations::take_back(db, user.id, found).await?
     {
         accounts::save_grant(db, user.id, &grant).await?;
         topics.push(Topic::Id(user.id));

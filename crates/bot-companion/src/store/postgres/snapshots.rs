@@ -7,8 +7,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::domain::feed::{
-    CarriedParts, Committed, CommittedShard, GuildLine, InstanceId, Lines, Replacement, Scope, ShardKey,
-    StagedSnapshot, UNCOVERED, is_resharding, keep_last, latest_commit, merge_basis,
+    CarriedParts, Committed, CommittedShard, GuildLine, InstanceId, LastGuildLines, Lines, Replacement, Scope,
+    ShardKey, StagedSnapshot, UNCOVERED, is_resharding, keep_last, latest_commit, merge_basis,
 };
 use crate::domain::{Guild, Snowflake, Subscription, Time};
 use crate::store::{SnapshotId, Topic};
@@ -62,17 +62,8 @@ async fn note_lines(db: &Transaction<'_>, snapshot: i64, more: u64) -> Sql<Optio
 
 async fn stage_guilds(db: &Transaction<'_>, snapshot: i64, lines: &[GuildLine]) -> Sql<Option<()>> {
     // In the order of the index, which is faster.
-    let mut lines: Vec<&GuildLine> = lines.iter().collect();
-    keep_last(&mut lines, |line| line.id());
-    let (mut guilds, mut unavailable) = (Vec::new(), Vec::new());
-    for line in lines {
-        match line {
-            GuildLine::Guild(guild) => guilds.push(guild),
-            GuildLine::Unavailable(guild) => unavailable.push(*guild),
-        }
-    }
+    let LastGuildLines { guilds, carrying, unavailable } = LastGuildLines::of(lines);
     let Some(any_unavailable) = note_lines(db, snapshot, guilds.len() as u64).await? else { return Ok(None) };
-    let carrying: Vec<Snowflake> = guilds.iter().filter(|guild| guild.carried().any()).map(|guild| guild.id).collect();
     let mut known = 0;
     if !guilds.is_empty() {
         let ids: Vec<Snowflake> = guilds.iter().map(|guild| guild.id).collect();

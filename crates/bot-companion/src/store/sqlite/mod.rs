@@ -232,7 +232,7 @@ impl Store for Sqlite {
     }
 
     async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()> {
-        let staged = self.writer.write(move |connection, _| snapshots::stage(connection, snapshot, lines)).await?;
+        let staged = self.writer.write(move |connection, _| snapshots::stage(connection, snapshot, &lines)).await?;
         staged.ok_or_else(not_staged)
     }
 

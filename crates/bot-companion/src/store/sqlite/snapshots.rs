@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::feed::{
-    Committed, CommittedShard, GuildLine, InstanceId, Lines, Replacement, Scope, ShardKey, StagedSnapshot, UNCOVERED,
-    is_resharding, keep_last, latest_commit, merge_basis,
+    Committed, CommittedShard, GuildLine, InstanceId, LastGuildLines, Lines, Replacement, Scope, ShardKey,
+    StagedSnapshot, UNCOVERED, is_resharding, keep_last, latest_commit, merge_basis,
 };
 use crate::domain::{Snowflake, Subscription, Time};
 use crate::store::{SnapshotId, Topic};
@@ -63,7 +63,7 @@ struct StagingTarget {
 }
 
 /// Stages some lines; `None` if the snapshot is not being staged.
-pub(super) fn stage(connection: &Connection, snapshot: SnapshotId, lines: Lines) -> rusqlite::Result<Option<()>> {
+pub(super) fn stage(connection: &Connection, snapshot: SnapshotId, lines: &Lines) -> rusqlite::Result<Option<()>> {
     let id = integer(snapshot.0);
     let sql = "SELECT shard_count, shard_id, basis FROM staged_snapshots WHERE id = ?1";
     let target = connection
@@ -71,10 +71,9 @@ pub(super) fn stage(connection: &Connection, snapshot: SnapshotId, lines: Lines)
         .query_row([id], |row| Ok(StagingTarget { snapshot: id, shard: read_shard(row)?, basis: row.get(2)? }))
         .optional()?;
     let Some(target) = target else { return Ok(None) };
-    let has_carried_parts = lines.has_carried_parts();
     match lines {
-        Lines::Guilds(lines) => stage_guilds(connection, &target, lines, has_carried_parts)?,
-        Lines::Subscriptions(lines) => stage_subscriptions(connection, id, &lines)?,
+        Lines::Guilds(lines) => stage_guilds(connection, &target, lines)?,
+        Lines::Subscriptions(lines) => stage_subscriptions(connection, id, lines)?,
     }
     Ok(Some(()))
 }
@@ -85,54 +84,44 @@ fn read_shard(row: &Row<'_>) -> rusqlite::Result<Option<ShardKey>> {
     Ok(shard.and_then(|(count, id)| ShardKey::new(count, id)))
 }
 
-fn stage_guilds(
-    connection: &Connection,
-    target: &StagingTarget,
-    mut lines: Vec<GuildLine>,
-    has_carried_parts: bool,
-) -> rusqlite::Result<()> {
+fn stage_guilds(connection: &Connection, target: &StagingTarget, lines: &[GuildLine]) -> rusqlite::Result<()> {
     // In the order of the table, which is faster.
-    keep_last(&mut lines, GuildLine::id);
+    let LastGuildLines { guilds, carrying, unavailable } = LastGuildLines::of(lines);
     let snapshot = target.snapshot;
     let mut writer = GuildWriter::new(connection, snapshot)?;
     let note_unavailable = "INSERT OR IGNORE INTO staged_kept (snapshot, guild) VALUES (?1, ?2)";
     let mut note_unavailable = connection.prepare_cached(note_unavailable)?;
     let mut note_available = connection.prepare_cached("DELETE FROM staged_kept WHERE snapshot = ?1 AND guild = ?2")?;
     // Mostly there are none, and then no line needs to look.
-    let mut any_unavailable =
+    let any_unavailable =
         connection.prepare_cached("SELECT 1 FROM staged_kept WHERE snapshot = ?1")?.exists([snapshot])?;
     let coverage = Coverage::load(connection)?;
-    if has_carried_parts {
+    if !carrying.is_empty() {
         note_basis(connection, target, &coverage)?;
     }
     let mut more = 0;
-    for line in lines {
-        match line {
-            GuildLine::Guild(guild) => {
-                let carried = guild.carried();
-                if any_unavailable {
-                    note_available.execute(params![snapshot, guild.id])?;
-                }
-                if writer.insert(&guild, carried)? {
-                    more += 1;
-                } else {
-                    // What an earlier line of it said does not count.
-                    guilds::delete(connection, snapshot, guild.id)?;
-                    writer.insert(&guild, carried)?;
-                }
-                if carried.any() {
-                    let from = coverage.of(connection, guild.id)?.snapshot;
-                    guilds::carry_over(connection, from, snapshot, guild.id, carried)?;
-                }
-            }
-            GuildLine::Unavailable(guild) => {
-                if guilds::delete(connection, snapshot, guild)? > 0 {
-                    more -= 1;
-                }
-                note_unavailable.execute(params![snapshot, guild])?;
-                any_unavailable = true;
-            }
+    for guild in guilds {
+        let carried = guild.carried();
+        if any_unavailable {
+            note_available.execute(params![snapshot, guild.id])?;
         }
+        if writer.insert(guild, carried)? {
+            more += 1;
+        } else {
+            // What an earlier line of it said does not count.
+            guilds::delete(connection, snapshot, guild.id)?;
+            writer.insert(guild, carried)?;
+        }
+        if carried.any() {
+            let from = coverage.of(connection, guild.id)?.snapshot;
+            guilds::carry_over(connection, from, snapshot, guild.id, carried)?;
+        }
+    }
+    for guild in unavailable {
+        if guilds::delete(connection, snapshot, guild)? > 0 {
+            more -= 1;
+        }
+        note_unavailable.execute(params![snapshot, guild])?;
     }
     let sql = "UPDATE staged_snapshots SET guilds = guilds + ?2 WHERE id = ?1";
     connection.prepare_cached(sql)?.execute([snapshot, more]).map(drop)

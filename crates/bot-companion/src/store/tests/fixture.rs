@@ -27,6 +27,8 @@ pub(in crate::store) fn new_freshness() -> Arc<Freshness> {
 pub(in crate::store) struct Replica<S: Store + ?Sized = dyn Store> {
     pub(in crate::store) store: Arc<S>,
     pub(in crate::store) freshness: Arc<Freshness>,
+    /// Whether other processes may change the store too.
+    is_shared: bool,
 }
 
 /// A store and where its data is, which is gone with the test.
@@ -167,32 +169,33 @@ impl<S: Store + ?Sized> Fixture<S> {
 
 impl<S: Store> From<Replica<S>> for Replica {
     fn from(replica: Replica<S>) -> Self {
-        Self { store: replica.store, freshness: replica.freshness }
+        Self { store: replica.store, freshness: replica.freshness, is_shared: replica.is_shared }
     }
 }
 
 impl Clone for Replica {
     fn clone(&self) -> Self {
-        Self { store: Arc::clone(&self.store), freshness: Arc::clone(&self.freshness) }
+        Self { store: Arc::clone(&self.store), freshness: Arc::clone(&self.freshness), is_shared: self.is_shared }
     }
 }
 
 impl Replica<Sqlite> {
     async fn of_file(folder: &TestFolder, wait: Duration, freshness: Arc<Freshness>) -> Self {
         let store = Sqlite::open(folder.path(FILE), wait, Arc::clone(&freshness)).await.unwrap();
-        Self { store: Arc::new(store), freshness }
+        Self { store: Arc::new(store), freshness, is_shared: false }
     }
 }
 
 impl Replica {
     pub(super) async fn of_server(options: &StoreOptions, freshness: Arc<Freshness>) -> Result<Self> {
         let store = Postgres::open(options, Arc::clone(&freshness)).await?;
-        Ok(Self { store: Arc::new(store), freshness })
+        Ok(Self { store: Arc::new(store), freshness, is_shared: true })
     }
 }
 
 impl<S: Store + ?Sized> Replica<S> {
-    /// Which of these topics the work has invalidated. A connection to the server that broke meanwhile does not count.
+    /// Which of these topics the work has invalidated. A connection to a server that broke meanwhile does not count; the embedded
+    /// store has none, and there every mark that differs counts.
     pub(in crate::store) async fn invalidated<T>(
         &self,
         topics: &[Topic],
@@ -201,7 +204,13 @@ impl<S: Store + ?Sized> Replica<S> {
         let on = |topic: &Topic| [*topic].into_iter().collect();
         let before: Vec<_> = topics.iter().map(|topic| self.freshness.mark(&on(topic))).collect();
         let outcome = work.await;
-        let is_stale = |(topic, mark): &(&Topic, _)| !self.freshness.may_serve_stale(&on(topic), *mark);
+        let is_stale = |(topic, mark): &(&Topic, _)| {
+            if self.is_shared {
+                !self.freshness.may_serve_stale(&on(topic), *mark)
+            } else {
+                self.freshness.mark(&on(topic)) != *mark
+            }
+        };
         (outcome, topics.iter().zip(before).filter(is_stale).map(|(topic, _)| *topic).collect())
     }
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::domain::feed::Lines;
 use crate::domain::{Change, Heartbeat};
 use crate::store::freshness::Dependencies;
-use crate::store::{Claim, Committed, Fed, StoreError, Topic};
+use crate::store::{Admission, Claim, Committed, Fed, Lease, StoreError, Swept, Topic};
 
 /// Long enough for a machine that has other things to do; a test that waits this long has failed.
 const BOUND: Duration = Duration::from_mins(5);
@@ -239,4 +239,99 @@ async fn what_is_committed_after_a_revocation_is_refused_at_every_replica() {
     assert_eq!(one.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::KeyRefused);
     assert_eq!(two.feed("a", 1, &[Change::GuildGone(placed(1))]).await, Fed::KeyRefused);
     assert_eq!(one.map().await, "old: [1]");
+}
+
+#[tokio::test]
+async fn of_many_that_lease_a_grant_one_gets_it_and_the_others_wait_without_a_lock() {
+    let Some(database) = Database::new().await else { return };
+    let (one, two) = (database.replica().await, database.replica().await);
+    for user in 1..=10 {
+        one.sign_in(user.into(), user).await;
+        let version = one.store.account(id(user.into())).await.unwrap().unwrap().grant_version;
+        // The second time, the lease of the first is over.
+        for now in [NOW, NOW.after(Duration::from_mins(1))] {
+            let lease = |replica: &Replica, version| {
+                let store = Arc::clone(&replica.store);
+                let until = now.after(Duration::from_mins(1));
+                async move { store.lease_grant(id(user.into()), version, now, until).await.unwrap() }
+            };
+            let leases = join_all((0..8).map(|turn| lease(if turn % 2 == 0 { &one } else { &two }, version))).await;
+            assert_eq!(leases.iter().filter(|lease| **lease == Lease::Mine).count(), 1, "{leases:?}");
+            assert_eq!(leases.iter().filter(|lease| **lease == Lease::Busy).count(), 7, "{leases:?}");
+            // One that asked for a lock would wait for this.
+            let other = database.outside().await;
+            other.batch_execute("BEGIN; SELECT 1 FROM users FOR UPDATE").await.unwrap();
+            assert_eq!(lease(&two, version).await, Lease::Busy);
+            assert_eq!(lease(&two, version + 1).await, Lease::Replaced);
+            other.batch_execute("ROLLBACK").await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_opens_while_somebody_has_the_users_revocation() {
+    let Some(database) = Database::new().await else { return };
+    let (one, other) = (database.replica().await, database.outside().await);
+    one.save_grant(1, 1).await;
+    // The first user has a grant again; the revocation of the second user's was sent, and a sweep is forgetting it.
+    let stored = "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until)
+        VALUES (1, '\\x00', 0, 0, NULL), (2, NULL, 0, 1, NULL)";
+    other.batch_execute(stored).await.unwrap();
+    other.batch_execute("BEGIN; SELECT 1 FROM revocations FOR UPDATE").await.unwrap();
+    for user in [1, 2] {
+        assert_eq!(one.open_session(user.into(), user).await, Admission::Admitted);
+    }
+    other.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(database.rows("revocations").await, 2);
+}
+
+#[tokio::test]
+async fn a_grant_is_not_taken_back_once_somebody_has_begun_to_revoke_it() {
+    let Some(database) = Database::new().await else { return };
+    let (one, other) = (database.replica().await, database.outside().await);
+    one.sign_in(1, 1).await;
+    one.store.end_sessions(id(1), NOW).await.unwrap();
+    other.batch_execute("BEGIN; UPDATE revocations SET tries = 1, sending_until = 1").await.unwrap();
+    let opening = tokio::spawn({
+        let one = one.clone();
+        async move { one.open_session(1, 2).await }
+    });
+    one.eventually("the session waits for the revocation", async || database.waiting().await == 1).await;
+    other.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(opening.await.unwrap(), Admission::Admitted);
+    assert_eq!(database.rows("revocations").await, 1);
+    assert_eq!(one.store.account(id(1)).await.unwrap().unwrap().grant, None);
+}
+
+/// Takes, or gives back, the lock of a user, whose id is this many times 4096.
+async fn user_lock(client: &tokio_postgres::Client, function: &str, number: i32) {
+    client.batch_execute(&format!("SELECT {function}(6447875, {number})")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_sweep_takes_no_lock_that_it_does_not_need_and_none_of_a_row_before_that_of_a_user() {
+    let Some(database) = Database::new().await else { return };
+    let (one, other) = (database.replica().await, database.outside().await);
+    let (first, second) = (1 << 12, 2 << 12);
+    // Found first, and swept last.
+    one.sign_in(second, 1).await;
+    one.sign_in(first, 2).await;
+    one.sign_in(first, 3).await;
+    let later = NOW.after(Duration::from_mins(1));
+    user_lock(&other, "pg_advisory_lock", 2).await;
+    // The first user's sessions are a whole batch.
+    assert_eq!(one.store.sweep(later, later, later, 2).await.unwrap(), Swept { sessions: 2, more: true });
+
+    let sent =
+        "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until) VALUES (7, NULL, 0, 1, NULL)";
+    other.batch_execute(sent).await.unwrap();
+    let sweeping = tokio::spawn({
+        let one = one.clone();
+        async move { one.store.sweep(later, later, later, 10).await.unwrap() }
+    });
+    one.eventually("the sweep waits for the user", async || database.waiting().await == 1).await;
+    other.batch_execute("SELECT 1 FROM revocations WHERE user_id = 7 FOR UPDATE NOWAIT").await.unwrap();
+    user_lock(&other, "pg_advisory_unlock", 2).await;
+    assert_eq!(sweeping.await.unwrap(), Swept { sessions: 1, more: false });
+    assert_eq!(database.rows("revocations WHERE user_id = 7").await, 0);
 }

@@ -63,6 +63,11 @@ impl Database {
         connect(&self.url()).await
     }
 
+    /// How many connections to it wait for a lock.
+    pub(in crate::store) async fn waiting(&self) -> i64 {
+        self.rows("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").await
+    }
+
     pub(in crate::store) async fn rows(&self, table: &str) -> i64 {
         self.outside().await.query_one(&format!("SELECT count(*) FROM {table}"), &[]).await.unwrap().get(0)
     }

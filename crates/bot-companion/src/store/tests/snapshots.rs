@@ -14,6 +14,7 @@ on_each_store! {
     each_snapshot_of_a_resharding_replaces_exactly_its_own,
     an_unavailable_guild_stays_as_it_is_at_the_commit,
     of_the_lines_of_one_guild_the_last_counts,
+    a_line_that_does_not_count_makes_a_snapshot_depend_on_nothing,
     a_batch_that_is_large_may_come_again,
     what_a_snapshot_leaves_unsaid_is_as_it_is_stored_at_the_commit,
     a_snapshot_that_leaves_something_unsaid_is_overtaken_by_another_of_the_same,
@@ -133,6 +134,22 @@ async fn of_the_lines_of_one_guild_the_last_counts(fixture: Fixture) {
     assert_eq!(fixture.names().await, expected.map(|(place, name, moderates)| (place, name.to_owned(), moderates)));
     fixture.assert_clean().await;
     assert_eq!(fixture.count("guild_staff").await, 4);
+}
+
+async fn a_line_that_does_not_count_makes_a_snapshot_depend_on_nothing(fixture: Fixture) {
+    let bare = |place| GuildLine::Guild(Guild { id: placed(place), name: "bare".to_owned(), ..guild(1) });
+    fixture.snapshot("a", shard(0, 1), 1, &[1, 2], "old").await;
+    let independent = fixture.begin(shard(0, 1), 1).await;
+    let unavailable = GuildLine::Unavailable(placed(2));
+    fixture.stage(independent, &[bare(1), line(1, "said", 2), bare(2), unavailable]).await;
+    let dependent = fixture.begin(shard(0, 1), 1).await;
+    fixture.stage(dependent, &[line(1, "said", 2), bare(1)]).await;
+    fixture.snapshot("a", shard(0, 1), 1, &[1, 2], "between").await;
+    let commit = async |snapshot| fixture.store.commit_snapshot(snapshot, NOW).await.unwrap();
+    assert_eq!(commit(dependent).await, Committed::Outdated { next: 1 });
+    assert_eq!(commit(independent).await, Committed::Replaced { next: 1 });
+    assert_eq!(fixture.map().await, "between: [2], said: [1]");
+    fixture.assert_clean().await;
 }
 
 async fn a_batch_that_is_large_may_come_again(fixture: Fixture) {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::checks::disagreement;
 use super::generator::Generator;
 use super::model::{Expected, Life, Model, Process, Request, Staged, What};
-use super::{PEOPLE, SILENCE, tell_provider};
+use super::{PEOPLE, SEED, SILENCE, tell_provider};
 use crate::harness::{Answer, Bot, Client, EMPTIED, START, TestApp, Wire, eventually, ndjson, request};
 
 const SETTINGS: &str = "[feed]\nrequests_per_second = 0";
@@ -41,7 +41,8 @@ struct Story {
 impl Drop for Story {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let told = format!("seed {}, after {} steps:\n{}\n", self.seed, self.steps.len(), self.steps.join("\n"));
+            let (seed, count, steps) = (self.seed, self.steps.len(), self.steps.join("\n"));
+            let told = format!("{SEED}={seed} repeats this history, which ended after {count} steps:\n{steps}\n");
             let _ = std::io::stderr().write_all(told.as_bytes());
         }
     }

@@ -3,6 +3,9 @@
 //! other, fall silent or have a clock that runs ahead, resharding, restarts of the service, stores that were emptied, and time
 //! that passes.
 //!
+//! Some histories are the same in every run, the others are new ones: `FEED_MODEL_HISTORIES` sets how many, and
+//! `FEED_MODEL_SEED` repeats the one that a failure names.
+//!
 //! There is one model of the feed: `crate::kill_feed` uses it too.
 
 pub mod checks;
@@ -15,18 +18,22 @@ mod staging;
 
 use std::collections::BTreeSet;
 
+use bot_companion::random::Random;
 use bot_companion::sandbox::Sandbox;
 use bot_companion::sandbox::people::{MEMBER, MODERATOR, OWNER};
 use serde_json::Value;
 
-use crate::harness::listed;
+use crate::harness::{listed, on_postgres};
 
 /// A process of the bot counts as gone after this many milliseconds without a sign of life.
 pub const SILENCE: u64 = 90_000;
 /// The people who look at the guilds.
 pub const PEOPLE: [(&str, u64); 3] = [("owner", OWNER), ("moderator", MODERATOR), ("member", MEMBER)];
 
+/// How many histories are the same in every run.
 const HISTORIES: u64 = 16;
+/// Names the variable with the seed of the only new history; a failure prints it.
+const SEED: &str = "FEED_MODEL_SEED";
 const STEPS: usize = 64;
 
 /// The id of the guild with this number; guilds are split into shards by their numbers.
@@ -48,6 +55,22 @@ pub fn bits(user: u64, guild: u64) -> u64 {
 pub fn tell_provider(sandbox: &Sandbox, name: &str, user: u64, guilds: &BTreeSet<u64>) {
     let list = guilds.iter().map(|number| listed(guild_id(*number), bits(user, *number))).collect();
     sandbox.edit(name, |person| person.guilds = list);
+}
+
+/// The number that this environment variable sets.
+pub fn setting(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a number: {text}")))
+}
+
+#[tokio::test]
+async fn new_histories_are_as_the_model_says() {
+    let random = Random::from_system();
+    // As many as a run of all tests can afford.
+    let count = setting("FEED_MODEL_HISTORIES").unwrap_or(if on_postgres() { 4 } else { 10 });
+    let new = || (0..count).map(|_| random.number()).collect();
+    let seeds: Vec<u64> = setting(SEED).map_or_else(new, |seed| vec![seed]);
+    driver::run(seeds.into_iter(), STEPS).await;
 }
 
 #[tokio::test]

@@ -36,9 +36,10 @@ impl World {
 
     pub(super) async fn stage_more(&mut self, index: usize) {
         let shard = self.staged[index].1.shard;
-        // The same guild may come again in another piece. Twice in one piece is left out: there the stores differ.
-        let covered = self.dice.guilds.iter().filter(|number| covers(shard, **number) && self.dice.one_in(2));
-        let lines: Vec<Value> = covered.map(|number| self.dice.guild_line(*number)).collect();
+        let covered: Vec<u64> = self.dice.guilds.iter().copied().filter(|number| covers(shard, *number)).collect();
+        // The same guild may come again, in this piece or in another.
+        let count = self.dice.below(2 * covered.len() as u64);
+        let lines: Vec<Value> = (0..count).map(|_| self.dice.guild_line(self.dice.pick(&covered))).collect();
         self.note(format!("staged for {shard:?}\n{}", ndjson(&lines)));
         let read = |line: &Value| match guild_line(line.to_string().as_bytes()).unwrap() {
             SnapshotLine::One(read, _) => read,

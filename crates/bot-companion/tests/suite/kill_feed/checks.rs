@@ -1,15 +1,17 @@
 //! Compares what the service shows after a kill with what the recorder's model says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 
 use super::life::Findings;
 use super::recorder::{Recorder, Says};
 use crate::feed_model::model::{Model, What};
 use crate::feed_model::{PEOPLE, number_of};
-use crate::harness::Client;
+use crate::harness::{Client, PATIENCE};
 
 /// What is shown, part by part.
 type Parts = BTreeMap<String, Value>;
@@ -33,14 +35,11 @@ impl Recorder {
                 self.is_uncertain |= is_after;
             } else {
                 self.counts.applied += 1;
-                self.is_uncertain = false;
-                self.model = self.pending.as_ref().map(|(_, after)| after.clone()).unwrap();
+                let after = self.pending.as_ref().map(|(_, after)| after.clone()).unwrap();
+                self.note_applied(after);
             }
-            // Guilds that nobody sees. Until all is cleaned up, those that have moved to another shard count twice.
-            let (held, least) = (guilds_held(&state), self.model.guilds.len() as u64);
-            if held < least && !self.is_uncertain {
-                findings.lost.push(format!("{place}: {held} guilds are counted, and there are {least}"));
-            }
+            let miscount = self.miscount_of_unseen(client, &state).await;
+            findings.lost.extend(miscount.map(|wrong| format!("{place}: {wrong}")));
             return;
         }
         let after = after.as_ref().unwrap_or(&before);
@@ -122,14 +121,46 @@ impl Recorder {
         self.call(client, Method::GET, "/bot/state").send().await.data()
     }
 
+    /// The models of which nothing that is shown tells the right one.
+    fn possible(&self) -> impl Iterator<Item = &Model> {
+        let pending = self.pending.as_ref().map(|(_, after)| after).filter(|_| self.is_uncertain);
+        std::iter::once(&self.model).chain(pending)
+    }
+
+    /// Whether the guilds are counted right, also those that nobody sees.
+    async fn miscount_of_unseen(&mut self, client: &Client, state: &Value) -> Option<String> {
+        if self.possible().all(|model| self.counts_once(model)) {
+            return self.miscount_in(state);
+        }
+        // Until all is cleaned up, guilds that have moved to another shard count twice. Mostly that is not waited for, so that kills
+        // come before its end, too.
+        if self.dice.one_in(3) {
+            let settled = timeout(PATIENCE, self.settle(client)).await;
+            return settled.err().map(|_| format!("the guilds are not {}, for good", self.model.guilds.len()));
+        }
+        let (counted, least) = (guilds_counted(state), self.possible().map(|model| model.guilds.len() as u64).min()?);
+        (counted < least).then(|| format!("{counted} guilds are counted, and there are {least}"))
+    }
+
+    /// Waits until all is cleaned up and the guilds are counted right.
+    async fn settle(&mut self, client: &Client) {
+        while self.miscount(client).await.is_some() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// How the number of guilds that the service counts differs from that of the model, when all is cleaned up.
-    pub async fn miscount(&self, client: &Client) -> Option<String> {
-        let state = self.state(client).await;
-        let held = guilds_held(&state);
-        let models: Vec<&Model> =
-            std::iter::once(&self.model).chain(self.pending.as_ref().map(|(_, after)| after)).collect();
-        let fits = models.iter().any(|model| model.guilds.len() as u64 == held);
-        (!fits).then(|| format!("{held} guilds are counted, and there are {}", self.model.guilds.len()))
+    pub async fn miscount(&mut self, client: &Client) -> Option<String> {
+        let wrong = self.miscount_in(&self.state(client).await);
+        // What counts twice makes the number larger, so that the right one tells that nothing does.
+        self.is_counted_once |= wrong.is_none() && !self.is_uncertain;
+        wrong
+    }
+
+    fn miscount_in(&self, state: &Value) -> Option<String> {
+        let counted = guilds_counted(state);
+        let fits = self.possible().any(|model| model.guilds.len() as u64 == counted);
+        (!fits).then(|| format!("{counted} guilds are counted, and there are {}", self.model.guilds.len()))
     }
 }
 
@@ -139,7 +170,7 @@ fn own_shards(state: &Value) -> impl Iterator<Item = &Value> {
     shards.filter(|shard| !shard["shard_id"].as_u64().unwrap().is_multiple_of(2))
 }
 
-fn guilds_held(state: &Value) -> u64 {
+fn guilds_counted(state: &Value) -> u64 {
     own_shards(state).map(|shard| shard["guilds"].as_u64().unwrap()).sum()
 }
 

@@ -19,6 +19,7 @@ use std::time::Duration;
 use bot_companion::random::Random;
 use tokio::time::{Instant, timeout};
 
+use crate::feed_model::setting;
 use crate::harness::PATIENCE;
 use life::Findings;
 use recorder::{Recorder, Says};
@@ -27,13 +28,6 @@ use site::Site;
 
 /// After so many kills, both bots rest and the service has to show exactly what they said.
 const KILLS_PER_REPORT: u64 = 20;
-
-fn setting(name: &str, default: impl FnOnce() -> u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) if !text.is_empty() => text.parse().unwrap_or_else(|_| panic!("{name} must be a number: {text}")),
-        _ => default(),
-    }
-}
 
 fn say(text: &str) {
     let mut out = std::io::stdout();
@@ -71,8 +65,8 @@ impl Drop for Summary {
 #[tokio::test]
 #[ignore = "takes minutes: run it with scripts/kill-feed"]
 async fn kills_lose_nothing_acknowledged_and_leave_nothing_half_applied() {
-    let rounds = setting("KILL_ROUNDS", || 200);
-    let seed = setting("KILL_SEED", || Random::from_system().number() % (1 << 32));
+    let rounds = setting("KILL_ROUNDS").unwrap_or(200);
+    let seed = setting("KILL_SEED").unwrap_or_else(|| Random::from_system().number() % (1 << 32));
     say(&format!("seed {seed}"));
     let mut summary = Summary { seed, kills: 0, findings: Findings::default(), is_healed: false };
     let mut site = Site::new().await;

@@ -1,6 +1,6 @@
 //! A bot that sends one request at a time and remembers what was acknowledged, as a model of the feed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -59,6 +59,8 @@ pub struct Recorder {
     pub(super) pending: Option<(Request, Model)>,
     /// Whether nothing that is shown tells if the pending request was applied.
     pub(super) is_uncertain: bool,
+    /// Whether each guild is counted once: none has moved to a shard of another count since all was cleaned up.
+    pub(super) is_counted_once: bool,
     /// What is to be sent next.
     queue: VecDeque<(usize, What)>,
     sent: VecDeque<Request>,
@@ -86,6 +88,7 @@ impl Recorder {
             model: Model { lists, ..Model::default() },
             pending: None,
             is_uncertain: false,
+            is_counted_once: true,
             queue: VecDeque::new(),
             sent: VecDeque::new(),
             started: 0,
@@ -258,7 +261,7 @@ impl Recorder {
             }
         };
         let (request, _) = self.pending.take().unwrap();
-        (self.model, self.is_uncertain) = (after, false);
+        self.note_applied(after);
         self.counts.acknowledged += 1;
         life.acknowledged.set(life.versions.borrow().len() - 1);
         life.first.notify_one();
@@ -271,6 +274,22 @@ impl Recorder {
             self.sent.pop_front();
         }
         Ok(())
+    }
+
+    /// A request was applied, and this is the model after it.
+    pub(super) fn note_applied(&mut self, after: Model) {
+        self.is_counted_once = self.counts_once(&after);
+        (self.model, self.is_uncertain) = (after, false);
+    }
+
+    /// Whether each guild is counted once after a request.
+    pub(super) fn counts_once(&self, after: &Model) -> bool {
+        if after.commits == self.model.commits {
+            return self.is_counted_once;
+        }
+        // Where shards of two counts overlap, a snapshot's guilds count for another one too until all is cleaned up.
+        let counts: BTreeSet<u64> = after.sent.keys().map(|(count, _)| *count).collect();
+        counts.len() <= 1
     }
 
     /// Takes over, from the other bot, what only one may say.
@@ -290,10 +309,11 @@ impl Recorder {
             }
             self.model.now = self.clock.now().millis();
             let answer = self.post(client, &request).await.unwrap();
-            let expected = self.model.receive(&request);
-            let wrong = disagreement(&self.model, &answer, &expected);
+            let mut after = self.model.clone();
+            let expected = after.receive(&request);
+            let wrong = disagreement(&after, &answer, &expected);
             assert!(self.is_uncertain || wrong.is_none(), "{wrong:?}");
-            self.is_uncertain = false;
+            self.note_applied(after);
         }
         self.set_says(says);
         self.sent.clear();
