@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret as _;
 
-use super::settings::{SECRETS, Settings, variable};
+use super::layers::{SECRETS, Settings, variable};
 use super::{Config, ConfigError, value};
 use crate::store;
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use super::settings::Settings;
+use super::layers::Settings;
 use super::value::{self, duration};
 use super::{
     Config, DEFAULTS, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig, LogConfig, StoreConfig, TlsConfig,

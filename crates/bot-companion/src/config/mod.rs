@@ -3,9 +3,9 @@
 mod checks;
 mod key;
 pub mod keyfile;
+mod layers;
 mod load;
 mod network;
-mod settings;
 mod suggest;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ mod columns;
 pub mod copy;
 pub mod freshness;
 mod postgres;
-mod schema;
+mod schema_version;
 mod sqlite;
 mod starting;
 #[cfg(test)]

@@ -280,7 +280,10 @@ fn no_migration_is_edited() {
     assert_eq!(there, MIGRATIONS.iter().map(|(name, _)| (*name).to_owned()).collect(), "MIGRATIONS lists all of them");
     for (name, checksum) in MIGRATIONS {
         let now = crc32fast::hash(read(&format!("crates/bot-companion/src/store/{name}")).as_bytes());
-        assert!(now == checksum, "{name} was edited: its checksum is {now:#010x}. Write a new migration instead");
+        assert!(
+            now == checksum,
+            "{name} has the checksum {now:#010x}. If it is new, write that here; if it is released, it must not be edited: write a new one"
+        );
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use secrecy::ExposeSecret as _;
 
-use super::settings::{SECRETS, variable};
+use super::layers::{SECRETS, variable};
 use super::*;
 use crate::test_folder::TestFolder;
 

@@ -54,7 +54,10 @@ impl Listener {
             let lost = self.probe_until_lost(&mut connection).await;
             self.freshness.suspend();
             let why = lost.as_ref().map_or("the database does not answer", String::as_str);
-            warn!(why, "changes of other replicas cannot be heard; reading everything from the database until they can");
+            warn!(
+                why,
+                "changes of other replicas cannot be heard; reading everything from the database until they can"
+            );
             connection = if lost.is_some() {
                 drop(connection);
                 self.reconnect().await

@@ -22,7 +22,7 @@ use crate::store::copy::side::{Position, Side};
 use crate::store::copy::statements::{BYTES, Dialect, RowFilter, count, own_data_questions};
 use crate::store::copy::tables::{STAGED, TABLES, Table};
 use crate::store::copy::value::{CellValue, ColumnKind, Row};
-use crate::store::schema::COPY_POSITION;
+use crate::store::schema_version::COPY_POSITION;
 use crate::store::starting::{StoreLocation, keep_trying};
 use crate::store::{Result, StoreError};
 

@@ -46,19 +46,21 @@ pub(super) fn replace(connection: &Connection, topics: &mut ChangedTopics, roste
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let mut insert = connection.prepare_cached(sql)?;
     for (ordinal, RosterEntry { member, permissions }) in (0_i64..).zip(&roster.0) {
+        let TeamMember { username, name, avatar, discord_id, role, color, category, position } = member;
+        let permissions = keys_text(*permissions);
         insert.execute(params![
             ordinal,
-            member.username,
-            member.name,
-            member.avatar,
-            member.discord_id,
-            member.role,
-            member.color,
-            member.category,
-            member.position,
-            keys_text(*permissions)
+            username,
+            name,
+            avatar,
+            discord_id,
+            role,
+            color,
+            category,
+            position,
+            permissions
         ])?;
-        topics.push(Topic::Id(member.discord_id));
+        topics.push(Topic::Id(*discord_id));
     }
     topics.push(Topic::Team);
     Ok(())

@@ -3,7 +3,7 @@
 use tokio_postgres::Client;
 
 use super::errors::{Sql, SqlError};
-use crate::store::schema::{self, COPY_POSITION};
+use crate::store::schema_version::{self, COPY_POSITION};
 use crate::store::{Result, StoreError};
 
 /// Step `n` brings the schema from version `n` to `n + 1`.
@@ -36,7 +36,7 @@ async fn migrate(client: &mut Client) -> std::result::Result<Result<()>, tokio_p
     let version = known.map_or(Ok(0), |row| row.try_get::<_, i64>(0))?;
     let version = usize::try_from(version).unwrap_or(usize::MAX);
     let Some(pending) = STEPS.get(version..) else {
-        return Ok(Err(schema::newer_release(version, STEPS.len())));
+        return Ok(Err(schema_version::newer_release(version, STEPS.len())));
     };
     if pending.is_empty() {
         return transaction.rollback().await.map(Ok);
@@ -63,13 +63,13 @@ pub(super) async fn version(client: &Client) -> Result<i64> {
 
 /// Makes sure that the schema is this release's, without changing anything.
 pub(super) async fn expect_current(client: &Client) -> Result<()> {
-    schema::expect_version(version(client).await?, STEPS.len())
+    schema_version::expect_version(version(client).await?, STEPS.len())
 }
 
 /// Refuses a database into which a copy was not finished.
 pub(super) async fn refuse_unfinished_copy(client: &Client) -> Result<()> {
     let is_unfinished = has_unfinished_copy(client).await.map_err(SqlError::into_store_error)?;
-    schema::refuse_unfinished_copy(is_unfinished)
+    schema_version::refuse_unfinished_copy(is_unfinished)
 }
 
 pub(super) async fn has_unfinished_copy(client: &Client) -> Sql<bool> {

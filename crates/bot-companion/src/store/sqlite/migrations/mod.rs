@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::store::schema::{self, COPY_POSITION};
+use crate::store::schema_version::{self, COPY_POSITION};
 use crate::store::{Result, StoreError};
 
 use super::columns::integer;
@@ -22,7 +22,7 @@ pub(super) fn run(connection: &mut Connection) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version = usize::try_from(version(&transaction)?).unwrap_or(usize::MAX);
     let Some(pending) = STEPS.get(version..) else {
-        return Err(schema::newer_release(version, STEPS.len()));
+        return Err(schema_version::newer_release(version, STEPS.len()));
     };
     if version == 0 && !is_empty(&transaction)? {
         return Err(StoreError::Failed("the file is a database of something else; name another path".to_owned()));
@@ -41,7 +41,7 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
 
 /// Makes sure that the schema is this release's, without changing anything.
 pub(super) fn expect_current(connection: &Connection) -> Result<()> {
-    schema::expect_version(version(connection)?, STEPS.len())
+    schema_version::expect_version(version(connection)?, STEPS.len())
 }
 
 fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
@@ -50,7 +50,7 @@ fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
 
 /// Refuses a file into which a copy was not finished.
 pub(super) fn refuse_unfinished_copy(connection: &Connection) -> Result<()> {
-    schema::refuse_unfinished_copy(has_unfinished_copy(connection)?)
+    schema_version::refuse_unfinished_copy(has_unfinished_copy(connection)?)
 }
 
 pub(super) fn has_unfinished_copy(connection: &Connection) -> rusqlite::Result<bool> {
