@@ -1,12 +1,12 @@
 //! The cache under every view. Only this file can cache a value with a mark, and it does so in one order:
 //!
-//! 1. *Mark* what the value depends on, 2. *read* the store, 3. *cache* the value with that mark ([`CacheRead`] does these).
-//! 4. A cached value is a hit while its mark is fresh ([`Cached::is_fresh`]).
+//! 1. *Mark* what the value depends on, 2. *read* the store, 3. *cache* the value with that mark (`CacheRead` does these).
+//! 4. A cached value is a hit while its mark is fresh (`Cached::is_fresh`).
 //! 5. If the store cannot be asked, a stale value may be served for a while (stale-if-error; `or_stale`).
 //!
 //! Because the mark comes first, a change between mark and read makes the cached value stale at once, never the other way round.
 //!
-//! [`CacheSlot`] holds the one value of a public view, [`CacheMap`] many private values by key. Their stale-if-error rules differ:
+//! `CacheSlot` holds the one value of a public view, `CacheMap` many private values by key. Their stale-if-error rules differ:
 //! a public value may also be served if it is known to have changed less than a minute ago, and if the store is only busy.
 
 use std::hash::Hash;
