@@ -49,7 +49,7 @@ pub struct App {
     pub uploads: Arc<Uploads>,
     /// Background tasks.
     pub background: Background,
-    sources: Sources,
+    pub(crate) sources: Sources,
     shutting_down: AtomicBool,
 }
 

@@ -309,7 +309,6 @@ mod tests {
     use super::super::zone::{PUBLIC, Routes};
     use super::*;
     use crate::clock::Clock;
-
     use crate::config::{Config, Layer};
     use crate::domain::Time;
     use crate::random::Random;

@@ -218,3 +218,82 @@ impl<K: Clone + Eq + Hash, T: Weigh> CacheMap<K, T> {
         Ok(stale)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::App;
+    use crate::clock::Clock;
+    use crate::config::{Config, Layer};
+    use crate::domain::Time;
+    use crate::random::Random;
+    use crate::test_folder::TestFolder;
+
+    #[derive(Debug, PartialEq)]
+    struct Number(u8);
+
+    impl Weigh for Number {}
+
+    async fn app(folder: &TestFolder) -> Arc<App> {
+        let settings = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
+        let nothing = std::iter::empty::<(String, String)>();
+        let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
+        App::build(config, Clock::manual(Time::from_seconds(1)), Random::seeded(1)).await.unwrap()
+    }
+
+    fn begin(sources: &Sources) -> CacheRead<'_> {
+        let mut read = CacheRead::begin(sources);
+        read.depend_on([Topic::Team]);
+        read
+    }
+
+    fn away() -> StoreError {
+        StoreError::Unavailable("away".to_owned())
+    }
+
+    #[tokio::test]
+    async fn a_value_is_fresh_until_what_it_depends_on_changes_also_during_the_read() {
+        let folder = TestFolder::new();
+        let app = app(&folder).await;
+        let (sources, map) = (&app.sources, CacheMap::<u8, Number>::new(&app.sources, 8, 8));
+        map.insert(1, begin(sources), Number(1));
+        sources.freshness.invalidate(Topic::Feedback);
+        assert_eq!(map.get_fresh(&1).map(|cached| cached.0), Some(1));
+        let slow = begin(sources);
+        sources.freshness.invalidate(Topic::Team);
+        assert!(map.get_fresh(&1).is_none(), "it has changed");
+        map.insert(1, begin(sources), Number(2));
+        assert_eq!(map.insert(1, slow, Number(3)).0, 3, "the reader gets what it read");
+        assert_eq!(map.get_fresh(&1).map(|cached| cached.0), Some(2), "but it replaces nothing newer");
+    }
+
+    #[tokio::test]
+    async fn a_private_value_that_is_known_to_have_changed_is_never_served_stale() {
+        let folder = TestFolder::new();
+        let app = app(&folder).await;
+        let map = CacheMap::<u8, Number>::new(&app.sources, 8, 8);
+        map.insert(1, begin(&app.sources), Number(1));
+        assert_eq!(map.or_stale(away(), &1, |stale| Some(stale.0)).unwrap(), 1);
+        assert!(map.or_stale(StoreError::Busy("busy".to_owned()), &1, Some).is_err(), "a busy store knows more");
+        assert!(map.or_stale(away(), &1, |_| None::<u8>).is_err(), "the view has a word in it");
+        app.sources.freshness.invalidate(Topic::Team);
+        assert!(map.or_stale(away(), &1, Some).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_public_value_is_served_stale_for_a_minute_after_it_has_changed() {
+        let folder = TestFolder::new();
+        let app = app(&folder).await;
+        let slot = CacheSlot::<Number>::new(&app.sources);
+        assert!(slot.or_stale(away(), Some).is_err(), "nothing is cached yet");
+        slot.insert(begin(&app.sources), Number(1));
+        app.sources.freshness.invalidate(Topic::Team);
+        assert!(slot.get_fresh().is_none() && !slot.renew());
+        for error in [away(), StoreError::Busy("busy".to_owned())] {
+            assert_eq!(slot.or_stale(error, |stale| Some(stale.0)).unwrap(), 1);
+        }
+        assert!(slot.or_stale(StoreError::Failed("broken".to_owned()), Some).is_err(), "it has answered");
+        app.clock.advance(std::time::Duration::from_millis(60_001));
+        assert!(slot.or_stale(away(), Some).is_err());
+    }
+}
