@@ -18,7 +18,7 @@ use super::{accounts, subscriptions, team};
 
 /// What is known of a user, and of those among these guilds that have the bot.
 pub(super) async fn person(db: &impl GenericClient, user: Snowflake, guilds: &[Snowflake]) -> Sql<PersonFacts> {
-    // The three queries run at the same time.
+    // The three queries are sent at the same time, in the transaction that `Read::Snapshot` opens.
     let (mut known, paid, team) = futures_util::try_join!(
         facts(db, user, guilds),
         subscriptions::of_user_or_naming(db, user, guilds),

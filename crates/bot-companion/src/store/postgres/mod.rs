@@ -48,7 +48,7 @@ use crate::random::Random;
 use self::address::Address;
 use self::invalidation::Origin;
 use self::listener::Listener;
-use self::work::{Executor, Pace};
+use self::work::{Executor, Pace, Read};
 use super::starting::{StoreLocation, keep_trying};
 use super::{
     Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Fed, Freshness, GrantSaved, Lease, Result,
@@ -132,7 +132,14 @@ macro_rules! write {
 /// Reads.
 macro_rules! read {
     ($self:ident, $arguments:expr, |$db:ident, $names:pat_param| $work:expr) => {
-        $self.executor.read($arguments, |$db, $names| Box::pin($work)).await
+        $self.executor.read($arguments, Read::Statement(|$db, $names| Box::pin($work))).await
+    };
+}
+
+/// The same with several statements, which all see one state.
+macro_rules! read_snapshot {
+    ($self:ident, $arguments:expr, |$db:ident, $names:pat_param| $work:expr) => {
+        $self.executor.read($arguments, Read::Snapshot(|$db, $names| Box::pin($work))).await
     };
 }
 
@@ -246,7 +253,7 @@ impl Store for Postgres {
     }
 
     async fn person(&self, user: Snowflake, guilds: Vec<Snowflake>) -> Result<PersonFacts> {
-        read!(self, (user, guilds), |db, (user, guilds)| guilds::person(db, *user, guilds))
+        read_snapshot!(self, (user, guilds), |db, (user, guilds)| guilds::person(db, *user, guilds))
     }
 
     async fn sample_feedback(&self, seed: u64) -> Result<Sample> {
@@ -258,7 +265,7 @@ impl Store for Postgres {
     }
 
     async fn health(&self) -> Result<Health> {
-        read!(self, (), |db, ()| health::load(db))
+        read_snapshot!(self, (), |db, ()| health::load(db))
     }
 
     async fn apply(&self, changes: Vec<Change>) -> Result<()> {
@@ -302,7 +309,7 @@ impl Store for Postgres {
     }
 
     async fn feed_state(&self) -> Result<FeedState> {
-        read!(self, (), |db, ()| feed::state(db))
+        read_snapshot!(self, (), |db, ()| feed::state(db))
     }
 
     async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()> {

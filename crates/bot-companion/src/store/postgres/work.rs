@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
+use tokio_postgres::IsolationLevel;
 use tracing::debug;
 
 use super::address::Address;
@@ -29,8 +30,17 @@ const LONG: Duration = Duration::from_mins(1);
 
 /// What a write has changed. It counts only if the write succeeds.
 pub(super) type ChangedTopics = Vec<Topic>;
+/// Work on a connection.
+type ReadStatement<A, T> = for<'a> fn(&'a Object, &'a A) -> BoxFuture<'a, Sql<T>>;
+/// Work in a transaction.
+type ReadSnapshot<A, T> = for<'a> fn(&'a Transaction<'a>, &'a A) -> BoxFuture<'a, Sql<T>>;
 /// Work that reads.
-pub(super) type Read<A, T> = for<'a> fn(&'a Object, &'a A) -> BoxFuture<'a, Sql<T>>;
+pub(super) enum Read<A, T> {
+    /// One statement, or several that need not agree: each sees a state of its own.
+    Statement(ReadStatement<A, T>),
+    /// Several statements that see the same state: none sees a commit that another one does not.
+    Snapshot(ReadSnapshot<A, T>),
+}
 /// Work that changes something, all or nothing. It may run more than once, and only the last time counts.
 pub(super) type Write<A, T> = for<'a> fn(&'a Transaction<'a>, &'a mut ChangedTopics, &'a A) -> BoxFuture<'a, Sql<T>>;
 
@@ -63,6 +73,21 @@ struct ExecutorState {
     origin: Origin,
 }
 
+impl<A, T> Read<A, T> {
+    async fn run(&self, client: &mut Object, arguments: &A) -> std::result::Result<T, WorkError> {
+        match self {
+            Self::Statement(work) => Ok(work(client, arguments).await?),
+            Self::Snapshot(work) => {
+                let isolated = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
+                let transaction = isolated.read_only(true).start().await?;
+                let value = work(&transaction, arguments).await?;
+                transaction.commit().await?;
+                Ok(value)
+            }
+        }
+    }
+}
+
 impl Executor {
     pub(super) fn new(
         address: &Address,
@@ -87,7 +112,7 @@ impl Executor {
         })))
     }
 
-    /// Runs work that reads; every statement of it sees all that was acknowledged before it began.
+    /// Runs work that reads. It sees all that was acknowledged before it began.
     pub(super) async fn read<A, T>(&self, arguments: A, work: Read<A, T>) -> Result<T>
     where
         A: Send + Sync + 'static,
@@ -99,9 +124,7 @@ impl Executor {
             for _ in 0..TRIES {
                 let client = state.connection().await?;
                 let never = AtomicBool::new(false);
-                let outcome = state
-                    .limited(client, &never, async |client| work(client, &arguments).await.map_err(WorkError::from))
-                    .await;
+                let outcome = state.limited(client, &never, async |client| work.run(client, &arguments).await).await;
                 match outcome {
                     Err(WorkError::Sql(error)) if error.remedy() == Remedy::Again => failed = Some(error),
                     // The connection broke, perhaps while it was idle in the pool: a read can be tried on another.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use super::*;
-use crate::domain::Change;
+use crate::domain::{Change, Subscription};
 use crate::store::{StoreError, StoreOptions, open};
 
 on_each_store! {
@@ -27,8 +27,19 @@ async fn everything_is_still_there_after_reopening(mut fixture: Fixture) {
 }
 
 async fn readers_and_writers_side_by_side_see_whole_acknowledged_states(fixture: Fixture) {
+    // Two guilds and a subscription, which lie in different tables: a read must not mix two states of them.
     let pair = |base: u64, members: u64| {
-        vec![Change::Guild(Guild { members, ..guild(base) }), Change::Guild(Guild { members, ..guild(base + 1) })]
+        let subscription = Subscription {
+            userid: id(100 + base),
+            guilds: vec![id(base)],
+            slots: members.try_into().unwrap(),
+            active_until: None,
+        };
+        vec![
+            Change::Guild(Guild { members, ..guild(base) }),
+            Change::Subscription(subscription),
+            Change::Guild(Guild { members, ..guild(base + 1) }),
+        ]
     };
     let tasks = (0..8).map(|task| {
         let store = Arc::clone(&fixture.store);
@@ -40,6 +51,7 @@ async fn readers_and_writers_side_by_side_see_whole_acknowledged_states(fixture:
                 let facts = store.person(id(1), all).await.unwrap().guilds;
                 for two in facts.chunks(2) {
                     assert_eq!(two[0].members, two[1].members, "half of a write was seen");
+                    assert_eq!(u64::from(two[0].subscriptions[0].slots), two[0].members, "half of a write was seen");
                 }
                 let own = facts.iter().find(|facts| facts.id == id(base)).unwrap();
                 assert_eq!(own.members, round, "an acknowledged write was not seen");
