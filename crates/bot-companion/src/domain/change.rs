@@ -54,6 +54,7 @@ impl Change {
             | Self::User(_) => None,
         }
     }
+
     /// The guild, and the parts of it, that must be copied again into every staged snapshot that carries them over.
     pub fn copied_again(&self) -> Option<(Snowflake, CarriedParts)> {
         match self {
