@@ -1,0 +1,104 @@
+//! How much may wait, and how long things may take. The defaults suit every bot.
+
+use std::time::Duration;
+
+/// Every bound of the feed, under the names that the SDKs of all languages share.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Between two heartbeats.
+    pub heartbeat_interval: Duration,
+    /// How long the first change waits for others to share its request.
+    pub gather_time: Duration,
+    /// Lines of one events request.
+    pub batch_lines: usize,
+    /// Bytes of one events request, before compression.
+    pub batch_bytes: usize,
+    /// Bytes of a line. A longer one is not sent; in a snapshot it is sent as unavailable.
+    pub line_bytes: usize,
+    /// Changes that wait. One more, and every shard is sent whole instead.
+    pub changes: usize,
+    /// Feedback entries that wait. One more is refused, and its result says so.
+    pub feedback: usize,
+    /// Feedback lines of one events request: they must not keep changes waiting.
+    pub feedback_lines: usize,
+    /// Between two lines of a guild of which only the member count changes.
+    pub member_count_interval: Duration,
+    /// Between two looks at subscriptions, team, and whether the service still has everything.
+    pub refresh_interval: Duration,
+    /// What one call of a callback may take.
+    pub callback_timeout: Duration,
+    /// After a failed callback, it is asked again.
+    pub callback_retry: Duration,
+    /// Guilds whose callbacks run at the same time.
+    pub callbacks_at_once: usize,
+    /// Between two pages of members.
+    pub listing_pause: Duration,
+    /// After the first failed listing of members; doubles with each failure.
+    pub listing_retry: Duration,
+    /// The longest delay after a failed listing of members.
+    pub longest_listing_retry: Duration,
+    /// A request in which nothing moves for so long has failed.
+    pub stall_timeout: Duration,
+    /// A snapshot whose lines come slowly still sends what it has at least so often.
+    pub flush_interval: Duration,
+    /// Delay after the first failed request; doubles with each failure.
+    pub first_retry: Duration,
+    /// The longest delay after a failed request.
+    pub longest_retry: Duration,
+    /// A `Retry-After` beyond it is cut.
+    pub longest_retry_after: Duration,
+    /// What closing may take.
+    pub close_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            heartbeat_interval: Duration::from_secs(15),
+            gather_time: Duration::from_millis(500),
+            batch_lines: 500,
+            batch_bytes: 1024 * 1024,
+            line_bytes: 1024 * 1024,
+            changes: 20_000,
+            feedback: 1_000,
+            feedback_lines: 100,
+            member_count_interval: Duration::from_mins(1),
+            refresh_interval: Duration::from_mins(5),
+            callback_timeout: Duration::from_secs(15),
+            callback_retry: Duration::from_mins(1),
+            callbacks_at_once: 16,
+            listing_pause: Duration::from_millis(250),
+            listing_retry: Duration::from_secs(5),
+            longest_listing_retry: Duration::from_mins(5),
+            stall_timeout: Duration::from_secs(30),
+            flush_interval: Duration::from_secs(5),
+            first_retry: Duration::from_secs(1),
+            longest_retry: Duration::from_mins(1),
+            longest_retry_after: Duration::from_hours(1),
+            close_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Limits {
+    /// The delay after the n-th failure in a row, of which half is chance: many processes must not come back in step.
+    pub(crate) fn retry_delay(&self, failures: u32, random: f64) -> Duration {
+        let factor = 2u32.saturating_pow(failures.saturating_sub(1));
+        let delay = self.first_retry.saturating_mul(factor).min(self.longest_retry);
+        delay / 2 + (delay / 2).mul_f64(random)
+    }
+
+    /// The delay that a `Retry-After` header asks for.
+    pub(crate) fn asked_delay(&self, header: &str, random: f64) -> Option<Duration> {
+        let seconds: f64 = header.trim().parse().ok()?;
+        let asked = Duration::try_from_secs_f64(seconds).ok()?.min(self.longest_retry_after);
+        Some(asked + asked.min(Duration::from_secs(1)).mul_f64(random))
+    }
+
+    /// The delay after the n-th failed listing in a row.
+    pub(crate) fn listing_delay(&self, failures: u32) -> Duration {
+        let factor = 2u32.saturating_pow(failures.saturating_sub(1));
+        self.listing_retry.saturating_mul(factor).min(self.longest_listing_retry)
+    }
+}
