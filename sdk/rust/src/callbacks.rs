@@ -42,7 +42,7 @@ impl From<Permission> for String {
 
 /// What the roles of a guild grant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Grants(pub(crate) BTreeMap<u64, Vec<String>>);
+pub struct Grants(BTreeMap<String, Vec<String>>);
 
 impl Grants {
     /// Nothing.
@@ -50,10 +50,11 @@ impl Grants {
         Self::default()
     }
 
-    /// Adds what a role grants: permissions, or their names as strings.
+    /// Adds what a role grants. The role is an id, as a number, a string, or the bot library's own type; permissions may
+    /// be given by their names, too.
     #[must_use]
-    pub fn role<P: Into<String>>(mut self, role: impl Into<u64>, permissions: impl IntoIterator<Item = P>) -> Self {
-        self.0.entry(role.into()).or_default().extend(permissions.into_iter().map(Into::into));
+    pub fn role<P: Into<String>>(mut self, role: impl Display, permissions: impl IntoIterator<Item = P>) -> Self {
+        self.0.entry(role.to_string()).or_default().extend(permissions.into_iter().map(Into::into));
         self
     }
 }
@@ -215,7 +216,9 @@ impl Callbacks {
         };
         let ask_grants = async {
             match &self.grants {
-                Some(callback) => time.limit("grants", || callback(guild.clone())).await.map(|grants| sane(grants, time)),
+                Some(callback) => {
+                    time.limit("grants", || callback(guild.clone())).await.map(|grants| sane(grants, time))
+                }
                 None => Some(BTreeMap::new()),
             }
         };
@@ -258,15 +261,23 @@ impl Time<'_> {
     }
 }
 
-/// Without the keys that no role can grant.
+/// Without what is no role, and the keys that no role can grant.
 fn sane(grants: Grants, time: &Time<'_>) -> BTreeMap<u64, Vec<String>> {
     let mut sane = BTreeMap::new();
     for (role, keys) in grants.0 {
-        let (known, unknown): (Vec<String>, Vec<String>) = keys.into_iter().partition(|key| KEYS.contains(&key.as_str()));
+        let Some(id) = role.parse().ok().filter(|id| *id != 0) else {
+            time.reporter.warn_once(
+                &format!("grants role {role}"),
+                &format!("grants names {role:?}, which is not the id of a role; it is left out"),
+            );
+            continue;
+        };
+        let (known, unknown): (Vec<String>, Vec<String>) =
+            keys.into_iter().partition(|key| KEYS.contains(&key.as_str()));
         for key in unknown {
             let meant = KEYS.iter().min_by_key(|known| distance(&key, known)).copied().unwrap_or_default();
             time.reporter.warn_once(
-                &format!("grants {role} {key}"),
+                &format!("grants key {key}"),
                 &format!(
                     "grants names the key {key:?} for the role {role}, which no role can grant; did you mean {meant}? It is \
                      left out"
@@ -274,7 +285,7 @@ fn sane(grants: Grants, time: &Time<'_>) -> BTreeMap<u64, Vec<String>> {
             );
         }
         if !known.is_empty() {
-            sane.insert(role, known);
+            sane.insert(id, known);
         }
     }
     sane

@@ -1,6 +1,6 @@
 //! What all parts share: the state behind one lock that is never held while something waits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -41,15 +41,24 @@ pub(crate) struct State {
     pub(crate) spool: Option<Spool>,
     pub(crate) staff: Staff,
     pub(crate) answers: LastAnswers,
-    /// Guilds whose callbacks are asked again, when, and what for.
-    pub(crate) retries: HashMap<u64, (Duration, GuildMark)>,
+    /// Guilds whose callbacks are asked again, and when.
+    pub(crate) retries: HashMap<u64, Duration>,
     /// The service has a heartbeat of this process.
     pub(crate) is_introduced: bool,
     /// The service was away: it may have lost something.
     pub(crate) is_doubtful: bool,
     pub(crate) subscriptions: Listed,
+    /// Lines that the service has refused.
+    pub(crate) refused_subscriptions: HashSet<String>,
     pub(crate) team: Listed,
     pub(crate) outage: Outage,
+    /// Resyncs in a row that a refused batch has caused.
+    pub(crate) resyncs: u32,
+    /// Refused snapshots in a row that could not be mended.
+    pub(crate) refusals: u32,
+    /// Marks that the snapshot under way replaces, if it arrives.
+    pub(crate) replaced: Vec<(Key, Mark)>,
+    pub(crate) last_heartbeat: Duration,
     pub(crate) next_refresh: Duration,
     /// When the sender begins to work; `None`: there is nothing to do, or it is at work.
     pub(crate) start_at: Option<Duration>,
@@ -72,7 +81,6 @@ impl Listed {
         self.acknowledged = None;
     }
 
-    /// Looks at the clock; says whether it became stale.
     fn tick(&mut self, now: Duration) {
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
@@ -94,6 +102,9 @@ pub(crate) struct Core {
     pub(crate) reporter: Reporter,
     pub(crate) wake: Notify,
     pub(crate) list_wake: Notify,
+    pub(crate) shards_known: Notify,
+    /// Held while a heartbeat is under way.
+    pub(crate) heartbeat_turn: tokio::sync::Mutex<()>,
     pub(crate) phase: watch::Sender<Phase>,
     state: Mutex<State>,
 }
@@ -123,8 +134,13 @@ impl Core {
             is_introduced: false,
             is_doubtful: false,
             subscriptions: Listed::default(),
+            refused_subscriptions: HashSet::new(),
             team: Listed::default(),
             outage: Outage::default(),
+            resyncs: 0,
+            refusals: 0,
+            replaced: Vec::new(),
+            last_heartbeat: clock.now(),
             next_refresh: clock.now() + limits.refresh_interval,
             start_at: None,
             is_working: false,
@@ -140,6 +156,8 @@ impl Core {
             reporter,
             wake: Notify::new(),
             list_wake: Notify::new(),
+            shards_known: Notify::new(),
+            heartbeat_turn: tokio::sync::Mutex::new(()),
             phase: watch::Sender::new(Phase::Open),
             state: Mutex::new(state),
             clock,
@@ -175,14 +193,15 @@ impl Core {
     /// Marks a guild, if its shard is sent.
     pub(crate) fn mark_guild(&self, guild: u64, mark: GuildMark) {
         let mut state = self.lock();
-        if mark.fields || mark.whole {
-            state.snapshots.accept(guild);
+        if (mark.fields || mark.whole) && state.snapshots.accept(guild) {
+            self.reporter.forget(&format!("refused {guild}"));
         }
         self.mark(&mut state, Key::Guild(guild), Mark::Guild(mark));
     }
 
     pub(crate) fn mark(&self, state: &mut State, key: Key, mark: Mark) {
-        if !state.snapshots.marks(key.guild()) {
+        let is_marked = state.snapshots.marks(key.guild()) || self.outlives_snapshots(state, key, &mark);
+        if !is_marked {
             return;
         }
         state.marks.put(key, mark);
@@ -191,16 +210,29 @@ impl Core {
                 "changes",
                 &format!("too many changes wait, more than {}: every shard is sent whole instead", self.limits.changes),
             );
+            state.marks.clear();
             self.resync(state);
             return;
         }
         self.start_gathered(state);
     }
 
+    /// Whether the mark is kept though the guild's shard is not sent: a snapshot without staff does not say that a member
+    /// has left, or has come back since.
+    fn outlives_snapshots(&self, state: &State, key: Key, mark: &Mark) -> bool {
+        let shard = shard_of(key.guild(), state.snapshots.shard_count);
+        match (key, mark) {
+            (Key::Member { .. }, Mark::MemberGone) => self.source.shards().iter().any(|own| own.id == shard),
+            (Key::Member { guild, user }, Mark::Member { .. }) => state.marks.has_member_gone(guild, user),
+            _ => false,
+        }
+    }
+
     /// Everything is sent whole. A batch and feedback stay.
     pub(crate) fn resync(&self, state: &mut State) {
         self.reporter.count(|counters| counters.resyncs += 1);
-        state.marks.clear();
+        state.marks.drop_guilds(|_| true);
+        state.is_doubtful = false;
         state.snapshots.make_all_stale();
         if state.snapshots.is_ready(0) {
             state.subscriptions.make_unknown();
@@ -220,6 +252,7 @@ impl Core {
             state.team.make_unknown();
         }
         self.start_after(&mut state, Duration::ZERO);
+        self.shards_known.notify_one();
     }
 
     /// A new session: the shard is unknown until it is ready.
@@ -231,6 +264,7 @@ impl Core {
         state.marks.drop_guilds(|guild| shard_of(guild, count) == shard);
         state.staff.forget_where(|guild| shard_of(guild, count) == shard);
         state.staff.is_forbidden = false;
+        self.shards_known.notify_one();
     }
 
     fn look_at_shard_count(&self, state: &mut State) {
@@ -256,22 +290,19 @@ impl Core {
                 state.team.is_stale = true;
             }
         }
-        let due: Vec<u64> = state.retries.iter().filter(|(_, (at, _))| *at <= now).map(|(guild, _)| *guild).collect();
+        let due: Vec<u64> = state.retries.iter().filter(|(_, at)| **at <= now).map(|(guild, _)| *guild).collect();
         for guild in due {
-            if let Some((_, mark)) = state.retries.remove(&guild)
-                && state.snapshots.marks(guild)
-            {
-                state.marks.put(Key::Guild(guild), Mark::Guild(mark));
-            }
+            state.retries.remove(&guild);
+            self.mark(state, Key::Guild(guild), Mark::Guild(GuildMark::ASK));
         }
     }
 
     /// When something is due that needs no event.
     pub(crate) fn next_tick(state: &State) -> Duration {
-        [state.subscriptions.retry_at, state.team.retry_at, state.marks.next_count()]
+        [state.subscriptions.retry_at, state.team.retry_at]
             .into_iter()
             .flatten()
-            .chain(state.retries.values().map(|(at, _)| *at))
+            .chain(state.retries.values().copied())
             .fold(state.next_refresh, Duration::min)
     }
 
@@ -284,18 +315,28 @@ impl Core {
         let mut state = self.lock();
         let answers = state.answers.keep(guild.id, asked);
         if has_failed {
-            let mark = if answers.is_none() { GuildMark::WHOLE } else { GuildMark::ASK };
-            state.retries.insert(guild.id, (self.clock.now() + self.limits.callback_retry, mark));
+            state.retries.insert(guild.id, self.clock.now() + self.limits.callback_retry);
         }
         answers
+    }
+
+    /// Puts back marks that were taken and not sent, in their order.
+    pub(crate) fn put_back(&self, marks: Vec<(Key, Mark)>) {
+        let mut state = self.lock();
+        for (key, mark) in marks.into_iter().rev() {
+            if state.snapshots.marks(key.guild()) || mark.outlives_snapshots() {
+                state.marks.put_back(key, mark);
+            }
+        }
     }
 
     pub(crate) fn callback_time(&self) -> Time<'_> {
         Time { clock: &*self.clock, limit: self.limits.callback_timeout, reporter: &self.reporter }
     }
 
-    /// The guild's staff, if it is completely known.
-    pub(crate) fn staff_of(&self, guild: &Guild, answers: &Answers) -> Option<Holders> {
+    /// The guild's staff, if it is completely known. With it comes what is marked of its members, if that is to be taken
+    /// because the staff says it.
+    pub(crate) fn staff_of(&self, guild: &Guild, answers: &Answers, take: bool) -> (Option<Holders>, Vec<(Key, Mark)>) {
         let roles = answers.granting_roles(guild.id);
         let has_intent = self.source.has_members_intent();
         let cached = if roles.is_empty() || !has_intent { None } else { self.source.cached_holders(guild.id, &roles) };
@@ -304,6 +345,7 @@ impl Core {
             Some(members) => state.staff.of_cache(guild.id, &roles, members, self.clock.now()),
             None => state.staff.of(guild.id, &roles),
         };
+        let taken = if take && staff.is_some() { state.marks.take_members(guild.id) } else { Vec::new() };
         drop(state);
         match &staff {
             None => self.list_wake.notify_one(),
@@ -313,7 +355,7 @@ impl Core {
             ),
             Some(_) => {}
         }
-        staff
+        (staff, taken)
     }
 
     pub(crate) fn say_guild_is_too_long(&self, guild: u64) {
@@ -341,8 +383,8 @@ impl Core {
         let name = match *self.phase.borrow() {
             Phase::Closed => status::State::Closed,
             _ if state.outage.is_on() => status::State::Unreachable,
-            _ if shards == 0 => status::State::Starting,
-            _ if self.are_own_shards_sent(&state) => status::State::Synced,
+            _ if !state.snapshots.was_ready => status::State::Starting,
+            _ if self.are_own_shards_sent(&state) && !has_work(&state) => status::State::Synced,
             _ => status::State::Syncing,
         };
         Status {
@@ -365,6 +407,16 @@ impl Core {
     pub(crate) fn are_own_shards_sent(&self, state: &State) -> bool {
         state.snapshots.are_sent() && self.source.shards().iter().all(|shard| state.snapshots.is_ready(shard.id))
     }
+}
+
+/// Whether something waits to be sent.
+pub(crate) fn has_work(state: &State) -> bool {
+    state.batch.is_some()
+        || state.snapshots.next_stale().is_some()
+        || state.subscriptions.is_stale
+        || state.team.is_stale
+        || state.marks.len() > 0
+        || !state.feedback.is_empty()
 }
 
 /// Ends when it is so late, or earlier when `wake` does.

@@ -88,7 +88,7 @@ impl Future for PendingDelivery {
 }
 
 fn closed() -> Delivery {
-    Delivery::NotDelivered("closed before it was sent".to_owned())
+    Delivery::NotDelivered("closed".to_owned())
 }
 
 /// An entry on its way.
@@ -142,3 +142,8 @@ pub(crate) fn feedback_gone_line(id: &str) -> String {
 
 /// Entries that wait, in order.
 pub(crate) type Queue = VecDeque<Entry>;
+
+/// Puts entries before all others, in their order.
+pub(crate) fn put_first(queue: &mut Queue, entries: impl DoubleEndedIterator<Item = Entry>) {
+    entries.rev().for_each(|entry| queue.push_front(entry));
+}

@@ -22,7 +22,7 @@ pub struct Limits {
     pub feedback: usize,
     /// Feedback lines of one events request: they must not keep changes waiting.
     pub feedback_lines: usize,
-    /// Between two lines of a guild of which only the member count changes.
+    /// After any line of a guild, its member count alone is not sent for so long.
     pub member_count_interval: Duration,
     /// Between two looks at subscriptions, team, and whether the service still has everything.
     pub refresh_interval: Duration,
@@ -89,10 +89,11 @@ impl Limits {
         delay / 2 + (delay / 2).mul_f64(random)
     }
 
-    /// The delay that a `Retry-After` header asks for.
-    pub(crate) fn asked_delay(&self, header: &str, random: f64) -> Option<Duration> {
-        let seconds: f64 = header.trim().parse().ok()?;
-        let asked = Duration::try_from_secs_f64(seconds).ok()?.min(self.longest_retry_after);
+    /// The delay that a `Retry-After` header asks for, in seconds or as a date.
+    pub(crate) fn asked_delay(&self, header: &str, epoch: f64, random: f64) -> Option<Duration> {
+        let seconds = header.trim().parse().ok().or_else(|| Some((http_date(header)? - epoch).max(0.0)))?;
+        let longest = self.longest_retry_after;
+        let asked = Duration::try_from_secs_f64(seconds).ok()?.min(longest);
         Some(asked + asked.min(Duration::from_secs(1)).mul_f64(random))
     }
 
@@ -100,5 +101,42 @@ impl Limits {
     pub(crate) fn listing_delay(&self, failures: u32) -> Duration {
         let factor = 2u32.saturating_pow(failures.saturating_sub(1));
         self.listing_retry.saturating_mul(factor).min(self.longest_listing_retry)
+    }
+}
+
+/// Epoch seconds of a date such as `Tue, 14 Nov 2023 22:13:20 GMT`, the only form that HTTP still writes.
+fn http_date(text: &str) -> Option<f64> {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let mut words = text.split_ascii_whitespace().skip(1);
+    let day: i64 = words.next()?.parse().ok()?;
+    let month = words.next()?;
+    let month = i64::try_from(MONTHS.iter().position(|one| *one == month)?).ok()? + 1;
+    let year: i64 = words.next()?.parse().ok().filter(|year| (1970..10_000).contains(year))?;
+    let mut time = words.next()?.splitn(3, ':').map(|part| part.parse::<u32>().ok());
+    let (hours, minutes, seconds) = (time.next()??, time.next()??, time.next()??);
+    // Years begin in March here, so that the day that leap years add is their last.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1 - 719_468;
+    let days = u32::try_from(days).ok()?;
+    Some(f64::from(days) * 86_400.0 + f64::from(hours) * 3_600.0 + f64::from(minutes) * 60.0 + f64::from(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_of_http() {
+        for (text, seconds) in [
+            ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+            ("Tue, 14 Nov 2023 22:13:20 GMT", 1_700_000_000.0),
+            ("Thu, 29 Feb 2024 12:00:00 GMT", 1_709_208_000.0),
+            ("Fri, 01 Mar 2024 00:00:01 GMT", 1_709_251_201.0),
+        ] {
+            assert_eq!(http_date(text), Some(seconds), "{text}");
+        }
+        for text in ["", "soon", "Tue, 14 Nov", "Tue, 14 Nov 2023 22:13 GMT", "Tue, 14 Foo 2023 22:13:20 GMT"] {
+            assert_eq!(http_date(text), None, "{text}");
+        }
     }
 }

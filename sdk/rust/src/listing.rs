@@ -26,11 +26,11 @@ async fn list(core: &Arc<Core>, guild: u64) {
     if !core.lock().staff.begin_listing(guild) {
         return;
     }
-    core.reporter.count(|counters| counters.listings += 1);
     match list_pages(core, guild).await {
         Ok(()) => {
             let is_known = core.lock().staff.end_listing();
             if is_known {
+                core.reporter.count(|counters| counters.listings += 1);
                 core.reporter.forget(&format!("listing {guild}"));
                 core.mark_guild(guild, GuildMark::WHOLE);
             }
@@ -65,7 +65,13 @@ async fn list(core: &Arc<Core>, guild: u64) {
 async fn list_pages(core: &Arc<Core>, guild: u64) -> Result<(), ListingError> {
     let mut after = 0;
     loop {
-        let page = core.source.list_members(guild, after).await?;
+        let page = tokio::select! {
+            biased;
+            page = core.source.list_members(guild, after) => page?,
+            () = core.clock.sleep(core.limits.stall_timeout) => {
+                return Err(ListingError::Failed(format!("nothing came for {:?}", core.limits.stall_timeout)));
+            }
+        };
         match core.lock().staff.add_page(&page.members) {
             Some(last) if last > after => after = last,
             _ => return Ok(()),

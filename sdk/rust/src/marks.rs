@@ -49,9 +49,20 @@ impl Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     Guild(GuildMark),
-    /// The granting roles that the member holds now.
-    Member(Vec<u64>),
+    /// The roles that the member has now.
+    Member {
+        roles: Vec<u64>,
+        /// It has replaced a `MemberGone`, and stays as long as that would.
+        replaces_gone: bool,
+    },
     MemberGone,
+}
+
+impl Mark {
+    /// Whether a snapshot without staff does not say it.
+    pub(crate) fn outlives_snapshots(&self) -> bool {
+        matches!(self, Self::MemberGone | Self::Member { replaces_gone: true, .. })
+    }
 }
 
 /// The marks, in the order in which they came.
@@ -71,11 +82,11 @@ impl Marks {
     pub(crate) fn put(&mut self, key: Key, mark: Mark) {
         let merged = match (self.remove(key), mark) {
             (Some(Mark::Guild(earlier)), Mark::Guild(later)) => Mark::Guild(earlier.merged_with(later)),
+            (Some(earlier), Mark::Member { roles, .. }) if earlier.outlives_snapshots() => {
+                Mark::Member { roles, replaces_gone: true }
+            }
             (_, mark) => mark,
         };
-        if let Key::Guild(guild) = key {
-            self.counts.due.remove(&guild);
-        }
         let place = self.order.last_key_value().map_or(0, |(last, _)| last + 1);
         self.insert(place, key, merged);
     }
@@ -83,6 +94,7 @@ impl Marks {
     /// The bot was removed from the guild: that replaces all that was marked of it.
     pub(crate) fn put_gone(&mut self, guild: u64) {
         self.drop_where(|key, _| key.guild() == guild);
+        self.counts.due.remove(&guild);
         self.counts.sent.remove(&guild);
         self.put(Key::Guild(guild), Mark::Guild(GuildMark { gone: true, ..GuildMark::default() }));
     }
@@ -105,10 +117,22 @@ impl Marks {
         self.insert(place, key, merged);
     }
 
-    /// Drops the marks of these guilds, except that a member has left: no snapshot says that.
+    /// Whether a member's leaving waits to be sent.
+    pub(crate) fn has_member_gone(&self, guild: u64, user: u64) -> bool {
+        self.marks.get(&Key::Member { guild, user }).is_some_and(|(_, mark)| mark.outlives_snapshots())
+    }
+
+    /// Drops the marks of these guilds, except that a member has left: a snapshot without staff does not say that.
     pub(crate) fn drop_guilds(&mut self, is_theirs: impl Fn(u64) -> bool) {
-        self.drop_where(|key, mark| is_theirs(key.guild()) && *mark != Mark::MemberGone);
+        self.drop_where(|key, mark| is_theirs(key.guild()) && !mark.outlives_snapshots());
         self.counts.due.retain(|guild, _| !is_theirs(*guild));
+    }
+
+    /// Takes what is marked of members of this guild, because a snapshot with its staff says it.
+    pub(crate) fn take_members(&mut self, guild: u64) -> Vec<(Key, Mark)> {
+        let is_theirs = |key: &Key| matches!(key, Key::Member { guild: of, .. } if *of == guild);
+        let keys: Vec<Key> = self.order.values().filter(|key| is_theirs(key)).copied().collect();
+        keys.into_iter().filter_map(|key| Some((key, self.remove(key)?))).collect()
     }
 
     pub(crate) fn clear(&mut self) {
@@ -117,13 +141,16 @@ impl Marks {
         self.counts.due.clear();
     }
 
-    /// The member count of this guild has changed. Gives the time at which that may be sent.
-    pub(crate) fn count_members(&mut self, guild: u64, now: Duration, interval: Duration) -> Option<Duration> {
-        if matches!(self.marks.get(&Key::Guild(guild)), Some((_, Mark::Guild(mark))) if mark.fields || mark.whole) {
-            return None;
-        }
-        let due = self.counts.sent.get(&guild).map_or(now, |sent| (*sent + interval).max(now));
-        Some(*self.counts.due.entry(guild).or_insert(due))
+    /// The member count of this guild has changed. Says whether it may be sent at once.
+    pub(crate) fn count_members(&mut self, guild: u64, now: Duration, interval: Duration) -> bool {
+        let due = self.counts.sent.get(&guild).map_or(now, |sent| *sent + interval).max(now);
+        *self.counts.due.entry(guild).or_insert(due) <= now
+    }
+
+    /// A line of this guild says its member count.
+    pub(crate) fn count_is_sent(&mut self, guild: u64, now: Duration) {
+        self.counts.due.remove(&guild);
+        self.counts.sent.insert(guild, now);
     }
 
     /// When the next member count is due.
@@ -139,7 +166,6 @@ impl Marks {
         due.truncate(at_most);
         for (_, guild) in &due {
             self.counts.due.remove(guild);
-            self.counts.sent.insert(*guild, now);
         }
         due.into_iter().map(|(_, guild)| guild).collect()
     }
@@ -171,6 +197,6 @@ impl Marks {
 struct Counts {
     /// When each may be sent.
     due: HashMap<u64, Duration>,
-    /// When each was last sent.
+    /// When a line of each was last made.
     sent: HashMap<u64, Duration>,
 }

@@ -41,14 +41,14 @@ impl Outage {
         is_first
     }
 
-    /// The service has answered. Gives how long the outage was that ends with that. A channel that did not fail ends
-    /// none: heartbeats that arrive do not mean that events do.
+    /// The service has answered. Gives how long the outage was, if it ends with that: when every channel that has
+    /// failed was answered again.
     pub(crate) fn succeed(&mut self, channel: Channel, now: Duration) -> Option<Duration> {
         self.failures[channel as usize] = 0;
-        if !self.has_failed[channel as usize] {
+        if !self.is_on() {
             return None;
         }
-        self.has_failed = [false; 2];
-        Some(now.saturating_sub(self.since))
+        self.has_failed[channel as usize] = false;
+        (!self.is_on()).then(|| now.saturating_sub(self.since))
     }
 }

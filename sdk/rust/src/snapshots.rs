@@ -40,12 +40,15 @@ pub(crate) struct Snapshots {
     pub(crate) shard_count: u32,
     shards: BTreeMap<u32, Shard>,
     refused: HashMap<u64, Refused>,
+    /// Some shard has been ready.
+    pub(crate) was_ready: bool,
     /// Every own shard has been sent once.
     pub(crate) is_connected: bool,
 }
 
 impl Snapshots {
     pub(crate) fn make_ready(&mut self, shard: u32) {
+        self.was_ready = true;
         self.shards.insert(shard, Shard::Stale);
     }
 
@@ -102,9 +105,9 @@ impl Snapshots {
         refused
     }
 
-    /// The guild has changed: its line may be accepted now.
-    pub(crate) fn accept(&mut self, guild: u64) {
-        self.refused.remove(&guild);
+    /// The guild has changed: its line may be accepted now. Says whether it was refused.
+    pub(crate) fn accept(&mut self, guild: u64) -> bool {
+        self.refused.remove(&guild).is_some()
     }
 }
 
@@ -113,10 +116,8 @@ pub(crate) type Written = Arc<Mutex<Vec<u64>>>;
 
 /// The lines of a shard, and the last one, which counts them.
 pub(crate) fn lines(core: &Arc<Core>, guilds: Vec<u64>, written: &Written) -> BoxStream<'static, Vec<u8>> {
-    let (maker, counter) = (Arc::clone(core), Arc::clone(written));
-    let (adder, end) = (Arc::clone(written), Arc::clone(written));
-    let at_once = core.limits.callbacks_at_once;
-    drop(counter);
+    let (maker, adder, end) = (Arc::clone(core), Arc::clone(written), Arc::clone(written));
+    let at_once = core.limits.callbacks_at_once.max(1);
     stream::iter(guilds.into_iter().enumerate())
         .map(move |(index, guild)| {
             let core = Arc::clone(&maker);
@@ -152,11 +153,15 @@ async fn line(core: &Arc<Core>, id: u64) -> Option<String> {
         (Some(Refused::Unavailable), _) | (_, GuildState::Unavailable) => Some(unavailable),
         (None, GuildState::Available(guild)) => {
             let Some(answers) = core.ask(&guild).await else { return Some(unavailable) };
-            let staff = core.staff_of(&guild, &answers);
+            let (staff, replaced) = core.staff_of(&guild, &answers, true);
             let text = whole(&guild, &answers, staff.as_ref()).to_string();
             if text.len() <= core.limits.line_bytes {
+                let mut state = core.lock();
+                state.marks.count_is_sent(id, core.clock.now());
+                state.replaced.extend(replaced);
                 return Some(text);
             }
+            core.put_back(replaced);
             core.say_guild_is_too_long(id);
             Some(unavailable)
         }

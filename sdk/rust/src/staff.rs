@@ -87,7 +87,13 @@ impl Staff {
     }
 
     /// The same from the library's complete cache.
-    pub(crate) fn of_cache(&mut self, guild: u64, roles: &[u64], members: Vec<Member>, now: Duration) -> Option<Holders> {
+    pub(crate) fn of_cache(
+        &mut self,
+        guild: u64,
+        roles: &[u64],
+        members: Vec<Member>,
+        now: Duration,
+    ) -> Option<Holders> {
         if self.recent_lost.is_some_and(|lost| lost + CACHE_LAG > now) {
             return self.of(guild, roles);
         }
@@ -103,10 +109,10 @@ impl Staff {
         Some(holders)
     }
 
-    /// A member's event. Gives the granting roles that are to be sent, if any of this is news.
-    pub(crate) fn member(&mut self, guild: u64, user: u64, roles: &[u64], now: Duration) -> Option<Vec<u64>> {
+    /// A member's event. Says whether it is news that is to be sent.
+    pub(crate) fn member(&mut self, guild: u64, user: u64, roles: &[u64], now: Duration) -> bool {
         self.remember(guild, user, roles, now);
-        let known = self.known.get_mut(&guild)?;
+        let Some(known) = self.known.get_mut(&guild) else { return false };
         let held = granting(roles, &known.roles);
         if let Some(listing) = self.listing.as_mut().filter(|listing| listing.guild == guild) {
             listing.meanwhile.insert(user, Some(roles.to_vec()));
@@ -114,11 +120,11 @@ impl Staff {
         if let Some(holders) = &mut known.holders {
             let before = holders.get(&user).map_or(&[][..], Vec::as_slice);
             if before == held {
-                return None;
+                return false;
             }
-            hold(holders, user, held.clone());
+            hold(holders, user, held);
         }
-        Some(held)
+        true
     }
 
     /// A member has left.
@@ -153,6 +159,7 @@ impl Staff {
     pub(crate) fn forget_where(&mut self, is_theirs: impl Fn(u64) -> bool) {
         self.known.retain(|guild, _| !is_theirs(*guild));
         self.queue.retain(|queued| !is_theirs(queued.guild));
+        self.recent.retain(|event| !is_theirs(event.guild));
         if let Some(listing) = self.listing.as_mut().filter(|listing| is_theirs(listing.guild)) {
             listing.is_cancelled = true;
         }
@@ -258,7 +265,7 @@ impl Staff {
 }
 
 /// Those of the roles that grant something, in ascending order.
-fn granting(roles: &[u64], granting: &[u64]) -> Vec<u64> {
+pub(crate) fn granting(roles: &[u64], granting: &[u64]) -> Vec<u64> {
     let mut held: Vec<u64> = roles.iter().filter(|role| granting.contains(role)).copied().collect();
     held.sort_unstable();
     held.dedup();
