@@ -29,6 +29,8 @@ PAYLOAD_BYTES = 4096
 # The limit on what a client sends counts over so many seconds; identifies of one bucket must be so far apart.
 SEND_WINDOW = 60.0
 IDENTIFY_INTERVAL = 5.0
+# Sessions that wait for a RESUME; of more, the oldest expires.
+MOST_SESSIONS = 1000
 
 
 def _shard(identify: Json) -> tuple[int, int]:
@@ -224,6 +226,9 @@ class Gateway:
         connection.session = session
         session.connection = connection
         self.fake.sessions[session.id] = session
+        if len(self.fake.sessions) > MOST_SESSIONS:
+            expired = next((old for old in self.fake.sessions.values() if old.connection is None), session)
+            self.fake.sessions.pop(expired.id)
         self.fake.count("identifies", shard)
         self._start(self._welcome(session))
         return None

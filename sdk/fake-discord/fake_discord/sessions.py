@@ -21,6 +21,8 @@ DISPATCH, HEARTBEAT, IDENTIFY, PRESENCE, VOICE_STATE, RESUME, RECONNECT, REQUEST
 
 # Frames that wait for a client that reads slowly; the guilds of a new session wait for room.
 WAITING_FRAMES = 64
+# A client that lets so many frames wait is cut off.
+MOST_FRAMES = 20_000
 # With payload compression only big payloads are compressed.
 COMPRESSED_PAYLOAD = 1024
 
@@ -88,9 +90,13 @@ class Connection:
 
     def put(self, frame: bytes | int) -> None:
         """Queues a frame; a number closes the connection with that code, after what was put before."""
-        if not self.zombie:
-            self._frames.append(frame)
-            self._waiting.set()
+        if self.zombie:
+            return
+        self._frames.append(frame)
+        self._waiting.set()
+        if len(self._frames) > MOST_FRAMES:
+            self.leave()
+            self.cut()
 
     async def send(self, payload: Json) -> None:
         self.put(encode(payload))
@@ -136,7 +142,11 @@ class Connection:
         self.zombie = False
         if code is not None:
             self.put(code)
-        elif self.request.transport is not None:
+        else:
+            self.cut()
+
+    def cut(self) -> None:
+        if self.request.transport is not None:
             self.request.transport.abort()
 
 
