@@ -71,6 +71,8 @@ class Connection:
         self.session: Session | None = None
         # Nothing is sent and nothing is heard, but TCP stays open.
         self.zombie = False
+        # The code with which the client closed; a client that just goes away gives none.
+        self.goodbye: int | None = None
         self.payload_compression = False
         self.sent_by_client: deque[float] = deque()
         self.last_heartbeat = asyncio.get_running_loop().time()
@@ -107,8 +109,8 @@ class Connection:
             self._room.clear()
             await self._room.wait()
 
-    async def write(self) -> None:
-        """Sends the queued frames, until the connection ends."""
+    async def write(self) -> int | None:
+        """Sends the queued frames, until one is the code to close with, or the connection has ended."""
         with contextlib.suppress(ConnectionError, RuntimeError):
             while True:
                 while self._frames:
@@ -116,11 +118,11 @@ class Connection:
                     if len(self._frames) < WAITING_FRAMES // 2:
                         self._room.set()
                     if isinstance(frame, int):
-                        await self.socket.close(code=frame)
-                        return
+                        return frame
                     await self._write_frame(frame)
                 self._waiting.clear()
                 await self._waiting.wait()
+        return None
 
     async def _write_frame(self, frame: bytes) -> None:
         if self._stream is not None:
