@@ -105,8 +105,15 @@ class Callbacks:
         guild, answer = found
         grants: dict[str, list[str]] = {}
         for role, keys in list((answer or {}).items())[:ROLES]:
-            identity = str(_lines.identity(role))
-            grants[identity] = [key for key in map(str, keys) if self._can_be_granted(guild, identity, key)]
+            try:
+                identity = str(_lines.identity(role))
+            except (TypeError, ValueError):
+                message = f"grants names {role!r} in guild {guild}, which is no role: give a role or its id"
+                self._status.warn(message, once=("role", str(role)))
+                continue
+            granted = [key for key in map(str, keys) if self._can_be_granted(guild, identity, key)]
+            if granted:
+                grants[identity] = granted
         return grants
 
     def _can_be_granted(self, guild: int, role: str, key: str) -> bool:

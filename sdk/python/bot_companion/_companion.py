@@ -200,7 +200,7 @@ class Companion:
             return "closed"
         if self._status.is_unreachable:
             return "unreachable"
-        if not self._shards.any_ready:
+        if not self._shards.was_ready:
             return "starting"
         return "synced" if self._sender.is_synced() else "syncing"
 

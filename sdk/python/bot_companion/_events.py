@@ -61,6 +61,8 @@ class Events:
         if self._shards.hears(guild):
             self._marks.guild_gone(guild)
             self._sender.change()
+        else:
+            self._marks.forget(guild)
 
     def guild_changed(self, guild: int) -> None:
         """Another name, icon or owner."""
@@ -84,9 +86,8 @@ class Events:
     def member(self, guild: int, user: int, roles: Iterable[int]) -> None:
         """A member has these roles now."""
         held = self._staff.member(guild, user, roles)
-        if held is not None and self._shards.hears(guild):
-            self._marks.member(guild, user, held)
-            self._sender.change()
+        if held is not None or self._marks.has_member(guild, user):
+            self._mark_member(guild, user, held or ())
 
     def member_joined(self, guild: int, user: int, roles: Iterable[int]) -> None:
         self.member(guild, user, roles)
@@ -94,10 +95,17 @@ class Events:
 
     def member_gone(self, guild: int, user: int) -> None:
         self._staff.member_gone(guild, user)
-        if self._shards.hears(guild):
-            self._marks.member(guild, user, None)
-            self._sender.change()
+        self._mark_member(guild, user, None)
         self._count(guild)
+
+    def _mark_member(self, guild: int, user: int, roles: tuple[int, ...] | None) -> None:
+        if self._shards.hears(guild):
+            self._marks.member(guild, user, roles)
+        elif self._shards.is_own(guild):
+            self._marks.hold_member(guild, user, roles)
+        else:
+            return
+        self._sender.change()
 
     def _count(self, guild: int) -> None:
         if self._shards.hears(guild) and self._marks.count_changed(guild, asyncio.get_running_loop().time()):

@@ -71,9 +71,9 @@ class Feedback:
         try:
             entry = Entry(encode(value))
         except (TypeError, ValueError) as error:
-            return self._not_sent(f"the entry is not valid: {error}", "a feedback entry cannot be sent: it is not valid")
+            return self._not_sent(f"the entry is not valid: {error}", "feedback cannot be sent: an entry is not valid")
         if len(entry.line) > self._limits.line_bytes:
-            return self._not_sent("the entry is too long", "a change is too long to be sent: a feedback entry")
+            return self._not_sent("the entry is too long", "feedback is too long to be sent")
         if len(self._queue) >= self._limits.feedback:
             message = "too much feedback waits; further entries are refused until the service has taken some"
             return self._not_sent("too much feedback waits", message)

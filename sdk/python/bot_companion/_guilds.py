@@ -7,7 +7,7 @@ import asyncio
 from . import _lines
 from ._callbacks import Callbacks, Facts
 from ._limits import Limits
-from ._marks import ASK, FIELDS, WHOLE, GuildMark, Marks
+from ._marks import ASK, FIELDS, WHOLE, GuildMark, Marks, MemberMark
 from ._source import Json, Source, SourceGuild
 from ._staff import Staff
 from ._status import Status
@@ -22,20 +22,22 @@ class Guilds:
         self._limits = limits
         self._status = status
 
-    async def snapshot_line(self, identity: int) -> bytes:
-        """The line of a guild in a snapshot. What cannot be told is unavailable: the service keeps what it has."""
+    async def snapshot_line(self, identity: int) -> tuple[bytes, list[MemberMark]]:
+        """The line of a guild in a snapshot, and the marks that it makes needless. What cannot be told is unavailable: the service keeps
+        what it has."""
         try:
             guild = self._source.guild(identity)
             if guild is not None and not guild.unavailable:
                 facts = await self._ask(guild)
                 if facts is not None:
-                    line = self._checked(identity, await self._whole(guild, facts))
+                    body = await self._whole(guild, facts)
+                    line = self._checked(identity, body)
                     if line is not None:
                         self._sent(identity)
-                        return line
+                        return line, self._marks.departures(identity) if "staff" in body else []
         except Exception as error:
             self._status.fault("snapshot", error)
-        return _lines.unavailable(identity)
+        return _lines.unavailable(identity), []
 
     async def event_lines(self, mark: GuildMark) -> list[bytes]:
         """The lines that a mark stands for, which may be none."""
@@ -78,7 +80,7 @@ class Guilds:
         return None if guild is None or guild.unavailable else guild
 
     def _sent(self, identity: int) -> None:
-        self._marks.fields_sent(identity, asyncio.get_running_loop().time())
+        self._marks.line_sent(identity, asyncio.get_running_loop().time())
 
     async def _ask(self, guild: SourceGuild) -> Facts | None:
         facts, complete = await self._callbacks.ask(guild)

@@ -15,7 +15,7 @@ from ._guilds import Guilds
 from ._heartbeat import Heartbeat
 from ._limits import Limits
 from ._marks import GuildMark, Mark, Marks
-from ._snapshots import Abandoned, Refused, Shards, Snapshot
+from ._snapshots import Refused, Shards, Snapshot
 from ._status import Status
 from ._transport import Answer, Channel, Failure, retry_delay
 
@@ -69,6 +69,7 @@ class Sender:
         self._doubtful = False
         self._subscriptions_stale = self._team_stale = False
         self._subscriptions_sent: list[bytes] | None = None
+        self._subscriptions_refused: set[bytes] = set()
         self._team_sent: bytes | None = None
         self._refused = Refused()
         self._resyncs_in_a_row = 0
@@ -101,6 +102,7 @@ class Sender:
         """A mark or feedback was added."""
         if self._marks.is_full:
             self._status.warn("too many changes wait; all guilds are sent again instead", once="changes")
+            self._marks.clear()
             self.resync()
             return
         if self._since is None:
@@ -132,7 +134,8 @@ class Sender:
         """Drops what waits; every own shard is sent whole. The batch stays, as its numbers may have been taken, and so does feedback."""
         self._status.counters["resyncs"] += 1
         self._resyncs += 1
-        self._marks.clear()
+        self._doubtful = False
+        self._marks.drop(lambda guild: True)
         self._made.clear()
         self._shards.make_all_stale()
         if self._shards.is_ready(0):
@@ -149,7 +152,7 @@ class Sender:
 
     @property
     def waiting_changes(self) -> int:
-        return len(self._marks) + len(self._made)
+        return self._marks.waiting + len(self._made)
 
     @property
     def waiting_batch(self) -> int:
@@ -197,8 +200,6 @@ class Sender:
                 if self.is_synced():
                     self._status.emit("synced")
                 await self._until_work()
-                continue
-            except Abandoned:
                 continue
             except Failure as failure:
                 failures += 1
@@ -258,7 +259,7 @@ class Sender:
         stale = self._shards.lowest_stale()
         if self._batch:
             await self._send_batch()
-        elif stale is not None and not self._heartbeat.is_introduced:
+        elif (stale is not None or self._subscriptions_stale) and not self._heartbeat.is_introduced:
             await self._heartbeat.beat()
         elif stale is not None:
             await self._send_snapshot(stale)
@@ -276,7 +277,7 @@ class Sender:
         # Never 1: a service that lost everything expects 1, and must find a gap in whatever comes after a snapshot.
         number = max(self._next, 2)
         self._shards.begin(shard)
-        self._marks.drop(self._shards.is_of(shard))
+        self._marks.begin(self._shards.is_of(shard))
         snapshot = Snapshot(
             shard, self._shards, self._refused, self._guilds.snapshot_line, self._callbacks.at_once, self._limits.slice
         )
@@ -298,6 +299,8 @@ class Sender:
             self._refuse_guild(snapshot.sent[(answer.line or 1) - 1], answer)
         else:
             self._next = number
+            for mark in snapshot.covered:
+                self._marks.discard(mark)
             self._status.counters["snapshots"] += 1
             self._status.counters["lines_sent"] += len(snapshot.sent)
             if not self._connected and self._shards.all_sent():
@@ -324,9 +327,10 @@ class Sender:
         if lines is None:
             self._later(self.subscriptions_changed)
             return
-        if lines == self._subscriptions_sent or asked != self._resyncs:
+        self._subscriptions_refused.intersection_update(lines)
+        sent = [line for line in lines if line not in self._subscriptions_refused]
+        if sent == self._subscriptions_sent or asked != self._resyncs:
             return
-        sent = list(lines)
         while True:
             number = max(self._next, 2)
             try:
@@ -342,7 +346,9 @@ class Sender:
                 raise
             if answer.status != 422:
                 break
-            self._refuse_line(sent.pop((answer.line or 1) - 1), answer)
+            refused = sent.pop((answer.line or 1) - 1)
+            self._subscriptions_refused.add(refused)
+            self._refuse_line(refused, answer)
         if answer.status == 409:
             self._subscriptions_stale = True
             self._overtaken(number, answer)
@@ -350,7 +356,7 @@ class Sender:
             self._next = number
             self._status.counters["lines_sent"] += len(sent)
             if asked == self._resyncs:
-                self._subscriptions_sent = lines
+                self._subscriptions_sent = sent
 
     def _refuse_line(self, line: bytes, answer: Answer) -> None:
         self._status.counters["lines_refused"] += 1

@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _lines
 from ._callbacks import Pace, in_order
+from ._marks import MemberMark
 from ._source import Source
 
 
@@ -21,10 +22,6 @@ class ShardState(Enum):
     SENT = "sent"
 
 
-class Abandoned(Exception):
-    """The snapshot under way is of no use any more: the shard has a new session, or everything is sent again."""
-
-
 class Shards:
     """The own shards, and which guilds are theirs."""
 
@@ -32,6 +29,7 @@ class Shards:
         self._source = source
         self._count = 0
         self._states: dict[int, ShardState] = {}
+        self._was_ready = False
         self._named: dict[int, set[int]] = {}
         """Which guilds Discord has named for a shard. A library may still know others, which the bot has left unheard."""
 
@@ -66,6 +64,7 @@ class Shards:
             self._named[shard] = set(guilds)
 
     def ready(self, shard: int) -> None:
+        self._was_ready = True
         self._states[shard] = ShardState.STALE
 
     def guild_here(self, guild: int) -> None:
@@ -80,8 +79,16 @@ class Shards:
         """Whether a change of this guild is marked. Not if a snapshot will say it, and not if the shard is not an own one."""
         return self._states.get(self.shard_of(guild)) in (ShardState.SENDING, ShardState.SENT)
 
+    def is_own(self, guild: int) -> bool:
+        return self.shard_of(guild) in self._source.own_shards()
+
     def is_ready(self, shard: int) -> bool:
         return shard in self._states
+
+    @property
+    def was_ready(self) -> bool:
+        """A shard has been ready, though none may be now."""
+        return self._was_ready
 
     @property
     def any_ready(self) -> bool:
@@ -152,32 +159,29 @@ class Snapshot:
         shard: int,
         shards: Shards,
         refused: Refused,
-        describe: Callable[[int], Coroutine[Any, Any, bytes]],
+        describe: Callable[[int], Coroutine[Any, Any, tuple[bytes, list[MemberMark]]]],
         at_once: int,
         slice: float,
     ) -> None:
-        self._shard = shard
         self._shards = shards
         self._refused = refused
         self._describe = describe
         self._at_once = at_once
         self._slice = slice
+        self._guilds = [guild for guild in shards.guilds(shard) if refused.times(guild) < 2]
         self.sent = array("Q")
         """The guilds of the lines."""
+        self.covered: list[MemberMark] = []
+        """Marks that are needless when the snapshot has arrived: its staff says the same."""
 
     async def lines(self) -> AsyncIterator[bytes]:
         pace = Pace(self._slice)
-        guilds = [guild for guild in self._shards.guilds(self._shard) if self._refused.times(guild) < 2]
-        async with aclosing(in_order(guilds, self._line, self._at_once)) as made:
+        async with aclosing(in_order(self._guilds, self._line, self._at_once)) as made:
             async for guild, line in made:
-                if not self._shards.is_sending(self._shard):
-                    raise Abandoned
                 if line is not None:
                     self.sent.append(guild)
                     yield line
                 await pace.breathe()
-        if not self._shards.is_sending(self._shard):
-            raise Abandoned
         yield _lines.encode({"end": len(self.sent)})
 
     async def _line(self, guild: int) -> tuple[int, bytes | None]:
@@ -185,4 +189,6 @@ class Snapshot:
             return guild, _lines.unavailable(guild)
         if not self._shards.is_here(guild):
             return guild, None  # it was left while the snapshot was made
-        return guild, await self._describe(guild)
+        line, covered = await self._describe(guild)
+        self.covered += covered
+        return guild, line

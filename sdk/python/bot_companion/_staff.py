@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from ._callbacks import Pace
+from ._callbacks import Pace, within
 from ._limits import Limits
 from ._source import ListingRefused, Member, Source
 from ._status import Status, describe
@@ -225,7 +225,7 @@ class Staff:
         while after is not None:
             if after:
                 await asyncio.sleep(self._limits.listing_pause)
-            page, after = await self._source.member_page(guild, after)
+            page, after = await within(self._limits.stall_timeout, self._source.member_page(guild, after))
             for user, held in page:
                 found = holding(held, roles)
                 if found:
@@ -234,7 +234,9 @@ class Staff:
 
     def _failed(self, guild: int, error: Exception) -> None:
         self._status.counters["listing_failures"] += 1
-        message = f"the members of guild {guild} cannot be listed: {describe(error)}; its staff stays in the service as it is, trying again"
+        stalled = isinstance(error, TimeoutError)
+        reason = f"nothing came for {self._limits.stall_timeout:g} s" if stalled else describe(error)
+        message = f"the members of guild {guild} cannot be listed: {reason}; its staff stays in the service as it is, trying again"
         self._status.warn(message, once=("listing", guild))
         failures = self._failures[guild] = self._failures.get(guild, 0) + 1
         delay = min(self._limits.longest_listing_retry, self._limits.listing_retry * 2.0 ** min(failures - 1, 32))

@@ -139,15 +139,10 @@ class Status:
             self.warn(f"the service cannot be reached: {reason}; trying again, the bot is not affected")
 
     def succeeded(self, kind: str, now: float) -> bool:
-        """A request of this kind was answered. True if that ends an outage.
-
-        A heartbeat does not end an outage of the data: it would be logged anew with each heartbeat.
-        """
-        if not self._failing:
+        """A request of this kind was answered. True if that ends an outage, which is one of the data and the heartbeats together."""
+        if kind not in self._failing:
             return False
-        self._failing.discard("heartbeat")
-        if kind == "data":
-            self._failing.clear()
+        self._failing.remove(kind)
         if self._failing:
             return False
         self.info(f"the service is back after {now - self._failing_since:.0f} s")

@@ -62,10 +62,9 @@ class Transport(Protocol):
 class Failure(Exception):
     """The same has to be sent again, later."""
 
-    def __init__(self, reason: str, retry_after: float | None = None, busy: bool = False) -> None:
+    def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
         self.retry_after = retry_after
-        self.busy = busy
 
 
 def retry_delay(limits: Limits, random: Callable[[], float], failures: int, failure: Failure | None = None) -> float:
@@ -76,7 +75,7 @@ def retry_delay(limits: Limits, random: Callable[[], float], failures: int, fail
         return backoff
     asked = min(failure.retry_after, limits.longest_retry_after)
     asked += random() * min(1.0, asked)
-    return asked if failure.busy else max(backoff, asked)
+    return max(backoff, asked)
 
 
 def seconds_to_wait(value: str | None, now: float) -> float | None:
@@ -130,11 +129,10 @@ class Channel:
                 self.when_back()
             self._note(answer)
             return answer
-        busy = answer.status == 429
         reason = f"{answer.status} {answer.reason}"
-        if not busy:
+        if answer.status != 429:
             self._status.failed(kind, reason, loop.time(), key_refused=answer.status == 401)
-        raise Failure(reason, seconds_to_wait(answer.retry_after, self._time()), busy)
+        raise Failure(reason, seconds_to_wait(answer.retry_after, self._time()))
 
     async def _exchange(
         self, method: str, path: str, headers: Mapping[str, str], lines: AsyncIterator[bytes] | Iterable[bytes]
@@ -166,8 +164,9 @@ class Channel:
         if isinstance(ignored, int):
             self._status.counters["lines_ignored"] += ignored
         reasons = answer.data.get("reasons")
-        for reason in reasons if isinstance(reasons, list) else ():  # pyright: ignore[reportUnknownVariableType]
-            self._status.warn(f"the service ignores something: {reason}", once=("reason", str(reason)))  # pyright: ignore[reportUnknownArgumentType]
+        for reason in map(str, reasons if isinstance(reasons, list) else ()):  # pyright: ignore[reportUnknownArgumentType]
+            # It may begin with how often.
+            self._status.warn(f"the service ignores something: {reason}", once=("reason", reason.lstrip("0123456789")))
 
     async def close(self) -> None:
         await self._transport.close()
@@ -198,11 +197,10 @@ class HttpTransport:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.stall_timeout)
         kind = "application/json" if path == "/bot/heartbeat" else "application/x-ndjson"
         sent = {**headers, "Content-Type": kind}
-        faults: list[Exception] = []
         body: bytes | AsyncIterator[bytes] = await self._small(lines)
         if len(body) > PLAIN_BYTES:
             sent["Content-Encoding"] = "gzip"
-            body = self._watch(pack(body, lines, self._limits.flush_interval), faults)
+            body = pack(body, lines, self._limits.flush_interval)
         try:
             async with self._session.request(
                 method, self._url + path, headers=sent, data=body, timeout=timeout, allow_redirects=False
@@ -212,8 +210,6 @@ class HttpTransport:
                     text += piece
                 return self._answer(response.status, response.headers.get("Retry-After"), text)
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
-            if faults:
-                raise faults[0] from None
             raise TransportError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
 
     @staticmethod
@@ -225,16 +221,6 @@ class HttpTransport:
             if len(first) > PLAIN_BYTES:
                 break
         return bytes(first)
-
-    @staticmethod
-    async def _watch(pieces: AsyncIterator[bytes], faults: list[Exception]) -> AsyncIterator[bytes]:
-        """aiohttp reports an error of the body as one of the connection; this keeps the real one."""
-        try:
-            async for piece in pieces:
-                yield piece
-        except Exception as error:
-            faults.append(error)
-            raise
 
     @staticmethod
     def _answer(status: int, retry_after: str | None, text: bytes) -> Answer:

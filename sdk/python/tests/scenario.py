@@ -88,6 +88,7 @@ class World:
         return "members" in self.given["intents"]
 
     async def member_page(self, guild: int, after: int) -> tuple[Sequence[Member], int | None]:
+        people = self._people(guild)
         while (how := self.listing.get(str(guild), self.listing[None])) == "hang":
             changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.listing_changed.append(changed)
@@ -96,7 +97,7 @@ class World:
             raise ListingRefused("403 Forbidden")
         if how == "fail":
             raise RuntimeError("500 Internal Server Error")
-        return self._people(guild), None
+        return people, None
 
     def set_listing(self, how: str, guild: str | None) -> None:
         if guild is None:
