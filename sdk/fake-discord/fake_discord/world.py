@@ -1,147 +1,75 @@
-"""What exists: the guilds, their roles and members, in the shapes that Discord sends."""
+"""What exists: the application, its limits, and the guilds. And what changes it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-Json = dict[str, Any]
+from . import generate, shapes
+from .guilds import Guild
+from .intents import PRIVILEGED
+from .shapes import Json
 
 TOKEN = "OTAw.ZmFrZQ.bm90LWEtcmVhbC10b2tlbi1mb3ItdGVzdHM"
-JOINED = "2024-01-01T00:00:00.000000+00:00"
-
-
-def user(given: Json, bot: bool = False) -> Json:
-    return {
-        "username": f"user{given['id']}",
-        "discriminator": "0",
-        "global_name": None,
-        "avatar": None,
-        "bot": bot,
-        "public_flags": 0,
-        **given,
-        "id": str(given["id"]),
-    }
-
-
-def member(given: Json) -> Json:
-    return {
-        "nick": None,
-        "avatar": None,
-        "joined_at": JOINED,
-        "premium_since": None,
-        "deaf": False,
-        "mute": False,
-        "pending": False,
-        "flags": 0,
-        **given,
-        "user": user(given["user"]),
-        "roles": [str(role) for role in given.get("roles", [])],
-    }
-
-
-def role(given: Json) -> Json:
-    return {
-        "name": f"role{given['id']}",
-        "color": 0,
-        "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
-        "hoist": False,
-        "icon": None,
-        "unicode_emoji": None,
-        "position": 1,
-        "permissions": "0",
-        "managed": False,
-        "mentionable": False,
-        "flags": 0,
-        **given,
-        "id": str(given["id"]),
-    }
-
-
-class Guild:
-    """A guild; the bot itself is a member of it without being listed."""
-
-    def __init__(self, given: Json, bot: Json) -> None:
-        self.id = int(given["id"])
-        self.unavailable = bool(given.get("unavailable", False))
-        self.bot = member({"user": bot, "roles": []})
-        everyone = {"id": str(self.id), "name": "@everyone", "position": 0}
-        self.roles = {str(entry["id"]): role(entry) for entry in [everyone, *given.get("roles", [])]}
-        self.members = {str(entry["user"]["id"]): member(entry) for entry in given.get("members", [])}
-        self.member_count = int(given.get("member_count", len(self.members) + 1))
-        known = ("id", "unavailable", "roles", "members", "member_count")
-        self.rest = {key: value for key, value in given.items() if key not in known}
-
-    def base(self) -> Json:
-        """What GUILD_UPDATE and the REST API show of it."""
-        return {
-            "name": f"guild{self.id}",
-            "icon": None,
-            "splash": None,
-            "discovery_splash": None,
-            "owner_id": next(iter(self.members), str(self.bot["user"]["id"])),
-            "afk_channel_id": None,
-            "afk_timeout": 300,
-            "verification_level": 0,
-            "default_message_notifications": 0,
-            "explicit_content_filter": 0,
-            "emojis": [],
-            "stickers": [],
-            "features": [],
-            "mfa_level": 0,
-            "application_id": None,
-            "system_channel_id": None,
-            "system_channel_flags": 0,
-            "rules_channel_id": None,
-            "vanity_url_code": None,
-            "description": None,
-            "banner": None,
-            "premium_tier": 0,
-            "premium_subscription_count": 0,
-            "preferred_locale": "en-US",
-            "public_updates_channel_id": None,
-            "nsfw_level": 0,
-            "premium_progress_bar_enabled": False,
-            "safety_alerts_channel_id": None,
-            **self.rest,
-            "id": str(self.id),
-            "roles": list(self.roles.values()),
-        }
-
-    def whole(self, members: bool = True) -> Json:
-        """What GUILD_CREATE sends; Discord sends at most some of the members with it."""
-        listed = [self.bot, *self.members.values()] if members else [self.bot]
-        return {
-            **self.base(),
-            "joined_at": JOINED,
-            "large": self.member_count > 250,
-            "unavailable": False,
-            "member_count": self.member_count,
-            "voice_states": [],
-            "members": listed,
-            "channels": [],
-            "threads": [],
-            "presences": [],
-            "stage_instances": [],
-            "guild_scheduled_events": [],
-            "soundboard_sounds": [],
-        }
-
-    def export(self) -> Json:
-        return {**self.whole(), "unavailable": self.unavailable, "members": list(self.members.values())}
+FIELDS = {
+    "token", "shards", "user", "guilds", "generate", "privileged", "application", "heartbeat_interval", "strict_heartbeats",
+    "max_concurrency", "strict_identify", "session_start_limit", "guilds_per_session", "resume_buffer", "send_limit",
+    "member_request_interval", "rate_limits", "global_rate_limit",
+}  # fmt: skip
 
 
 class World:
     def __init__(self, given: Json | None = None) -> None:
         given = given or {}
+        unknown = set(given) - FIELDS
+        if unknown:
+            raise ValueError(f"a world has no field {', '.join(sorted(unknown))}; it has {', '.join(sorted(FIELDS))}")
         self.token = str(given.get("token", TOKEN))
-        self.shards = int(given.get("shards", 1))
-        self.heartbeat_interval = int(given.get("heartbeat_interval", 41250))
-        self.user = user({"id": "900", "username": "lantern", **given.get("user", {})}, bot=True)
+        self.user = shapes.user({"id": "900", "username": "lantern", **given.get("user", {})}, bot=True)
         self.guilds: dict[int, Guild] = {}
+        for guild in generate.guilds(given.get("generate", {}), self.user):
+            self.guilds[guild.id] = guild
         for entry in given.get("guilds", []):
             guild = Guild(entry, self.user)
             self.guilds[guild.id] = guild
+        self._read_application(given)
+        self._read_limits(given)
+
+    def _read_application(self, given: Json) -> None:
+        self.application: Json = given.get("application", {})
+        self.privileged: list[str] = list(given.get("privileged", PRIVILEGED))
+        unknown = set(self.privileged) - set(PRIVILEGED)
+        if unknown:
+            raise ValueError(f"there is no privileged intent {', '.join(sorted(unknown))}; there are {', '.join(PRIVILEGED)}")
+        # Discord recommends a shard per 1,000 guilds.
+        self.shards = int(given.get("shards") or max(1, -(-len(self.guilds) // 1000)))
+
+    def _read_limits(self, given: Json) -> None:
+        self.heartbeat_interval = int(given.get("heartbeat_interval", 41250))
+        self.strict_heartbeats = bool(given.get("strict_heartbeats", False))
+        self.max_concurrency = int(given.get("max_concurrency", 16))
+        self.strict_identify = bool(given.get("strict_identify", False))
+        self.session_start_limit = {"total": 1000, "remaining": 1000, "reset_after": 86_400_000, **given.get("session_start_limit", {})}
+        self.guilds_per_session = int(given.get("guilds_per_session", 2500))
+        self.resume_buffer = int(given.get("resume_buffer", 1000))
+        self.send_limit = int(given.get("send_limit", 120))
+        self.member_request_interval = float(given.get("member_request_interval", 30))
+        self.rate_limits: Json = given.get("rate_limits", {})
+        self.global_rate_limit = given.get("global_rate_limit", 50)
+
+    @property
+    def bot_id(self) -> int:
+        return int(self.user["id"])
+
+    @property
+    def allowed_intents(self) -> int:
+        """The privileged intents that the application has."""
+        return sum(PRIVILEGED[name] for name in set(self.privileged))
+
+    def application_flags(self) -> int:
+        """The flags that show the application's privileged intents; those of a bot in fewer than 100 guilds are other bits."""
+        limited = len(self.guilds) < 100
+        bits = {"presences": 12, "members": 14, "message_content": 18}
+        return sum(1 << (bits[name] + limited) for name in set(self.privileged))
 
     def of_shard(self, shard: int, count: int) -> Iterator[Guild]:
         return (guild for guild in self.guilds.values() if (guild.id >> 22) % count == shard)
@@ -150,19 +78,33 @@ class World:
         return {
             "token": self.token,
             "shards": self.shards,
-            "heartbeat_interval": self.heartbeat_interval,
             "user": self.user,
+            "application": self.application,
+            "privileged": self.privileged,
+            "heartbeat_interval": self.heartbeat_interval,
+            "strict_heartbeats": self.strict_heartbeats,
+            "max_concurrency": self.max_concurrency,
+            "strict_identify": self.strict_identify,
+            "session_start_limit": self.session_start_limit,
+            "guilds_per_session": self.guilds_per_session,
+            "resume_buffer": self.resume_buffer,
+            "send_limit": self.send_limit,
+            "member_request_interval": self.member_request_interval,
+            "rate_limits": self.rate_limits,
+            "global_rate_limit": self.global_rate_limit,
             "guilds": [guild.export() for guild in self.guilds.values()],
         }
 
     def apply(self, kind: str, data: Json) -> tuple[int | None, Json]:
-        """Changes the world; the guild concerned, and the event as Discord would send it."""
+        """Changes the world; the guild concerned, and the event as Discord would send it (of GUILD_CREATE each session gets its own)."""
         if kind == "GUILD_CREATE":
             identity = int(data["id"])
             known = self.guilds.get(identity)
             given = {**(known.export() if known else {}), **data, "unavailable": False}
-            guild = self.guilds[identity] = Guild(given, self.user)
-            return identity, guild.whole()
+            if "members" in data and "member_count" not in data:
+                given.pop("member_count", None)
+            self.guilds[identity] = Guild(given, self.user)
+            return identity, {"id": str(identity)}
         if kind == "GUILD_DELETE":
             identity = int(data["id"])
             if data.get("unavailable"):
@@ -176,32 +118,33 @@ class World:
             return guild.id, guild.base()
         if kind.startswith(("GUILD_MEMBER_", "GUILD_ROLE_")) and "guild_id" in data:
             guild = self.guilds[int(data["guild_id"])]
-            return guild.id, {**self._inside(guild, kind, data), "guild_id": str(guild.id)}
+            return guild.id, {**_inside(guild, kind, data), "guild_id": str(guild.id)}
         return (int(data["guild_id"]) if data.get("guild_id") else None), data
 
-    @staticmethod
-    def _inside(guild: Guild, kind: str, data: Json) -> Json:
-        if kind in ("GUILD_MEMBER_ADD", "GUILD_MEMBER_UPDATE"):
-            identity = str(data["user"]["id"])
-            known = guild.members.get(identity)
-            given = {key: value for key, value in data.items() if key != "guild_id"}
-            merged = {**(known or {}), **given, "user": {**(known["user"] if known else {}), **data["user"]}}
-            guild.members[identity] = member(merged)
-            if kind == "GUILD_MEMBER_ADD" and known is None:
-                guild.member_count += 1
-            return dict(guild.members[identity])
-        if kind == "GUILD_MEMBER_REMOVE":
-            known = guild.members.pop(str(data["user"]["id"]), None)
-            guild.member_count = max(0, guild.member_count - 1)
-            return {"user": known["user"] if known else user(data["user"])}
-        if kind in ("GUILD_ROLE_CREATE", "GUILD_ROLE_UPDATE"):
-            identity = str(data["role"]["id"])
-            guild.roles[identity] = role({**guild.roles.get(identity, {}), **data["role"]})
-            return {"role": guild.roles[identity]}
-        if kind == "GUILD_ROLE_DELETE":
-            identity = str(data["role_id"])
-            guild.roles.pop(identity, None)
-            for entry in guild.members.values():
-                entry["roles"] = [held for held in entry["roles"] if held != identity]
-            return {"role_id": identity}
-        return data
+
+def _inside(guild: Guild, kind: str, data: Json) -> Json:
+    """A change of a member or a role."""
+    if kind in ("GUILD_MEMBER_ADD", "GUILD_MEMBER_UPDATE"):
+        known = guild.members.given(int(data["user"]["id"])) or {}
+        given = {key: value for key, value in data.items() if key != "guild_id"}
+        merged = {**known, **given, "user": {**known.get("user", {}), **data["user"]}}
+        guild.members.put(merged)
+        if kind == "GUILD_MEMBER_ADD" and not known:
+            guild.member_count += 1
+        return shapes.member(merged)
+    if kind == "GUILD_MEMBER_REMOVE":
+        gone = guild.members.remove(int(data["user"]["id"]))
+        guild.member_count = max(0, guild.member_count - 1)
+        return {"user": shapes.user(gone["user"] if gone else data["user"])}
+    if kind in ("GUILD_ROLE_CREATE", "GUILD_ROLE_UPDATE"):
+        identity = str(data["role"]["id"])
+        guild.roles[identity] = {**guild.roles.get(identity, {}), **data["role"]}
+        return {"role": shapes.role(guild.roles[identity])}
+    if kind == "GUILD_ROLE_DELETE":
+        identity = str(data["role_id"])
+        guild.roles.pop(identity, None)
+        for given in list(guild.members.all_given()):
+            if identity in map(str, given.get("roles", [])):
+                guild.members.put({**given, "roles": [held for held in given["roles"] if str(held) != identity]})
+        return {"role_id": identity}
+    return data
