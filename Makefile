@@ -30,6 +30,7 @@ test: ## formatting, lints, documentation, all tests (the suite on SQLite and on
 	cargo build --locked -p bot-companion
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-sdk-python
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-sdk-js
+	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-feed-go
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-cluster
 
 test-cluster: needs ## three replicas behind HAProxy on PostgreSQL: faults, a rolling restart, revocations, a failover

@@ -100,7 +100,7 @@ class FakeDiscord:
                 continue
             if kind == "GUILD_CREATE" and guild is not None:
                 event = self.world.guilds[guild].created(session.intents, session.large_threshold)
-            session.dispatch(kind, event)
+            session.dispatch(kind, intents.visible(session.intents, kind, event, self.world.bot_id))
             reached += session.connection is not None
         return reached
 
