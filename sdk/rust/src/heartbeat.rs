@@ -33,7 +33,7 @@ pub(crate) async fn run(core: &Arc<Core>) {
 /// which it is to be tried again.
 pub(crate) async fn introduce(core: &Arc<Core>) -> Option<Duration> {
     let _only_one = core.heartbeat_turn.lock().await;
-    if core.lock().is_introduced { None } else { send(core, Channel::Sender).await }
+    if core.lock().is_introduced { None } else { send(core, Channel::Introduction).await }
 }
 
 /// Sends one. Gives the delay after which it is to be tried again, if the service did not take it.

@@ -7,6 +7,14 @@ use std::time::Duration;
 pub(crate) enum Channel {
     Sender,
     Heartbeat,
+    /// The sender's heartbeat before a snapshot: its failures are the sender's, its success is both's.
+    Introduction,
+}
+
+impl Channel {
+    fn index(self) -> usize {
+        usize::from(self == Self::Heartbeat)
+    }
 }
 
 /// Whether the service can be reached.
@@ -26,7 +34,7 @@ impl Outage {
 
     /// One more failure in a row; gives how many.
     pub(crate) fn count(&mut self, channel: Channel) -> u32 {
-        let failures = &mut self.failures[channel as usize];
+        let failures = &mut self.failures[channel.index()];
         *failures = failures.saturating_add(1);
         *failures
     }
@@ -37,18 +45,17 @@ impl Outage {
         if is_first {
             self.since = now;
         }
-        self.has_failed[channel as usize] = true;
+        self.has_failed[channel.index()] = true;
         is_first
     }
 
     /// The service has answered. Gives how long the outage was, if it ends with that: when every channel that has
     /// failed was answered again.
     pub(crate) fn succeed(&mut self, channel: Channel, now: Duration) -> Option<Duration> {
-        self.failures[channel as usize] = 0;
-        if !self.is_on() {
-            return None;
-        }
-        self.has_failed[channel as usize] = false;
-        (!self.is_on()).then(|| now.saturating_sub(self.since))
+        let was_on = self.is_on();
+        let answered = if channel == Channel::Introduction { 0..2 } else { channel.index()..channel.index() + 1 };
+        self.failures[answered.clone()].fill(0);
+        self.has_failed[answered].fill(false);
+        (was_on && !self.is_on()).then(|| now.saturating_sub(self.since))
     }
 }
