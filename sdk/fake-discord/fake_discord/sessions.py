@@ -73,6 +73,8 @@ class Connection:
         self.zombie = False
         # The code with which the client closed; a client that just goes away gives none.
         self.goodbye: int | None = None
+        # The code with which the fake closed.
+        self.sent_code: int | None = None
         self.payload_compression = False
         self.sent_by_client: deque[float] = deque()
         self.last_heartbeat = asyncio.get_running_loop().time()
