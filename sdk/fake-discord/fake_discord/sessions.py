@@ -26,10 +26,12 @@ MOST_FRAMES = 20_000
 # With payload compression only big payloads are compressed.
 COMPRESSED_PAYLOAD = 1024
 
+_JSON = json.JSONEncoder(separators=(",", ":"))
+
 
 def encode(payload: Json) -> bytes:
     # Discord sends all four keys always, and some libraries count on it.
-    return json.dumps({"t": None, "s": None, "op": None, "d": None, **payload}, separators=(",", ":")).encode()
+    return _JSON.encode({"t": None, "s": None, "op": None, "d": None, **payload}).encode()
 
 
 class Session:
