@@ -80,6 +80,8 @@ class Routes:
             ("* /applications/{id}/guilds/{id}/commands", self._all_commands),
             ("* /applications/{id}/commands/{id}", self._one_command),
             ("* /applications/{id}/guilds/{id}/commands/{id}", self._one_command),
+            ("GET /applications/{id}/emojis", self._no_emojis),
+            ("GET /soundboard-default-sounds", self._no_sounds),
             ("GET /guilds/{id}", self._guild),
             ("GET /guilds/{id}/roles", self._roles),
             ("GET /guilds/{id}/channels", self._channels),
@@ -178,6 +180,14 @@ class Routes:
         if call.method == "PATCH":
             found.update(call.body or {})
         return 200, found
+
+    # What some libraries ask for when they start
+
+    async def _no_emojis(self, call: Call) -> Answer:
+        return 200, {"items": []}
+
+    async def _no_sounds(self, call: Call) -> Answer:
+        return 200, []
 
     # Guilds and members
 

@@ -21,10 +21,10 @@ async def read_shard(fake: FakeDiscord, shard: int, count: int) -> int:
         return len(ready["guilds"])
 
 
-async def test_twenty_thousand_guilds(start: Start) -> None:
-    fake = await start(generate={"guilds": 20_000, "members": 20, "roles": 3})
-    assert fake.world.shards == 20
-    assert sum(await asyncio.gather(*(read_shard(fake, shard, 20) for shard in range(20)))) == 20_000
+async def test_thousands_of_guilds_on_several_shards(start: Start) -> None:
+    fake = await start(generate={"guilds": 5_000, "members": 20, "roles": 3})
+    assert fake.world.shards == 5
+    assert sum(await asyncio.gather(*(read_shard(fake, shard, 5) for shard in range(5)))) == 5_000
 
 
 async def test_what_is_generated(start: Start) -> None:
