@@ -1,16 +1,12 @@
-"""The feed's rules in a page: what the service keeps, and how it answers. Behind a socket, or called directly."""
+"""The feed's rules in a page: what the service keeps, and how it answers, behind a socket."""
 
 from __future__ import annotations
 
-import asyncio
-import gzip
 import json
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
-
-from bot_companion._transport import Answer, TransportError, seconds_to_wait
 
 Json = dict[str, Any]
 KEY = "bck_for-the-tests"
@@ -53,8 +49,6 @@ class Feed:
             return 200, {}, {}
         if self.scripted:
             return self.scripted.pop(0)
-        if headers.get("Content-Encoding") == "gzip":
-            body = gzip.decompress(body)
         self.largest = max(self.largest, len(body))
         lines = [json.loads(line) for line in body.splitlines() if line]
         instance, sequence = headers["Feed-Instance"], int(headers["Feed-Sequence"])
@@ -118,41 +112,6 @@ class Feed:
             self.feedback.pop(line["id"], None)
         elif kind == "team":
             self.team = line["members"]
-
-
-class DirectTransport:
-    """No sockets: the model is asked at once, or is out of reach."""
-
-    def __init__(self, feed: Feed) -> None:
-        self.feed = feed
-        self.reachable = True
-        self.hangs = False
-        self.tries = 0
-        self.closed = False
-
-    async def request(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | AsyncIterable[bytes] | None
-    ) -> Answer:
-        self.tries += 1
-        if self.hangs:
-            await asyncio.get_running_loop().create_future()
-        if not self.reachable:
-            raise TransportError("out of reach")
-        if body is None:
-            whole = b""
-        elif isinstance(body, bytes):
-            whole = body
-        else:
-            whole = b"".join([piece async for piece in body])
-        status, data, extra = self.feed.handle(method, path, headers, whole)
-        self.feed.answers.append(status)
-        if self.feed.lose_answers and path != "/bot/heartbeat":
-            self.feed.lose_answers -= 1
-            raise TransportError("the answer was lost")
-        return Answer(status, data, "", seconds_to_wait(extra.get("Retry-After")))
-
-    async def close(self) -> None:
-        self.closed = True
 
 
 class FeedServer:
