@@ -24,6 +24,8 @@ class Feed:
         self.lose_answers = 0
         """So many times the request is applied, but the answer is lost."""
         self.largest = 0
+        self.snapshots: list[list[Json]] = []
+        """The guilds' lines of each snapshot that was taken."""
 
     def forget(self) -> None:
         """As after a restore from nothing."""
@@ -65,6 +67,7 @@ class Feed:
         if path == "/bot/subscriptions":
             self.subscriptions = {line["userid"]: line for line in lines[:-1]}
         else:
+            self.snapshots.append(lines[:-1])
             count, shard = (int(part) for part in path.split("/")[3:5])
             self.shards[count, shard] = instance
             old = {key: value for key, value in self.guilds.items() if (int(key) >> 22) % count == shard}
