@@ -42,7 +42,7 @@ async function bots(
       waitGuildTimeout: 200,
       ...own,
     });
-    const companion = attach(client, { url: server.url, key: KEY, logger: log, bounds: { gather: 20, firstRetry: 50, heartbeat: 200, memberCount: 500 }, ...options });
+    const companion = attach(client, { url: server.url, key: KEY, logger: log, limits: { gatherTime: 20, firstRetry: 50, heartbeatInterval: 200, memberCountInterval: 500, listingRetry: 50 }, ...options });
     return { client, companion };
   });
   const stop = async (): Promise<void> => {
@@ -104,7 +104,7 @@ test("guilds, staff and changes reach the service", { skip }, async () => {
     await fake.emit("GUILD_CREATE", guild(3));
     await until("the end of an outage", () => service.guilds.has(guildId(3)));
     const submitter = { id: "5", username: "m", name: "M", avatar: "https://example.org/a.png" };
-    companion.feedback({ id: "f1", feedback: "Fine", rating: 5, timestamp: 1, submitter });
+    void companion.feedback({ id: "f1", feedback: "Fine", rating: 5, timestamp: 1, submitter });
   } finally {
     await stop();
   }
