@@ -25,7 +25,11 @@ export function closeAtSigterm(close: Close): () => void {
 }
 
 function onNewListener(event: string | symbol, listener: unknown): void {
-  if (event === "SIGTERM" && listener !== onSigterm) stopListening();
+  if (event !== "SIGTERM" || listener === onSigterm) return;
+  // Not before the new one is there: without any listener Node hands the signal back to the system.
+  process.nextTick(() => {
+    if (isListening && process.listenerCount("SIGTERM") > 1) stopListening();
+  });
 }
 
 function stopListening(): void {
@@ -37,6 +41,7 @@ function stopListening(): void {
 function onSigterm(): void {
   // A second one does not wait.
   if (isClosing) return end();
+  if (process.listenerCount("SIGTERM") > 1) return;
   isClosing = true;
   void Promise.allSettled([...open].map((close) => close())).then(end);
 }
