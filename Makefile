@@ -8,7 +8,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
 export INSTA_UPDATE ?= no
 
-.PHONY: help run build test test-cluster fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi needs clean
+.PHONY: help run build test test-cluster fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -63,8 +63,12 @@ openapi: needs ## write the OpenAPI document again
 	cargo run -p bot-companion -- openapi > "$(TARGET_DIR)/openapi.json"
 	cp "$(TARGET_DIR)/openapi.json" openapi.json
 
+dist: ## build the packages of the SDKs and of the fake Discord into dist/, and check them
+	scripts/make-dist
+
 needs: # what a build needs besides Rust
 	@scripts/install-needs
 
 clean: ## remove everything that was built
 	cargo clean
+	rm -rf dist

@@ -95,6 +95,12 @@ async def test_members_by_name_and_their_roles(start: Start, api: GetApi) -> Non
     assert (await api(fake).call("PUT", f"/guilds/{G1}/members/10/roles/51"))[0] == 404
 
 
+async def test_what_py_cord_asks_for_when_it_starts(start: Start, api: GetApi) -> None:
+    fake = await start()
+    assert await api(fake).get("/soundboard-default-sounds") == (200, [])
+    assert await api(fake).get("/applications/900/emojis") == (200, {"items": []})
+
+
 async def test_commands(start: Start, api: GetApi) -> None:
     fake, path = await start(), "/applications/900/commands"
     _, made, _ = await api(fake).call("PUT", path, json=[{"name": "ping"}, {"name": "pong"}])

@@ -73,6 +73,7 @@ class Events:
         self.mark(guild, ASK)
 
     def role_gone(self, guild: int, role: int) -> None:
+        self._staff.role_gone(guild, role)
         self.mark(guild, WHOLE if role in self._callbacks.granting(guild) else ASK)
 
     def mark(self, guild: int, what: int) -> None:

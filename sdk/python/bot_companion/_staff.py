@@ -136,6 +136,13 @@ class Staff:
         if known is not None:
             known.people.pop(user, None)
 
+    def role_gone(self, guild: int, role: int) -> None:
+        """Nobody holds a role that was deleted."""
+        known = self._known.get(guild)
+        if known is not None:
+            held = {user: tuple(one for one in roles if one != role) for user, roles in known.people.items()}
+            known.people = {user: roles for user, roles in held.items() if roles}
+
     def guild_gone(self, guild: int) -> None:
         self._forget(lambda one: one == guild)
 
