@@ -22,7 +22,7 @@ use crate::single_flight::SingleFlight;
 use crate::sources::Sources;
 use crate::store::{Admission, BlockedUser, CodeHash, Result};
 pub use guild_lists::{GuildLists, ListError};
-pub use sign_in::{SignInAttempt, SignInError};
+pub use sign_in::{SCOPE, SignInAttempt, SignInError};
 
 /// What can be done with accounts.
 pub struct Accounts {

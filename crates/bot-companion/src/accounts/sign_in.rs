@@ -15,8 +15,8 @@ use crate::domain::{SessionId, Snowflake, Time, User};
 use crate::idp::{Grant, IdpError, IdpErrorKind};
 use crate::store::{Claim, CodeHash, GrantSaved, SealedGrant, StoreError};
 
-/// What the service needs to be allowed to see.
-const SCOPES: [&str; 2] = ["identify", "guilds"];
+/// The scopes that a sign-in needs, separated by blanks.
+pub const SCOPE: &str = "identify guilds";
 /// How often the outcome of another process's exchange is looked for.
 const POLL_EVERY: Duration = Duration::from_millis(100);
 /// What an exchange may need beyond the provider's part of it, before its claim counts as abandoned.
@@ -181,7 +181,7 @@ impl Accounts {
     ) -> Result<User, SignInError> {
         let both = async {
             let grant = self.sources.provider.exchange(code, verifier, redirect_uri).await?;
-            if !SCOPES.iter().all(|scope| grant.scopes.iter().any(|granted| granted == scope)) {
+            if !SCOPE.split(' ').all(|scope| grant.scopes.iter().any(|granted| granted == scope)) {
                 return Err(SignInError::ScopeMissing);
             }
             let user = self.sources.provider.user(&grant.access_token).await.map_err(mark_code_spent)?;

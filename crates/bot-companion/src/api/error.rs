@@ -34,6 +34,7 @@ error_codes! {
     IdpCodeMissing: BAD_REQUEST, "idp_code_missing", "Send the code from the identity provider in the header `Idp-Code`.";
     IdpCodeMalformed: BAD_REQUEST, "idp_code_malformed", "Send the header `Idp-Code` once, with at most 512 visible ASCII characters.";
     IdpCodeVerifierMalformed: BAD_REQUEST, "idp_code_verifier_malformed", "Send the header `Idp-Code-Verifier` once, with 1 to 512 visible ASCII characters, or leave it out.";
+    RedirectUriUnknown: BAD_REQUEST, "redirect_uri_unknown", "Send in the header `Idp-Redirect-Uri` one of the addresses in `idp.redirect_uri` of the service, to the letter, or leave it out. `configured` is how many there are.";
     IdpCodeRejected: UNAUTHORIZED, "idp_code_rejected", "The identity provider refused the code; it may be used or expired. Start the sign-in again.";
     ScopeMissing: FORBIDDEN, "scope_missing", "Ask the user for the scopes `identify` and `guilds`, and sign in again.";
     TokenMissing: UNAUTHORIZED, "token_missing", "Send the session token in the header `Token`.";
@@ -51,6 +52,7 @@ error_codes! {
     NotFound: NOT_FOUND, "not_found", "Nothing is at this path. See `/openapi.json` for what there is.";
     MethodNotAllowed: METHOD_NOT_ALLOWED, "method_not_allowed", "This path does not take this method. See the header `Allow` for those it takes.";
     SessionNotFound: NOT_FOUND, "session_not_found", "You have no session with this id. See `GET /sessions` for yours.";
+    GuildNotFound: NOT_FOUND, "guild_not_found", "You have no guild with this id that has the bot. See `GET /guilds` for yours.";
     HostInvalid: BAD_REQUEST, "host_invalid", "Send the header `Host` once, with the name and perhaps the port of this service. In `dev` it answers to loopback names only, such as `localhost`.";
     BodyBroken: BAD_REQUEST, "body_broken", "The body broke off or is not framed as HTTP asks. Send the request again, with `Content-Length` or `Transfer-Encoding: chunked`.";
     BodyTooLarge: PAYLOAD_TOO_LARGE, "body_too_large", "Send no body, or at most 64 KiB.";
@@ -86,19 +88,23 @@ pub struct ErrorData {
     error: &'static str,
     /// Names the request in the service's log; the same as the header `X-Request-Id`.
     request_id: String,
-    /// What the bot needs to know beyond the code.
+    /// What the client needs to know beyond the code.
     #[serde(flatten)]
     #[schema(value_type = Details)]
     details: Option<Details>,
 }
 
-/// What some errors of the feed tell beyond their code.
+/// What some errors tell beyond their code.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Details {
     /// The number of the event that the service waits for; with `resync_required` and `snapshot_outdated`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub next: Option<u64>,
+    /// How many redirect addresses are configured; with `redirect_uri_unknown`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    pub configured: Option<u64>,
     /// The line that cannot be taken, counted from 1; with `line_invalid`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
@@ -122,7 +128,7 @@ mod tests {
 
     #[test]
     fn an_error_carries_its_details_beside_its_code() {
-        let details = Details { line: Some(2), reason: Some("why".to_owned()), next: None };
+        let details = Details { line: Some(2), reason: Some("why".to_owned()), ..Details::default() };
         let text = String::from_utf8(body(ErrorCode::LineInvalid, "id", Some(&details))).unwrap();
         let data = r#""data":{"error":"line_invalid","request_id":"id","line":2,"reason":"why"}}"#;
         assert!(text.starts_with(r#"{"code":422,"message":"#) && text.ends_with(data), "{text}");

@@ -1,4 +1,4 @@
-//! `GET /guilds`.
+//! `/guilds`.
 
 use bytes::Bytes;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -7,7 +7,7 @@ use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
 use super::envelope;
 use crate::domain::subscription::Plus;
-use crate::domain::{GuildEntry, Permission, PermissionSet, Role, Snowflake};
+use crate::domain::{GuildEntry, InvitableGuild, Permission, PermissionSet, Role, Snowflake};
 
 /// A guild as `GET /guilds` shows it (2.4).
 #[derive(Clone, Debug, serde::Serialize, ToSchema)]
@@ -138,17 +138,86 @@ impl From<Plus> for PlusData {
     }
 }
 
-/// The whole body.
-pub fn list(guilds: Vec<GuildEntry>) -> Bytes {
-    let guilds: Vec<GuildData> = guilds.into_iter().map(GuildData::from).collect();
-    envelope::success(&guilds)
+/// The whole body of a list, and where each guild lies in it.
+#[derive(Clone, Debug, Default)]
+pub struct GuildList {
+    /// The whole body.
+    pub body: Bytes,
+    /// The guilds by id, each with the bytes of its entry.
+    entries: Box<[(Snowflake, u32, u32)]>,
+}
+
+impl GuildList {
+    /// The list of these guilds, in their order.
+    pub fn new(guilds: Vec<GuildEntry>) -> Self {
+        let mut body = envelope::OPENING.to_vec();
+        let mut entries = Vec::with_capacity(guilds.len());
+        body.push(b'[');
+        for guild in guilds {
+            if body.last() != Some(&b'[') {
+                body.push(b',');
+            }
+            let (id, start) = (guild.id, body.len());
+            envelope::append(&mut body, &GuildData::from(guild));
+            entries.push((id, offset(start), offset(body.len())));
+        }
+        body.push(b']');
+        body.extend_from_slice(envelope::CLOSING);
+        entries.sort_unstable();
+        Self { body: body.into_boxed_slice().into(), entries: entries.into() }
+    }
+
+    /// The whole body of a response with one of the guilds, if it is on the list.
+    pub fn one(&self, guild: Snowflake) -> Option<Bytes> {
+        let index = self.entries.binary_search_by_key(&guild, |(id, ..)| *id).ok()?;
+        let (_, start, end) = self.entries[index];
+        let entry = self.body.get(start as usize..end as usize)?;
+        Some([envelope::OPENING, entry, envelope::CLOSING].concat().into())
+    }
+
+    /// How much memory it takes.
+    pub fn size(&self) -> usize {
+        self.body.len() + self.entries.len() * size_of::<(Snowflake, u32, u32)>()
+    }
+}
+
+/// A list of 200 guilds is far from 4 GiB; past that, a guild would not be found.
+fn offset(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}
+
+/// A guild to which the session's user could add the bot.
+#[derive(Clone, Debug, serde::Serialize, ToSchema)]
+#[schema(as = InvitableGuild)]
+pub struct InvitableGuildData {
+    /// Guild name.
+    name: String,
+    /// Guild id.
+    #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
+    id: Snowflake,
+    /// Always a URL: the guild's own icon, or the provider's default picture.
+    #[schema(format = Uri)]
+    icon: String,
+    /// The provider's page on which the user adds the bot to this guild.
+    #[schema(format = Uri)]
+    invite: String,
+}
+
+/// The whole body; `invite` gives the address at which the bot is added to a guild.
+pub fn invitable(guilds: Vec<InvitableGuild>, invite: impl Fn(Snowflake) -> String) -> GuildList {
+    let shown = guilds.into_iter().map(|InvitableGuild { name, id, icon }| InvitableGuildData {
+        name,
+        id,
+        icon,
+        invite: invite(id),
+    });
+    GuildList { body: envelope::success(&shown.collect::<Vec<_>>()), entries: Box::default() }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use proptest::sample::select;
-    use serde_json::Value;
 
     use super::*;
 
@@ -197,10 +266,17 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_an_envelope_around_the_guilds_in_their_order() {
-        let other = GuildEntry { name: "other".to_owned(), ..guild() };
-        let body: Value = serde_json::from_slice(&list(vec![other, guild()])).unwrap();
-        let names: Vec<_> = body["data"].as_array().unwrap().iter().map(|guild| guild["name"].clone()).collect();
-        assert_eq!((&body["code"], names), (&Value::from(200), vec![Value::from("other"), Value::from("plain")]));
+    fn a_list_is_an_envelope_around_the_guilds_in_their_order_and_each_can_be_shown_alone() {
+        let other = GuildEntry { name: "other, [\"]".to_owned(), id: Snowflake::new(30).unwrap(), ..guild() };
+        for guilds in [vec![], vec![guild()], vec![other.clone(), guild()]] {
+            let expected: Vec<GuildData> = guilds.iter().cloned().map(GuildData::from).collect();
+            let list = GuildList::new(guilds.clone());
+            assert_eq!(list.body, envelope::success(&expected));
+            for guild in &guilds {
+                let alone = envelope::success(&GuildData::from(guild.clone()));
+                assert_eq!(list.one(guild.id), Some(alone), "{}", guild.id);
+            }
+            assert_eq!(list.one(Snowflake::new(20).unwrap()), None);
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::error::Refusal;
 /// What any path may answer.
 #[derive(IntoResponses)]
 pub enum Refusals {
-    /// `host_invalid`, `body_broken`; of a sign-in also `idp_code_missing`, `idp_code_malformed`, `idp_code_verifier_malformed`; of a numbered body of the bot also `feed_header_invalid`
+    /// `host_invalid`, `body_broken`; of a sign-in also `idp_code_missing`, `idp_code_malformed`, `idp_code_verifier_malformed`, `redirect_uri_unknown`; of a numbered body of the bot also `feed_header_invalid`
     #[response(status = 400)]
     BadRequest(Refusal),
     /// `body_too_large`
@@ -61,6 +61,14 @@ pub enum IdpRefusals {
 #[derive(IntoResponses)]
 pub enum SessionNotFound {
     /// `session_not_found`
+    #[response(status = 404)]
+    NotFound(Refusal),
+}
+
+/// What a path that names a guild may answer.
+#[derive(IntoResponses)]
+pub enum GuildNotFound {
+    /// `guild_not_found`: unknown, without the bot, or not the user's
     #[response(status = 404)]
     NotFound(Refusal),
 }

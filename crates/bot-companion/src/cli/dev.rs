@@ -103,6 +103,7 @@ fn configuration(
         url = {database}
         [idp]
         base_url = "http://{sandbox}/api/v10"
+        authorize_url = "http://{sandbox}/oauth2/authorize"
         client_id = "{CLIENT_ID}"
         client_secret = "{secret}"
         redirect_uri = ["http://localhost:3000/callback", "http://localhost:5173/callback", "http://localhost:8000/callback"]

@@ -99,6 +99,10 @@ pub struct IdpConfig {
     pub client_secret: SecretString,
     /// `idp.redirect_uri`: one or more, of distinct origins, each in `http.allowed_origins`.
     pub redirect_uri: Vec<String>,
+    /// `idp.authorize_url`: the page on which a user consents.
+    pub authorize_url: String,
+    /// `idp.invite_url`: where a user adds the bot to a guild, with `{guild}` for its id and `{client_id}` for ours.
+    pub invite_url: String,
     /// `idp.connect_timeout`
     pub connect_timeout: Duration,
     /// `idp.sign_in_timeout`: exchange and user together.
@@ -118,6 +122,21 @@ impl IdpConfig {
         let of_page =
             self.redirect_uri.iter().find(|uri| origin.is_some() && value::origin_of(uri).as_deref() == origin);
         of_page.or(self.redirect_uri.first()).map(String::as_str)
+    }
+
+    /// The redirect address of the site at this host (a name and perhaps a port), else the first one.
+    pub fn redirect_uri_at(&self, host: &str) -> Option<&str> {
+        let at_host = |uri: &&String| {
+            value::origin_of(uri).is_some_and(|origin| {
+                origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
+            })
+        };
+        self.redirect_uri.iter().find(at_host).or(self.redirect_uri.first()).map(String::as_str)
+    }
+
+    /// The redirect address that is written exactly like this.
+    pub fn redirect_uri_named(&self, name: &[u8]) -> Option<&str> {
+        self.redirect_uri.iter().find(|uri| uri.as_bytes() == name).map(String::as_str)
     }
 }
 

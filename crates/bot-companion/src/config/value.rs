@@ -150,6 +150,25 @@ pub(super) fn base_url(text: &str) -> Result<String, Advice> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
+/// A page to which a browser is sent, as it is written.
+pub(super) fn page_url(text: &str) -> Result<String, Advice> {
+    let url = web_url(text).ok_or("write the whole address, such as \"https://discord.com/oauth2/authorize\"")?;
+    if url.scheme() == "http" && !is_loopback(&url) {
+        return Err("write https: over http, anybody on the way could change the page".into());
+    }
+    Ok(text.to_owned())
+}
+
+/// The template of the address at which a bot is added to a guild.
+pub(super) fn invite_url(text: &str) -> Result<String, Advice> {
+    if !text.contains("{guild}") {
+        return Err("write an address in which \"{guild}\" stands for the guild's id".into());
+    }
+    // Digits, because an id is made of them.
+    page_url(&text.replace("{guild}", "1").replace("{client_id}", "1"))?;
+    Ok(text.to_owned())
+}
+
 /// Kept as it is written, because the provider compares it letter by letter.
 pub(super) fn redirect_uri(text: &str) -> Result<String, Advice> {
     match web_url(text) {

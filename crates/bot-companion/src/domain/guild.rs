@@ -1,11 +1,11 @@
 //! Guilds: as the bot reports them, as the provider lists them for a user, and as that user sees them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::feed::Carried;
-use super::permissions::Standing;
+use super::permissions::{Standing, may_manage_server};
 use super::subscription::Plus;
 use super::{PermissionSet, Role, Snowflake, Subscription, Time, picture};
 
@@ -46,6 +46,12 @@ pub struct ListedGuild {
     pub id: Snowflake,
     /// The user's permission bits there, as the provider computed them.
     pub permissions: u64,
+    /// Its name; empty in a list that an earlier release stored.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Its icon's hash, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub icon: Option<String>,
 }
 
 /// What the store knows of a guild for one user.
@@ -143,6 +149,38 @@ pub fn entries(user: Snowflake, listed: &[ListedGuild], facts: PersonFacts, now:
     entries
 }
 
+/// A guild to which a user could add the bot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvitableGuild {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: Snowflake,
+    /// Always a URL: the guild's own icon, or the provider's default picture.
+    pub icon: String,
+}
+
+/// The guilds on the provider's list whose server the user may manage.
+pub fn manageable(listed: &[ListedGuild]) -> impl Iterator<Item = &ListedGuild> {
+    listed.iter().filter(|guild| may_manage_server(guild.permissions))
+}
+
+/// The entries of `GET /guilds/invitable`: the guilds that the user may manage and that are known not to have the bot, by name,
+/// then id. One whose name is not known yet is left out until the list is fetched again.
+pub fn invitable(listed: &[ListedGuild], without_bot: &[Snowflake]) -> Vec<InvitableGuild> {
+    let known: BTreeSet<&Snowflake> = without_bot.iter().collect();
+    let mut guilds: Vec<InvitableGuild> = manageable(listed)
+        .filter(|guild| known.contains(&guild.id) && !guild.name.is_empty())
+        .map(|guild| InvitableGuild {
+            name: guild.name.clone(),
+            id: guild.id,
+            icon: picture::guild_icon(guild.id, guild.icon.as_deref()),
+        })
+        .collect();
+    guilds.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
+    guilds
+}
+
 /// When entries made of these facts expire by themselves: at the next end of a subscription.
 pub fn expiry(facts: &PersonFacts, now: Time) -> Option<Time> {
     let of_guilds = facts.guilds.iter().flat_map(|guild| &guild.subscriptions);
@@ -180,7 +218,34 @@ mod tests {
     }
 
     fn listed(guilds: &[GuildFacts]) -> Vec<ListedGuild> {
-        guilds.iter().map(|guild| ListedGuild { id: guild.id, permissions: 0 }).collect()
+        guilds.iter().map(|guild| on_list(guild.id.get(), 0)).collect()
+    }
+
+    fn on_list(number: u64, permissions: u64) -> ListedGuild {
+        ListedGuild { id: id(number), permissions, name: format!("guild {number}"), icon: None }
+    }
+
+    #[test]
+    fn those_are_invitable_that_are_known_not_to_have_the_bot_and_may_be_managed() {
+        let mut list = vec![on_list(13, 8), on_list(12, 0x20), on_list(11, !0x28), on_list(14, 8), on_list(15, 8)];
+        list[4].name.clear();
+        list[1].icon = Some("abc1".to_owned());
+        assert_eq!(manageable(&list).map(|guild| guild.id.get()).collect::<Vec<_>>(), [13, 12, 14, 15]);
+        let found = invitable(&list, &[id(11), id(12), id(13), id(15), id(99)]);
+        let shown: Vec<_> = found.iter().map(|guild| (guild.id.get(), guild.name.as_str())).collect();
+        assert_eq!(
+            shown,
+            [(12, "guild 12"), (13, "guild 13")],
+            "a name that is not known, and a plain member, are not"
+        );
+        assert!(found[0].icon.ends_with("/icons/12/abc1.png") && found[1].icon.contains("/embed/avatars/"));
+    }
+
+    #[test]
+    fn a_list_of_an_earlier_release_can_be_read() {
+        let read: Vec<ListedGuild> = serde_json::from_str(r#"[{"id":"7","permissions":8}]"#).unwrap();
+        assert_eq!(read, [ListedGuild { name: String::new(), ..on_list(7, 8) }]);
+        assert_eq!(serde_json::to_string(&read).unwrap(), r#"[{"id":"7","permissions":8}]"#);
     }
 
     #[test]
@@ -217,7 +282,7 @@ mod tests {
     #[test]
     fn a_guild_that_the_provider_does_not_list_is_not_shown_however_much_is_known_of_it() {
         let guilds = vec![facts(10, "in", &[]), GuildFacts { owner: id(USER), ..facts(11, "out", &[]) }];
-        let list = [listed(&guilds[..1]), vec![ListedGuild { id: id(99), permissions: 8 }]].concat();
+        let list = [listed(&guilds[..1]), vec![on_list(99, 8)]].concat();
         let shown = entries(id(USER), &list, PersonFacts { guilds, ..PersonFacts::default() }, NOW);
         assert_eq!(shown.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["in"]);
     }

@@ -25,7 +25,7 @@ pub mod user;
 
 pub use change::Change;
 pub use feedback::Feedback;
-pub use guild::{Guild, GuildEntry, GuildFacts, ListedGuild, PersonFacts};
+pub use guild::{Guild, GuildEntry, GuildFacts, InvitableGuild, ListedGuild, PersonFacts};
 pub use health::{Health, Heartbeat};
 pub use permissions::{Permission, PermissionSet};
 pub use retention::REVOCATION_WAIT;

@@ -158,14 +158,24 @@ pub struct Standing {
 const ADMINISTRATOR: u64 = 0x8;
 const MANAGE_GUILD: u64 = 0x20;
 
+/// Whether the provider's permission bits of a person let them manage the server.
+pub const fn may_manage_server(provider_bits: u64) -> bool {
+    provider_bits & (ADMINISTRATOR | MANAGE_GUILD) != 0
+}
+
+/// The keys that the team's roster gives a person, with those that they imply.
+pub const fn of_team(granted: PermissionSet) -> PermissionSet {
+    let team = granted.intersection(PermissionSet::TEAM);
+    team.with_if(Permission::Management, team.has(Permission::Executive))
+}
+
 impl Standing {
     /// The rule of the contract: role and permissions of a person in a guild.
     pub fn judge(&self) -> (Option<Role>, PermissionSet) {
         use Permission as P;
         let granted = |key| self.granted.intersection(PermissionSet::GRANTABLE).has(key);
-        let team = |key| self.team.intersection(PermissionSet::TEAM).has(key);
 
-        let manage = self.owner || self.provider_bits & (ADMINISTRATOR | MANAGE_GUILD) != 0;
+        let manage = self.owner || may_manage_server(self.provider_bits);
         let erlc_manager = manage || granted(P::ErlcManager);
         let erlc_admin = erlc_manager || granted(P::ErlcAdmin);
         let erlc_staff = erlc_admin || granted(P::ErlcStaff);
@@ -184,10 +194,7 @@ impl Standing {
             None
         };
 
-        let permissions = self
-            .team
-            .intersection(PermissionSet::TEAM)
-            .with_if(P::Management, team(P::Executive))
+        let permissions = of_team(self.team)
             .with_if(P::ManageServer, manage)
             .with_if(P::ErlcManager, erlc_manager)
             .with_if(P::ErlcAdmin, erlc_admin)

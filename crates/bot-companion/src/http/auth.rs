@@ -1,25 +1,46 @@
-//! `POST /auth` signs in, `DELETE /auth` signs out.
+//! `/auth`: `GET` tells how to sign in, `POST` signs in, `DELETE` signs out.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::State;
-use http::{HeaderMap, HeaderName, header};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use secrecy::ExposeSecret;
 
 use super::context::RequestContext;
 use super::error::ApiError;
 use super::extract::{self, UserSession};
-use super::respond::Success;
-use crate::accounts::SignInAttempt;
-use crate::api::auth::NewSession;
-use crate::api::envelope::{Envelope, Nothing};
+use super::respond::{Success, json};
+use crate::accounts::{SCOPE, SignInAttempt};
+use crate::api::auth::{NewSession, SignInOptions};
+use crate::api::envelope::{self, Envelope, Nothing};
 use crate::api::error::ErrorCode;
 use crate::api::refusals::{IdpRefusals, Refusals, SignInRefusals, TokenRefusals};
 use crate::app::App;
+use crate::config::IdpConfig;
 
 const CODE: HeaderName = HeaderName::from_static("idp-code");
 const VERIFIER: HeaderName = HeaderName::from_static("idp-code-verifier");
+const REDIRECT_URI: HeaderName = HeaderName::from_static("idp-redirect-uri");
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// How to sign in
+///
+/// What a dashboard needs to send a user to the identity provider, so that one build of it works with the sandbox and in
+/// production. The redirect address is the one for the page's own origin.
+#[utoipa::path(get, path = "/auth", operation_id = "signInOptions", tag = "dashboard",
+    responses((status = 200, description = "Where to send the user", body = Envelope<SignInOptions>), Refusals))]
+pub(super) async fn options(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let idp = &app.config.idp;
+    let body = envelope::success(&SignInOptions {
+        authorize_url: &idp.authorize_url,
+        client_id: &idp.client_id,
+        scope: SCOPE,
+        redirect_uri: redirect_uri_of_page(idp, &headers).unwrap_or_default(),
+    });
+    json(body).into_response()
+}
 
 /// Sign in
 ///
@@ -30,7 +51,9 @@ const VERIFIER: HeaderName = HeaderName::from_static("idp-code-verifier");
     params(("Idp-Code" = String, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$",
             description = "The identity provider's OAuth 2.0 code."),
         ("Idp-Code-Verifier" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$",
-            description = "PKCE's `code_verifier`, if the code was asked for with a challenge.")),
+            description = "PKCE's `code_verifier`, if the code was asked for with a challenge."),
+        ("Idp-Redirect-Uri" = Option<String>, Header,
+            description = "The redirect address that the code was asked for with, from a server: one of those in `idp.redirect_uri` of the service. Not needed if there is only one. A page's own `Origin` goes first.")),
     responses((status = 200, description = "Signed in", body = Envelope<NewSession>), SignInRefusals, IdpRefusals, Refusals))]
 pub(super) async fn sign_in(
     State(app): State<Arc<App>>,
@@ -60,13 +83,33 @@ fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<SignInAttem
     if verifier.is_none() && headers.contains_key(VERIFIER) {
         return Err(ErrorCode::IdpCodeVerifierMalformed.into());
     }
-    let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
     let agent = headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
     Ok(SignInAttempt {
         code: code.ok_or(ErrorCode::IdpCodeMissing)?,
         verifier,
-        redirect_uri: app.config.idp.redirect_uri_for(origin).unwrap_or_default().to_owned(),
+        redirect_uri: redirect_uri(&app.config.idp, headers)?,
         agent: agent.unwrap_or_default(),
         client,
     })
+}
+
+/// The redirect address that the code of a sign-in was asked for with. A page is known by its origin; a server, which has none,
+/// may name the address.
+fn redirect_uri(idp: &IdpConfig, headers: &HeaderMap) -> Result<String, ApiError> {
+    let named = headers.get(REDIRECT_URI).filter(|_| !headers.contains_key(header::ORIGIN));
+    let known = match named {
+        Some(name) => idp.redirect_uri_named(name.as_bytes()),
+        None => Some(redirect_uri_of_page(idp, headers).unwrap_or_default()),
+    };
+    known.map(str::to_owned).ok_or_else(|| ApiError::redirect_uri_unknown(idp.redirect_uri.len()))
+}
+
+/// The redirect address of the page that asks.
+fn redirect_uri_of_page<'a>(idp: &'a IdpConfig, headers: &HeaderMap) -> Option<&'a str> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    match (text(header::ORIGIN), text(FETCH_SITE), text(header::HOST)) {
+        // A page of the service's own site asks without an origin.
+        (None, Some("same-origin"), Some(host)) => idp.redirect_uri_at(host),
+        (origin, ..) => idp.redirect_uri_for(origin),
+    }
 }

@@ -48,9 +48,15 @@ impl ApiError {
         self
     }
 
+    /// A redirect address that is none of the `configured` ones.
+    pub(super) fn redirect_uri_unknown(configured: usize) -> Self {
+        let details = Details { configured: Some(configured as u64), ..Details::default() };
+        Self { details: Some(Box::new(details)), ..Self::new(ErrorCode::RedirectUriUnknown) }
+    }
+
     /// A line that cannot be taken, and why.
     pub(super) fn line(line: u64, reason: &impl ToString) -> Self {
-        let details = Details { next: None, line: Some(line), reason: Some(reason.to_string()) };
+        let details = Details { line: Some(line), reason: Some(reason.to_string()), ..Details::default() };
         Self { details: Some(Box::new(details)), ..Self::new(ErrorCode::LineInvalid) }
     }
 

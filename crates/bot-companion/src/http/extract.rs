@@ -15,7 +15,7 @@ use crate::api::error::ErrorCode;
 use crate::app::App;
 use crate::domain::feed::{InstanceId, InstanceName};
 use crate::domain::token::{self, TokenKind};
-use crate::domain::{SessionId, Snowflake, TokenHash};
+use crate::domain::{SessionId, Snowflake, Time, TokenHash};
 
 const INSTANCE: HeaderName = HeaderName::from_static("feed-instance");
 const SEQUENCE: HeaderName = HeaderName::from_static("feed-sequence");
@@ -27,6 +27,8 @@ const TOKEN: HeaderName = HeaderName::from_static("token");
 pub(super) struct UserSession {
     pub(super) id: SessionId,
     pub(super) user: Snowflake,
+    pub(super) created: Time,
+    pub(super) last_seen: Time,
 }
 
 impl FromRequestParts<Arc<App>> for UserSession {
@@ -35,7 +37,7 @@ impl FromRequestParts<Arc<App>> for UserSession {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let token = session_token(&parts.headers)?;
         let live = app.views.sessions.find(token).await?.ok_or(ErrorCode::TokenInvalid)?;
-        Ok(Self { id: live.id.clone(), user: live.user })
+        Ok(Self { id: live.id.clone(), user: live.user, created: live.created, last_seen: live.last_seen() })
     }
 }
 

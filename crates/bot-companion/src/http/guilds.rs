@@ -1,9 +1,10 @@
-//! `GET /guilds`: the guilds that the session's user is in and that have the bot.
+//! `/guilds`: the guilds that the session's user is in and that have the bot, one of them, and those to which it could be added.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
@@ -13,10 +14,12 @@ use super::error::ApiError;
 use super::extract::UserSession;
 use super::respond::json;
 use crate::api::envelope::Envelope;
-use crate::api::guilds::GuildData;
-use crate::api::refusals::{IdpRefusals, Refusals, TokenRefusals};
+use crate::api::error::ErrorCode;
+use crate::api::guilds::{GuildData, InvitableGuildData};
+use crate::api::refusals::{GuildNotFound, IdpRefusals, Refusals, TokenRefusals};
 use crate::app::App;
-use crate::views::guilds::GuildsResponse;
+use crate::domain::Snowflake;
+use crate::views::guilds::{GuildsResponse, Listing};
 
 /// Guilds
 ///
@@ -32,13 +35,58 @@ pub(super) async fn list(
     session: UserSession,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let cached = app.views.guilds.get(session.user, wants_fresh(&headers)).await?;
+    let cached = app.views.guilds.get(Listing::WithBot, session.user, wants_fresh(&headers)).await?;
     Ok(respond(&cached, cached.age(app.clock.now())).into_response())
 }
 
-/// The response with its age.
+/// One guild
+///
+/// One entry of `GET /guilds`. A guild that is not known, does not have the bot or is not the user's is not found, and the answer
+/// does not say which. A backend that saves a guild's settings checks its caller's token with this; before what matters, it sends
+/// `Cache-Control: no-cache`.
+#[utoipa::path(get, path = "/guilds/{id}", operation_id = "guild", tag = "dashboard", security(("session" = [])),
+    params(("id" = String, Path, description = "The guild's id.")),
+    responses((status = 200, description = "The guild", body = Envelope<GuildData>,
+            headers(("Age" = u64, description = "Seconds since the provider's list was fetched"))),
+        GuildNotFound, TokenRefusals, IdpRefusals, Refusals))]
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    session: UserSession,
+    id: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let id: Option<Snowflake> = id.ok().and_then(|Path(id)| id.parse().ok());
+    // A list is fetched even for what is no id, so that the time that it takes says nothing.
+    let cached = app.views.guilds.get(Listing::WithBot, session.user, wants_fresh(&headers)).await?;
+    let body = id.and_then(|id| cached.list.one(id)).ok_or(ErrorCode::GuildNotFound)?;
+    Ok(respond_with(body, cached.age(app.clock.now())).into_response())
+}
+
+/// Guilds to add the bot to
+///
+/// The guilds that the user may manage and that are known not to have the bot, by name, each with the provider's page on which the
+/// user adds the bot.
+#[utoipa::path(get, path = "/guilds/invitable", operation_id = "invitableGuilds", tag = "dashboard",
+    security(("session" = [])),
+    responses((status = 200, description = "The guilds", body = Envelope<Vec<InvitableGuildData>>,
+            headers(("Age" = u64, description = "Seconds since the provider's list was fetched"))),
+        TokenRefusals, IdpRefusals, Refusals))]
+pub(super) async fn invitable(
+    State(app): State<Arc<App>>,
+    session: UserSession,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let cached = app.views.guilds.get(Listing::Invitable, session.user, wants_fresh(&headers)).await?;
+    Ok(respond(&cached, cached.age(app.clock.now())).into_response())
+}
+
+/// The whole list with its age.
 pub(super) fn respond(cached: &GuildsResponse, age: Duration) -> http::Response<Full<Bytes>> {
-    let mut response = json(cached.body.clone());
+    respond_with(cached.list.body.clone(), age)
+}
+
+fn respond_with(body: Bytes, age: Duration) -> http::Response<Full<Bytes>> {
+    let mut response = json(body);
     response.headers_mut().insert(header::AGE, HeaderValue::from(age.as_secs()));
     response
 }

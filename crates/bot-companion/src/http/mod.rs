@@ -12,6 +12,7 @@ mod feed;
 mod feedback;
 mod framing;
 mod guilds;
+mod me;
 mod openapi;
 mod pipeline;
 mod readiness;
@@ -37,8 +38,11 @@ fn routes() -> RouteTable {
         .zone(PUBLIC, routes!(team::list))
         .zone(PUBLIC, routes!(feedback::list))
         // The dashboard: sign in, then everything with the header `Token`.
-        .zone(DASHBOARD, routes!(auth::sign_in, auth::sign_out))
+        .zone(DASHBOARD, routes!(auth::options, auth::sign_in, auth::sign_out))
+        .zone(DASHBOARD, routes!(me::show))
         .zone(DASHBOARD, routes!(guilds::list))
+        .zone(DASHBOARD, routes!(guilds::invitable))
+        .zone(DASHBOARD, routes!(guilds::show))
         .zone(DASHBOARD, routes!(sessions::list, sessions::end_all))
         .zone(DASHBOARD, routes!(sessions::end_one))
         // The bot, with its key.

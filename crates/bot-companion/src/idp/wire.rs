@@ -14,6 +14,8 @@ use crate::domain::{ListedGuild, Snowflake, Time, User, picture, text};
 const UNKNOWN_LIFE: f64 = 3600.0;
 const LONGEST_LIFE: f64 = 365.0 * 24.0 * 3600.0;
 const LONGEST_TOKEN: usize = 4096;
+/// In characters. The provider's own bound on a guild's name.
+const LONGEST_NAME: usize = 100;
 
 #[derive(Deserialize)]
 struct TokenResponse {
@@ -81,7 +83,9 @@ fn guild(entry: &Value) -> Option<ListedGuild> {
     let id = entry["id"].as_str()?.parse().ok()?;
     // Membership is what the list is for; bits that cannot be read grant nothing.
     let permissions = entry["permissions"].as_str().and_then(low_bits).or(entry["permissions"].as_u64()).unwrap_or(0);
-    Some(ListedGuild { id, permissions })
+    let name: String = entry["name"].as_str().unwrap_or_default().chars().take(LONGEST_NAME).collect();
+    let icon = entry["icon"].as_str().filter(|hash| picture::is_hash(hash)).map(str::to_owned);
+    Some(ListedGuild { id, permissions, name: text::storable(&name).into_owned(), icon })
 }
 
 /// The low 64 bits of a decimal number of any length: the provider may grow past 64, the bits that we read are far below.

@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(roles(r#"["5", "x", 6, "7"]"#), [id(5), id(7)]);
         assert_eq!(
             listed(r#"[{"id": "5"}, {"id": "7", "permissions": 8}]"#),
-            [ListedGuild { id: id(7), permissions: 8 }]
+            [ListedGuild { id: id(7), permissions: 8, name: String::new(), icon: None }]
         );
         assert!(listed("{").is_empty());
         assert_eq!(claim_user(r#"{"id": "5"}"#), None);

@@ -129,6 +129,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// What is known of a user, and of those guilds on their list that have the bot.
     async fn person(&self, user: Snowflake, guilds: Vec<Snowflake>) -> Result<PersonFacts>;
+    /// Those of these guilds that are known not to have the bot: a snapshot covers them and does not name them.
+    async fn without_bot(&self, guilds: Vec<Snowflake>) -> Result<Vec<Snowflake>>;
     /// Draws feedback with the numbers that `seed` gives.
     async fn sample_feedback(&self, seed: u64) -> Result<Sample>;
     /// The team.

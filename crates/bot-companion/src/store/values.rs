@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::domain::feedback::Feedback;
-use crate::domain::{ListedGuild, Snowflake, Time};
+use crate::domain::{ListedGuild, Snowflake, Time, User};
 
 /// SHA-256 over a code and what it was sent with: the name under which one exchange is claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +31,8 @@ pub struct StoredList {
 /// What is stored of a user who has a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
+    /// Their profile, as of the last sign-in.
+    pub user: User,
     /// The provider's tokens.
     pub grant: Option<SealedGrant>,
     /// Grows with every new grant, so that nobody replaces or blames one that they did not use.

@@ -1,27 +1,37 @@
-//! `GET /guilds`: the cached response per user.
+//! `GET /guilds`, `GET /guilds/{id}` and `GET /guilds/invitable`: the cached responses per user.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::cached::{CacheMap, CacheRead, Cached, Weigh};
 use crate::accounts::{GuildLists, ListError};
-use crate::api::guilds;
+use crate::api::guilds::{self, GuildList};
 use crate::config::Config;
 use crate::domain::{Snowflake, Time, guild};
 use crate::sources::Sources;
 use crate::store::Topic;
 
-/// How many bytes of responses are cached.
+/// How many bytes of responses are cached: of lists, and of guilds to invite the bot to, which fewer people ask for.
 const CACHED_BYTES: u64 = 64 << 20;
+const CACHED_INVITABLE_BYTES: u64 = 8 << 20;
 const ESTIMATED_RESPONSES: usize = 16_384;
+
+/// Which guilds of a user a response lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// Those that have the bot.
+    WithBot,
+    /// Those that the user may manage and that are known not to have it.
+    Invitable,
+}
 
 /// The view.
 pub struct GuildsView {
     sources: Sources,
     lists: Arc<GuildLists>,
     cache: CacheMap<Snowflake, GuildsResponse>,
+    invitable: CacheMap<Snowflake, GuildsResponse>,
+    invite_url: String,
     fresh: Duration,
     max_stale: Duration,
 }
@@ -29,8 +39,8 @@ pub struct GuildsView {
 /// A user's response that is ready to send.
 #[derive(Debug)]
 pub struct GuildsResponse {
-    /// The whole body.
-    pub body: Bytes,
+    /// The guilds.
+    pub list: GuildList,
     /// When the provider's list was fetched.
     fetched: Time,
     /// Which of the stored lists it is made of.
@@ -54,7 +64,7 @@ impl GuildsResponse {
 
 impl Weigh for GuildsResponse {
     fn weight(&self) -> usize {
-        self.body.len() + 2 * self.listed + 128
+        self.list.size() + 2 * self.listed + 128
     }
 }
 
@@ -64,23 +74,30 @@ impl GuildsView {
             sources: sources.clone(),
             lists,
             cache: CacheMap::new(sources, ESTIMATED_RESPONSES, CACHED_BYTES),
+            invitable: CacheMap::new(sources, ESTIMATED_RESPONSES / 8, CACHED_INVITABLE_BYTES),
+            invite_url: config.idp.invite_url.replace("{client_id}", &encoded(&config.idp.client_id)),
             fresh: config.guilds.fresh,
             max_stale: config.guilds.max_stale,
         }
     }
 
-    /// A user's response, if it is cached and fresh and the provider's list in it needs no refresh.
+    /// The list of a user's guilds that have the bot, if it is cached and fresh and the provider's list in it needs no refresh.
     pub fn cached(&self, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
-        self.cached_of_any_age(user, now).filter(|response| response.age(now) <= self.fresh)
+        self.fresh_enough(Listing::WithBot, user, now)
     }
 
     /// A user's response; `forced` asks the provider first. Stale if the store cannot be asked.
-    pub async fn get(&self, user: Snowflake, forced: bool) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
-        if !forced && let Some(cached) = self.cached(user, self.sources.clock.now()) {
+    pub async fn get(
+        &self,
+        listing: Listing,
+        user: Snowflake,
+        forced: bool,
+    ) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
+        if !forced && let Some(cached) = self.fresh_enough(listing, user, self.sources.clock.now()) {
             return Ok(cached);
         }
-        match self.get_current(user, forced).await {
-            Err(ListError::Store(error)) => Ok(self.cache.or_stale(error, &user, |stale| {
+        match self.get_current(listing, user, forced).await {
+            Err(ListError::Store(error)) => Ok(self.cache_of(listing).or_stale(error, &user, |stale| {
                 let now = self.sources.clock.now();
                 (!stale.has_expired(now) && stale.age(now) <= self.max_stale).then_some(stale)
             })?),
@@ -88,31 +105,65 @@ impl GuildsView {
         }
     }
 
-    async fn get_current(&self, user: Snowflake, forced: bool) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
+    async fn get_current(
+        &self,
+        listing: Listing,
+        user: Snowflake,
+        forced: bool,
+    ) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
         let version = self.lists.ensure_usable(user, forced).await?;
         // Another replica may have stored a list without this one knowing yet: the response must be made of the stored one.
-        match self.cached_of_any_age(user, self.sources.clock.now()) {
+        match self.cached_of_any_age(listing, user, self.sources.clock.now()) {
             Some(cached) if version == Some(cached.list_version) => Ok(cached),
-            _ => self.read(user).await,
+            _ => self.read(listing, user).await,
         }
     }
 
-    fn cached_of_any_age(&self, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
-        self.cache.get_fresh(&user).filter(|response| !response.has_expired(now))
+    fn cache_of(&self, listing: Listing) -> &CacheMap<Snowflake, GuildsResponse> {
+        match listing {
+            Listing::WithBot => &self.cache,
+            Listing::Invitable => &self.invitable,
+        }
     }
 
-    async fn read(&self, user: Snowflake) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
+    fn fresh_enough(&self, listing: Listing, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
+        self.cached_of_any_age(listing, user, now).filter(|response| response.age(now) <= self.fresh)
+    }
+
+    fn cached_of_any_age(&self, listing: Listing, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
+        self.cache_of(listing).get_fresh(&user).filter(|response| !response.has_expired(now))
+    }
+
+    async fn read(&self, listing: Listing, user: Snowflake) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
         let mut read = CacheRead::begin(&self.sources);
         let account = read.depend_on([Topic::Id(user)]).account(user).await?.ok_or(ListError::SignedOut)?;
-        let (list, list_version) = (account.list.ok_or(ListError::SignedOut)?, account.list_version);
+        let (stored, list_version) = (account.list.ok_or(ListError::SignedOut)?, account.list_version);
 
-        let ids: Vec<Snowflake> = list.guilds.iter().map(|guild| guild.id).collect();
+        let ids: Vec<Snowflake> = match listing {
+            Listing::WithBot => stored.guilds.iter().map(|guild| guild.id).collect(),
+            Listing::Invitable => guild::manageable(&stored.guilds).map(|guild| guild.id).collect(),
+        };
         let listed = ids.len();
-        let facts = read.depend_on(ids.iter().copied().map(Topic::Id)).person(user, ids).await?;
-        let now = self.sources.clock.now();
-        let expires = guild::expiry(&facts, now);
-        let body = guilds::list(guild::entries(user, &list.guilds, facts, now));
-        let response = GuildsResponse { body, fetched: list.fetched, list_version, listed, expires };
-        Ok(self.cache.insert(user, read, response))
+        let store = read.depend_on(ids.iter().copied().map(Topic::Id));
+        let (list, expires) = match listing {
+            Listing::WithBot => {
+                let facts = store.person(user, ids).await?;
+                let now = self.sources.clock.now();
+                let expires = guild::expiry(&facts, now);
+                (GuildList::new(guild::entries(user, &stored.guilds, facts, now)), expires)
+            }
+            Listing::Invitable => {
+                let without_bot = store.without_bot(ids).await?;
+                let invite = |guild: Snowflake| self.invite_url.replace("{guild}", &guild.to_string());
+                (guilds::invitable(guild::invitable(&stored.guilds, &without_bot), invite), None)
+            }
+        };
+        let response = GuildsResponse { list, fetched: stored.fetched, list_version, listed, expires };
+        Ok(self.cache_of(listing).insert(user, read, response))
     }
+}
+
+/// A value for the query of an address.
+fn encoded(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }

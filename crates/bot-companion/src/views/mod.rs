@@ -6,6 +6,7 @@ pub mod cached;
 pub mod feedback;
 pub mod guilds;
 pub mod keys;
+pub mod me;
 pub mod sessions;
 pub mod status;
 pub mod team;
@@ -23,6 +24,8 @@ pub struct Views {
     pub sessions: sessions::SessionsView,
     /// Which bot keys are valid.
     pub keys: keys::KeysView,
+    /// `GET /me`
+    pub me: me::MeView,
     /// `GET /guilds`
     pub guilds: guilds::GuildsView,
     /// `GET /feedback`
@@ -39,6 +42,7 @@ impl Views {
         Self {
             sessions: sessions::SessionsView::new(sources, config.sessions),
             keys: keys::KeysView::new(sources),
+            me: me::MeView::new(sources),
             guilds: guilds::GuildsView::new(sources, lists, config),
             feedback: feedback::FeedbackView::new(sources),
             team: team::TeamView::new(sources),

@@ -36,13 +36,21 @@ pub struct LiveSession {
     pub id: SessionId,
     /// Whose it is.
     pub user: Snowflake,
-    created: Time,
+    /// When it began.
+    pub created: Time,
     last_seen: AtomicU64,
     /// The latest use that was queued for the next flush.
     queued: AtomicU64,
 }
 
 impl Weigh for LiveSession {}
+
+impl LiveSession {
+    /// When it was last used.
+    pub fn last_seen(&self) -> Time {
+        Time::from_millis(self.last_seen.load(Ordering::Relaxed))
+    }
+}
 
 impl SessionsView {
     pub(super) fn new(sources: &Sources, limits: SessionLimits) -> Self {
@@ -107,7 +115,7 @@ impl SessionsView {
     /// When the sessions of a user were last used in this process, as far as they are cached.
     pub fn last_uses(&self, user: Snowflake) -> Vec<(SessionId, Time)> {
         let own = self.cache.values().filter(|live| live.user == user);
-        own.map(|live| (live.id.clone(), Time::from_millis(live.last_seen.load(Ordering::Relaxed)))).collect()
+        own.map(|live| (live.id.clone(), live.last_seen())).collect()
     }
 
     /// Saves when sessions were last used.
@@ -141,8 +149,7 @@ impl SessionsView {
 
     /// Records the use of a session; `false` if it has ended by its own limits.
     fn record_use(&self, session: &LiveSession, now: Time) -> bool {
-        let last_seen = Time::from_millis(session.last_seen.load(Ordering::Relaxed));
-        if now >= self.limits.end(session.created, last_seen) {
+        if now >= self.limits.end(session.created, session.last_seen()) {
             return false;
         }
         session.last_seen.fetch_max(now.millis(), Ordering::Relaxed);

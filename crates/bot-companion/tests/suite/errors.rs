@@ -180,7 +180,9 @@ async fn unknown_paths_and_wrong_methods_say_so() {
         (Method::DELETE, "/team", "GET, HEAD, OPTIONS"),
         (Method::PATCH, "/feedback", "GET, HEAD, OPTIONS"),
         (Method::POST, "/guilds", "GET, HEAD, OPTIONS"),
-        (Method::GET, "/auth", "DELETE, OPTIONS, POST"),
+        (Method::PUT, "/auth", "DELETE, GET, HEAD, OPTIONS, POST"),
+        (Method::POST, "/me", "GET, HEAD, OPTIONS"),
+        (Method::DELETE, "/guilds/1", "GET, HEAD, OPTIONS"),
         (Method::PUT, "/sessions", "DELETE, GET, HEAD, OPTIONS"),
         (Method::GET, "/sessions/abcdefghijklmnop", "DELETE, OPTIONS"),
     ];

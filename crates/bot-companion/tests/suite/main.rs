@@ -13,6 +13,7 @@
 mod browsers;
 mod command_line;
 mod connections;
+mod dashboard;
 mod drain;
 mod errors;
 mod feed;

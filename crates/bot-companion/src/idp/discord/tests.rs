@@ -218,7 +218,10 @@ async fn one_broken_guild_is_left_out() {
     let body = r#"[{"id":"broken"},{"id":"871203344918732833","permissions":"32","owner":true}]"#;
     world.sandbox.fail(Endpoint::Guilds, status(200, body));
     let guilds = world.provider.guilds(somebody(), &"any".into()).await.unwrap();
-    assert_eq!(guilds, [ListedGuild { id: people::id(people::HARBOUR.id), permissions: 32 }]);
+    assert_eq!(
+        guilds,
+        [ListedGuild { id: people::id(people::HARBOUR.id), permissions: 32, name: String::new(), icon: None }]
+    );
 }
 
 #[tokio::test]

@@ -12,7 +12,8 @@ use super::revocations;
 use super::work::ChangedTopics;
 
 pub(super) async fn account(db: &impl GenericClient, user: Snowflake) -> Sql<Option<Account>> {
-    let sql = "SELECT grant_sealed, grant_version, list, list_fetched, list_version FROM users WHERE id = $1";
+    let sql = "SELECT grant_sealed, grant_version, list, list_fetched, list_version, username, name, avatar
+        FROM users WHERE id = $1";
     let statement = db.prepare_cached(sql).await?;
     let Some(row) = db.query_opt(&statement, &[&user]).await? else { return Ok(None) };
     let list = match (row.try_get::<_, Option<String>>(2)?, row.try_get(3)?) {
@@ -20,6 +21,7 @@ pub(super) async fn account(db: &impl GenericClient, user: Snowflake) -> Sql<Opt
         _ => None,
     };
     Ok(Some(Account {
+        user: User { id: user, username: row.try_get(5)?, name: row.try_get(6)?, avatar: row.try_get(7)? },
         grant: row.try_get::<_, Option<Vec<u8>>>(0)?.map(SealedGrant),
         grant_version: unsigned(row.try_get(1)?),
         list,

@@ -6,7 +6,7 @@ use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::domain::feed::{Carried, CarriedParts};
+use crate::domain::feed::{Carried, CarriedParts, UNCOVERED};
 use crate::domain::{Guild, GuildFacts, PersonFacts, Snowflake, staff};
 use crate::store::Topic;
 
@@ -32,6 +32,20 @@ pub(super) async fn person(db: &impl GenericClient, user: Snowflake, guilds: &[S
     }
     let subscription = paid.into_iter().find(|subscription| subscription.userid == user);
     Ok(PersonFacts { team, subscription, guilds: known })
+}
+
+/// Those of these guilds that a snapshot covers and does not name.
+pub(super) async fn without_bot(db: &impl GenericClient, guilds: &[Snowflake]) -> Sql<Vec<Snowflake>> {
+    let sql = concat!(
+        "WITH ",
+        counts!(),
+        " SELECT asked.guild FROM unnest($1::bigint[]) AS asked (guild) CROSS JOIN LATERAL ",
+        cover!(),
+        " AS cover WHERE cover.snapshot <> $2
+            AND NOT EXISTS (SELECT 1 FROM guilds WHERE guilds.snapshot = cover.snapshot AND guilds.id = asked.guild)"
+    );
+    let statement = db.prepare_cached(sql).await?;
+    db.query(&statement, &[&guilds, &UNCOVERED]).await?.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
 /// The guilds and the user's roles there, by the guilds' ids and each once.

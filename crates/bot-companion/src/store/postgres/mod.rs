@@ -256,6 +256,10 @@ impl Store for Postgres {
         read_snapshot!(self, (user, guilds), |db, (user, guilds)| guilds::person(db, *user, guilds))
     }
 
+    async fn without_bot(&self, guilds: Vec<Snowflake>) -> Result<Vec<Snowflake>> {
+        read!(self, guilds, |db, guilds| guilds::without_bot(db, guilds))
+    }
+
     async fn sample_feedback(&self, seed: u64) -> Result<Sample> {
         read!(self, seed, |db, seed| feedback::sample(db, *seed))
     }

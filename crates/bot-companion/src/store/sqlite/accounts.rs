@@ -11,7 +11,8 @@ use super::revocations;
 use super::writer::ChangedTopics;
 
 pub(super) fn account(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<Account>> {
-    let sql = "SELECT grant_sealed, grant_version, list, list_fetched, list_version FROM users WHERE id = ?1";
+    let sql = "SELECT grant_sealed, grant_version, list, list_fetched, list_version, username, name, avatar
+        FROM users WHERE id = ?1";
     connection
         .prepare_cached(sql)?
         .query_row([user], |row| {
@@ -20,6 +21,7 @@ pub(super) fn account(connection: &Connection, user: Snowflake) -> rusqlite::Res
                 _ => None,
             };
             Ok(Account {
+                user: User { id: user, username: row.get(5)?, name: row.get(6)?, avatar: row.get(7)? },
                 grant: row.get::<_, Option<Vec<u8>>>(0)?.map(SealedGrant),
                 grant_version: unsigned(row.get(1)?),
                 list,

@@ -3,7 +3,7 @@
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Statement, params};
 use tracing::warn;
 
-use crate::domain::feed::{Carried, CarriedParts};
+use crate::domain::feed::{Carried, CarriedParts, UNCOVERED};
 use crate::domain::{Guild, GuildFacts, PermissionSet, PersonFacts, Snowflake, staff};
 use crate::store::Topic;
 
@@ -39,6 +39,20 @@ pub(super) fn person(
         subscription: subscriptions::of_user(connection, user)?,
         guilds: known,
     })
+}
+
+/// Those of these guilds that a snapshot covers and does not name.
+pub(super) fn without_bot(connection: &Connection, guilds: Vec<Snowflake>) -> rusqlite::Result<Vec<Snowflake>> {
+    let coverage = Coverage::load(connection)?;
+    let mut named = connection.prepare_cached("SELECT 1 FROM guilds WHERE snapshot = ?1 AND id = ?2")?;
+    let mut found = Vec::new();
+    for guild in guilds {
+        let snapshot = coverage.of(connection, guild)?.snapshot;
+        if snapshot != UNCOVERED && !named.exists(params![snapshot, guild])? {
+            found.push(guild);
+        }
+    }
+    Ok(found)
 }
 
 fn facts(

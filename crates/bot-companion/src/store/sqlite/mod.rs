@@ -202,6 +202,10 @@ impl Store for Sqlite {
         self.readers.read(move |connection| guilds::person(connection, user, guilds)).await
     }
 
+    async fn without_bot(&self, guilds: Vec<Snowflake>) -> Result<Vec<Snowflake>> {
+        self.readers.read(move |connection| guilds::without_bot(connection, guilds)).await
+    }
+
     async fn sample_feedback(&self, seed: u64) -> Result<Sample> {
         self.readers.read(move |connection| feedback::sample(connection, seed)).await
     }

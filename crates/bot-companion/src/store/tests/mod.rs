@@ -84,7 +84,10 @@ pub(in crate::store) fn session(user: u64, device: u8) -> Session {
 }
 
 pub(in crate::store) fn list(guilds: &[u64]) -> StoredList {
-    let guilds = guilds.iter().map(|guild| ListedGuild { id: id(*guild), permissions: 8 }).collect();
+    let guilds = guilds
+        .iter()
+        .map(|guild| ListedGuild { id: id(*guild), permissions: 8, name: format!("guild {guild}"), icon: None })
+        .collect();
     StoredList { fetched: NOW, guilds }
 }
 
