@@ -171,6 +171,21 @@ impl Companion {
         let _ = phase.wait_for(|phase| *phase == Phase::Closed).await;
     }
 
+    #[cfg(any(feature = "serenity", feature = "twilight"))]
+    pub(crate) fn role_changed(&self, guild: u64) {
+        self.tell(&BotEvent::RoleChanged { guild });
+    }
+
+    #[cfg(any(feature = "serenity", feature = "twilight"))]
+    pub(crate) fn role_gone(&self, guild: u64, role: u64) {
+        self.tell(&BotEvent::RoleGone { guild, role });
+    }
+
+    #[cfg(any(feature = "serenity", feature = "twilight"))]
+    pub(crate) fn member_changed(&self, guild: u64, user: u64, roles: Vec<u64>) {
+        self.tell(&BotEvent::MemberChanged { guild, user, roles });
+    }
+
     fn make_stale(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.core.lock();
         if self.core.is_open() && state.snapshots.is_ready(0) {
@@ -287,8 +302,11 @@ impl Builder {
 
     /// Starts the feed as a task of the current tokio runtime.
     pub fn start(self, source: Arc<dyn Source>) -> Result<Companion, SettingsError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
+            SettingsError::new("the companion is started outside of a tokio runtime: start it in `main`")
+        })?;
         let (companion, work) = self.build(source)?;
-        tokio::spawn(work);
+        runtime.spawn(work);
         Ok(companion)
     }
 

@@ -376,6 +376,14 @@ impl Core {
         );
     }
 
+    #[cfg(any(feature = "serenity", feature = "twilight"))]
+    pub(crate) fn say_guilds_intent_is_missing(&self) {
+        self.reporter.warn_once(
+            "intent GUILDS",
+            "the client lacks the intent GUILDS: Discord does not tell it of its guilds. Add it to the client's intents",
+        );
+    }
+
     pub(crate) fn status(&self) -> Status {
         let state = self.lock();
         let guilds = state.snapshots.ready().map(|shard| self.source.guild_ids(shard).len()).sum();

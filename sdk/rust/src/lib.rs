@@ -14,6 +14,7 @@
 //! | `status` | log lines, counters, the status, notices |
 //! | `transport`, `calls`, `outage`, `http`, `gzip` | HTTP: gzip, time limits, the envelope, outages |
 //! | `source` | the bot library, as all of the above see it |
+//! | `on_serenity`, `on_twilight`, `library`, `table` | the adapters: the library's events, and the guilds that they tell of |
 //!
 //! `core` is what they share: one state behind one lock, which nobody holds while waiting. All work is one future, which
 //! [`Builder::start`] gives to tokio; time, chance and the transport are handed in, so that a test replays an hour in a moment.
@@ -28,9 +29,15 @@ mod feedback;
 mod gzip;
 mod heartbeat;
 mod http;
+#[cfg(any(feature = "serenity", feature = "twilight"))]
+mod library;
 mod limits;
 mod listing;
 mod marks;
+#[cfg(feature = "serenity")]
+mod on_serenity;
+#[cfg(feature = "twilight")]
+mod on_twilight;
 mod outage;
 mod sender;
 mod settings;
@@ -39,6 +46,8 @@ mod source;
 mod spool;
 mod staff;
 mod status;
+#[cfg(any(feature = "serenity", feature = "twilight"))]
+mod table;
 mod transport;
 
 pub use callbacks::{CallbackError, Grants, Permission, Subscription, TeamMember};
@@ -46,6 +55,10 @@ pub use clock::{Clock, SystemClock};
 pub use companion::{BotEvent, Builder, Companion};
 pub use feedback::{Delivery, Feedback, PendingDelivery, Submitter};
 pub use limits::Limits;
+#[cfg(feature = "serenity")]
+pub use on_serenity::{SerenityCompanion, SerenityHandler};
+#[cfg(feature = "twilight")]
+pub use on_twilight::TwilightCompanion;
 pub use settings::SettingsError;
 pub use source::{Guild, GuildState, ListingError, Member, Page, ShardHealth, Source};
 pub use status::{Counters, Level, LogSink, Notice, State, Status, Waiting};
