@@ -19,8 +19,6 @@ from .shapes import Json
 
 async def serve(host: str, port: int, world: Json, with_stdin: bool) -> None:
     fake = FakeDiscord(world)
-    await fake.start(host, port)
-    print(json.dumps(fake.addresses(), separators=(",", ":")), flush=True)
     done = asyncio.Event()
     loop = asyncio.get_running_loop()
     with contextlib.suppress(NotImplementedError):  # Windows: only Ctrl-C.
@@ -29,6 +27,8 @@ async def serve(host: str, port: int, world: Json, with_stdin: bool) -> None:
     if with_stdin:
         # A thread, because not every event loop can wait for a file; it ends with the process.
         threading.Thread(target=wait_for_end_of_stdin, args=(loop, done), daemon=True).start()
+    await fake.start(host, port)
+    print(json.dumps(fake.addresses(), separators=(",", ":")), flush=True)
     await done.wait()
     await fake.stop()
 

@@ -89,6 +89,7 @@ class Gateway:
         try:
             await asyncio.wait({reading, writing}, return_when=asyncio.FIRST_COMPLETED)
             code = writing.result() if writing.done() else None
+            connection.sent_code = code
             if code is None:
                 await reading
         finally:
@@ -135,7 +136,7 @@ class Gateway:
 
     def _ended(self, connection: Connection) -> None:
         self.fake.connections.discard(connection)
-        self.fake.record.add("CLOSE", shard=connection.shard, code=connection.goodbye)
+        self.fake.record.add("CLOSE", shard=connection.shard, code=connection.goodbye, sent=connection.sent_code)
         session = connection.session
         connection.leave()
         # A client that closes with one of these has said goodbye to its session.

@@ -26,10 +26,12 @@ MOST_FRAMES = 20_000
 # With payload compression only big payloads are compressed.
 COMPRESSED_PAYLOAD = 1024
 
+_JSON = json.JSONEncoder(separators=(",", ":"))
+
 
 def encode(payload: Json) -> bytes:
     # Discord sends all four keys always, and some libraries count on it.
-    return json.dumps({"t": None, "s": None, "op": None, "d": None, **payload}, separators=(",", ":")).encode()
+    return _JSON.encode({"t": None, "s": None, "op": None, "d": None, **payload}).encode()
 
 
 class Session:
@@ -73,6 +75,8 @@ class Connection:
         self.zombie = False
         # The code with which the client closed; a client that just goes away gives none.
         self.goodbye: int | None = None
+        # The code with which the fake closed.
+        self.sent_code: int | None = None
         self.payload_compression = False
         self.sent_by_client: deque[float] = deque()
         self.last_heartbeat = asyncio.get_running_loop().time()
@@ -92,8 +96,10 @@ class Connection:
 
     def put(self, frame: bytes | int) -> None:
         """Queues a frame; a number closes the connection with that code, after what was put before."""
-        if self.zombie:
-            return
+        if not self.zombie:
+            self._push(frame)
+
+    def _push(self, frame: bytes | int) -> None:
         self._frames.append(frame)
         self._waiting.set()
         if len(self._frames) > MOST_FRAMES:
@@ -141,9 +147,8 @@ class Connection:
     async def close(self, code: int | None) -> None:
         """Closes with a code; without one the TCP connection is cut."""
         self.leave()
-        self.zombie = False
         if code is not None:
-            self.put(code)
+            self._push(code)
         else:
             self.cut()
 

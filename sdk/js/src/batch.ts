@@ -55,10 +55,9 @@ export class Batches {
       const most = Math.min(this.#limits.callbacksAtOnce, filling.room);
       const marks = this.#marks.take(most);
       const counts = marks.length === 0 ? this.#marks.takeCounts(most) : [];
-      if (marks.length > 0) await this.#addChanges(filling, marks);
-      else if (counts.length > 0) await this.#addCounts(filling, counts);
-      else break;
-      if (this.#clock.now() >= deadline) break;
+      if (marks.length + counts.length === 0) break;
+      const isRoomLeft = marks.length > 0 ? await this.#addChanges(filling, marks) : await this.#addCounts(filling, counts);
+      if (!isRoomLeft || this.#clock.now() >= deadline) break;
     }
     return filling.lines.length > 0 ? { first, lines: filling.lines } : null;
   }
@@ -87,7 +86,7 @@ export class Batches {
 
   /** Cuts the second half off; whether changes were in it, which then must be sent in another way. */
   halve(batch: Batch): boolean {
-    const rest = batch.lines.splice(Math.ceil(batch.lines.length / 2));
+    const rest = batch.lines.splice(Math.floor(batch.lines.length / 2));
     this.#feedback.putBack(feedbackOf(rest));
     return rest.some((line) => !line.feedback);
   }
@@ -101,24 +100,27 @@ export class Batches {
     }
   }
 
-  async #addChanges(filling: Filling, marks: Mark[]): Promise<void> {
+  /** False if some did not fit any more. */
+  async #addChanges(filling: Filling, marks: Mark[]): Promise<boolean> {
     const made = await Promise.all(marks.map((mark) => this.#linesOf(mark)));
     for (const [index, lines] of made.entries()) {
       if (filling.addAll(lines)) continue;
       this.#marks.putBack(marks.slice(index));
-      return;
+      return false;
     }
     await this.#clock.breathe();
+    return true;
   }
 
-  async #addCounts(filling: Filling, guilds: string[]): Promise<void> {
+  async #addCounts(filling: Filling, guilds: string[]): Promise<boolean> {
     const made = await Promise.all(guilds.map((guild) => this.#guilds.fieldsLine(guild)));
     for (const [index, line] of made.entries()) {
       if (!line || filling.addAll([lineOf({ type: "guild", ...line }, `guild ${guilds[index]}`)])) continue;
       for (const guild of guilds.slice(index)) this.#marks.guild(guild, "fields");
-      return;
+      return false;
     }
     await this.#clock.breathe();
+    return true;
   }
 
   async #linesOf(mark: Mark): Promise<Line[]> {
@@ -170,7 +172,9 @@ class Filling {
   #mayBeSent({ text, about }: Line): boolean {
     const { lineBytes } = this.#limits;
     if (text.length < lineBytes / 4 || Buffer.byteLength(text) < lineBytes) return true;
-    this.#status.warn(`${about.startsWith("guild ") ? about : `a change (${about})`} is too long and is not sent: more than ${lineBytes} bytes`);
+    const isGuild = about.startsWith("guild ");
+    const message = `${isGuild ? about : "a change"} is too long and is not sent: ${isGuild ? "" : `${about}, `}more than ${lineBytes} bytes`;
+    this.#status.warnOnce(`${about} too long`, message);
     return false;
   }
 }

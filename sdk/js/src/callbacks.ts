@@ -187,6 +187,6 @@ async function called<T>(call: () => T): Promise<Awaited<T>> {
   return await call();
 }
 
-function isComplete(facts: Partial<Facts>): facts is Facts {
+function isComplete(facts: { [Name in keyof Facts]: Facts[Name] | undefined }): facts is Facts {
   return facts.setup !== undefined && facts.linked !== undefined && facts.grants !== undefined;
 }

@@ -6,7 +6,11 @@ import type { FeedRequest, FeedResponse, Transport } from "./transport.js";
 /** An answer that says something, or a failure, to be tried again after the service's own Retry-After (milliseconds) if it gave one. */
 export type Answer = { failed: false; status: number; data: Record<string, unknown> } | { failed: true; retryAfter: number | null };
 
+/** The data and the heartbeats fail each on its own, but it is one outage. */
+type Channel = "data" | "heartbeat";
+
 export interface Call {
+  channel: Channel;
   method: "PUT" | "POST";
   path: string;
   headers: Record<string, string>;
@@ -23,7 +27,9 @@ export class Calls {
   readonly #limits: Limits;
   readonly #onBack: () => void;
   readonly #underWay = new Set<AbortController>();
-  #downSince: number | null = null;
+  /** What failed and has not been answered since. */
+  readonly #down = new Set<Channel>();
+  #downSince = 0;
   #aborted = false;
 
   constructor(transport: Transport, clock: Clock, status: Status, limits: Limits, onBack: () => void) {
@@ -35,7 +41,7 @@ export class Calls {
   }
 
   get isDown(): boolean {
-    return this.#downSince !== null;
+    return this.#down.size > 0;
   }
 
   async call(call: Call): Promise<Answer> {
@@ -44,24 +50,21 @@ export class Calls {
     try {
       response = await this.#send(call);
     } catch (error) {
-      return this.#failed(reasonOf(error), null);
+      return this.#failed(call.channel, reasonOf(error), null);
     }
     const { status, data } = response;
     if (status === 200 && data === null) {
-      return this.#failed("another server answers there, check COMPANION_URL", null);
+      return this.#failed(call.channel, "another server answers there, check COMPANION_URL", null);
     }
     if (data !== null && (status === 200 || call.understands?.(status, data))) {
-      this.#succeeded();
+      this.#succeeded(call.channel);
       this.#noteIgnored(data);
       return { failed: false, status, data };
     }
     const asked = retryAfter(response.retryAfter, this.#clock.now(), this.#limits.longestRetryAfter);
     // To be asked to wait is no outage.
-    if (status === 429) {
-      this.#status.counters.failures += 1;
-      return { failed: true, retryAfter: asked };
-    }
-    return this.#failed(meaning(status, data), asked, status);
+    if (status === 429) return { failed: true, retryAfter: asked };
+    return this.#failed(call.channel, meaning(status, data), asked, status);
   }
 
   /** Cancels what is under way; from now on every call fails at once, without a log line. */
@@ -100,11 +103,14 @@ export class Calls {
     }
   }
 
-  #failed(reason: string, asked: number | null, status = 0): Answer {
+  #failed(channel: Channel, reason: string, asked: number | null, status = 0): Answer {
+    if (this.#aborted) return { failed: true, retryAfter: null };
     this.#status.counters.failures += 1;
-    if (this.#downSince !== null) {
+    const isFirst = this.#down.size === 0;
+    this.#down.add(channel);
+    if (!isFirst) {
       this.#status.debug(`the service still cannot be reached: ${reason}`);
-    } else if (!this.#aborted) {
+    } else {
       this.#downSince = this.#clock.now();
       if (status === 401) this.#status.error(`the service refuses the bot key, check COMPANION_BOT_KEY; it is tried again: ${reason}`);
       else this.#status.warn(`the service cannot be reached; the bot goes on, and it is tried again: ${reason}`);
@@ -112,10 +118,9 @@ export class Calls {
     return { failed: true, retryAfter: asked };
   }
 
-  #succeeded(): void {
-    if (this.#downSince === null) return;
+  #succeeded(channel: Channel): void {
+    if (!this.#down.delete(channel) || this.#down.size > 0) return;
     const seconds = Math.round((this.#clock.now() - this.#downSince) / 1_000);
-    this.#downSince = null;
     this.#status.info(`the service is back after ${seconds} s`);
     this.#onBack();
   }
@@ -124,7 +129,10 @@ export class Calls {
     this.#status.counters.linesIgnored += Number(data["ignored"]) || 0;
     const { reasons } = data;
     if (!Array.isArray(reasons)) return;
-    for (const reason of reasons.slice(0, 20)) this.#status.warnOnce(`ignores ${String(reason)}`, `the service ignores: ${String(reason)}`);
+    for (const reason of reasons.slice(0, 20).map(String)) {
+      // The same reason may begin with another count each time.
+      this.#status.warnOnce(`ignores ${reason.replace(/^\d+/, "")}`, `the service ignores: ${reason}`);
+    }
   }
 }
 

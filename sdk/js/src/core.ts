@@ -53,6 +53,7 @@ export class Core {
   readonly #heartbeat: Heartbeat;
   readonly #sender: Sender;
   #cancelRefresh = (): void => {};
+  #wasReady = false;
   #wasSynced = false;
   #isClosing = false;
   #isClosed = false;
@@ -97,8 +98,9 @@ export class Core {
     if (this.#isClosing) return;
     this.#checkCount();
     const isOfShard = this.#snapshots.isOf(shard);
+    this.#heartbeat.shardKnown();
     this.#snapshots.setUnknown(shard);
-    this.#marks.dropShard(isOfShard);
+    this.#marks.drop(isOfShard);
     this.#staff.doubt(isOfShard);
     this.#listings.newSession(isOfShard);
   }
@@ -107,6 +109,8 @@ export class Core {
   ready(shard: number): void {
     if (this.#isClosing) return;
     this.#checkCount();
+    this.#wasReady = true;
+    this.#heartbeat.shardKnown();
     this.#snapshots.setStale(shard);
     if (shard === 0) this.#lists.forget();
     this.#sender.wake(0);
@@ -147,7 +151,7 @@ export class Core {
   member(guild: string, user: string, roles: Iterable<string>): void {
     if (this.#isClosing) return;
     const granting = this.#staff.member(guild, user, roles);
-    if (granting && this.#snapshots.marks(guild)) this.#marked(this.#marks.member(guild, user, granting));
+    if (granting && (this.#snapshots.marks(guild) || this.#marks.hasKept(guild, user))) this.#marked(this.#marks.member(guild, user, granting));
   }
 
   memberJoined(guild: string, user: string, roles: Iterable<string>): void {
@@ -158,8 +162,14 @@ export class Core {
   memberGone(guild: string, user: string): void {
     if (this.#isClosing) return;
     this.#staff.memberGone(guild, user);
-    if (this.#snapshots.marks(guild)) this.#marked(this.#marks.member(guild, user, null));
+    // Also for a shard that is stale: its snapshot may go without staff, and then does not say it.
+    if (this.#snapshots.isOwn(guild)) this.#marked(this.#marks.member(guild, user, null));
     this.#memberCount(guild);
+  }
+
+  /** The library's cache may have all members of the guild now. */
+  membersCached(guild: string): void {
+    if (this.#staff.isUnknown(guild) && this.#world.cachedMembers(guild)) this.#mark(guild, "whole");
   }
 
   // --- what the bot says
@@ -236,6 +246,7 @@ export class Core {
   #marked(hadRoom: boolean): void {
     if (hadRoom) return this.#sender.changed();
     this.#status.warnOnce("changes", `too many changes wait: more than ${this.#limits.changes}, so that all guilds are sent anew instead`);
+    this.#marks.clear();
     this.#sender.resync();
   }
 
@@ -291,7 +302,7 @@ export class Core {
   #state(): State {
     if (this.#isClosed) return "closed";
     if (this.#calls.isDown) return "unreachable";
-    if (!this.#snapshots.hasReady) return "starting";
-    return this.#snapshots.areSent ? "synced" : "syncing";
+    if (!this.#wasReady) return "starting";
+    return this.#snapshots.areSent && !this.#sender.hasLeft ? "synced" : "syncing";
   }
 }

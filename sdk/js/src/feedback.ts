@@ -53,8 +53,8 @@ export class Feedback {
     }
     const about = `${type} ${id.slice(0, 64)}`;
     if (Buffer.byteLength(text) >= this.#limits.lineBytes) {
-      this.#status.warn(`a change is too long, and is not sent: ${about}`);
-      return this.#drop("the entry is too long");
+      this.#status.warn(`feedback is too long and is not sent: ${about}, more than ${this.#limits.lineBytes} bytes`);
+      return this.#drop("too long");
     }
     if (this.#queue.length >= this.#limits.feedback) {
       this.#status.warnOnce("feedback", `too much feedback waits: more than ${this.#limits.feedback} entries are refused until some are sent`);

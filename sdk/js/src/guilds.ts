@@ -37,14 +37,16 @@ export class Guilds {
     return lines;
   }
 
-  /** The event line of a guild's own fields; null if there is nothing to say. */
+  /** The event line of a guild's own fields, or a whole one if its callbacks have not answered yet. */
   async fieldsLine(id: string): Promise<object | null> {
-    if (!this.#there(id)) return null;
-    const facts = this.#callbacks.last(id) ?? (await this.#ask(id));
-    // Read after all that takes time.
     const guild = this.#there(id);
-    if (!facts || !guild) return null;
-    this.#marks.dropCount(id);
+    if (!guild) return null;
+    const facts = this.#callbacks.last(id);
+    if (!facts) {
+      const answered = await this.#ask(id);
+      return answered && this.#whole(id, answered);
+    }
+    this.#marks.lineMade(id);
     return { ...describe(guild), setup: facts.setup, linked: facts.linked };
   }
 
@@ -67,9 +69,10 @@ export class Guilds {
 
   async #whole(id: string, { setup, linked, grants }: Facts): Promise<object | null> {
     const staff = await this.#staff.of(id);
+    // Read after all that takes time.
     const guild = this.#there(id);
     if (!guild) return null;
-    this.#marks.dropCount(id);
+    this.#marks.lineMade(id);
     // Staff that is not completely known is left out, which keeps what the service has.
     return { ...describe(guild), setup, linked, grants, ...(staff ? { staff } : {}) };
   }

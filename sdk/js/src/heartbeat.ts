@@ -18,6 +18,10 @@ export class Heartbeat {
   readonly #backoff: Backoff;
   #underWay: Promise<Answer | null> | null = null;
   #cancel = (): void => {};
+  /** When the last one began; at first, the start. */
+  #began: number;
+  /** One is due, but the library does not know a shard yet. */
+  #isWaiting = false;
   #stopped = false;
 
   constructor(world: World, calls: Calls, clock: Clock, limits: Limits, status: Status, instance: string, acknowledged: () => void) {
@@ -28,12 +32,18 @@ export class Heartbeat {
     this.#status = status;
     this.#instance = instance;
     this.#startedAt = clock.now();
+    this.#began = this.#startedAt;
     this.#acknowledged = acknowledged;
     this.#backoff = new Backoff(limits, clock);
   }
 
   start(): void {
-    this.#cancel = this.#clock.after(this.#limits.heartbeatInterval, () => void this.#beat());
+    this.#arm(0);
+  }
+
+  /** The library knows a shard now. */
+  shardKnown(): void {
+    if (this.#isWaiting && !this.#stopped) void this.#beat();
   }
 
   stop(): void {
@@ -49,25 +59,34 @@ export class Heartbeat {
     return this.#underWay;
   }
 
+  /** The next one is due after the interval and the delay are over. */
+  #arm(delay: number): void {
+    const now = this.#clock.now();
+    const next = Math.max(this.#began + this.#limits.heartbeatInterval, now + delay);
+    this.#cancel();
+    this.#cancel = this.#clock.after(next - now, () => void this.#beat());
+  }
+
   async #beat(): Promise<void> {
-    const began = this.#clock.now();
     let delay = 0;
     try {
-      const answer = await this.send();
+      // One that was sent for another reason counts.
+      const isDue = this.#clock.now() >= this.#began + this.#limits.heartbeatInterval;
+      const answer = isDue ? await this.send() : null;
+      this.#isWaiting = isDue && answer === null;
+      if (this.#isWaiting) return;
       if (answer?.failed) delay = this.#backoff.next(answer.retryAfter);
-      else this.#backoff.reset();
+      else if (answer) this.#backoff.reset();
     } catch (error) {
       this.#status.fault(error);
     }
-    if (this.#stopped) return;
-    const now = this.#clock.now();
-    const next = Math.max(began + this.#limits.heartbeatInterval, now + delay);
-    this.#cancel = this.#clock.after(next - now, () => void this.#beat());
+    if (!this.#stopped) this.#arm(delay);
   }
 
   async #send(): Promise<Answer | null> {
     const shards = this.#world.shards();
     if (shards.length === 0) return null;
+    this.#began = this.#clock.now();
     const report = {
       instance: this.#instance,
       started_at: this.#startedAt / 1_000,
@@ -77,6 +96,7 @@ export class Heartbeat {
       shards,
     };
     const answer = await this.#calls.call({
+      channel: "heartbeat",
       method: "PUT",
       path: "/bot/heartbeat",
       headers: { "content-type": "application/json" },

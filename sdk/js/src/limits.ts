@@ -18,7 +18,7 @@ export interface Limits {
   feedback: number;
   /** Feedback lines of one events request: they must not keep changes waiting. */
   feedbackLines: number;
-  /** Between two lines of a guild of which only the member count changes. */
+  /** After any line of a guild, its member count alone is not sent for so long. */
   memberCountInterval: number;
   /** Between two looks at subscriptions, team, and whether the service still has everything. */
   refreshInterval: number;
@@ -80,14 +80,14 @@ export class Backoff {
     this.#clock = clock;
   }
 
-  /** Counts a failure. `asked` is the service's own Retry-After, which goes before the computed delay. */
+  /** Counts a failure. `asked` is the service's own Retry-After; the longer wait counts. */
   next(asked: number | null = null): number {
     this.#failures += 1;
     const random = this.#clock.random();
-    if (asked !== null) return asked + random * Math.min(1_000, asked);
     const { firstRetry, longestRetry } = this.#limits;
     const delay = Math.min(longestRetry, firstRetry * 2 ** Math.min(this.#failures - 1, 30));
-    return delay / 2 + (random * delay) / 2;
+    const asLongAsAsked = asked === null ? 0 : asked + random * Math.min(1_000, asked);
+    return Math.max(asLongAsAsked, delay / 2 + (random * delay) / 2);
   }
 
   reset(): void {

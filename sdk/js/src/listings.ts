@@ -1,4 +1,4 @@
-import type { Clock } from "./clock.js";
+import { type Clock, within } from "./clock.js";
 import type { Limits } from "./limits.js";
 import type { Staff, Survey } from "./staff.js";
 import { type Status, reasonOf } from "./status.js";
@@ -36,13 +36,10 @@ export class Listings {
   request(guild: string): void {
     if (this.#isClosed || this.#isBlocked || this.#underWay?.guild === guild) return;
     if (this.#failed.get(guild)?.times) return;
-    const missing = this.#world.missingIntent();
-    if (missing !== null) {
+    const obstacle = this.#world.listingObstacle();
+    if (obstacle !== null) {
       this.#isBlocked = true;
-      this.#status.warnOnce(
-        "intent members",
-        `the client lacks the intent ${missing}: the staff of guilds is not sent. Add it to the client's intents, and switch it on in Discord's developer portal`,
-      );
+      this.#status.warnOnce("listing obstacle", obstacle);
       return;
     }
     this.#queue.add(guild);
@@ -97,7 +94,6 @@ export class Listings {
   async #list(guild: string, survey: Survey): Promise<void> {
     const abort = new AbortController();
     this.#underWay = { guild, abort };
-    this.#status.counters.listings += 1;
     try {
       await this.#pages(guild, survey, abort.signal);
     } catch (error) {
@@ -105,9 +101,12 @@ export class Listings {
       return;
     } finally {
       this.#underWay = null;
+      // A page that took too long is not waited for any more.
+      abort.abort();
     }
     const outcome = this.staff.endSurvey(guild, survey);
     if (outcome === "dropped") return;
+    this.#status.counters.listings += 1;
     this.#failed.delete(guild);
     this.#status.forget(`listing ${guild}`);
     if (outcome === "again") this.request(guild);
@@ -120,7 +119,7 @@ export class Listings {
     });
     aborted.catch(() => {});
     for (let after = "0"; ; ) {
-      const page = await Promise.race([aborted, this.#world.listMembers(guild, after, signal)]);
+      const page = await Promise.race([aborted, within(this.#clock, this.#limits.stallTimeout, this.#world.listMembers(guild, after, signal))]);
       for (const member of page) {
         survey.add(member);
         if (compareIds(member.id, after) > 0) after = member.id;

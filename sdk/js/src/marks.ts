@@ -19,6 +19,8 @@ export interface MemberMark {
   guild: string;
   user: string;
   roles: string[] | null;
+  /** Whether a snapshot without staff does not say it: the member has left, perhaps to come back. */
+  isKept: boolean;
 }
 
 export type Mark = GuildMark | MemberMark;
@@ -32,8 +34,8 @@ export class Marks {
   #marks = new Map<string, Mark>();
   /** Guilds of which only the member count changed, and when they may be sent. */
   readonly #counts = new Map<string, number>();
-  /** When a guild was last sent for its member count alone; older ones are forgotten. */
-  readonly #countsSent = new Map<string, number>();
+  /** When a guild's last line was made, which said its member count; old ones are forgotten. */
+  readonly #lines = new Map<string, number>();
 
   constructor(clock: Clock, limits: Limits) {
     this.#clock = clock;
@@ -59,14 +61,14 @@ export class Marks {
 
   /** False if there is no room for it. */
   member(guild: string, user: string, roles: string[] | null): boolean {
-    return this.#set(`${guild}/${user}`, { guild, user, roles });
+    return this.#set(`${guild}/${user}`, { guild, user, roles, isKept: roles === null || this.hasKept(guild, user) });
   }
 
   /** The member count has changed; in how many milliseconds it may be sent. */
   memberCount(guild: string): number {
     const now = this.#clock.now();
-    const sent = this.#countsSent.get(guild);
-    const due = this.#counts.get(guild) ?? (sent === undefined ? now : Math.max(now, sent + this.#limits.memberCountInterval));
+    const last = this.#lines.get(guild);
+    const due = this.#counts.get(guild) ?? (last === undefined ? now : Math.max(now, last + this.#limits.memberCountInterval));
     this.#counts.set(guild, due);
     return due - now;
   }
@@ -101,25 +103,26 @@ export class Marks {
   /** Takes guilds away whose member count is due. */
   takeCounts(most: number): string[] {
     const now = this.#clock.now();
-    for (const [guild, sent] of this.#countsSent) {
-      if (now - sent < this.#limits.memberCountInterval) break;
-      this.#countsSent.delete(guild);
-    }
     const due: string[] = [];
     for (const [guild, at] of this.#counts) {
       if (due.length >= most) break;
       if (at > now) continue;
       this.#counts.delete(guild);
-      this.#countsSent.delete(guild);
-      this.#countsSent.set(guild, now);
       due.push(guild);
     }
     return due;
   }
 
-  /** The guild's line is being sent, with its member count. */
-  dropCount(guild: string): void {
+  /** A line of the guild was made, which says its member count. */
+  lineMade(guild: string): void {
+    const now = this.#clock.now();
     this.#counts.delete(guild);
+    this.#lines.delete(guild);
+    this.#lines.set(guild, now);
+    for (const [old, at] of this.#lines) {
+      if (now - at < this.#limits.memberCountInterval) break;
+      this.#lines.delete(old);
+    }
   }
 
   /** In how many milliseconds the next member count is due; null if none waits. */
@@ -129,17 +132,33 @@ export class Marks {
     return next === Infinity ? null : Math.max(0, next - this.#clock.now());
   }
 
-  /** Drops what a snapshot says: all but who has left a guild. */
-  dropShard(isOfShard: (guild: string) => boolean): void {
+  /** Drops what a snapshot says: all but who has left a guild. What stays is returned. */
+  drop(isDropped: (guild: string) => boolean): MemberMark[] {
+    const left: MemberMark[] = [];
     for (const [key, mark] of this.#marks) {
-      if (!("user" in mark && mark.roles === null) && isOfShard(mark.guild)) this.#marks.delete(key);
+      if (!isDropped(mark.guild)) continue;
+      if ("user" in mark && mark.isKept) left.push(mark);
+      else this.#marks.delete(key);
     }
-    for (const guild of this.#counts.keys()) if (isOfShard(guild)) this.#counts.delete(guild);
+    for (const guild of this.#counts.keys()) if (isDropped(guild)) this.#counts.delete(guild);
+    return left;
+  }
+
+  /** Drops a mark, unless a newer one has replaced it. */
+  dropMember(mark: MemberMark): void {
+    const key = `${mark.guild}/${mark.user}`;
+    if (this.#marks.get(key) === mark) this.#marks.delete(key);
   }
 
   clear(): void {
     this.#marks.clear();
     this.#counts.clear();
+  }
+
+  /** Whether a mark of this member waits that no snapshot replaces. */
+  hasKept(guild: string, user: string): boolean {
+    const mark = this.#marks.get(`${guild}/${user}`);
+    return mark !== undefined && "user" in mark && mark.isKept;
   }
 
   #set(key: string, mark: Mark): boolean {
@@ -149,6 +168,7 @@ export class Marks {
   }
 
   #dropGuild(guild: string): void {
+    this.#lines.delete(guild);
     for (const [key, mark] of this.#marks) if (mark.guild === guild) this.#marks.delete(key);
     this.#counts.delete(guild);
   }

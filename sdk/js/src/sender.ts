@@ -40,6 +40,7 @@ export class Sender {
   #isIntroduced = false;
   /** The service was away: it may have lost something. */
   #isDoubtful = false;
+  /** Refused batches in a row. */
   #resyncs = 0;
   readonly #failures: Backoff;
   readonly #repeatedResyncs: Backoff;
@@ -82,14 +83,15 @@ export class Sender {
     this.wake(marks.size + feedback.waiting >= this.#limits.batchLines ? 0 : this.#limits.gatherTime);
   }
 
-  /** Everything is sent anew. */
+  /** Everything is sent anew. What waits is dropped; only who has left a guild is in no snapshot without staff. */
   resync(): void {
     const { marks, snapshots, lists } = this.#parts;
     this.#status.counters.resyncs += 1;
-    marks.clear();
+    marks.drop(() => true);
     snapshots.allStale();
     if (snapshots.isReady(0)) lists.forget();
     this.#isIntroduced = false;
+    this.#isDoubtful = false;
     this.wake(0);
   }
 
@@ -115,7 +117,7 @@ export class Sender {
     await this.#run();
   }
 
-  /** Whether something was never sent. */
+  /** Whether something waits to be sent. */
   get hasLeft(): boolean {
     const { marks, snapshots, feedback, lists } = this.#parts;
     const { subscriptions, team } = lists.isStale;
@@ -163,8 +165,10 @@ export class Sender {
     const { snapshots, lists, marks, feedback } = this.#parts;
     if (this.#batch) return this.#sendBatch(this.#batch);
     const shard = snapshots.lowestStale();
-    if (shard !== null) return this.#isIntroduced ? this.#sendSnapshot(shard) : this.#introduce();
-    if (lists.isStale.subscriptions) return this.#sendSubscriptions();
+    if (shard !== null || lists.isStale.subscriptions) {
+      if (!this.#isIntroduced) return this.#introduce();
+      return shard === null ? this.#sendSubscriptions() : this.#sendSnapshot(shard);
+    }
     if (this.#isDoubtful) return this.#probe();
     if (marks.size > 0 || marks.nextCount() === 0 || feedback.waiting > 0 || lists.isStale.team) return this.#makeBatch();
     return null;
@@ -180,7 +184,7 @@ export class Sender {
 
   async #sendSnapshot(shard: number): Promise<number> {
     const { snapshots, marks } = this.#parts;
-    marks.dropShard(snapshots.isOf(shard));
+    const gone = marks.drop(snapshots.isOf(shard));
     const first = this.#snapshotNumber();
     const answer = await this.#call(first, {
       method: "PUT",
@@ -192,6 +196,7 @@ export class Sender {
       this.#next = first;
       this.#status.counters.snapshots += 1;
       this.#status.counters.linesSent += snapshots.acknowledged(shard);
+      for (const mark of gone) if (snapshots.hasStaff(mark.guild)) marks.dropMember(mark);
       this.#status.forget("changes");
       this.#stuckSnapshots.reset();
       return 0;
@@ -233,14 +238,13 @@ export class Sender {
 
   /** No events at the next number: if there is no gap, the service still has all that came before. */
   async #probe(): Promise<number> {
-    this.#isDoubtful = false;
     const answer = await this.#events(this.#next, [], (status, data) => status === 409 && hasNext(data));
-    if (answer.failed) {
-      this.#isDoubtful = true;
-      return this.#failures.next(answer.retryAfter);
-    }
-    if (answer.status === 409) return this.#resyncRequired();
-    this.#resyncs = 0;
+    if (answer.failed) return this.#failures.next(answer.retryAfter);
+    this.#isDoubtful = false;
+    if (answer.status === 409) {
+      this.#next = Math.max(this.#next, Number(answer.data["next"]));
+      this.#resyncRequired();
+    } else this.#resyncsEnded();
     return 0;
   }
 
@@ -259,8 +263,7 @@ export class Sender {
     if (status === 200) {
       this.#next = after;
       this.#batch = null;
-      this.#resyncs = 0;
-      this.#repeatedResyncs.reset();
+      this.#resyncsEnded();
       batches.acknowledged(batch);
       return 0;
     }
@@ -269,7 +272,9 @@ export class Sender {
       batches.returned(batch);
       // Without a shard there is no snapshot that could set the number.
       this.#next = snapshots.hasReady ? Math.max(after, Number(data["next"])) : Number(data["next"]);
-      return this.#resyncRequired();
+      this.#resyncRequired();
+      this.#resyncs += 1;
+      return this.#resyncs > 1 ? this.#repeatedResyncs.next() : 0;
     }
     const line = status === 422 ? Number(data["line"]) : 0;
     if (batch.lines[line - 1]) batches.drop(batch, line - 1, String(data["reason"]));
@@ -280,11 +285,14 @@ export class Sender {
     return 0;
   }
 
-  #resyncRequired(): number {
+  #resyncRequired(): void {
     this.#status.info("the service asks for everything anew");
     this.resync();
-    this.#resyncs += 1;
-    return this.#resyncs > 1 ? this.#repeatedResyncs.next() : 0;
+  }
+
+  #resyncsEnded(): void {
+    this.#resyncs = 0;
+    this.#repeatedResyncs.reset();
   }
 
   /** A snapshot came too late, and is taken anew. */
@@ -306,9 +314,9 @@ export class Sender {
     return this.#call(first, { method: "POST", path: "/bot/events", lines, understands });
   }
 
-  async #call(first: number, call: Omit<Call, "headers">): Promise<Answer> {
+  async #call(first: number, call: Omit<Call, "headers" | "channel">): Promise<Answer> {
     const headers = { "content-type": "application/x-ndjson", "feed-instance": this.#instance, "feed-sequence": String(first) };
-    const answer = await this.#parts.calls.call({ ...call, headers });
+    const answer = await this.#parts.calls.call({ ...call, channel: "data", headers });
     if (!answer.failed) this.#failures.reset();
     return answer;
   }

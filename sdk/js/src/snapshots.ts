@@ -20,6 +20,8 @@ export class Snapshots {
   readonly #refused = new Map<string, "unavailable" | "left out">();
   /** The guilds of the snapshot that is under way, in the order of its lines. */
   #written: string[] = [];
+  /** Those of them whose staff it says. */
+  #withStaff = new Set<string>();
 
   constructor(world: World, guilds: Guilds, clock: Clock, limits: Limits, status: Status) {
     this.#world = world;
@@ -67,6 +69,12 @@ export class Snapshots {
     return [...this.#shards.keys()];
   }
 
+  /** Whether the guild is of a shard of this process. */
+  isOwn(guild: string): boolean {
+    const shard = shardOf(guild, this.#world.shardCount());
+    return this.#world.shards().some(({ id }) => id === shard);
+  }
+
   /** Whether changes of this guild are to be sent. If its shard is unknown or stale, its snapshot will say them. */
   marks(guild: string): boolean {
     const state = this.#shards.get(shardOf(guild, this.#count));
@@ -93,7 +101,13 @@ export class Snapshots {
   begin(shard: number): AsyncGenerator<string[]> {
     this.#shards.set(shard, "sending");
     this.#written = [];
+    this.#withStaff = new Set();
     return this.#lines(this.#world.guildIds(shard), this.#written);
+  }
+
+  /** Whether the snapshot says the staff of this guild. */
+  hasStaff(guild: string): boolean {
+    return this.#withStaff.has(guild);
   }
 
   async *#lines(ids: string[], written: string[]): AsyncGenerator<string[]> {
@@ -138,13 +152,12 @@ export class Snapshots {
     const isAgain = this.#refused.has(guild);
     this.#refused.set(guild, isAgain ? "left out" : "unavailable");
     this.#status.counters.linesRefused += 1;
-    this.#status.warn(`the service refuses guild ${guild}, which ${isAgain ? "is left out" : "stays as it was"} until it changes: ${reason}`);
+    if (!isAgain) this.#status.warn(`the service refuses guild ${guild}, which stays as it was until it changes: ${reason}`);
   }
 
   /** The guild has changed: its line may be taken now. */
   guildChanged(guild: string): void {
     this.#refused.delete(guild);
-    this.#status.forget(`long ${guild}`);
   }
 
   async #line(id: string): Promise<string | null> {
@@ -156,8 +169,11 @@ export class Snapshots {
     if (line === null) return null;
     const text = JSON.stringify(line);
     const { lineBytes } = this.#limits;
-    if (text.length < lineBytes / 4 || Buffer.byteLength(text) < lineBytes) return text;
-    this.#status.warnOnce(`long ${id}`, `guild ${id} is too long and stays as it was until it changes: more than ${lineBytes} bytes`);
+    if (text.length < lineBytes / 4 || Buffer.byteLength(text) < lineBytes) {
+      if ("staff" in line) this.#withStaff.add(id);
+      return text;
+    }
+    this.#status.warnOnce(`guild ${id} too long`, `guild ${id} is too long and stays as it was until it changes: more than ${lineBytes} bytes`);
     return unavailable;
   }
 }

@@ -121,6 +121,12 @@ export class Staff {
     return granting;
   }
 
+  /** Whether the guild has granting roles, and it is not known who holds them. */
+  isUnknown(guild: string): boolean {
+    const staff = this.#guilds.get(guild);
+    return staff !== undefined && staff.roles.size > 0 && staff.known === null;
+  }
+
   memberGone(guild: string, user: string): void {
     const staff = this.#guilds.get(guild);
     staff?.survey?.heard(user, null);

@@ -41,12 +41,17 @@ export interface World {
   guild(id: string): GuildFields | "unavailable" | null;
   /** All members of the guild, or null if the cache does not have all or is not kept up to date. */
   cachedMembers(guild: string): Iterable<Member> | null;
-  /** The intent without which members can neither be listed nor be kept up to date; null when the client has it. */
-  missingIntent(): string | null;
-  /** The name of that intent, for messages. */
+  /** Why members cannot be listed at all, as a sentence for the log; null if they can. */
+  listingObstacle(): string | null;
+  /** The library's name of the intent that members need. */
   readonly membersIntent: string;
   /** Up to PAGE members whose ids are above `after`, in ascending order. A rejection may have a `status`. */
   listMembers(guild: string, after: string, signal: AbortSignal): Promise<Member[]>;
+}
+
+/** The sentence of a client that lacks the members' intent. */
+export function lacksIntent(intent: string): string {
+  return `the client lacks the intent ${intent}: the staff of guilds is not sent. Add it to the client's intents, and switch it on in Discord's developer portal`;
 }
 
 /** Members of one page; a shorter page is the last. */

@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { after, before, test } from "node:test";
-import { Client, GatewayIntentBits, type ClientOptions } from "discord.js";
-import { type Companion, type Options, attach } from "../src/index.js";
-import { FakeDiscord, PYTHON, listen } from "./processes.js";
-import { type Json, Log, Service, guildId, until } from "./support.js";
+import type { Client } from "discord.js";
+import { KEY, bots, guild, skip } from "./bots.js";
+import { listen } from "./processes.js";
+import { type Json, Service, guildId, until } from "./support.js";
 
-const KEY = "bck_test";
-const skip = PYTHON ? false : "FAKE_DISCORD_PYTHON is not set";
 const rejections: unknown[] = [];
 
 before(() => {
@@ -16,51 +14,6 @@ before(() => {
 after(() => {
   assert.deepEqual(rejections, []);
 });
-
-function guild(n: number, more: Json = {}): Json {
-  return {
-    id: guildId(n), name: `Guild ${n}`, owner_id: "10", roles: [{ id: "50", name: "Crew" }],
-    members: [{ user: { id: "10", username: "marlow" }, roles: ["50"] }, { user: { id: "11", username: "ivo" }, roles: [] }],
-    ...more,
-  };
-}
-
-/** A bot as its developer would write it, on a fake Discord, with a service beside it. */
-async function bots(
-  world: Json,
-  clients: Partial<ClientOptions>[],
-  options: Options<any> = {}, // eslint-disable-line @typescript-eslint/no-explicit-any
-) {
-  const fake = await FakeDiscord.start(world);
-  const service = new Service();
-  const server = await listen(service, KEY);
-  const log = new Log();
-  const started = clients.map((own) => {
-    const client = new Client({
-      intents: [GatewayIntentBits.Guilds, GatewayIntentBits.GuildMembers],
-      rest: { api: fake.api },
-      waitGuildTimeout: 200,
-      ...own,
-    });
-    const companion = attach(client, { url: server.url, key: KEY, logger: log, bounds: { gather: 20, firstRetry: 50, heartbeat: 200, memberCount: 500 }, ...options });
-    return { client, companion };
-  });
-  const stop = async (): Promise<void> => {
-    for (const { client, companion } of started) {
-      await companion.close();
-      await client.destroy();
-    }
-    await server.stop();
-    fake.stop();
-  };
-  try {
-    await Promise.all(started.map(({ client }) => client.login(fake.token)));
-  } catch (error) {
-    await stop();
-    throw error;
-  }
-  return { fake, service, server, log, started, companion: started[0]?.companion as Companion, stop };
-}
 
 test("guilds, staff and changes reach the service", { skip }, async () => {
   const { fake, service, companion, stop } = await bots(
@@ -104,7 +57,7 @@ test("guilds, staff and changes reach the service", { skip }, async () => {
     await fake.emit("GUILD_CREATE", guild(3));
     await until("the end of an outage", () => service.guilds.has(guildId(3)));
     const submitter = { id: "5", username: "m", name: "M", avatar: "https://example.org/a.png" };
-    companion.feedback({ id: "f1", feedback: "Fine", rating: 5, timestamp: 1, submitter });
+    void companion.feedback({ id: "f1", feedback: "Fine", rating: 5, timestamp: 1, submitter });
   } finally {
     await stop();
   }

@@ -78,7 +78,7 @@ test("guilds and health show in the real service, which is killed and comes back
     fake = await FakeDiscord.start({ heartbeat_interval: 200, guilds: [world(own["id"], "From discord.js")] });
 
     client = new Client({ intents: [GatewayIntentBits.Guilds, GatewayIntentBits.GuildMembers], rest: { api: fake.api } });
-    companion = attach(client, { url: service.url, key: service.key, logger: log, bounds: { gather: 20, firstRetry: 50, heartbeat: 200 } });
+    companion = attach(client, { url: service.url, key: service.key, logger: log, limits: { gatherTime: 20, firstRetry: 50, heartbeatInterval: 200 } });
     let reconnects = 0;
     client.on("shardReconnecting", () => (reconnects += 1));
     await client.login(fake.token);

@@ -1,0 +1,124 @@
+"""Reports a bot's guilds, premium, feedback and health to its bot-companion service.
+
+    await bot.load_extension("bot_companion")
+
+with `COMPANION_URL` and `COMPANION_BOT_KEY` in the environment. `attach` takes callbacks for what only the bot knows.
+`python -m bot_companion doctor` says what is wrong with a setup.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Generator
+from typing import Any
+
+from . import _settings
+from ._attach import attach_to, attached
+from ._companion import Companion
+from ._feedback import Delivery
+from ._status import Counters, StatusReport
+from ._types import (
+    FeedbackEntry,
+    FlagCallback,
+    Grants,
+    GrantsCallback,
+    Guild,
+    GuildPermission,
+    Profile,
+    Subscription,
+    SubscriptionsCallback,
+    TeamCallback,
+    TeamMember,
+    TeamPermission,
+)
+
+__all__ = [
+    "Companion",
+    "Counters",
+    "Delivery",
+    "FeedbackEntry",
+    "Grants",
+    "Guild",
+    "GuildPermission",
+    "Profile",
+    "StatusReport",
+    "Subscription",
+    "TeamMember",
+    "TeamPermission",
+    "attach",
+    "setup",
+    "teardown",
+]
+__version__ = "0.2.0"
+
+log = logging.getLogger("bot_companion")
+
+
+def attach(
+    bot: Any,
+    *,
+    url: str | None = None,
+    key: str | None = None,
+    grants: GrantsCallback | None = None,
+    setup: FlagCallback | None = None,
+    linked: FlagCallback | None = None,
+    subscriptions: SubscriptionsCallback | None = None,
+    team: TeamCallback | None = None,
+    spool: str | None = None,
+    sigterm: bool = True,
+) -> Companion:
+    """Begins to report a bot, and stops with it. Call it once, before the bot starts or in `setup_hook`.
+
+    `url`, `key` and `spool` come from COMPANION_URL, COMPANION_BOT_KEY and COMPANION_SPOOL where they are not given. If they cannot be
+    right, an error is logged and nothing is sent; this never raises. `sigterm=False` leaves SIGTERM alone.
+    """
+    callbacks: dict[str, Any] = {
+        "grants": grants,
+        "setup": setup,
+        "linked": linked,
+        "subscriptions": subscriptions,
+        "team": team,
+    }
+    known = attached(bot)
+    if known is not None:
+        given = [name for name, callback in callbacks.items() if callback is not None]
+        given += [name for name, value in {"url": url, "key": key, "spool": spool}.items() if value is not None]
+        if given:
+            log.warning(
+                "the bot is attached already (by another `attach`, or by load_extension): %s of this call is ignored. "
+                "Attach once, with everything, or unload the extension first",
+                ", ".join(given),
+            )
+        return known
+    try:
+        settings: _settings.Settings | None = _settings.read(url, key, spool)
+    except _settings.SettingError as error:
+        log.error("%s. Nothing is reported until then", error)
+        settings = None
+    return attach_to(bot, settings, sigterm, callbacks)
+
+
+class _Done:
+    """To be awaited or not: discord.py awaits `setup` and `teardown`, its forks do not."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
+def setup(bot: Any) -> Awaitable[None]:
+    """What `load_extension` calls."""
+    attach(bot)
+    return _Done()
+
+
+def teardown(bot: Any) -> Awaitable[None]:
+    """What `unload_extension`, and the end of the bot, call."""
+    companion = attached(bot)
+    if companion is None:
+        return _Done()
+    try:
+        return asyncio.get_running_loop().create_task(companion.close())
+    except RuntimeError:
+        return _Done()

@@ -92,7 +92,7 @@ class Callbacks:
     async def _ask(self, name: str, guild: SourceGuild) -> bool:
         callback, read = self._of_guild[name]
         try:
-            answer = callback(guild.raw)  # type: ignore[misc]
+            answer = callback(guild.raw)
             if inspect.isawaitable(answer):
                 answer = await within(self._limits.callback_timeout, awaited(answer))
             self._answers.setdefault(guild.id, {})[name] = read((guild.id, answer) if name == "grants" else answer)
@@ -104,7 +104,8 @@ class Callbacks:
     def _grants(self, found: tuple[int, Any]) -> dict[str, list[str]]:
         guild, answer = found
         grants: dict[str, list[str]] = {}
-        for role, keys in list((answer or {}).items())[:ROLES]:
+        given: list[tuple[Any, Any]] = list(answer.items()) if answer else []
+        for role, keys in given[:ROLES]:
             try:
                 identity = str(_lines.identity(role))
             except (TypeError, ValueError):

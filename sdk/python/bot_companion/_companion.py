@@ -86,6 +86,7 @@ class Companion:
         self._is_closed = False
         self.detach: Callable[[], None] = lambda: None
         """Undoes what connects this to the library."""
+        self.when_started: Callable[[], None] = lambda: None
 
     # What a bot calls
 
@@ -170,6 +171,7 @@ class Companion:
         if not self._tasks and self._closing is None and self._transport is not None:
             parts = (self._sender.run(), self._heartbeat.run(), self._staff.run(), self._sender.refresh())
             self._tasks = [asyncio.ensure_future(part) for part in parts]
+            self.when_started()
 
     def hear(self, event: str, *args: Any) -> None:
         """An event of the library: the name of a method of `Events`, and its arguments."""

@@ -197,10 +197,11 @@ class HttpTransport:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.stall_timeout)
         kind = "application/json" if path == "/bot/heartbeat" else "application/x-ndjson"
         sent = {**headers, "Content-Type": kind}
-        body: bytes | AsyncIterator[bytes] = await self._small(lines)
-        if len(body) > PLAIN_BYTES:
+        first = await self._small(lines)
+        body: bytes | AsyncIterator[bytes] = first
+        if len(first) > PLAIN_BYTES:
             sent["Content-Encoding"] = "gzip"
-            body = pack(body, lines, self._limits.flush_interval)
+            body = pack(first, lines, self._limits.flush_interval)
         try:
             async with self._session.request(
                 method, self._url + path, headers=sent, data=body, timeout=timeout, allow_redirects=False
@@ -225,17 +226,18 @@ class HttpTransport:
     @staticmethod
     def _answer(status: int, retry_after: str | None, text: bytes) -> Answer:
         try:
-            envelope = json.loads(text)
+            found: Any = json.loads(text)
         except ValueError:
-            envelope = None
-        if not isinstance(envelope, dict) or "code" not in envelope:
+            found = None
+        envelope: dict[str, Any] = found if isinstance(found, dict) else {}
+        if "code" not in envelope:
             if status < 300:
                 # Some other server, or a captive portal: its 200 acknowledges nothing.
                 raise TransportError(NO_SERVICE)
             envelope = {}
-        data: Any = envelope.get("data")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        message = str(envelope.get("message", ""))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        return Answer(status, data if isinstance(data, dict) else {}, message, retry_after)
+        given = envelope.get("data")
+        data: dict[str, Any] = given if isinstance(given, dict) else {}
+        return Answer(status, data, str(envelope.get("message", "")), retry_after)
 
     async def close(self) -> None:
         if self._session is not None:

@@ -144,11 +144,15 @@ class ScriptedTransport:
             end = request.lines.pop()
             assert end == {"end": len(request.lines)}, f"{request}: the end is {end}"
         self.under_way.append(request)
+        self.arrived(request)
         try:
             return await request.answer
         finally:
             if request in self.under_way:
                 self.under_way.remove(request)
+
+    def arrived(self, request: Request) -> None:
+        """A request is under way; a step of the scenario answers it."""
 
     def leave(self) -> None:
         self.away = True
