@@ -31,7 +31,7 @@ test("guilds, staff and changes reach the service", { skip }, async () => {
     await until("latency", () => service.heartbeats.at(-1)?.["shards"][0]?.latency !== null);
     const beat = service.heartbeats.at(-1) as Json;
     // discord.js 14.12 to 14.15 do not say their version.
-    const saysVersion = Boolean((started[0]?.client as Client).options.rest.userAgentAppendix);
+    const saysVersion = Boolean((started[0]?.client as Client).options.rest?.userAgentAppendix);
     assert.equal(beat["library"], saysVersion ? `discord.js ${version}` : "discord.js");
     assert.equal(beat["shard_count"], 1);
     assert.ok(beat["shards"][0].sent_ms_ago >= beat["shards"][0].acknowledged_ms_ago);
