@@ -42,11 +42,11 @@ export class Adapter implements World {
     return this.#client.user?.username ?? null;
   }
 
-  /** As the library names itself to Discord. */
-  library(): string | null {
+  /** As the library names itself to Discord; some of its versions do not. */
+  library(): string {
     const agent: unknown = this.#client.options.rest?.userAgentAppendix;
-    const [, name, version] = /^([\w.@/-]+)\/(\d[\w.+-]*)/.exec(typeof agent === "string" ? agent : "") ?? [];
-    return name && version ? `${name} ${version}` : null;
+    const [, version] = /^discord\.js\/(\d[\w.+-]*)/.exec(typeof agent === "string" ? agent : "") ?? [];
+    return version ? `discord.js ${version}` : "discord.js";
   }
 
   shardCount(): number {
