@@ -211,8 +211,9 @@ fn snapshot_number(state: &mut State) -> u64 {
     state.next
 }
 
-fn say_connected(core: &Core, state: &mut State) {
-    if state.snapshots.is_connected || !core.are_own_shards_sent(state) {
+/// Says once that every own shard has been sent.
+pub(crate) fn say_connected(core: &Core, state: &mut State) {
+    if state.snapshots.is_connected || !core.are_own_shards_sent(state) || core.source.expects_shards() {
         return;
     }
     state.snapshots.is_connected = true;

@@ -14,6 +14,9 @@ pub(crate) const ARRIVAL_TIME: Duration = Duration::from_secs(5);
 /// order.
 const EARLY_TIME: Duration = Duration::from_secs(5);
 
+/// If no further shard has started for so long, there are no more.
+const START_TIME: Duration = Duration::from_secs(30);
+
 /// A shard of this process.
 #[derive(Default)]
 struct Shard {
@@ -35,6 +38,7 @@ struct Inner {
     name: Option<String>,
     shard_count: u32,
     shards: BTreeMap<u32, Shard>,
+    last_session: Option<Instant>,
     /// `None`: the bot is in it, but cannot see it.
     guilds: BTreeMap<u64, Option<Guild>>,
     /// Guilds that have arrived just now.
@@ -73,6 +77,7 @@ impl Table {
             let mut inner = self.lock();
             let inner = &mut *inner;
             inner.name = Some(name.to_owned());
+            inner.last_session = Some(Instant::now());
             if inner.shard_count != count {
                 inner.shard_count = count;
                 inner.shards.clear();
@@ -172,6 +177,19 @@ impl Table {
         }
     }
 
+    /// The bot was removed from a guild that has not arrived, from a source that may tell it late.
+    #[cfg(feature = "serenity")]
+    pub(crate) fn guild_gone_late(&self, companion: &Companion, guild: u64) {
+        let is_missing = {
+            let inner = self.lock();
+            let shard = shard_of(guild, inner.shard_count);
+            inner.shards.get(&shard).is_some_and(|state| state.missing.contains(&guild))
+        };
+        if is_missing {
+            self.guild_gone(companion, guild);
+        }
+    }
+
     /// An outage: the bot is in the guild, but cannot see it.
     pub(crate) fn guild_unavailable(&self, companion: &Companion, guild: u64) {
         let shard = {
@@ -263,6 +281,13 @@ impl Table {
             latency: shard.latency,
         };
         self.lock().shards.iter().map(health).collect()
+    }
+
+    /// A bot in one process has all shards. In a cluster nobody says how many this one has: none for a while means all.
+    pub(crate) fn expects_shards(&self) -> bool {
+        let inner = self.lock();
+        let is_new = inner.last_session.is_some_and(|at| at.elapsed() < START_TIME);
+        is_new && inner.shards.len() < inner.shard_count as usize
     }
 
     pub(crate) fn guild_ids(&self, shard: u32) -> Vec<u64> {
