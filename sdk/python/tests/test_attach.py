@@ -39,7 +39,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("arguments", "names", "remedy"), WRONG)
 def test_a_wrong_setting_names_itself_and_the_remedy(
-    arguments: dict[str, str], names: str, remedy: str, caplog: pytest.LogCaptureFixture
+    arguments: dict[str, Any], names: str, remedy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
         bot = make(Bot)
