@@ -8,7 +8,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
 export INSTA_UPDATE ?= no
 
-.PHONY: help run build test test-cluster fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi needs clean
+.PHONY: help run build test test-cluster fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,7 @@ test: ## formatting, lints, documentation, all tests (the suite on SQLite and on
 	cargo build --locked -p bot-companion
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-sdk-python
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-sdk-js
+	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-feed-go
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-cluster
 
 test-cluster: needs ## three replicas behind HAProxy on PostgreSQL: faults, a rolling restart, revocations, a failover
@@ -62,8 +63,12 @@ openapi: needs ## write the OpenAPI document again
 	cargo run -p bot-companion -- openapi > "$(TARGET_DIR)/openapi.json"
 	cp "$(TARGET_DIR)/openapi.json" openapi.json
 
+dist: ## build the packages of the SDKs and of the fake Discord into dist/, and check them
+	scripts/make-dist
+
 needs: # what a build needs besides Rust
 	@scripts/install-needs
 
 clean: ## remove everything that was built
 	cargo clean
+	rm -rf dist

@@ -12,11 +12,9 @@ from typing import Any
 
 import aiohttp
 import pytest
-from stage import DEADLINE, Bot, discord_with, guild, make, running
+from stage import DEADLINE, Bot, attach, discord_with, guild, make, running
 
-import bot_companion
-from bot_companion._companion import Companion, Limits
-from bot_companion._transport import HttpTransport
+from bot_companion._limits import Limits
 
 BINARY = os.environ.get("BOT_COMPANION", "")
 pytestmark = pytest.mark.skipif(not BINARY, reason="BOT_COMPANION names no binary")
@@ -122,9 +120,8 @@ def test_a_bot_shows_in_the_service_and_heals_after_a_kill(tmp_path: Path) -> No
                 ]
                 async with discord_with(world) as fake:
                     bot = make(Bot)
-                    limits = Limits(heartbeat_interval=0.5, first_delay=0.05, longest_delay=0.5)
-                    companion = Companion(bot, HttpTransport(service.url, service.key), limits=limits)
-                    bot_companion.connect(bot, companion)
+                    limits = Limits(heartbeat_interval=0.5, first_retry=0.05, longest_retry=0.5)
+                    attach(bot, service.url, service.key, limits=limits)
                     async with running(bot, fake.world.token):
 
                         async def names(*expected: str) -> bool | Any:

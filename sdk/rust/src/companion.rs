@@ -1,0 +1,501 @@
+//! The handle that a bot holds, and what builds it.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use tokio::sync::broadcast;
+
+use crate::callbacks::{self, CallbackError, Callbacks, Grants};
+use crate::clock::{Clock, SystemClock, random_name};
+use crate::core::{Core, Phase, State, has_work};
+use crate::feedback::{self, Delivery, Entry, PendingDelivery};
+use crate::http::HttpTransport;
+use crate::limits::Limits;
+use crate::marks::{GuildMark, Key, Mark};
+use crate::settings::{Settings, SettingsError};
+use crate::source::{Guild, Source};
+use crate::spool::Spool;
+use crate::status::{LogSink, Notice, Reporter, Status, to_tracing};
+use crate::transport::Transport;
+use crate::{heartbeat, listing, sender};
+
+/// What the bot sees. The adapters tell it; a bot on another library tells it by itself, in the order in which it happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "ids speak for themselves")]
+pub enum BotEvent {
+    /// A shard has a new session (READY). It is unknown until it is ready.
+    Session { shard: u32 },
+    /// All guilds of a shard have arrived.
+    Ready { shard: u32 },
+    /// The bot joined a guild, or it is available again.
+    GuildHere { guild: u64 },
+    /// The bot was removed from a guild. An outage is not that.
+    GuildGone { guild: u64 },
+    /// A guild has another name, icon or owner.
+    GuildChanged { guild: u64 },
+    /// A role was created or changed.
+    RoleChanged { guild: u64 },
+    /// A role was deleted.
+    RoleGone { guild: u64, role: u64 },
+    /// A member joined.
+    MemberJoined { guild: u64, user: u64, roles: Vec<u64> },
+    /// A member has other roles.
+    MemberChanged { guild: u64, user: u64, roles: Vec<u64> },
+    /// A member left.
+    MemberGone { guild: u64, user: u64 },
+}
+
+/// Keeps the service up to date. It is cheap to clone, and nothing here waits, but for [`close`](Self::close).
+#[derive(Clone)]
+pub struct Companion {
+    pub(crate) core: Arc<Core>,
+}
+
+/// Makes a [`Companion`].
+pub struct Builder {
+    settings: Settings,
+    callbacks: Callbacks,
+    limits: Limits,
+    spool: Option<PathBuf>,
+    log: LogSink,
+    clock: Option<Arc<dyn Clock>>,
+    transport: Option<Arc<dyn Transport>>,
+}
+
+impl Companion {
+    /// With the address in `COMPANION_URL` and the key in `COMPANION_BOT_KEY`.
+    pub fn from_env() -> Result<Builder, SettingsError> {
+        Ok(Builder::with(Settings::from_env()?))
+    }
+
+    /// With this address and this key.
+    pub fn new(url: &str, key: &str) -> Result<Builder, SettingsError> {
+        Ok(Builder::with(Settings::new(url, key)?))
+    }
+
+    /// Tells what the bot sees.
+    pub fn tell(&self, event: &BotEvent) {
+        if !self.core.is_open() {
+            return;
+        }
+        let core = &self.core;
+        match *event {
+            BotEvent::Session { shard } => core.shard_lost(shard),
+            BotEvent::Ready { shard } => core.shard_ready(shard),
+            BotEvent::GuildHere { guild } => core.mark_guild(guild, GuildMark::WHOLE),
+            BotEvent::GuildGone { guild } => core.guild_gone(guild),
+            BotEvent::GuildChanged { guild } => core.mark_guild(guild, GuildMark::FIELDS),
+            BotEvent::RoleChanged { guild } => core.mark_guild(guild, GuildMark::ASK),
+            BotEvent::RoleGone { guild, role } => {
+                let has_granted = core.lock().staff.role_gone(guild, role);
+                core.mark_guild(guild, if has_granted { GuildMark::WHOLE } else { GuildMark::ASK });
+            }
+            BotEvent::MemberJoined { guild, user, ref roles } => {
+                core.member(guild, user, roles);
+                core.members_counted(guild);
+            }
+            BotEvent::MemberChanged { guild, user, ref roles } => core.member(guild, user, roles),
+            BotEvent::MemberGone { guild, user } => {
+                core.member_gone(guild, user);
+                core.members_counted(guild);
+            }
+        }
+    }
+
+    /// The answers of the callbacks have changed for this guild.
+    pub fn changed(&self, guild: impl Into<u64>) {
+        if self.core.is_open() {
+            self.core.mark_guild(guild.into(), GuildMark::WHOLE);
+        }
+    }
+
+    /// The answers of the callbacks have changed for many guilds: everything is sent again.
+    pub fn all_changed(&self) {
+        if self.core.is_open() {
+            self.core.resync(&mut self.core.lock());
+        }
+    }
+
+    /// Somebody has paid, or stopped.
+    pub fn subscriptions_changed(&self) {
+        self.make_stale(|state| state.subscriptions.is_stale = true);
+    }
+
+    /// The team's roster has changed.
+    pub fn team_changed(&self) {
+        self.make_stale(|state| state.team.is_stale = true);
+    }
+
+    /// Somebody has rated the bot: a [`Feedback`](crate::Feedback), or any value that has its fields. The same id again
+    /// replaces the entry.
+    pub fn feedback(&self, entry: &impl Serialize) -> PendingDelivery {
+        match feedback::feedback_line(entry) {
+            Ok((line, about)) => self.core.add_feedback(line, about),
+            Err(reason) => {
+                let (entry, pending) = Entry::new(String::new(), String::new());
+                entry.end(Delivery::NotDelivered(reason));
+                pending
+            }
+        }
+    }
+
+    /// They took it back.
+    pub fn feedback_gone(&self, id: &str) -> PendingDelivery {
+        self.core.add_feedback(feedback::feedback_gone_line(id), format!("that feedback {id:?} was taken back"))
+    }
+
+    /// How things are.
+    pub fn status(&self) -> Status {
+        self.core.status()
+    }
+
+    /// What the feed tells from now on. A receiver that does not keep up misses the oldest.
+    pub fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.core.reporter.notices()
+    }
+
+    /// Sends what waits, for at most [`Limits::close_timeout`]. Nothing is sent afterwards.
+    pub async fn close(&self) {
+        let mut phase = self.core.phase.subscribe();
+        self.core.phase.send_if_modified(|phase| {
+            let is_open = *phase == Phase::Open;
+            if is_open {
+                *phase = Phase::Closing;
+            }
+            is_open
+        });
+        let _ = phase.wait_for(|phase| *phase == Phase::Closed).await;
+    }
+
+    #[cfg(any(feature = "serenity", feature = "twilight"))]
+    pub(crate) fn role_changed(&self, guild: u64) {
+        self.tell(&BotEvent::RoleChanged { guild });
+    }
+
+    #[cfg(any(feature = "serenity", feature = "twilight"))]
+    pub(crate) fn role_gone(&self, guild: u64, role: u64) {
+        self.tell(&BotEvent::RoleGone { guild, role });
+    }
+
+    #[cfg(any(feature = "serenity", feature = "twilight"))]
+    pub(crate) fn member_changed(&self, guild: u64, user: u64, roles: Vec<u64>) {
+        self.tell(&BotEvent::MemberChanged { guild, user, roles });
+    }
+
+    fn make_stale(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.core.lock();
+        if self.core.is_open() && state.snapshots.is_ready(0) {
+            change(&mut state);
+            self.core.start_after(&mut state, Duration::ZERO);
+        }
+    }
+}
+
+impl Builder {
+    fn with(settings: Settings) -> Self {
+        Self {
+            settings,
+            callbacks: Callbacks::default(),
+            limits: Limits::default(),
+            spool: None,
+            log: to_tracing(),
+            clock: None,
+            transport: None,
+        }
+    }
+
+    /// What the roles of a guild grant.
+    #[must_use]
+    pub fn grants<F, A>(mut self, callback: F) -> Self
+    where
+        F: Fn(Guild) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Grants, CallbackError>> + Send + 'static,
+    {
+        self.callbacks.grants = Some(callbacks::guild_callback(callback));
+        self
+    }
+
+    /// Whether a guild has configured the bot.
+    #[must_use]
+    pub fn setup<F, A>(mut self, callback: F) -> Self
+    where
+        F: Fn(Guild) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<bool, CallbackError>> + Send + 'static,
+    {
+        self.callbacks.setup = Some(callbacks::guild_callback(callback));
+        self
+    }
+
+    /// Whether a guild has linked its game server.
+    #[must_use]
+    pub fn linked<F, A>(mut self, callback: F) -> Self
+    where
+        F: Fn(Guild) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<bool, CallbackError>> + Send + 'static,
+    {
+        self.callbacks.linked = Some(callbacks::guild_callback(callback));
+        self
+    }
+
+    /// All subscriptions: [`Subscription`](crate::Subscription)s, or any values that have their fields.
+    #[must_use]
+    pub fn subscriptions<T, F, A>(mut self, callback: F) -> Self
+    where
+        T: Serialize,
+        F: Fn() -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Vec<T>, CallbackError>> + Send + 'static,
+    {
+        self.callbacks.subscriptions = Some(callbacks::list_callback(callback));
+        self
+    }
+
+    /// The whole team: [`TeamMember`](crate::TeamMember)s, or any values that have their fields.
+    #[must_use]
+    pub fn team<T, F, A>(mut self, callback: F) -> Self
+    where
+        T: Serialize,
+        F: Fn() -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Vec<T>, CallbackError>> + Send + 'static,
+    {
+        self.callbacks.team = Some(callbacks::list_callback(callback));
+        self
+    }
+
+    /// Keeps feedback in this file until the service has it, so that it outlives the process.
+    #[must_use]
+    pub fn spool(mut self, path: impl Into<PathBuf>) -> Self {
+        self.spool = Some(path.into());
+        self
+    }
+
+    /// Other limits than the defaults.
+    #[must_use]
+    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.limits);
+        self
+    }
+
+    /// Where log lines go. The default: `tracing` events of the target `bot_companion_feed`.
+    #[must_use]
+    pub fn log(mut self, sink: LogSink) -> Self {
+        self.log = sink;
+        self
+    }
+
+    /// Another clock, for tests.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Another way to the service, for tests.
+    #[must_use]
+    pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
+        self.transport = Some(transport);
+        self
+    }
+
+    /// Starts the feed as a task of the current tokio runtime.
+    pub fn start(self, source: Arc<dyn Source>) -> Result<Companion, SettingsError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
+            SettingsError::new("the companion is started outside of a tokio runtime: start it in `main`")
+        })?;
+        let (companion, work) = self.build(source)?;
+        runtime.spawn(work);
+        Ok(companion)
+    }
+
+    /// The feed and its work, which somebody has to drive. The work ends when the feed is closed.
+    pub fn build(self, source: Arc<dyn Source>) -> Result<(Companion, BoxFuture<'static, ()>), SettingsError> {
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::default()));
+        let transport = match self.transport {
+            Some(transport) => transport,
+            None => Arc::new(
+                HttpTransport::new(
+                    &self.settings.url,
+                    self.settings.authorization,
+                    Arc::clone(&clock),
+                    self.limits.flush_interval,
+                )
+                .map_err(|error| {
+                    SettingsError::new(format!(
+                        "COMPANION_URL begins with https, but the system's certificate authorities cannot be read ({error}): \
+                         install the package ca-certificates"
+                    ))
+                })?,
+            ),
+        };
+        let reporter = Reporter::new(self.log);
+        let core = Core::new(
+            self.settings.url,
+            random_name(),
+            self.limits,
+            self.callbacks,
+            source,
+            clock,
+            transport,
+            reporter,
+        );
+        if let Some(path) = self.spool {
+            core.open_spool(&path);
+        }
+        let companion = Companion { core: Arc::new(core) };
+        let core = Arc::clone(&companion.core);
+        Ok((companion, Box::pin(async move { run(&core).await })))
+    }
+}
+
+/// All of the feed's work.
+async fn run(core: &Arc<Core>) {
+    let mut phase = core.phase.subscribe();
+    let closing = async {
+        let _ = phase.wait_for(|phase| *phase != Phase::Open).await;
+    };
+    let beats = async {
+        tokio::select! {
+            biased;
+            () = closing => std::future::pending().await,
+            () = heartbeat::run(core) => {}
+            () = listing::run(core) => {}
+        }
+    };
+    let mut phase = core.phase.subscribe();
+    let overdue = async {
+        let _ = phase.wait_for(|phase| *phase != Phase::Open).await;
+        core.clock.sleep(core.limits.close_timeout).await;
+    };
+    tokio::select! {
+        biased;
+        () = sender::run(core) => {}
+        () = beats => {}
+        () = overdue => {}
+    }
+    core.end();
+}
+
+impl Core {
+    fn guild_gone(&self, guild: u64) {
+        let mut state = self.lock();
+        state.snapshots.accept(guild);
+        state.staff.forget(guild);
+        state.answers.forget(guild);
+        state.retries.remove(&guild);
+        if state.snapshots.marks(guild) {
+            state.marks.put_gone(guild);
+            self.mark(&mut state, Key::Guild(guild), Mark::Guild(GuildMark::default()));
+        }
+    }
+
+    fn member(&self, guild: u64, user: u64, roles: &[u64]) {
+        let mut state = self.lock();
+        let is_news = state.staff.member(guild, user, roles, self.clock.now());
+        if is_news || state.marks.has_member_gone(guild, user) {
+            let mark = Mark::Member { roles: roles.to_vec(), replaces_gone: false };
+            self.mark(&mut state, Key::Member { guild, user }, mark);
+        }
+    }
+
+    fn member_gone(&self, guild: u64, user: u64) {
+        let mut state = self.lock();
+        state.staff.member_gone(guild, user, self.clock.now());
+        self.mark(&mut state, Key::Member { guild, user }, Mark::MemberGone);
+    }
+
+    fn members_counted(&self, guild: u64) {
+        let mut state = self.lock();
+        if state.snapshots.marks(guild) {
+            state.marks.count_members(guild, self.clock.now(), self.limits.member_count_interval);
+            self.wake.notify_one();
+        }
+    }
+
+    fn add_feedback(&self, line: String, about: String) -> PendingDelivery {
+        let (mut entry, pending) = Entry::new(line, about);
+        let mut state = self.lock();
+        let refused = if !self.is_open() {
+            Some("closed".to_owned())
+        } else if entry.line.len() > self.limits.line_bytes {
+            let text = format!("feedback is too long: its line has more than {} bytes", self.limits.line_bytes);
+            self.reporter.warn(&text);
+            Some(text)
+        } else if state.feedback.len() >= self.limits.feedback {
+            let text = format!("too much feedback waits, {} entries: more is refused", self.limits.feedback);
+            self.reporter.warn_once("feedback", &text);
+            Some(text)
+        } else {
+            None
+        };
+        if let Some(reason) = refused {
+            self.reporter.count(|counters| counters.feedback_dropped += 1);
+            entry.end(Delivery::NotDelivered(reason));
+            return pending;
+        }
+        entry.spooled = self.with_spool(&mut state, |spool| spool.add(&entry.line));
+        state.feedback.push_back(entry);
+        self.start_gathered(&mut state);
+        pending
+    }
+
+    /// The service has taken an entry or refused it.
+    pub(crate) fn end_feedback(&self, state: &mut State, entry: Entry, delivery: Delivery) {
+        self.reporter.count(|counters| match delivery {
+            Delivery::Delivered => counters.feedback_delivered += 1,
+            Delivery::NotDelivered(_) => counters.feedback_dropped += 1,
+        });
+        if let Some(number) = entry.spooled {
+            self.with_spool(state, |spool| spool.remove(number));
+        }
+        entry.end(delivery);
+    }
+
+    fn open_spool(&self, path: &std::path::Path) {
+        match Spool::open(path) {
+            Ok(spool) => {
+                let mut state = self.lock();
+                let entries = spool.entries().take(self.limits.feedback);
+                state.feedback = entries.map(|(number, line)| Entry::from_spool(number, line.to_owned())).collect();
+                state.spool = Some(spool);
+                if !state.feedback.is_empty() {
+                    self.start_gathered(&mut state);
+                }
+            }
+            Err(error) => self.reporter.warn(&format!(
+                "the spool {} cannot be used, and feedback that waits is lost when the bot ends: {error}",
+                path.display()
+            )),
+        }
+    }
+
+    fn with_spool<T>(&self, state: &mut State, act: impl FnOnce(&mut Spool) -> std::io::Result<T>) -> Option<T> {
+        let done = act(state.spool.as_mut()?);
+        done.map_err(|error| {
+            self.reporter.warn_once("spool", &format!("the spool cannot be written: {error}"));
+        })
+        .ok()
+    }
+
+    /// Closed: whatever is left is told so.
+    fn end(&self) {
+        let mut state = self.lock();
+        let left = has_work(&state);
+        let batch = state.batch.take();
+        let entries: Vec<Entry> =
+            batch.into_iter().flat_map(crate::batch::Batch::into_feedback).chain(state.feedback.drain(..)).collect();
+        // What is in the spool stays there for the next start.
+        self.reporter.count(|counters| counters.feedback_dropped += entries.len() as u64);
+        for entry in entries {
+            entry.end(Delivery::NotDelivered("closed".to_owned()));
+        }
+        state.spool = None;
+        drop(state);
+        if left {
+            self.reporter.warn("closed before everything was sent");
+        }
+        self.phase.send_replace(Phase::Closed);
+    }
+}
