@@ -4,15 +4,14 @@ so `scripts/test-sdk-python` runs this when FORKS is set."""
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
-import yarl
 from fake_discord import FakeDiscord
 from feed_model import KEY, Feed, FeedServer
+from fork_library import use_fake
 
 
 async def until(condition: Callable[[], Any]) -> None:
@@ -24,17 +23,12 @@ async def until(condition: Callable[[], Any]) -> None:
 
 
 async def main(name: str) -> None:
-    library: Any = importlib.import_module(name)
-    commands: Any = importlib.import_module(f"{name}.ext.commands")
     guilds = [{"id": str(n << 22), "members": [{"user": {"id": "10"}, "roles": []}]} for n in (1, 2, 3, 4)]
     fake, server = FakeDiscord({"shards": 2, "guilds": guilds}), FeedServer(Feed())
     await fake.start()
     await server.start()
     os.environ.update(COMPANION_URL=server.url, COMPANION_BOT_KEY=KEY)
-    route: Any = importlib.import_module(f"{name}.http").Route
-    route.BASE = route.API_BASE_URL = fake.addresses()["api_v10"]
-    socket: Any = importlib.import_module(f"{name}.gateway").DiscordWebSocket
-    socket.DEFAULT_GATEWAY = yarl.URL(fake.addresses()["gateway"])
+    library, commands = use_fake(name, fake)
 
     class Bot(commands.AutoShardedBot):  # type: ignore[misc]
         async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
