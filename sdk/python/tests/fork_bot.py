@@ -4,15 +4,14 @@ so `scripts/test-sdk-python` runs this when FORKS is set. It works with discord.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
-import yarl
 from fake_discord import FakeDiscord
 from feed_model import KEY, Feed, FeedServer
+from fork_library import use_fake
 
 import bot_companion
 
@@ -35,10 +34,7 @@ class Stage:
     """One fork, with a fake Discord that has four guilds, and a service."""
 
     def __init__(self, name: str) -> None:
-        self.library: Any = importlib.import_module(name)
-        self.commands: Any = importlib.import_module(f"{name}.ext.commands")
-        self.route: Any = importlib.import_module(f"{name}.http").Route
-        self.socket: Any = importlib.import_module(f"{name}.gateway").DiscordWebSocket
+        self._name = name
 
     async def __aenter__(self) -> Stage:
         members = [{"user": {"id": "10"}, "roles": ["50"]}, {"user": {"id": "11"}, "roles": []}]
@@ -48,8 +44,7 @@ class Stage:
         await self.fake.start()
         await self.server.start()
         os.environ.update(COMPANION_URL=self.server.url, COMPANION_BOT_KEY=KEY)
-        self.route.BASE = self.route.API_BASE_URL = self.fake.addresses()["api_v10"]
-        self.socket.DEFAULT_GATEWAY = yarl.URL(self.fake.addresses()["gateway"])
+        self.library, self.commands = use_fake(self._name, self.fake)
         return self
 
     async def __aexit__(self, *_: object) -> None:
