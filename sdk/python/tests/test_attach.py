@@ -28,6 +28,7 @@ WRONG = [
     ({"url": "companion.example"}, "`url`", "no scheme"),
     ({"url": "ftp://companion.example"}, "`url`", "https://"),
     ({"url": "http://companion.example\n"}, "`url`", "remove"),
+    ({"url": f"http://user:{SECRET}@companion.example"}, "`url`", "remove"),
     ({"url": "http://"}, "`url`", "not an address"),
     ({"url": "http://companion.example", "key": ""}, "`key`", "key create"),
     ({"url": "http://companion.example"}, "COMPANION_BOT_KEY", "key create"),

@@ -79,6 +79,7 @@ def test_everything_is_wrong(tmp_path: Path) -> None:
     [
         ({}, "address", "COMPANION_URL is empty or not set"),
         ({"COMPANION_URL": "127.0.0.1:9"}, "address", "no scheme"),
+        ({"COMPANION_URL": "http://user:bck_secret@127.0.0.1:9"}, "address", "name or password"),
         ({"COMPANION_URL": "http://127.0.0.1:9"}, "address", "cannot be reached"),
         ({"COMPANION_URL": "http://127.0.0.1:9", "COMPANION_BOT_KEY": "bck_secret\n"}, "key", "line break"),
     ],
@@ -100,9 +101,8 @@ def test_another_server() -> None:
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         port = runner.addresses[0][1]
-        code, output = await doctor(COMPANION_URL=f"http://user:password@127.0.0.1:{port}", COMPANION_BOT_KEY=KEY)
+        code, output = await doctor(COMPANION_URL=f"http://127.0.0.1:{port}", COMPANION_BOT_KEY=KEY)
         assert code == 1 and "not from a bot-companion service" in lines(output)["address"]
-        assert "password" not in output
         await runner.cleanup()
 
     asyncio.run(test())
