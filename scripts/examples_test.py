@@ -128,7 +128,8 @@ class Example:
     async def terminate(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(self._process.wait(), DEADLINE) == 0, self.log()
+        status = await asyncio.wait_for(self._process.wait(), DEADLINE)
+        assert status == 0, f"the bot ends with {status}"
 
     async def kill(self) -> None:
         if self._process is not None and self._process.returncode is None:

@@ -96,8 +96,10 @@ class Connection:
 
     def put(self, frame: bytes | int) -> None:
         """Queues a frame; a number closes the connection with that code, after what was put before."""
-        if self.zombie:
-            return
+        if not self.zombie:
+            self._push(frame)
+
+    def _push(self, frame: bytes | int) -> None:
         self._frames.append(frame)
         self._waiting.set()
         if len(self._frames) > MOST_FRAMES:
@@ -145,9 +147,8 @@ class Connection:
     async def close(self, code: int | None) -> None:
         """Closes with a code; without one the TCP connection is cut."""
         self.leave()
-        self.zombie = False
         if code is not None:
-            self.put(code)
+            self._push(code)
         else:
             self.cut()
 

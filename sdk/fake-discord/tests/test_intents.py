@@ -88,6 +88,7 @@ async def test_guild_create_with_presences(start: Start) -> None:
     large["members"][5]["roles"] = ["50"]
     large["members"][6]["nick"] = "Captain"
     large["members"][7]["status"] = "idle"
+    huge["members"][0]["roles"] = ["50"]
     fake = await start(guilds=[small, large, huge])
     async with connected(fake) as gateway:
         await gateway.ready(GUILDS | PRESENCES)

@@ -11,6 +11,7 @@ from conftest import Start
 from raw import GUILDS, MEMBERS, Api, connected, guild
 
 from fake_discord import FakeDiscord
+from fake_discord import gateway as gateway_module
 
 
 async def test_too_much_is_sent(start: Start) -> None:
@@ -72,7 +73,8 @@ async def test_a_session_with_too_many_guilds(start: Start) -> None:
         assert len((await gateway.ready(shard=[0, 2]))["guilds"]) == 5
 
 
-async def test_identifies_of_one_bucket_follow_each_other_slowly(start: Start) -> None:
+async def test_identifies_of_one_bucket_follow_each_other_slowly(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway_module, "IDENTIFY_INTERVAL", 300.0)
     fake = await start(strict_identify=True, max_concurrency=2)
     async with connected(fake) as first, connected(fake) as second, connected(fake) as third:
         await first.ready(shard=[0, 4])

@@ -139,10 +139,13 @@ async def test_a_zombie_says_nothing_and_keeps_everything_for_a_resume(start: St
         assert fake.make_zombies(shard=0) == 1
         await gateway.send(1, gateway.sequence)
         await rename(fake, "Unheard")
-        async with connected(fake) as second:
-            await second.resume(gateway.session, gateway.sequence)
-            assert (await second.event("GUILD_UPDATE"))["name"] == "Unheard"
-            await second.event("RESUMED")
+        await fake.drop(code=4000)
+        with pytest.raises(Closed):
+            await gateway.next()
+    async with connected(fake) as second:
+        await second.resume(gateway.session, gateway.sequence)
+        assert (await second.event("GUILD_UPDATE"))["name"] == "Unheard"
+        await second.event("RESUMED")
     assert fake.stats()["heartbeats"] == 0
 
 

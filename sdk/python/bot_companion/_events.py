@@ -86,9 +86,10 @@ class Events:
 
     def member(self, guild: int, user: int, roles: Iterable[int]) -> None:
         """A member has these roles now."""
-        held = self._staff.member(guild, user, roles)
-        if held is not None or self._marks.has_member(guild, user):
-            self._mark_member(guild, user, held or ())
+        held, matters = self._staff.member(guild, user, roles)
+        # A mark of this member that waits is replaced in any case: it may say that they are gone.
+        if matters or self._marks.has_member(guild, user):
+            self._mark_member(guild, user, held)
 
     def member_joined(self, guild: int, user: int, roles: Iterable[int]) -> None:
         self.member(guild, user, roles)

@@ -111,23 +111,23 @@ class Staff:
 
     # Events
 
-    def member(self, guild: int, user: int, roles: Iterable[int]) -> tuple[int, ...] | None:
-        """A member has joined or has other roles now. The granting ones, if they are to be sent."""
+    def member(self, guild: int, user: int, roles: Iterable[int]) -> tuple[tuple[int, ...], bool]:
+        """A member has joined or has other roles now. The granting ones, and whether they matter: they differ from what is known."""
         roles = tuple(roles)
         for meanwhile in self._meanwhile.get(guild, ()):
             meanwhile[user] = (user, roles)
         known = self._known.get(guild)
         if known is None:
             granting = self._granting(guild) - {guild}
-            return holding(roles, granting) if granting else None
+            return holding(roles, granting), bool(granting)
         held = holding(roles, known.roles)
         if held == known.people.get(user, ()):
-            return None
+            return held, False
         if held:
             known.people[user] = held
         else:
             del known.people[user]
-        return held
+        return held, True
 
     def member_gone(self, guild: int, user: int) -> None:
         for meanwhile in self._meanwhile.get(guild, ()):

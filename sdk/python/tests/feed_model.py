@@ -88,11 +88,18 @@ class Feed:
         if first > next_:
             return 409, {"error": "resync_required", "next": next_}, {}
         new = lines[next_ - first :]
+        if not all(self._covers(line) for line in new):
+            return 409, {"error": "resync_required", "next": next_}, {}
         for line in new:
             self._apply(line)
             self.events.append(line)
         self.next[instance] = next_ + len(new)
         return 200, {"applied": len(new), "ignored": 0, "next": self.next[instance]}, {}
+
+    def _covers(self, line: Json) -> bool:
+        """Whether the snapshot of the guild's shard is here."""
+        guild = line.get("guild") or (line["id"] if line["type"] in ("guild", "guild_gone") else None)
+        return guild is None or any((int(guild) >> 22) % count == shard for count, shard in self.shards)
 
     def _apply(self, line: Json) -> None:
         kind = line["type"]
