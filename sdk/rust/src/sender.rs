@@ -89,7 +89,10 @@ async fn work(core: &Arc<Core>) {
         let done = AssertUnwindSafe(take_step(core, step)).catch_unwind().await;
         let delay = done.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-            core.reporter.error(&format!("a fault in this package: {}", text.unwrap_or("it panicked")));
+            let text = format!("a fault in this package: {}", text.unwrap_or("it panicked"));
+            if core.reporter.is_news(&text) {
+                core.reporter.error(&text);
+            }
             Some(core.limits.longest_retry)
         });
         if let Some(delay) = delay

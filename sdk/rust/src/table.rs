@@ -103,8 +103,14 @@ impl Table {
         session
     }
 
-    /// Waits until the shard's guilds have arrived, or no more come.
+    /// Waits until the shard's guilds have arrived, or no more come. Then nothing is early any more.
     pub(crate) async fn await_guilds(&self, companion: &Companion, shard: u32, session: u64) {
+        self.await_arrivals(companion, shard, session).await;
+        tokio::time::sleep(EARLY_TIME).await;
+        self.lock().early.retain(|_, (at, _)| at.elapsed() < EARLY_TIME);
+    }
+
+    async fn await_arrivals(&self, companion: &Companion, shard: u32, session: u64) {
         let mut seen = None;
         loop {
             let arrivals = {
