@@ -1,6 +1,9 @@
 //! A bot on poise that keeps its companion up to date, by the framework's own event handler.
 //!
-//! DISCORD_TOKEN=… COMPANION_URL=http://127.0.0.1:8080 COMPANION_BOT_KEY=bck_… cargo run --example poise --features serenity
+//! ```console
+//! $ DISCORD_TOKEN=… COMPANION_URL=http://127.0.0.1:8080 COMPANION_BOT_KEY=bck_… \
+//!       cargo run --example poise --features serenity
+//! ```
 //!
 //! `ClientBuilder::event_handler(companion.handler())`, as in the example for serenity, works as well, and needs no line in
 //! the framework's options.

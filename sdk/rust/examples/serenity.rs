@@ -1,6 +1,9 @@
 //! A bot on serenity that keeps its companion up to date.
 //!
-//! DISCORD_TOKEN=… COMPANION_URL=http://127.0.0.1:8080 COMPANION_BOT_KEY=bck_… cargo run --example serenity --features serenity
+//! ```console
+//! $ DISCORD_TOKEN=… COMPANION_URL=http://127.0.0.1:8080 COMPANION_BOT_KEY=bck_… \
+//!       cargo run --example serenity --features serenity
+//! ```
 
 use std::env;
 

@@ -1,6 +1,9 @@
 //! A bot on twilight that keeps its companion up to date.
 //!
-//! DISCORD_TOKEN=… COMPANION_URL=http://127.0.0.1:8080 COMPANION_BOT_KEY=bck_… cargo run --example twilight --features twilight
+//! ```console
+//! $ DISCORD_TOKEN=… COMPANION_URL=http://127.0.0.1:8080 COMPANION_BOT_KEY=bck_… \
+//!       cargo run --example twilight --features twilight
+//! ```
 
 use std::env;
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use crate::snapshots::Snapshots;
 use crate::source::{Guild, Source, shard_of};
 use crate::spool::Spool;
 use crate::staff::{Holders, MOST_STAFF, Staff};
-use crate::status::{self, Reporter, Status, Waiting};
+use crate::status::Reporter;
 use crate::transport::Transport;
 
 /// How far closing is.
@@ -382,33 +382,6 @@ impl Core {
             "intent GUILDS",
             "the client lacks the intent GUILDS: Discord does not tell it of its guilds. Add it to the client's intents",
         );
-    }
-
-    pub(crate) fn status(&self) -> Status {
-        let state = self.lock();
-        let guilds = state.snapshots.ready().map(|shard| self.source.guild_ids(shard).len()).sum();
-        let shards = state.snapshots.ready().count();
-        let name = match *self.phase.borrow() {
-            Phase::Closed => status::State::Closed,
-            _ if state.outage.is_on() => status::State::Unreachable,
-            _ if !state.snapshots.was_ready => status::State::Starting,
-            _ if self.are_own_shards_sent(&state) && !has_work(&state) => status::State::Synced,
-            _ => status::State::Syncing,
-        };
-        Status {
-            state: name,
-            instance: self.instance.clone(),
-            guilds,
-            shards,
-            staff: state.staff.len(),
-            waiting: Waiting {
-                changes: state.marks.len(),
-                feedback: state.feedback.len(),
-                batch: state.batch.as_ref().map_or(0, |batch| batch.lines.len()),
-            },
-            last_error: self.reporter.last_error(),
-            counters: self.reporter.counters(),
-        }
     }
 
     /// Whether the service has all shards that the library knows.

@@ -20,6 +20,7 @@
 //! [`Builder::start`] gives to tokio; time, chance and the transport are handed in, so that a test replays an hour in a moment.
 
 mod batch;
+mod builder;
 mod callbacks;
 mod calls;
 mod clock;
@@ -50,9 +51,10 @@ mod status;
 mod table;
 mod transport;
 
+pub use builder::Builder;
 pub use callbacks::{CallbackError, Grants, Permission, Subscription, TeamMember};
 pub use clock::{Clock, SystemClock};
-pub use companion::{BotEvent, Builder, Companion};
+pub use companion::{BotEvent, Companion};
 pub use feedback::{Delivery, Feedback, PendingDelivery, Submitter};
 pub use limits::Limits;
 #[cfg(feature = "serenity")]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 /// What is to be sent of a guild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "marks add up")]
 pub(crate) struct GuildMark {
     /// The bot was removed. What follows it happened afterwards.
     pub(crate) gone: bool,
@@ -69,13 +70,13 @@ impl Mark {
 #[derive(Default)]
 pub(crate) struct Marks {
     order: BTreeMap<i64, Key>,
-    marks: HashMap<Key, (i64, Mark)>,
+    entries: HashMap<Key, (i64, Mark)>,
     counts: Counts,
 }
 
 impl Marks {
     pub(crate) fn len(&self) -> usize {
-        self.marks.len()
+        self.entries.len()
     }
 
     /// Merges the mark with those of the same guild or member, and puts it at the end.
@@ -102,7 +103,7 @@ impl Marks {
     /// Takes the first one.
     pub(crate) fn take(&mut self) -> Option<(Key, Mark)> {
         let (_, key) = self.order.pop_first()?;
-        let (_, mark) = self.marks.remove(&key)?;
+        let (_, mark) = self.entries.remove(&key)?;
         Some((key, mark))
     }
 
@@ -119,7 +120,7 @@ impl Marks {
 
     /// Whether a member's leaving waits to be sent.
     pub(crate) fn has_member_gone(&self, guild: u64, user: u64) -> bool {
-        self.marks.get(&Key::Member { guild, user }).is_some_and(|(_, mark)| mark.outlives_snapshots())
+        self.entries.get(&Key::Member { guild, user }).is_some_and(|(_, mark)| mark.outlives_snapshots())
     }
 
     /// Drops the marks of these guilds, except that a member has left: a snapshot without staff does not say that.
@@ -137,7 +138,7 @@ impl Marks {
 
     pub(crate) fn clear(&mut self) {
         self.order.clear();
-        self.marks.clear();
+        self.entries.clear();
         self.counts.due.clear();
     }
 
@@ -172,17 +173,17 @@ impl Marks {
 
     fn insert(&mut self, place: i64, key: Key, mark: Mark) {
         self.order.insert(place, key);
-        self.marks.insert(key, (place, mark));
+        self.entries.insert(key, (place, mark));
     }
 
     fn remove(&mut self, key: Key) -> Option<Mark> {
-        let (place, mark) = self.marks.remove(&key)?;
+        let (place, mark) = self.entries.remove(&key)?;
         self.order.remove(&place);
         Some(mark)
     }
 
     fn drop_where(&mut self, is_dropped: impl Fn(Key, &Mark) -> bool) {
-        self.marks.retain(|key, (place, mark)| {
+        self.entries.retain(|key, (place, mark)| {
             let stays = !is_dropped(*key, mark);
             if !stays {
                 self.order.remove(place);

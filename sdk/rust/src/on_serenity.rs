@@ -15,7 +15,8 @@ use serenity::all::{
 };
 use serenity::gateway::CollectorCallback;
 
-use crate::companion::{Builder, Companion};
+use crate::builder::Builder;
+use crate::companion::Companion;
 use crate::library::{Library, LibrarySource, PAGE, page};
 use crate::settings::SettingsError;
 use crate::source::{Guild, ListingError, Member, Page, ShardHealth};

@@ -11,7 +11,8 @@ use twilight_model::gateway::payload::incoming::GuildCreate;
 use twilight_model::id::Id;
 use twilight_model::id::marker::RoleMarker;
 
-use crate::companion::{Builder, Companion};
+use crate::builder::Builder;
+use crate::companion::Companion;
 use crate::library::{Library, LibrarySource, PAGE, page};
 use crate::settings::SettingsError;
 use crate::source::{Guild, ListingError, Member, Page};

@@ -117,11 +117,11 @@ fn next_step(core: &Core, state: &mut State) -> Option<Step> {
     if state.batch.is_some() {
         return Some(Step::Batch);
     }
-    let stale = state.snapshots.next_stale();
-    if !state.is_introduced && (stale.is_some() || state.subscriptions.is_stale) {
+    let shard = state.snapshots.next_stale();
+    if !state.is_introduced && (shard.is_some() || state.subscriptions.is_stale) {
         return Some(Step::Introduce);
     }
-    if let Some(shard) = stale {
+    if let Some(shard) = shard {
         return Some(Step::Snapshot(shard));
     }
     if state.subscriptions.is_stale {

@@ -86,8 +86,11 @@ impl Spool {
         let path = with_suffix(&self.path, "new");
         let mut journal = private_file(&path)?;
         journal.set_len(0)?;
-        let text: String = self.entries.iter().map(|(number, line)| format!("+ {number} {line}\n")).collect();
-        journal.write_all(text.as_bytes())?;
+        let mut text = Vec::new();
+        for (number, line) in &self.entries {
+            writeln!(text, "+ {number} {line}")?;
+        }
+        journal.write_all(&text)?;
         std::fs::rename(&path, &self.path)?;
         self.journal = journal;
         self.past = 0;
@@ -115,10 +118,25 @@ fn private_file(path: &Path) -> io::Result<File> {
 mod tests {
     use super::*;
 
-    fn path(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("bot-companion-feed-spool-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        folder.join(name)
+    /// A file in a folder that goes with the test.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(test: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("bot-companion-feed-{test}-{}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            Self(folder)
+        }
+
+        fn path(&self) -> PathBuf {
+            self.0.join("spool")
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
     }
 
     fn entries(spool: &Spool) -> Vec<(u64, String)> {
@@ -127,7 +145,8 @@ mod tests {
 
     #[test]
     fn what_was_not_removed_is_there_after_a_restart() {
-        let path = path("restart");
+        let place = Place::new("restart");
+        let path = place.path();
         let mut spool = Spool::open(&path).unwrap();
         for line in [r#"{"id":"a"}"#, r#"{"id":"b c"}"#, r#"{"id":"c"}"#] {
             spool.add(line).unwrap();
@@ -147,7 +166,8 @@ mod tests {
 
     #[test]
     fn the_file_does_not_grow_with_what_has_been_removed() {
-        let path = path("growth");
+        let place = Place::new("growth");
+        let path = place.path();
         let mut spool = Spool::open(&path).unwrap();
         let first = spool.add("{}").unwrap();
         for _ in 0..10_000 {
@@ -161,7 +181,8 @@ mod tests {
 
     #[test]
     fn only_one_process_may_use_it() {
-        let path = path("lock");
+        let place = Place::new("lock");
+        let path = place.path();
         let spool = Spool::open(&path).unwrap();
         assert!(Spool::open(&path).is_err());
         drop(spool);
@@ -172,7 +193,8 @@ mod tests {
     #[test]
     fn only_its_owner_may_read_it() {
         use std::os::unix::fs::PermissionsExt as _;
-        let path = path("mode");
+        let place = Place::new("mode");
+        let path = place.path();
         let mut spool = Spool::open(&path).unwrap();
         spool.add("{}").unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast;
 
+use crate::core::{Core, Phase, has_work};
+
 /// The level of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -205,4 +207,33 @@ pub(crate) fn to_tracing() -> LogSink {
         Level::Warn => tracing::warn!(target: "bot_companion_feed", "{text}"),
         Level::Error => tracing::error!(target: "bot_companion_feed", "{text}"),
     })
+}
+
+impl Core {
+    pub(crate) fn status(&self) -> Status {
+        let state = self.lock();
+        let guilds = state.snapshots.ready().map(|shard| self.source.guild_ids(shard).len()).sum();
+        let shards = state.snapshots.ready().count();
+        let name = match *self.phase.borrow() {
+            Phase::Closed => State::Closed,
+            _ if state.outage.is_on() => State::Unreachable,
+            _ if !state.snapshots.was_ready => State::Starting,
+            _ if self.are_own_shards_sent(&state) && !has_work(&state) => State::Synced,
+            _ => State::Syncing,
+        };
+        Status {
+            state: name,
+            instance: self.instance.clone(),
+            guilds,
+            shards,
+            staff: state.staff.len(),
+            waiting: Waiting {
+                changes: state.marks.len(),
+                feedback: state.feedback.len(),
+                batch: state.batch.as_ref().map_or(0, |batch| batch.lines.len()),
+            },
+            last_error: self.reporter.last_error(),
+            counters: self.reporter.counters(),
+        }
+    }
 }

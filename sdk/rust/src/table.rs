@@ -142,7 +142,7 @@ impl Table {
         companion.tell(&BotEvent::Ready { shard });
     }
 
-    /// GUILD_CREATE.
+    /// A guild has arrived (`GUILD_CREATE`).
     pub(crate) fn guild_here(&self, companion: &Companion, guild: Guild) {
         let (id, shard) = {
             let mut inner = self.lock();
@@ -227,7 +227,7 @@ impl Table {
         self.look_whether_ready(companion, shard);
     }
 
-    /// GUILD_UPDATE: says so only if something has changed that is sent.
+    /// A guild was updated (`GUILD_UPDATE`): says so only if something has changed that is sent.
     pub(crate) fn guild_changed(&self, companion: &Companion, changed: Changed) {
         let mut inner = self.lock();
         let Some(Some(guild)) = inner.guilds.get_mut(&changed.id) else { return };

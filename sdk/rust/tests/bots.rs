@@ -69,21 +69,21 @@ fn guilds_staff_and_shards_arrive(name: &str) {
 
 fn changes_are_followed(name: &str) {
     let (discord, service, _bot) = start(name);
-    discord.emit("GUILD_MEMBER_UPDATE", json!({"guild_id": HARBOUR, "user": {"id": "21"}, "roles": ["50"]}));
+    discord.emit("GUILD_MEMBER_UPDATE", &json!({"guild_id": HARBOUR, "user": {"id": "21"}, "roles": ["50"]}));
     service.await_data("a role is given", |data| staff(data)["21"] == json!(["50"]));
     // Many changes of one member in a row: the last counts, whatever tasks the library makes of them.
     for roles in [json!([]), json!(["50"])].iter().cycle().take(51) {
-        discord.emit("GUILD_MEMBER_UPDATE", json!({"guild_id": HARBOUR, "user": {"id": "21"}, "roles": roles}));
+        discord.emit("GUILD_MEMBER_UPDATE", &json!({"guild_id": HARBOUR, "user": {"id": "21"}, "roles": roles}));
     }
-    discord.emit("GUILD_MEMBER_REMOVE", json!({"guild_id": HARBOUR, "user": {"id": "20"}}));
+    discord.emit("GUILD_MEMBER_REMOVE", &json!({"guild_id": HARBOUR, "user": {"id": "20"}}));
     service.await_data("a role is taken and a member leaves", |data| *staff(data) == json!({}));
-    discord.emit("GUILD_UPDATE", json!({"id": HARBOUR, "name": "Harbour City"}));
+    discord.emit("GUILD_UPDATE", &json!({"id": HARBOUR, "name": "Harbour City"}));
     service.await_data("a guild is renamed", |data| data["guilds"][HARBOUR]["name"] == "Harbour City");
     let joined = json!({"id": "12582912", "name": "New", "owner_id": "12", "members": [{"user": {"id": "12"}, "roles": ["50"]}]});
-    discord.emit("GUILD_CREATE", joined);
+    discord.emit("GUILD_CREATE", &joined);
     service.await_data("a guild is joined", |data| data["guilds"]["12582912"]["staff"] == json!({"12": ["50"]}));
-    discord.emit("GUILD_DELETE", json!({"id": VALLEY, "unavailable": true}));
-    discord.emit("GUILD_DELETE", json!({"id": "12582912"}));
+    discord.emit("GUILD_DELETE", &json!({"id": VALLEY, "unavailable": true}));
+    discord.emit("GUILD_DELETE", &json!({"id": "12582912"}));
     service.await_data("a guild is left", |data| data["guilds"]["12582912"].is_null());
     assert_eq!(service.data()["guilds"][VALLEY]["name"], "Valley", "an outage is not a departure");
 }
@@ -100,7 +100,7 @@ fn a_new_session_is_followed(name: &str) {
         data["guilds"][VALLEY].is_null() && *staff(data) == json!({})
     });
     // Events of the new session are heard.
-    discord.emit("GUILD_MEMBER_UPDATE", json!({"guild_id": HARBOUR, "user": {"id": "21"}, "roles": ["50"]}));
+    discord.emit("GUILD_MEMBER_UPDATE", &json!({"guild_id": HARBOUR, "user": {"id": "21"}, "roles": ["50"]}));
     service.await_data("a role is given", |data| *staff(data) == json!({"21": ["50"]}));
 }
 
@@ -120,7 +120,7 @@ fn members_that_cannot_be_listed_stay(name: &str) {
 fn the_service_may_go_away(name: &str) {
     let (discord, service, bot) = start(name);
     service.fault(&json!({"kind": "away", "times": 0, "path": "/bot"}));
-    discord.emit("GUILD_UPDATE", json!({"id": HARBOUR, "name": "Harbour City"}));
+    discord.emit("GUILD_UPDATE", &json!({"id": HARBOUR, "name": "Harbour City"}));
     wait_for("the bot notices", || bot.output().contains("the service cannot be reached"));
     service.forget();
     service.clear_faults();
@@ -134,7 +134,7 @@ fn the_service_may_go_away(name: &str) {
 fn sigterm_sends_what_waits(name: &str) {
     let (discord, service, mut bot) = start(name);
     service.fault(&json!({"kind": "away", "times": 0, "path": "/bot/events"}));
-    discord.emit("GUILD_UPDATE", json!({"id": HARBOUR, "name": "Harbour City"}));
+    discord.emit("GUILD_UPDATE", &json!({"id": HARBOUR, "name": "Harbour City"}));
     wait_for("the change waits for a retry", || bot.output().contains("the service cannot be reached"));
     service.clear_faults();
     bot.terminate();

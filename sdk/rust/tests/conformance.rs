@@ -49,10 +49,9 @@ fn main() -> ExitCode {
             }
         }
     }
-    println!(
-        "\n{right} scenarios passed, {} failed{}",
-        wrong.len(),
-        wrong.iter().map(|name| format!("\n    {name}")).collect::<String>()
-    );
+    println!("\n{right} scenarios passed, {} failed", wrong.len());
+    for name in &wrong {
+        println!("    {name}");
+    }
     if wrong.is_empty() && right > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

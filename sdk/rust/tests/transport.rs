@@ -1,6 +1,6 @@
 //! The transport over HTTP: gzip, streams, time limits, answers that are not the service's.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, unreachable_pub, dead_code, reason = "a test")]
+#![expect(clippy::unwrap_used, unreachable_pub, dead_code, reason = "a test")]
 
 #[path = "parts_harness/mod.rs"]
 mod parts_harness;
@@ -95,7 +95,7 @@ fn answer_always(answer: &'static str) -> (String, mpsc::Receiver<Seen>) {
 
 fn builder(url: &str, lines: &Lines) -> Builder {
     let sink = lines.clone();
-    Companion::new(url, "bck_secret").unwrap().log(Arc::new(move |_, text: &str| sink.push(text)))
+    Companion::builder(url, "bck_secret").unwrap().log(Arc::new(move |_, text: &str| sink.push(text)))
 }
 
 /// Waits for a log line with these words.

@@ -133,7 +133,7 @@ impl Discord {
         request("DELETE", &format!("{}/faults", self.addresses["control"].as_str().unwrap()), None, None);
     }
 
-    pub fn emit(&self, kind: &str, data: Value) {
+    pub fn emit(&self, kind: &str, data: &Value) {
         let delivered = self.control("emit", &json!({"type": kind, "data": data}));
         assert_eq!(delivered["delivered"], 1, "{kind}");
     }

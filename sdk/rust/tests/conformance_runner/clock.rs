@@ -35,7 +35,9 @@ impl SimulatedClock {
         inner.sleepers = later;
         let due: Vec<(Duration, Waker)> = due;
         drop(inner);
-        due.into_iter().for_each(|(_, waker)| waker.wake());
+        for (_, waker) in due {
+            waker.wake();
+        }
     }
 }
 

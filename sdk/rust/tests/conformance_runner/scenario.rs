@@ -72,7 +72,7 @@ impl Replay {
             .collect();
         let lines = Lines::default();
         let sink = Arc::clone(&lines);
-        let builder = Companion::new("http://companion.example", "bck_test")
+        let builder = Companion::builder("http://companion.example", "bck_test")
             .unwrap()
             .clock(Arc::new(clock.clone()))
             .transport(Arc::new(service.clone()))

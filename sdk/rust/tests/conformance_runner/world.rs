@@ -83,7 +83,9 @@ impl World {
         for guild in change["guilds"].as_array().into_iter().flatten() {
             self.change_guild(guild);
         }
-        ids(&change["gone"]).into_iter().for_each(|guild| self.remove_guild(guild));
+        for guild in ids(&change["gone"]) {
+            self.remove_guild(guild);
+        }
     }
 
     /// Changes or adds a guild.
@@ -104,7 +106,7 @@ impl World {
         });
         for (field, value) in change.as_object().unwrap() {
             match field.as_str() {
-                "name" => guild.name = value.as_str().unwrap().to_owned(),
+                "name" => value.as_str().unwrap().clone_into(&mut guild.name),
                 "icon" => guild.icon = value.as_str().map(str::to_owned),
                 "owner" => guild.owner = id(value),
                 "members" => guild.members = value.as_i64().unwrap().try_into().unwrap_or_default(),
@@ -169,9 +171,10 @@ impl World {
     }
 
     pub fn set_listing(&self, how: &str, guild: Option<u64>) {
-        self.listings.send_modify(|(general, by_guild)| match guild {
-            Some(guild) => drop(by_guild.insert(guild, how.to_owned())),
-            None => {
+        self.listings.send_modify(|(general, by_guild)| {
+            if let Some(guild) = guild {
+                by_guild.insert(guild, how.to_owned());
+            } else {
                 how.clone_into(general);
                 by_guild.clear();
             }

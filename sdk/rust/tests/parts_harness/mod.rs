@@ -39,7 +39,7 @@ impl fmt::Debug for Lines {
 /// A builder that sends to this service and logs to these lines.
 pub fn builder(service: &Arc<Memory>, lines: &Lines) -> Builder {
     let sink = lines.clone();
-    Companion::new("http://companion.example", "bck_test")
+    Companion::builder("http://companion.example", "bck_test")
         .unwrap()
         .transport(service.clone())
         .log(Arc::new(move |_, text: &str| sink.push(text)))
