@@ -29,7 +29,7 @@ class Lantern(discord.AutoShardedClient):
             self.companion = bot_companion.attach(
                 self, grants=lambda guild: {guild.id + 1: ["ADMIN"], guild.id + 2: ["MOD"]}, setup=lambda guild: True
             )
-        asyncio.ensure_future(self.answer())
+        self.answering = asyncio.ensure_future(self.answer())
 
     async def on_ready(self) -> None:
         print("ready", flush=True)

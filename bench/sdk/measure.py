@@ -34,8 +34,8 @@ class Bot:
             *command, stdin=pipe, stdout=pipe, env={**environment, "TOKEN": addresses["token"]}
         )
         bot = cls(process)
-        while await bot._output.readline() not in (b"ready\n", b""):
-            pass
+        if await bot._output.readline() != b"ready\n":
+            raise SystemExit(f"the {kind} bot did not start")
         return bot
 
     async def usage(self) -> dict[str, Any]:

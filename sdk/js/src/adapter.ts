@@ -25,8 +25,6 @@ export class Adapter implements World {
   readonly #clock: Clock;
   readonly #status: Status;
   readonly #mayList: boolean;
-  /** Per shard the guilds that Discord named: the library's cache keeps those that were left while it was away. */
-  readonly #named = new Map<number, Set<string>>();
   readonly #listeners: [string, Listener][] = [];
 
   constructor(client: ClientLike, clock: Clock, status: Status, members: "list" | "cache") {
@@ -42,11 +40,11 @@ export class Adapter implements World {
     return this.#client.user?.username ?? null;
   }
 
-  /** As the library names itself to Discord. */
-  library(): string | null {
+  /** As the library names itself to Discord; some of its versions do not. */
+  library(): string {
     const agent: unknown = this.#client.options.rest?.userAgentAppendix;
-    const [, name, version] = /^([\w.@/-]+)\/(\d[\w.+-]*)/.exec(typeof agent === "string" ? agent : "") ?? [];
-    return name && version ? `${name} ${version}` : null;
+    const [, version] = /^discord\.js\/(\d[\w.+-]*)/.exec(typeof agent === "string" ? agent : "") ?? [];
+    return version ? `discord.js ${version}` : "discord.js";
   }
 
   shardCount(): number {
@@ -69,18 +67,13 @@ export class Adapter implements World {
   }
 
   guildIds(shard: number): string[] {
-    const named = this.#named.get(shard);
-    if (named) return [...named];
     const count = this.shardCount();
     return [...this.#client.guilds.cache.keys()].filter((id) => shardOf(id, count) === shard);
   }
 
   guild(id: string): GuildFields | "unavailable" | null {
-    const named = this.#named.get(shardOf(id, this.shardCount()));
-    if (named && !named.has(id)) return null;
     const guild = this.#client.guilds.cache.get(id);
-    // Named by Discord, unknown to the library: an outage since the start.
-    if (!guild) return named ? "unavailable" : null;
+    if (!guild) return null;
     if (!guild.available) return "unavailable";
     return { id, name: guild.name, icon: guild.icon ?? null, owner: guild.ownerId, members: guild.memberCount };
   }
@@ -143,16 +136,12 @@ export class Adapter implements World {
   #packet(core: Core, { t, d }: Packet, shard: number): void {
     switch (t) {
       case "READY":
-        this.#named.set(shard, new Set((d.guilds as { id: string }[]).map(({ id }) => id)));
         this.#checkGuildsIntent();
-        return core.session(shard);
+        return core.session(shard, (d.guilds as { id: string }[]).map(({ id }) => id));
       case "GUILD_CREATE":
-        this.#named.get(shard)?.add(d.id);
-        return d.unavailable ? undefined : core.guildHere(d.id);
+        return d.unavailable ? core.guildUnavailable(d.id) : core.guildHere(d.id);
       case "GUILD_DELETE":
-        if (d.unavailable) return core.guildUnavailable(d.id);
-        this.#named.get(shard)?.delete(d.id);
-        return core.guildGone(d.id);
+        return d.unavailable ? core.guildUnavailable(d.id) : core.guildGone(d.id);
       case "GUILD_MEMBER_ADD":
         return core.memberJoined(d.guild_id, d.user.id, d.roles ?? []);
       case "GUILD_MEMBER_UPDATE":

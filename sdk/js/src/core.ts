@@ -9,6 +9,7 @@ import { DEFAULT_LIMITS, type Limits } from "./limits.js";
 import { Listings } from "./listings.js";
 import { Lists } from "./lists.js";
 import { type GuildChange, Marks } from "./marks.js";
+import { Roster } from "./roster.js";
 import { Sender } from "./sender.js";
 import { Snapshots } from "./snapshots.js";
 import { Spool } from "./spool.js";
@@ -43,6 +44,7 @@ export class Core {
   readonly #instance: string;
   readonly #url: string;
   readonly #calls: Calls;
+  readonly #roster: Roster;
   readonly #marks: Marks;
   readonly #listings: Listings;
   readonly #staff: Staff;
@@ -67,15 +69,16 @@ export class Core {
     this.#instance = instance;
     this.#url = url;
     this.#calls = new Calls(transport, clock, status, limits, () => this.#sender.doubt());
+    this.#roster = new Roster(world);
     this.#marks = new Marks(clock, limits);
-    this.#listings = new Listings(world, clock, limits, status, (guild) => this.#mark(guild, "whole"));
+    this.#listings = new Listings(world, this.#roster, clock, limits, status, (guild) => this.#mark(guild, "whole"));
     this.#staff = new Staff(world, clock, status, (guild) => this.#listings.request(guild));
     this.#listings.staff = this.#staff;
     this.#callbacks = new Callbacks(handlers, clock, limits, status, (guild) => this.#askAgain(guild));
     this.#lists = new Lists(this.#callbacks, clock, limits, () => this.#sender.wake(0));
     this.#feedback = new Feedback(limits, status, spool ? Spool.open(spool, clock, status) : null);
-    const guilds = new Guilds(world, this.#callbacks, this.#staff, this.#marks);
-    this.#snapshots = new Snapshots(world, guilds, clock, limits, status);
+    const guilds = new Guilds(this.#roster, this.#callbacks, this.#staff, this.#marks);
+    this.#snapshots = new Snapshots(world, this.#roster, guilds, clock, limits, status);
     this.#heartbeat = new Heartbeat(world, this.#calls, clock, limits, status, instance, () => this.#sender.introduced());
     const batches = new Batches(this.#marks, this.#feedback, this.#lists, guilds, clock, limits, status);
     const parts = {
@@ -93,10 +96,11 @@ export class Core {
 
   // --- what the bot sees
 
-  /** A new session (READY): what happened before it may have been missed. */
-  session(shard: number): void {
+  /** A new session (READY), and the guilds that Discord named: what happened before it may have been missed. */
+  session(shard: number, guilds: Iterable<string> | null): void {
     if (this.#isClosing) return;
     this.#checkCount();
+    this.#roster.session(shard, guilds);
     const isOfShard = this.#snapshots.isOf(shard);
     this.#heartbeat.shardKnown();
     this.#snapshots.setUnknown(shard);
@@ -118,10 +122,12 @@ export class Core {
 
   /** Joined, or available again. */
   guildHere(guild: string): void {
+    this.#roster.here(guild);
     this.#mark(guild, "whole");
   }
 
   guildGone(guild: string): void {
+    this.#roster.gone(guild);
     this.#callbacks.forget(guild);
     this.#staff.forget(guild);
     this.#listings.forget(guild);
@@ -130,6 +136,7 @@ export class Core {
 
   /** An outage: events of its members are missed. */
   guildUnavailable(guild: string): void {
+    this.#roster.here(guild);
     this.#staff.doubt((one) => one === guild);
     this.#listings.forget(guild);
   }
@@ -150,8 +157,10 @@ export class Core {
 
   member(guild: string, user: string, roles: Iterable<string>): void {
     if (this.#isClosing) return;
-    const granting = this.#staff.member(guild, user, roles);
-    if (granting && (this.#snapshots.marks(guild) || this.#marks.hasKept(guild, user))) this.#marked(this.#marks.member(guild, user, granting));
+    const { granting, isNews } = this.#staff.member(guild, user, roles);
+    // What waits of the same member is replaced, even by what the service knows already.
+    const isMarked = isNews && this.#snapshots.marks(guild);
+    if (isMarked || this.#marks.hasMember(guild, user)) this.#marked(this.#marks.member(guild, user, granting));
   }
 
   memberJoined(guild: string, user: string, roles: Iterable<string>): void {
@@ -205,7 +214,7 @@ export class Core {
     return {
       state: this.#state(),
       instance: this.#instance,
-      guilds: ready.reduce((sum, shard) => sum + this.#world.guildIds(shard).length, 0),
+      guilds: ready.reduce((sum, shard) => sum + this.#roster.guildIds(shard).length, 0),
       shards: ready.length,
       staff: this.#staff.count,
       waiting: { changes: this.#marks.size, feedback: this.#feedback.waiting, batch: this.#sender.batchLines },
@@ -285,7 +294,9 @@ export class Core {
   }
 
   #checkCount(): void {
-    if (this.#snapshots.countChanged()) this.#marks.clear();
+    if (!this.#snapshots.countChanged()) return;
+    this.#marks.clear();
+    this.#roster.forget();
   }
 
   #synced(): void {

@@ -2,20 +2,21 @@ import type { Callbacks, Facts } from "./callbacks.js";
 import type { GuildMark, Marks } from "./marks.js";
 import type { Staff } from "./staff.js";
 import type { Grants } from "./types.js";
-import type { GuildFields, World } from "./world.js";
+import type { Roster } from "./roster.js";
+import type { GuildFields } from "./world.js";
 
 /** The service's bound. */
 const NAME_CHARACTERS = 100;
 
 /** The lines of guilds: what the library knows, what the callbacks say, and the staff. */
 export class Guilds {
-  readonly #world: World;
+  readonly #roster: Roster;
   readonly #callbacks: Callbacks;
   readonly #staff: Staff;
   readonly #marks: Marks;
 
-  constructor(world: World, callbacks: Callbacks, staff: Staff, marks: Marks) {
-    this.#world = world;
+  constructor(roster: Roster, callbacks: Callbacks, staff: Staff, marks: Marks) {
+    this.#roster = roster;
     this.#callbacks = callbacks;
     this.#staff = staff;
     this.#marks = marks;
@@ -26,7 +27,7 @@ export class Guilds {
     const facts = this.#there(id) && (await this.#ask(id));
     const line = facts && (await this.#whole(id, facts));
     if (line) return line;
-    return this.#world.guild(id) === null ? null : { id, unavailable: true };
+    return this.#roster.guild(id) === null ? null : { id, unavailable: true };
   }
 
   /** The event lines of a mark, at most two. */
@@ -78,7 +79,7 @@ export class Guilds {
   }
 
   #there(id: string): GuildFields | null {
-    const guild = this.#world.guild(id);
+    const guild = this.#roster.guild(id);
     return guild === "unavailable" ? null : guild;
   }
 }

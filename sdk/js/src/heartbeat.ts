@@ -51,6 +51,11 @@ export class Heartbeat {
     this.#cancel();
   }
 
+  /** Waits for the one that is under way, if there is one. */
+  async ended(): Promise<void> {
+    await this.#underWay?.catch(() => {});
+  }
+
   /** Sends one, or waits for the one that is under way. Null: there is nothing to report yet. */
   send(): Promise<Answer | null> {
     this.#underWay ??= this.#send().finally(() => {

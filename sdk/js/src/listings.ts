@@ -1,5 +1,6 @@
 import { type Clock, within } from "./clock.js";
 import type { Limits } from "./limits.js";
+import type { Roster } from "./roster.js";
 import type { Staff, Survey } from "./staff.js";
 import { type Status, reasonOf } from "./status.js";
 import { PAGE, type World, compareIds } from "./world.js";
@@ -9,6 +10,7 @@ const LONGEST_RETRY = 300_000;
 /** Lists the members of guilds whose staff is not known: one guild at a time, page by page. */
 export class Listings {
   readonly #world: World;
+  readonly #roster: Roster;
   readonly #clock: Clock;
   readonly #limits: Limits;
   readonly #status: Status;
@@ -25,8 +27,9 @@ export class Listings {
   staff!: Staff;
 
   /** `listed`: the staff of this guild is completely known now. */
-  constructor(world: World, clock: Clock, limits: Limits, status: Status, listed: (guild: string) => void) {
+  constructor(world: World, roster: Roster, clock: Clock, limits: Limits, status: Status, listed: (guild: string) => void) {
     this.#world = world;
+    this.#roster = roster;
     this.#clock = clock;
     this.#limits = limits;
     this.#status = status;
@@ -83,7 +86,7 @@ export class Listings {
   async #run(): Promise<void> {
     for (const guild of this.#queue) {
       this.#queue.delete(guild);
-      const fields = this.#world.guild(guild);
+      const fields = this.#roster.guild(guild);
       const survey = fields === null || fields === "unavailable" ? null : this.staff.beginSurvey(guild);
       if (!survey) continue;
       await this.#list(guild, survey);

@@ -61,7 +61,7 @@ export class Marks {
 
   /** False if there is no room for it. */
   member(guild: string, user: string, roles: string[] | null): boolean {
-    return this.#set(`${guild}/${user}`, { guild, user, roles, isKept: roles === null || this.hasKept(guild, user) });
+    return this.#set(`${guild}/${user}`, { guild, user, roles, isKept: roles === null || this.#isKept(guild, user) });
   }
 
   /** The member count has changed; in how many milliseconds it may be sent. */
@@ -155,16 +155,20 @@ export class Marks {
     this.#counts.clear();
   }
 
-  /** Whether a mark of this member waits that no snapshot replaces. */
-  hasKept(guild: string, user: string): boolean {
-    const mark = this.#marks.get(`${guild}/${user}`);
-    return mark !== undefined && "user" in mark && mark.isKept;
+  hasMember(guild: string, user: string): boolean {
+    return this.#marks.has(`${guild}/${user}`);
   }
 
   #set(key: string, mark: Mark): boolean {
     if (!this.#marks.delete(key) && this.#marks.size >= this.#limits.changes) return false;
     this.#marks.set(key, mark);
     return true;
+  }
+
+  /** Whether a mark of this member waits that a snapshot without staff does not say. */
+  #isKept(guild: string, user: string): boolean {
+    const mark = this.#marks.get(`${guild}/${user}`);
+    return mark !== undefined && "user" in mark && mark.isKept;
   }
 
   #dropGuild(guild: string): void {

@@ -40,7 +40,7 @@ export class Sender {
   #isIntroduced = false;
   /** The service was away: it may have lost something. */
   #isDoubtful = false;
-  /** Refused batches in a row. */
+  /** Resyncs in a row that the service asked for. */
   #resyncs = 0;
   readonly #failures: Backoff;
   readonly #repeatedResyncs: Backoff;
@@ -175,7 +175,10 @@ export class Sender {
   }
 
   async #introduce(): Promise<number> {
-    const answer = await this.#parts.heartbeat.send();
+    const { heartbeat } = this.#parts;
+    await heartbeat.ended();
+    if (this.#isIntroduced) return 0;
+    const answer = await heartbeat.send();
     if (answer?.failed) return this.#failures.next(answer.retryAfter);
     this.#failures.reset();
     this.#isIntroduced = true;
@@ -243,8 +246,9 @@ export class Sender {
     this.#isDoubtful = false;
     if (answer.status === 409) {
       this.#next = Math.max(this.#next, Number(answer.data["next"]));
-      this.#resyncRequired();
-    } else this.#resyncsEnded();
+      return this.#resyncRequired();
+    }
+    this.#resyncsEnded();
     return 0;
   }
 
@@ -272,9 +276,7 @@ export class Sender {
       batches.returned(batch);
       // Without a shard there is no snapshot that could set the number.
       this.#next = snapshots.hasReady ? Math.max(after, Number(data["next"])) : Number(data["next"]);
-      this.#resyncRequired();
-      this.#resyncs += 1;
-      return this.#resyncs > 1 ? this.#repeatedResyncs.next() : 0;
+      return this.#resyncRequired();
     }
     const line = status === 422 ? Number(data["line"]) : 0;
     if (batch.lines[line - 1]) batches.drop(batch, line - 1, String(data["reason"]));
@@ -285,9 +287,11 @@ export class Sender {
     return 0;
   }
 
-  #resyncRequired(): void {
+  #resyncRequired(): number {
     this.#status.info("the service asks for everything anew");
     this.resync();
+    this.#resyncs += 1;
+    return this.#resyncs > 1 ? this.#repeatedResyncs.next() : 0;
   }
 
   #resyncsEnded(): void {

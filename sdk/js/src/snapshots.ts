@@ -1,6 +1,7 @@
 import type { Clock } from "./clock.js";
 import type { Guilds } from "./guilds.js";
 import type { Limits } from "./limits.js";
+import type { Roster } from "./roster.js";
 import type { Status } from "./status.js";
 import { type World, shardOf } from "./world.js";
 
@@ -10,6 +11,7 @@ type ShardState = "stale" | "sending" | "sent";
 /** The process's own shards, and the lines of their snapshots. */
 export class Snapshots {
   readonly #world: World;
+  readonly #roster: Roster;
   readonly #guilds: Guilds;
   readonly #clock: Clock;
   readonly #limits: Limits;
@@ -23,8 +25,9 @@ export class Snapshots {
   /** Those of them whose staff it says. */
   #withStaff = new Set<string>();
 
-  constructor(world: World, guilds: Guilds, clock: Clock, limits: Limits, status: Status) {
+  constructor(world: World, roster: Roster, guilds: Guilds, clock: Clock, limits: Limits, status: Status) {
     this.#world = world;
+    this.#roster = roster;
     this.#guilds = guilds;
     this.#clock = clock;
     this.#limits = limits;
@@ -102,7 +105,7 @@ export class Snapshots {
     this.#shards.set(shard, "sending");
     this.#written = [];
     this.#withStaff = new Set();
-    return this.#lines(this.#world.guildIds(shard), this.#written);
+    return this.#lines(this.#roster.guildIds(shard), this.#written);
   }
 
   /** Whether the snapshot says the staff of this guild. */

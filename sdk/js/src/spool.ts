@@ -250,3 +250,16 @@ function startOf(pid: number): string | null {
     return null;
   }
 }
+
+/** Throws if the file could not be used as a spool. What is in it stays. */
+export function probeSpool(path: string): void {
+  const probe = `${path}.${process.pid}.probe`;
+  try {
+    writeFileSync(probe, "", { mode: 0o600 });
+    linkSync(probe, `${probe}.link`);
+    if (read(path) !== null) closeSync(openSync(path, "r+"));
+  } finally {
+    rmSync(probe, { force: true });
+    rmSync(`${probe}.link`, { force: true });
+  }
+}

@@ -105,20 +105,14 @@ export class Staff {
     return Object.fromEntries([...staff.known].slice(0, MOST_STAFF));
   }
 
-  /** The granting roles of a member, if they are to be sent. */
-  member(guild: string, user: string, roles: Iterable<string>): string[] | null {
+  /** The granting roles of a member, and whether they are new: they differ from what is known, or nothing is known. */
+  member(guild: string, user: string, roles: Iterable<string>): { granting: string[]; isNews: boolean } {
     const staff = this.#guilds.get(guild);
-    if (!staff || staff.roles.size === 0) return null;
+    if (!staff || staff.roles.size === 0) return { granting: [], isNews: false };
     const all = [...roles];
     staff.survey?.heard(user, all);
     const granting = grantingOf(all, staff.roles);
-    if (!staff.known) return granting;
-    const before = staff.known.get(user) ?? [];
-    if (granting.join() === before.join()) return null;
-    if (granting.length === 0) staff.known.delete(user);
-    else if (before.length > 0 || staff.known.size < MOST_STAFF) staff.known.set(user, granting);
-    else return null;
-    return granting;
+    return { granting, isNews: staff.known === null || isChange(staff.known, user, granting) };
   }
 
   /** Whether the guild has granting roles, and it is not known who holds them. */
@@ -187,6 +181,17 @@ export class Staff {
     staff.survey = null;
     if (isWithin(staff.roles, survey.roles)) staff.known = narrowed(survey.result(), staff.roles);
   }
+}
+
+/** Whether this differs from what is known, which then is known. */
+function isChange(known: Holders, user: string, granting: string[]): boolean {
+  const before = known.get(user);
+  if (granting.join() === (before ?? []).join()) return false;
+  if (granting.length === 0) return known.delete(user);
+  // Those beyond the bound are left out.
+  if (!before && known.size >= MOST_STAFF) return false;
+  known.set(user, granting);
+  return true;
 }
 
 /** Lists of roles are in ascending order. */

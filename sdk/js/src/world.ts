@@ -35,9 +35,9 @@ export interface World {
   shardCount(): number;
   /** The process's own shards; none before the library knows them. */
   shards(): ShardReport[];
-  /** The guilds of a shard, those with an outage too. */
+  /** The guilds of a shard that the library has, those with an outage too. */
   guildIds(shard: number): string[];
-  /** Null when the bot is not in it. */
+  /** Null when the library does not have it. */
   guild(id: string): GuildFields | "unavailable" | null;
   /** All members of the guild, or null if the cache does not have all or is not kept up to date. */
   cachedMembers(guild: string): Iterable<Member> | null;

@@ -20,11 +20,11 @@ export async function bots(
   world: Json,
   clients: Partial<ClientOptions>[],
   options: Options<any> = {}, // eslint-disable-line @typescript-eslint/no-explicit-any
-  prepare: (service: Service) => void = () => {},
+  prepare: (service: Service, fake: FakeDiscord) => unknown = () => {},
 ) {
   const fake = await FakeDiscord.start(world);
   const service = new Service();
-  prepare(service);
+  await prepare(service, fake);
   const server = await listen(service, KEY);
   const log = new Log();
   const started = clients.map((own) => {

@@ -115,6 +115,7 @@ interface Pending {
   isComplete: boolean;
   answer(response: FeedResponse): void;
   lose(): void;
+  hang(): void;
 }
 
 /** Holds every request until a step answers it. */
@@ -140,6 +141,7 @@ class ScriptedService {
         request, lines: [], isComplete: false,
         answer: (response) => (end(), resolve(response)),
         lose: () => (end(), reject(new Error("connection reset"))),
+        hang: end,
       };
       this.pending.push(pending);
       request.signal.addEventListener("abort", end);
@@ -227,8 +229,7 @@ export class Replay {
     switch (bot) {
       case "session":
         this.#world.isConnected = true;
-        if (guilds) for (const id of this.#world.guildIds(shard)) if (!guilds.includes(id)) this.#world.guilds.delete(id);
-        return core.session(shard);
+        return core.session(shard, guilds ?? this.#world.guildIds(shard));
       case "ready":
         return core.ready(shard);
       case "guild_here":
@@ -327,7 +328,8 @@ function reply(pending: Pending, lines: number, answer: Json | string | undefine
   } else if (answer === "lost") pending.lose();
   else if (answer === "garbage") pending.answer({ status: 200, retryAfter: null, data: null });
   else if (typeof answer === "object") pending.answer({ status: answer["status"], retryAfter: answer["retry_after"] ?? null, data: answer["data"] ?? {} });
-  else assert.equal(answer, "hang");
+  else if (answer === "hang") pending.hang();
+  else throw new Error("an unknown answer");
 }
 
 function summary({ request, lines }: Pending): { request: string; lines: string[] } {

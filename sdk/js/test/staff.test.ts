@@ -10,7 +10,7 @@ const grants = (): Json => ({ 50: ["MOD"] });
 /** Who was staff when the bot last ran: 10 still is, 12 is not any more. */
 const BEFORE = { 10: ["50"], 12: ["50"] };
 
-function before(service: Service): void {
+function withStaff(service: Service): void {
   service.guilds.set(GUILD, { id: GUILD, name: "Before", grants: grants(), staff: { ...BEFORE } });
 }
 
@@ -23,10 +23,11 @@ for (const [what, fault] of [
   ["is cut", { do: "cut" }],
 ] as const) {
   test(`a listing of members that ${what}: nobody loses a role, and it heals`, { skip }, async () => {
-    const { fake, service, log, companion, started, stop } = await bots({ guilds: [] }, [{ rest: { retries: 0 } }], { grants }, before);
+    const { fake, service, log, companion, started, stop } = await bots({ guilds: [guild(1)] }, [{ rest: { retries: 0 } }], { grants }, async (empty, discord) => {
+      withStaff(empty);
+      await discord.fault("GET /guilds/{id}/members", fault.do, fault);
+    });
     try {
-      await fake.fault("GET /guilds/{id}/members", fault.do, fault);
-      await fake.emit("GUILD_CREATE", guild(1));
       await until("the guild's other fields", () => service.guilds.get(GUILD)?.["name"] === "Guild 1");
       await until("it has failed more than once", () => {
         assert.deepEqual(staffOf(service), BEFORE);
@@ -46,11 +47,11 @@ for (const [what, fault] of [
 }
 
 test("a listing that is refused is said once, and not tried again and again", { skip }, async () => {
-  const { fake, service, log, companion, stop } = await bots({ guilds: [] }, [{ rest: { retries: 0 } }], { grants }, before);
+  const { service, log, companion, stop } = await bots({ guilds: [guild(1), guild(2)] }, [{ rest: { retries: 0 } }], { grants }, async (empty, discord) => {
+    withStaff(empty);
+    await discord.fault("GET /guilds/{id}/members", "status", { status: 403 });
+  });
   try {
-    await fake.fault("GET /guilds/{id}/members", "status", { status: 403 });
-    await fake.emit("GUILD_CREATE", guild(1));
-    await fake.emit("GUILD_CREATE", guild(2));
     await until("the guilds", () => service.guilds.size === 2 && service.guilds.get(GUILD)?.["name"] === "Guild 1");
     await until("it is said", () => log.count("cannot be listed") > 0);
     assert.deepEqual(staffOf(service), BEFORE);
@@ -63,7 +64,7 @@ test("a listing that is refused is said once, and not tried again and again", { 
 
 test("without the intent a cache cannot be trusted: staff is not sent, and the log names the intent", { skip }, async () => {
   const intents = [GatewayIntentBits.Guilds];
-  const { fake, service, log, stop } = await bots({ guilds: [guild(1)] }, [{ intents }], { grants }, before);
+  const { fake, service, log, stop } = await bots({ guilds: [guild(1)] }, [{ intents }], { grants }, withStaff);
   try {
     await until("the guild", () => service.guilds.get(GUILD)?.["name"] === "Guild 1");
     await until("it is said", () => log.count("the client lacks the intent GuildMembers") === 1);
@@ -79,7 +80,7 @@ test("without the intent a cache cannot be trusted: staff is not sent, and the l
 });
 
 test('members: "cache" sends staff only when the cache has every member', { skip }, async () => {
-  const { service, log, started, stop } = await bots({ guilds: [guild(1)] }, [{}], { grants, members: "cache" }, before);
+  const { service, log, started, stop } = await bots({ guilds: [guild(1)] }, [{}], { grants, members: "cache" }, withStaff);
   try {
     await until("the guild", () => service.guilds.get(GUILD)?.["name"] === "Guild 1");
     await until("it is said", () => log.count('the option members is "cache"') === 1);

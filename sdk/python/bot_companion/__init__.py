@@ -50,7 +50,7 @@ __all__ = [
     "setup",
     "teardown",
 ]
-__version__ = "0.2.0"
+__version__ = "0.1.0"
 
 log = logging.getLogger("bot_companion")
 

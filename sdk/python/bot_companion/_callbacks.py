@@ -120,8 +120,8 @@ class Callbacks:
     def _can_be_granted(self, guild: int, role: str, key: str) -> bool:
         if key in GUILD_PERMISSIONS:
             return True
-        near = difflib.get_close_matches(key.upper(), GUILD_PERMISSIONS, 1)
-        hint = f"; probably {near[0]} was meant" if near else f"; there are {', '.join(GUILD_PERMISSIONS)}"
+        near = probable_key(key)
+        hint = f"; probably {near} was meant" if near else f"; there are {', '.join(GUILD_PERMISSIONS)}"
         message = f"grants names the key {key!r} for role {role} of guild {guild}, which no role can grant{hint}"
         self._status.warn(message, once=("grants", key))
         return False
@@ -179,6 +179,12 @@ class Callbacks:
             reason = describe(error)
         message = f"the callback {name} failed: {reason}; its last answer counts, and it is asked again"
         self._status.warn(message, once=("callback", name), trace=None if isinstance(error, TimeoutError) else error)
+
+
+def probable_key(key: str) -> str | None:
+    """The key that was probably meant."""
+    near = difflib.get_close_matches(key.upper(), GUILD_PERMISSIONS, 1)
+    return near[0] if near else None
 
 
 class Pace:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import aclosing
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from . import _lines
-from ._callbacks import Callbacks, in_order
+from ._callbacks import Callbacks
+from ._changes import Changes
 from ._feedback import Entry, Feedback
 from ._guilds import Guilds
 from ._heartbeat import Heartbeat
 from ._limits import Limits
-from ._marks import GuildMark, Mark, Marks
+from ._marks import Marks
 from ._snapshots import Refused, Shards, Snapshot
 from ._status import Status
 from ._transport import Answer, Channel, Failure, retry_delay
@@ -55,6 +54,7 @@ class Sender:
         self._shards = shards
         self._marks = marks
         self._guilds = guilds
+        self._changes = Changes(marks, shards, guilds, callbacks.at_once)
         self._callbacks = callbacks
         self._feedback = feedback
         self._limits = limits
@@ -64,8 +64,6 @@ class Sender:
         self._next = 1
         self._batch: list[Line] = []
         """Numbered lines, from `next` on, whose fate is not known."""
-        self._made: deque[bytes] = deque()
-        """Lines of changes that did not fit into the last batch."""
         self._doubtful = False
         self._subscriptions_stale = self._team_stale = False
         self._subscriptions_sent: list[bytes] | None = None
@@ -136,7 +134,7 @@ class Sender:
         self._resyncs += 1
         self._doubtful = False
         self._marks.drop(lambda guild: True)
-        self._made.clear()
+        self._changes.clear()
         self._shards.make_all_stale()
         if self._shards.is_ready(0):
             self._forget_sent()
@@ -152,7 +150,7 @@ class Sender:
 
     @property
     def waiting_changes(self) -> int:
-        return self._marks.waiting + len(self._made)
+        return self._marks.waiting + len(self._changes)
 
     @property
     def waiting_batch(self) -> int:
@@ -165,7 +163,7 @@ class Sender:
         """Something is to be sent, now or after the time in which changes gather."""
         return bool(
             self._batch
-            or self._made
+            or self._changes
             or self._marks
             or self._feedback
             or self._subscriptions_stale
@@ -399,7 +397,7 @@ class Sender:
         if team is not None:
             lines, size = lines - 1, size - len(team)
         feedback, used = self._feedback.fitting(min(lines, self._limits.feedback_lines), size)
-        changes = await self._changes(lines - feedback, size - used, bool(team or feedback))
+        changes = await self._changes.take(lines - feedback, size - used, bool(team or feedback))
         if started != self._resyncs:
             return True
         batch = [] if team is None else [Line(team, team=True)]
@@ -419,36 +417,6 @@ class Sender:
         elif line != self._team_sent:
             return line
         return None
-
-    async def _changes(self, lines: int, size: int, others: bool) -> list[bytes]:
-        """The lines of the first changes, as many as fit."""
-        self._marks.ripen(asyncio.get_running_loop().time())
-        started, made_bytes = self._resyncs, sum(map(len, self._made))
-
-        def marks() -> Iterator[Mark]:
-            while len(self._made) < lines and made_bytes < size and (mark := self._marks.take()) is not None:
-                yield mark
-
-        async with aclosing(in_order(marks(), self._lines_of, self._callbacks.at_once)) as making:
-            async for made in making:
-                if started != self._resyncs:
-                    return []
-                self._made.extend(made)
-                made_bytes += sum(map(len, made))
-        fitting: list[bytes] = []
-        while self._made and len(fitting) < lines:
-            if (fitting or others) and len(self._made[0]) > size:
-                break
-            size -= len(self._made[0])
-            fitting.append(self._made.popleft())
-        return fitting
-
-    async def _lines_of(self, mark: Mark) -> list[bytes]:
-        if isinstance(mark, GuildMark):
-            if mark.what and not self._shards.is_here(mark.guild):
-                mark = GuildMark(mark.guild, gone=mark.gone)
-            return await self._guilds.event_lines(mark)
-        return [_lines.member(mark.guild, mark.user, mark.roles)]
 
     async def _send_batch(self) -> None:
         batch = self._batch

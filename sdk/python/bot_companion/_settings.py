@@ -50,7 +50,9 @@ def check_url(url: str, where: str) -> str:
         raise SettingError(f"{where} has no scheme: write https://{shown} or http://{shown}")
     if scheme.lower() not in ("http", "https"):
         raise SettingError(f"{where} begins with {scheme}://: it must begin with https:// or http://")
-    if not re.match(r"([^/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^/:@?#\[\]]+)(:\d{1,5})?(/[^?#]*)?$", rest):
+    if "@" in rest.partition("/")[0]:
+        raise SettingError(f"{where} has a name or password in it: remove it, the service asks for the bot key only")
+    if not re.match(r"(\[[0-9A-Fa-f:.]+\]|[^/:@?#\[\]]+)(:\d{1,5})?(/[^?#]*)?$", rest):
         raise SettingError(f"{where} is not an address ({shown}): give scheme, host and port, such as http://127.0.0.1:8080")
     return url
 

@@ -131,6 +131,22 @@ class Spool:
             self._file = None
 
 
+def check(path: str) -> str | None:
+    """Why a file cannot be used as a spool, or `None`. Leaves no file behind."""
+    existed = os.path.exists(path)
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _lock(file)
+        finally:
+            os.close(file)
+            if not existed:
+                os.unlink(path)
+    except OSError as error:
+        return describe(error)
+    return None
+
+
 def _lock(file: int) -> None:
     if fcntl is None:
         raise OSError("this system has no file locks that end with their process")

@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import aiohttp
 
@@ -229,14 +229,14 @@ class HttpTransport:
             found: Any = json.loads(text)
         except ValueError:
             found = None
-        envelope: dict[str, Any] = found if isinstance(found, dict) else {}
+        envelope = cast(dict[str, Any], found) if isinstance(found, dict) else {}
         if "code" not in envelope:
             if status < 300:
                 # Some other server, or a captive portal: its 200 acknowledges nothing.
                 raise TransportError(NO_SERVICE)
             envelope = {}
         given = envelope.get("data")
-        data: dict[str, Any] = given if isinstance(given, dict) else {}
+        data = cast(dict[str, Any], given) if isinstance(given, dict) else {}
         return Answer(status, data, str(envelope.get("message", "")), retry_after)
 
     async def close(self) -> None:

@@ -170,8 +170,8 @@ class Scripted:
         self.does: dict[str, str] = {name: "answer" for name in given}
         self.value = dict(given)
 
-    def configured(self) -> dict[str, Callable[..., Any]]:
-        made: dict[str, Callable[..., Any]] = {}
+    def configured(self) -> dict[str, Any]:
+        made: dict[str, Any] = {}
         for name in self.does:
             made[name] = self._many(name) if name in ("subscriptions", "team") else self._one(name)
         return made

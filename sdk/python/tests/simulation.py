@@ -8,6 +8,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+ROUNDS = 100_000
+"""Rounds of the loop after which something turns in circles."""
+
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
@@ -19,9 +22,12 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def settle(self) -> None:
         """Runs everything that can happen without time passing. Nothing here waits for a socket or a thread."""
-        while self._ready or self._next_timer() <= self._now:  # type: ignore[attr-defined]
+        for _ in range(ROUNDS):
+            if not self._ready and self._next_timer() > self._now:  # type: ignore[attr-defined]
+                return
             self.stop()
             self.run_forever()
+        raise AssertionError("it never comes to rest")
 
     def advance(self, seconds: float) -> None:
         end = self._now + seconds

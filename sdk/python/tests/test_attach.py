@@ -28,6 +28,7 @@ WRONG = [
     ({"url": "companion.example"}, "`url`", "no scheme"),
     ({"url": "ftp://companion.example"}, "`url`", "https://"),
     ({"url": "http://companion.example\n"}, "`url`", "remove"),
+    ({"url": f"http://user:{SECRET}@companion.example"}, "`url`", "remove"),
     ({"url": "http://"}, "`url`", "not an address"),
     ({"url": "http://companion.example", "key": ""}, "`key`", "key create"),
     ({"url": "http://companion.example"}, "COMPANION_BOT_KEY", "key create"),
@@ -39,7 +40,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("arguments", "names", "remedy"), WRONG)
 def test_a_wrong_setting_names_itself_and_the_remedy(
-    arguments: dict[str, str], names: str, remedy: str, caplog: pytest.LogCaptureFixture
+    arguments: dict[str, Any], names: str, remedy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
         bot = make(Bot)

@@ -12,7 +12,7 @@ import pytest
 from scenario import Json, Request, ScriptedTransport, World
 from simulation import SimulatedLoop
 
-from bot_companion import _lines
+from bot_companion import GuildPermission, _lines
 from bot_companion._callbacks import Callbacks
 from bot_companion._companion import Companion
 from bot_companion._limits import Limits
@@ -37,7 +37,7 @@ def test_slow_callbacks_do_not_starve_the_snapshot() -> None:
     loop = SimulatedLoop()
     running = most = 0
 
-    async def slow(guild: Any) -> dict[int, list[str]]:
+    async def slow(guild: Any) -> dict[int, list[GuildPermission]]:
         nonlocal running, most
         running += 1
         most = max(most, running)

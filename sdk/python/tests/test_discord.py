@@ -10,12 +10,13 @@ from feed_model import KEY, Feed, FeedServer
 from stage import AutoShardedBot, Bot, Client, attach, discord_with, feed_server, guild, make, running, until
 
 import bot_companion
+from bot_companion import GuildPermission
 from bot_companion._limits import Limits
 
 G1, G2 = str(1 << 22), str(2 << 22)
 
 
-def grants(guild: Any) -> dict[int, list[str]]:
+def grants(guild: Any) -> dict[int, list[GuildPermission]]:
     return {50: ["MOD"]}
 
 

@@ -11,6 +11,7 @@ from feed_model import Feed
 from scenario import World
 from simulation import SimulatedLoop
 
+from bot_companion import GuildPermission
 from bot_companion._companion import Companion
 from bot_companion._limits import Limits
 from bot_companion._transport import Answer, TransportError
@@ -46,7 +47,7 @@ class History:
         self.world = World({"shard_count": 2, "shards": [0, 1], "guilds": guilds})
         self.feed = Feed()
         self.transport = ModelTransport(self.feed)
-        self.grants = {"50": ["MOD"]}
+        self.grants: dict[str, list[GuildPermission]] = {"50": ["MOD"]}
         limits = Limits(changes=12, batch_lines=3, refresh_interval=60.0)
         self.companion = Companion(
             self.world, self.transport, limits=limits, random=self.rng.random, grants=lambda guild: self.grants

@@ -486,10 +486,10 @@ impl Core {
         let batch = state.batch.take();
         let entries: Vec<Entry> =
             batch.into_iter().flat_map(crate::batch::Batch::into_feedback).chain(state.feedback.drain(..)).collect();
-        // What is in the spool stays there for the next start.
-        self.reporter.count(|counters| counters.feedback_dropped += entries.len() as u64);
         for entry in entries {
-            entry.end(Delivery::NotDelivered("closed".to_owned()));
+            let reason = if entry.spooled.is_some() { "closed; it is sent at the next start" } else { "closed" };
+            self.reporter.count(|counters| counters.feedback_dropped += u64::from(entry.spooled.is_none()));
+            entry.end(Delivery::NotDelivered(reason.to_owned()));
         }
         state.spool = None;
         drop(state);

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::core::Core;
 use crate::outage::Channel;
+use crate::sender::say_connected;
 use crate::transport::{Answer, Body, Request};
 
 /// Sends one whenever the interval has passed since the last one began, for ever.
@@ -55,7 +56,9 @@ async fn send(core: &Arc<Core>, channel: Channel) -> Option<Duration> {
                 .warn_once("heartbeat", &format!("the service refuses the heartbeat (status {status}): {reason}"));
         }
     }
-    core.lock().is_introduced = true;
+    let mut state = core.lock();
+    state.is_introduced = true;
+    say_connected(core, &mut state);
     None
 }
 

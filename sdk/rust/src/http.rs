@@ -23,6 +23,9 @@ const WORTH_COMPRESSING: usize = 4 * 1024;
 /// The largest answer that is read.
 const ANSWER_BYTES: usize = 1024 * 1024;
 
+/// A connection that was idle for so long is not used again.
+const IDLE: Duration = Duration::from_secs(10);
+
 type HttpBody = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
 /// Sends requests to one address with one key.
@@ -56,7 +59,8 @@ impl HttpTransport {
             tls.with_tls_config(config).https_or_http().enable_http1().build()
         };
         authorization.set_sensitive(true);
-        let client = Client::builder(TokioExecutor::new()).build(connector);
+        // An idle connection that the service is about to end would look like an outage.
+        let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).build(connector);
         Ok(Self { url: url.to_owned(), authorization, client, clock, flush_interval })
     }
 

@@ -46,6 +46,10 @@ impl<L: Library> Source for LibrarySource<L> {
         shards
     }
 
+    fn expects_shards(&self) -> bool {
+        self.table.expects_shards()
+    }
+
     fn guild_ids(&self, shard: u32) -> Vec<u64> {
         self.table.guild_ids(shard)
     }

@@ -82,6 +82,9 @@ impl SerenityCompanion {
         match event {
             FullEvent::Ready { data_about_bot } => self.ready(context, data_about_bot),
             FullEvent::GuildCreate { guild, .. } => self.table.guild_here_late(&self.companion, guild_of(guild)),
+            FullEvent::GuildDelete { incomplete, .. } if !incomplete.unavailable => {
+                self.table.guild_gone_late(&self.companion, incomplete.id.get());
+            }
             _ => {}
         }
     }
@@ -169,6 +172,12 @@ impl EventHandler for SerenityHandler {
 
     async fn guild_create(&self, _: Context, guild: serenity::all::Guild, _: Option<bool>) {
         self.0.table.guild_here_late(&self.0.companion, guild_of(&guild));
+    }
+
+    async fn guild_delete(&self, _: Context, guild: UnavailableGuild, _: Option<serenity::all::Guild>) {
+        if !guild.unavailable {
+            self.0.table.guild_gone_late(&self.0.companion, guild.id.get());
+        }
     }
 }
 

@@ -89,7 +89,10 @@ async fn work(core: &Arc<Core>) {
         let done = AssertUnwindSafe(take_step(core, step)).catch_unwind().await;
         let delay = done.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-            core.reporter.error(&format!("a fault in this package: {}", text.unwrap_or("it panicked")));
+            let text = format!("a fault in this package: {}", text.unwrap_or("it panicked"));
+            if core.reporter.is_news(&text) {
+                core.reporter.error(&text);
+            }
             Some(core.limits.longest_retry)
         });
         if let Some(delay) = delay
@@ -211,8 +214,9 @@ fn snapshot_number(state: &mut State) -> u64 {
     state.next
 }
 
-fn say_connected(core: &Core, state: &mut State) {
-    if state.snapshots.is_connected || !core.are_own_shards_sent(state) {
+/// Says once that every own shard has been sent.
+pub(crate) fn say_connected(core: &Core, state: &mut State) {
+    if state.snapshots.is_connected || !core.are_own_shards_sent(state) || core.source.expects_shards() {
         return;
     }
     state.snapshots.is_connected = true;

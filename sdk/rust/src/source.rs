@@ -101,6 +101,10 @@ pub trait Source: Send + Sync + 'static {
     fn shard_count(&self) -> u32;
     /// The process's own shards, as far as the library knows them.
     fn shards(&self) -> Vec<ShardHealth>;
+    /// Whether further own shards are about to come. Libraries start one after the other.
+    fn expects_shards(&self) -> bool {
+        false
+    }
     /// The guilds of a shard, those with an outage too.
     fn guild_ids(&self, shard: u32) -> Vec<u64>;
     /// How a guild is now.

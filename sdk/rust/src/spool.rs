@@ -110,3 +110,71 @@ fn private_file(path: &Path) -> io::Result<File> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("bot-companion-feed-spool-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder.join(name)
+    }
+
+    fn entries(spool: &Spool) -> Vec<(u64, String)> {
+        spool.entries().map(|(number, line)| (number, line.to_owned())).collect()
+    }
+
+    #[test]
+    fn what_was_not_removed_is_there_after_a_restart() {
+        let path = path("restart");
+        let mut spool = Spool::open(&path).unwrap();
+        for line in [r#"{"id":"a"}"#, r#"{"id":"b c"}"#, r#"{"id":"c"}"#] {
+            spool.add(line).unwrap();
+        }
+        spool.remove(1).unwrap();
+        drop(spool);
+        // The machine went down in the middle of a line.
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"+ 4 {\"id\":").unwrap();
+        let mut spool = Spool::open(&path).unwrap();
+        assert_eq!(entries(&spool), [(2, r#"{"id":"b c"}"#.to_owned()), (3, r#"{"id":"c"}"#.to_owned())]);
+        assert_eq!(spool.add("{}").unwrap(), 4);
+        for number in 2..=4 {
+            spool.remove(number).unwrap();
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
+    }
+
+    #[test]
+    fn the_file_does_not_grow_with_what_has_been_removed() {
+        let path = path("growth");
+        let mut spool = Spool::open(&path).unwrap();
+        let first = spool.add("{}").unwrap();
+        for _ in 0..10_000 {
+            let number = spool.add("{}").unwrap();
+            spool.remove(number).unwrap();
+        }
+        assert!(std::fs::metadata(&path).unwrap().len() < 20_000);
+        drop(spool);
+        assert_eq!(entries(&Spool::open(&path).unwrap()), [(first, "{}".to_owned())]);
+    }
+
+    #[test]
+    fn only_one_process_may_use_it() {
+        let path = path("lock");
+        let spool = Spool::open(&path).unwrap();
+        assert!(Spool::open(&path).is_err());
+        drop(spool);
+        assert!(Spool::open(&path).is_ok());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_its_owner_may_read_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = path("mode");
+        let mut spool = Spool::open(&path).unwrap();
+        spool.add("{}").unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

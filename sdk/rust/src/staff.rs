@@ -41,10 +41,11 @@ struct Recent {
     roles: Vec<u64>,
 }
 
-/// A guild that waits for a listing.
+/// When a guild's turn for a listing comes.
 struct Queued {
-    guild: u64,
     due: Duration,
+    /// Of those that are due at the same time, the first comes first.
+    place: u64,
     failures: u32,
 }
 
@@ -52,7 +53,8 @@ struct Queued {
 #[derive(Default)]
 pub(crate) struct Staff {
     known: HashMap<u64, Known>,
-    queue: VecDeque<Queued>,
+    queue: HashMap<u64, Queued>,
+    places: u64,
     listing: Option<Listing>,
     recent: VecDeque<Recent>,
     /// Until when events are missing in `recent`.
@@ -104,7 +106,7 @@ impl Staff {
         for event in self.recent.iter().filter(|event| event.guild == guild && event.at + CACHE_LAG > now) {
             hold(&mut holders, event.user, granting(&event.roles, roles));
         }
-        self.unqueue(guild);
+        self.queue.remove(&guild);
         self.known.insert(guild, Known { roles: roles.to_vec(), holders: Some(holders.clone()) });
         Some(holders)
     }
@@ -152,13 +154,17 @@ impl Staff {
 
     /// The bot has left the guild.
     pub(crate) fn forget(&mut self, guild: u64) {
-        self.forget_where(|one| one == guild);
+        self.known.remove(&guild);
+        self.queue.remove(&guild);
+        if let Some(listing) = self.listing.as_mut().filter(|listing| listing.guild == guild) {
+            listing.is_cancelled = true;
+        }
     }
 
     /// A new session: while the bot was away members may have changed without an event.
     pub(crate) fn forget_where(&mut self, is_theirs: impl Fn(u64) -> bool) {
         self.known.retain(|guild, _| !is_theirs(*guild));
-        self.queue.retain(|queued| !is_theirs(queued.guild));
+        self.queue.retain(|guild, _| !is_theirs(*guild));
         self.recent.retain(|event| !is_theirs(event.guild));
         if let Some(listing) = self.listing.as_mut().filter(|listing| is_theirs(listing.guild)) {
             listing.is_cancelled = true;
@@ -173,18 +179,20 @@ impl Staff {
     // --- listings
 
     /// The guild to list next, or when one is due.
-    pub(crate) fn next_listing(&mut self, now: Duration) -> Result<u64, Option<Duration>> {
+    pub(crate) fn next_listing(&self, now: Duration) -> Result<u64, Option<Duration>> {
         if self.is_forbidden {
             return Err(None);
         }
-        let due = self.queue.iter().filter(|queued| queued.due <= now).min_by_key(|queued| queued.due);
-        due.map(|queued| queued.guild).ok_or_else(|| self.queue.iter().map(|queued| queued.due).min())
+        let next = self.queue.iter().min_by_key(|(_, queued)| (queued.due, queued.place));
+        next.filter(|(_, queued)| queued.due <= now)
+            .map(|(guild, _)| *guild)
+            .ok_or_else(|| next.map(|(_, queued)| queued.due))
     }
 
     /// Begins the listing of a guild that is queued.
     pub(crate) fn begin_listing(&mut self, guild: u64) -> bool {
         let Some(known) = self.known.get(&guild) else {
-            self.unqueue(guild);
+            self.queue.remove(&guild);
             return false;
         };
         self.listing = Some(Listing {
@@ -222,14 +230,14 @@ impl Staff {
         }
         listing.found.retain(|_, held| !held.is_empty());
         known.holders = Some(listing.found);
-        self.unqueue(listing.guild);
+        self.queue.remove(&listing.guild);
         true
     }
 
     /// The listing has failed: the guild is tried again later, the others first.
     pub(crate) fn fail_listing(&mut self, now: Duration, delay: impl Fn(u32) -> Duration) {
         let Some(listing) = self.listing.take().filter(|listing| !listing.is_cancelled) else { return };
-        if let Some(queued) = self.queue.iter_mut().find(|queued| queued.guild == listing.guild) {
+        if let Some(queued) = self.queue.get_mut(&listing.guild) {
             queued.failures += 1;
             queued.due = now + delay(queued.failures);
         }
@@ -243,13 +251,10 @@ impl Staff {
     }
 
     fn enqueue(&mut self, guild: u64) {
-        if !self.is_forbidden && !self.queue.iter().any(|queued| queued.guild == guild) {
-            self.queue.push_back(Queued { guild, due: Duration::ZERO, failures: 0 });
+        if !self.is_forbidden && !self.queue.contains_key(&guild) {
+            self.places += 1;
+            self.queue.insert(guild, Queued { due: Duration::ZERO, place: self.places, failures: 0 });
         }
-    }
-
-    fn unqueue(&mut self, guild: u64) {
-        self.queue.retain(|queued| queued.guild != guild);
     }
 
     fn remember(&mut self, guild: u64, user: u64, roles: &[u64], now: Duration) {

@@ -107,7 +107,7 @@ pub struct Status {
     pub counters: Counters,
 }
 
-/// Where log lines go.
+/// Where log lines go. It must return at once, and must not call the companion.
 pub type LogSink = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
 /// Notices that wait for a bot which does not read them; the oldest go first.

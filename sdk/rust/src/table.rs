@@ -14,6 +14,9 @@ pub(crate) const ARRIVAL_TIME: Duration = Duration::from_secs(5);
 /// order.
 const EARLY_TIME: Duration = Duration::from_secs(5);
 
+/// If no further shard has started for so long, there are no more.
+const START_TIME: Duration = Duration::from_secs(30);
+
 /// A shard of this process.
 #[derive(Default)]
 struct Shard {
@@ -35,6 +38,7 @@ struct Inner {
     name: Option<String>,
     shard_count: u32,
     shards: BTreeMap<u32, Shard>,
+    last_session: Option<Instant>,
     /// `None`: the bot is in it, but cannot see it.
     guilds: BTreeMap<u64, Option<Guild>>,
     /// Guilds that have arrived just now.
@@ -73,6 +77,7 @@ impl Table {
             let mut inner = self.lock();
             let inner = &mut *inner;
             inner.name = Some(name.to_owned());
+            inner.last_session = Some(Instant::now());
             if inner.shard_count != count {
                 inner.shard_count = count;
                 inner.shards.clear();
@@ -98,8 +103,14 @@ impl Table {
         session
     }
 
-    /// Waits until the shard's guilds have arrived, or no more come.
+    /// Waits until the shard's guilds have arrived, or no more come. Then nothing is early any more.
     pub(crate) async fn await_guilds(&self, companion: &Companion, shard: u32, session: u64) {
+        self.await_arrivals(companion, shard, session).await;
+        tokio::time::sleep(EARLY_TIME).await;
+        self.lock().early.retain(|_, (at, _)| at.elapsed() < EARLY_TIME);
+    }
+
+    async fn await_arrivals(&self, companion: &Companion, shard: u32, session: u64) {
         let mut seen = None;
         loop {
             let arrivals = {
@@ -169,6 +180,19 @@ impl Table {
         };
         if is_missing {
             self.guild_here(companion, guild);
+        }
+    }
+
+    /// The bot was removed from a guild that has not arrived, from a source that may tell it late.
+    #[cfg(feature = "serenity")]
+    pub(crate) fn guild_gone_late(&self, companion: &Companion, guild: u64) {
+        let is_missing = {
+            let inner = self.lock();
+            let shard = shard_of(guild, inner.shard_count);
+            inner.shards.get(&shard).is_some_and(|state| state.missing.contains(&guild))
+        };
+        if is_missing {
+            self.guild_gone(companion, guild);
         }
     }
 
@@ -263,6 +287,13 @@ impl Table {
             latency: shard.latency,
         };
         self.lock().shards.iter().map(health).collect()
+    }
+
+    /// A bot in one process has all shards. In a cluster nobody says how many this one has: none for a while means all.
+    pub(crate) fn expects_shards(&self) -> bool {
+        let inner = self.lock();
+        let is_new = inner.last_session.is_some_and(|at| at.elapsed() < START_TIME);
+        is_new && inner.shards.len() < inner.shard_count as usize
     }
 
     pub(crate) fn guild_ids(&self, shard: u32) -> Vec<u64> {
