@@ -81,7 +81,8 @@ export class Adapter implements World {
   cachedMembers(id: string): Iterable<Member> | null {
     const guild = this.#client.guilds.cache.get(id);
     // Without the intent Discord does not tell of changes: the cache may be complete, and wrong.
-    if (!guild || !this.#has(MEMBERS_INTENT) || guild.members.cache.size < guild.memberCount) return null;
+    const hasAll = guild !== undefined && guild.members.cache.size >= guild.memberCount;
+    if (!hasAll || !this.#has(MEMBERS_INTENT)) return null;
     for (const member of guild.members.cache.values()) if (member.partial) return null;
     return membersOf(guild.members.cache.values());
   }

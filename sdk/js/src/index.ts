@@ -27,32 +27,36 @@ export type { Counters, Events, Logger, Problem, State, StatusReport } from "./s
 export type { FeedRequest, FeedResponse, Transport } from "./transport.js";
 export type * from "./types.js";
 
-const attached = new WeakMap<ClientLike, { companion: Companion; status: Status }>();
+type Attached = WeakMap<ClientLike, { companion: Companion; status: Status }>;
+
+/** One for the process, even if the package is loaded by `import` and by `require`. */
+const attached: Attached = ((globalThis as Record<symbol, unknown>)[Symbol.for("@bot-companion/discord.js attached")] ??= new WeakMap()) as Attached;
 
 /** Call it before `client.login()`; that is all. It never throws. */
-export function attach<Client extends ClientLike>(client: Client, options: Options<GuildOf<Client>> = {}): Companion {
+export function attach<Client extends ClientLike>(client: Client, given?: Options<GuildOf<Client>>): Companion {
+  const options = given ?? {};
   const known = attached.get(client);
   if (known) {
-    const ignored = Object.keys(options ?? {});
+    const ignored = Object.keys(options);
     if (ignored.length > 0) {
       known.status.warn(`attach was called again for the same client, and ${ignored.join(", ")} of this call is ignored: pass all options in the first call`);
     }
     return known.companion;
   }
   const status = new Status(options.logger === undefined ? defaultLogger : options.logger);
-  let companion: Companion;
   try {
-    companion = start(client, options as Options, status);
+    const companion = start(client, options as Options, status);
+    attached.set(client, { companion, status });
+    return companion;
   } catch (error) {
     const reason = `not started: ${reasonOf(error)}`;
     status.error(reason);
-    companion = inert(reason, status);
+    return inert(reason, status);
   }
-  attached.set(client, { companion, status });
-  return companion;
 }
 
 function start(client: ClientLike, options: Options, status: Status): Companion {
+  if (typeof client?.on !== "function" || !client.guilds || !client.ws) throw new Error("the first argument of attach must be a discord.js client");
   const { url, key } = options.transport ? { url: options.url ?? "", key: "" } : readConfig(options);
   const clock = options.clock ?? systemClock;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };

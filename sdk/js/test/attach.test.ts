@@ -59,6 +59,16 @@ test("a variable is named as what it is", (context) => {
   assert.equal(log.count("COMPANION_URL has no scheme"), 1);
 });
 
+test("what is no client is said, and nothing throws", async () => {
+  const log = new Log();
+  for (const client of [undefined, null, {}, "client"]) {
+    const companion = attach(client as never, { logger: log, url: URL_GIVEN, key: KEY });
+    assert.equal((await companion.feedback({} as FeedbackEntry)).delivered, false);
+  }
+  assert.equal(log.count("the first argument of attach must be a discord.js client"), 4);
+  attach(new FakeClient(), null as never);
+});
+
 function world(options = {}) {
   const client = new FakeClient(2);
   const clock = new SimulatedClock();

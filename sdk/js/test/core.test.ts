@@ -119,7 +119,7 @@ test("a list that never ends is given up, and the event loop goes on meanwhile",
   client.ready();
   await until("both are given up", () => log.count("the callback subscriptions failed") + log.count("the callback team failed") === 2);
   isCounting = false;
-  assert.ok(turns >= Math.floor(given / 256), "the loop had its turns");
+  assert.ok(turns > given / 1_000, "the loop had its turns");
   assert.equal(hasEnded, true, "the generator was ended");
   assert.equal(service.of("/bot/subscriptions").length, 0);
 });

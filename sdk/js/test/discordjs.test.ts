@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { after, before, test } from "node:test";
-import { type Client, version } from "discord.js";
+import { Client, GatewayIntentBits, version } from "discord.js";
+import { attach } from "../src/index.js";
 import { KEY, bots, guild, skip } from "./bots.js";
 import { listen } from "./processes.js";
 import { type Json, Service, guildId, until } from "./support.js";
@@ -135,6 +136,24 @@ test("the service goes away, comes back empty, and has everything again; the bot
     assert.equal(log.count("cannot be reached"), 1);
   } finally {
     await again?.stop();
+    await stop();
+  }
+});
+
+test("attached after the login: what is there is sent, and what changes", { skip }, async () => {
+  const { fake, service, server, log, stop } = await bots({ guilds: [guild(1)] }, []);
+  const client = new Client({ intents: [GatewayIntentBits.Guilds, GatewayIntentBits.GuildMembers], rest: { api: fake.api } });
+  try {
+    await client.login(fake.token);
+    await until("logged in", () => client.isReady());
+    // The callback gets discord.js' own guild, in types, too.
+    const companion = attach(client, { url: server.url, key: KEY, logger: log, sigterm: false, limits: { gatherTime: 20 }, setup: (one) => one.roles.cache.size > 1 });
+    await until("the guild", () => service.guilds.get(guildId(1))?.["setup"]);
+    await fake.emit("GUILD_DELETE", { id: guildId(1) });
+    await until("the departure", () => service.guilds.size === 0);
+    await companion.close();
+  } finally {
+    await client.destroy();
     await stop();
   }
 });

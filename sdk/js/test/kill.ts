@@ -3,8 +3,8 @@ import { fileURLToPath } from "node:url";
 import type { Options } from "../src/index.js";
 import { KEY } from "./bots.js";
 
-/** A change waits for so long that only closing sends it. */
-export const HOUR = 3_600_000;
+/** What waits is sent by closing only. */
+export const PATIENT = { gatherTime: 3_600_000, heartbeatInterval: 3_600_000 };
 
 interface Bot {
   process: ChildProcess;
@@ -14,7 +14,7 @@ interface Bot {
 
 /** Starts `child.ts`, a bot process with feedback in its queue. */
 export function startBot(url: string, entries: string[], options: Options, more: object = {}): Bot {
-  const all = { url, key: KEY, limits: { gatherTime: HOUR }, ...options };
+  const all = { url, key: KEY, limits: PATIENT, ...options };
   const child = spawn(process.execPath, [fileURLToPath(new URL("child.js", import.meta.url)), JSON.stringify({ options: all, entries, ...more })], {
     stdio: ["pipe", "pipe", "inherit"],
   });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Options } from "../src/index.js";
 import { KEY } from "./bots.js";
-import { HOUR, startBot } from "./kill.js";
+import { PATIENT, startBot } from "./kill.js";
 import { listen } from "./processes.js";
 import { Service, until } from "./support.js";
 
@@ -46,7 +46,7 @@ test("SIGTERM with a service that does not answer: the process ends all the same
   const service = new Service();
   const server = await listen(service, KEY);
   service.before = () => ({ status: 503, data: {} });
-  const bot = startBot(server.url, ["f1"], { logger: null, limits: { gatherTime: HOUR, closeTimeout: 50 } });
+  const bot = startBot(server.url, ["f1"], { logger: null, limits: { ...PATIENT, closeTimeout: 50 } });
   try {
     await until("it is queued", () => bot.said().includes("queued"));
     bot.process.kill("SIGTERM");

@@ -27,15 +27,12 @@ from ._transport import Channel, Transport
 from ._types import (
     FeedbackEntry,
     FlagCallback,
-    Grants,
     GrantsCallback,
     HasId,
     Profile,
     SubscriptionsCallback,
     TeamCallback,
 )
-
-__all__ = ["Companion", "Grants"]
 
 
 class Companion:

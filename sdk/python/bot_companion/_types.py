@@ -106,7 +106,6 @@ class TeamMember(_TeamMember, total=False):
 
 
 T = TypeVar("T")
-G = TypeVar("G", bound=Any, contravariant=True)
 MaybeAwaitable = Union[T, Awaitable[T]]
 
 Grants = Mapping[Any, Iterable[GuildPermission]]
