@@ -25,6 +25,12 @@ impl Lines {
         self.0.lock().unwrap().push(line.to_owned());
     }
 
+    pub async fn await_line(&self, text: &str) {
+        while !self.contain(text) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     pub fn contain(&self, text: &str) -> bool {
         self.0.lock().unwrap().iter().any(|line| line.contains(text))
     }
@@ -54,15 +60,24 @@ pub fn ready(companion: &Companion) {
 pub struct Memory {
     lines: watch::Sender<Vec<Value>>,
     is_away: Mutex<bool>,
+    /// The paths of requests that were taken.
+    paths: watch::Sender<Vec<String>>,
 }
 
 impl Memory {
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { lines: watch::Sender::default(), is_away: Mutex::new(false) })
+        Arc::new(Self { lines: watch::Sender::default(), is_away: Mutex::new(false), paths: watch::Sender::default() })
     }
 
+    /// Away, it takes heartbeats only.
     pub fn set_away(&self, is_away: bool) {
         *self.is_away.lock().unwrap() = is_away;
+    }
+
+    /// Waits until a request with this path was taken so many times.
+    pub async fn await_path(&self, path: &str, times: usize) {
+        let mut paths = self.paths.subscribe();
+        paths.wait_for(|paths| paths.iter().filter(|one| *one == path).count() >= times).await.unwrap();
     }
 
     pub fn lines(&self) -> Vec<Value> {
@@ -78,30 +93,33 @@ impl Memory {
 
 impl Transport for Memory {
     fn send(&self, request: Request) -> BoxFuture<'static, Result<Response, String>> {
-        let (is_away, lines) = (*self.is_away.lock().unwrap(), self.lines.clone());
+        let (is_away, lines, paths) = (*self.is_away.lock().unwrap(), self.lines.clone(), self.paths.clone());
         Box::pin(async move {
-            if is_away {
-                return Err("away".to_owned());
-            }
             let (body, is_events) = match request.body {
                 Body::Json(_) => (Vec::new(), false),
                 Body::Lines(body) => (body, true),
                 Body::Stream(lines) => (lines.concat().await, false),
             };
+            if is_away && request.path != "/bot/heartbeat" {
+                return Err("away, after everything was sent".to_owned());
+            }
             let parsed = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
             let parsed: Vec<Value> = parsed.map(|line| serde_json::from_slice(line).unwrap()).collect();
             let next = request.sequence.unwrap_or_default() + if is_events { parsed.len() as u64 } else { 0 };
             lines.send_modify(|lines| lines.extend(parsed));
+            paths.send_modify(|paths| paths.push(request.path));
             let data = json!({"applied": 0, "ignored": 0, "next": next}).as_object().cloned();
             Ok(Response { status: 200, retry_after: None, data })
         })
     }
 }
 
-/// Guilds in which every member holds the role 50, and no cache.
+/// Guilds in which every member holds the role 50, whose members are listed or cached.
 pub struct Ranks {
     guilds: u64,
     members: u64,
+    /// Whether the library's cache has every member.
+    pub is_cached: Mutex<bool>,
     /// After which member a page was asked for, and when.
     pub asked: Mutex<Vec<(u64, Duration)>>,
     started: Instant,
@@ -113,7 +131,7 @@ impl Ranks {
     }
 
     pub fn with_guilds(members: u64, guilds: u64) -> Self {
-        Self { guilds, members, asked: Mutex::default(), started: Instant::now() }
+        Self { guilds, members, is_cached: Mutex::default(), asked: Mutex::default(), started: Instant::now() }
     }
 }
 
@@ -147,7 +165,8 @@ impl Source for Ranks {
     }
 
     fn cached_holders(&self, _: u64, _: &[u64]) -> Option<Vec<Member>> {
-        None
+        let members = (1..=self.members).map(|user| Member { user, roles: vec![50] });
+        self.is_cached.lock().unwrap().then(|| members.collect())
     }
 
     fn list_members(&self, _: u64, after: u64) -> BoxFuture<'static, Result<Page, ListingError>> {
