@@ -12,7 +12,10 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+
+/// What a failing test may wait.
+const LONGEST: Duration = Duration::from_mins(5);
 
 pub const GUILD: u64 = 4_194_304;
 
@@ -26,9 +29,12 @@ impl Lines {
     }
 
     pub async fn await_line(&self, text: &str) {
-        while !self.contain(text) {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let written = async {
+            while !self.contain(text) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(LONGEST, written).await.unwrap_or_else(|_| panic!("{text} was not logged: {self:?}"));
     }
 
     pub fn contain(&self, text: &str) -> bool {
@@ -77,7 +83,8 @@ impl Memory {
     /// Waits until a request with this path was taken so many times.
     pub async fn await_path(&self, path: &str, times: usize) {
         let mut paths = self.paths.subscribe();
-        paths.wait_for(|paths| paths.iter().filter(|one| *one == path).count() >= times).await.unwrap();
+        let taken = paths.wait_for(|paths| paths.iter().filter(|one| *one == path).count() >= times);
+        timeout(LONGEST, taken).await.unwrap_or_else(|_| panic!("{path} did not come {times} times")).unwrap();
     }
 
     pub fn lines(&self) -> Vec<Value> {
@@ -86,7 +93,8 @@ impl Memory {
 
     pub async fn await_line(&self, is_it: impl Fn(&Value) -> bool) -> Value {
         let mut lines = self.lines.subscribe();
-        let lines = lines.wait_for(|lines| lines.iter().any(&is_it)).await.unwrap();
+        let lines = timeout(LONGEST, lines.wait_for(|lines| lines.iter().any(&is_it))).await;
+        let lines = lines.unwrap_or_else(|_| panic!("the line did not come: {:?}", self.lines())).unwrap();
         lines.iter().find(|line| is_it(line)).unwrap().clone()
     }
 }
