@@ -9,7 +9,7 @@ use crate::companion::{BotEvent, Companion};
 use crate::source::{Guild, GuildState, ShardHealth, shard_of};
 
 /// A shard is ready, too, when no guild has arrived for so long: the others have an outage.
-pub(crate) const ARRIVAL_TIME: Duration = Duration::from_secs(5);
+const ARRIVAL_TIME: Duration = Duration::from_secs(15);
 /// A guild that arrives this long before its shard's READY is taken for one of that session. Libraries may tell both out of
 /// order.
 const EARLY_TIME: Duration = Duration::from_secs(5);
