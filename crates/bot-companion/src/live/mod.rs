@@ -140,7 +140,7 @@ impl Live {
 
     /// Tells the streams what changes; never ends.
     pub async fn run(&self) {
-        tokio::join!(self.tell(), self.watch_users(), self.watch_sessions_while_deaf());
+        tokio::join!(self.tell(), self.watch_users(), self.look_up_sessions_while_suspended());
     }
 
     /// Notes which public parts have changed, and hands every stream what is due. Waits for nothing but the time.
@@ -154,6 +154,8 @@ impl Live {
         let mut pace = interval(LOOK_EVERY);
         loop {
             pace.tick().await;
+            // Read first: what changes after this moment waits for the next round, with whatever changes beside it.
+            let now = self.clock.ticks();
             let streams = self.all();
             let online = self.views.status.bot_is_online();
             let flipped = was_online.is_some() && online.is_some() && was_online != online;
@@ -165,7 +167,6 @@ impl Live {
                     *known = self.mark_again(known);
                 }
             }
-            let now = self.clock.ticks();
             for stream in streams {
                 if !changed.is_empty() {
                     stream.note(changed, flipped);
@@ -210,8 +211,8 @@ impl Live {
         }
     }
 
-    /// While changes by other replicas cannot be heard, looks up the sessions of all streams in one query.
-    async fn watch_sessions_while_deaf(&self) {
+    /// While the cache is suspended (changes by other replicas cannot be heard), looks up the sessions of all streams in one query.
+    async fn look_up_sessions_while_suspended(&self) {
         let mut pace = interval(LOOK_UP_SESSIONS_EVERY);
         loop {
             pace.tick().await;
