@@ -15,7 +15,7 @@ use crate::api::live::Changed;
 use crate::api::refusals::{Refusals, TokenRefusals};
 use crate::app::App;
 use crate::concurrency::LimitReached;
-use crate::live::{LiveError, LiveSession};
+use crate::live::{LiveError, StreamOwner};
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// nginx would collect the events otherwise.
@@ -49,10 +49,10 @@ pub(super) async fn of_user(
     session: UserSession,
 ) -> Result<Response, ApiError> {
     let token = extract::session_token(&headers)?;
-    open(&app, &context, Some(LiveSession { id: session.id, token, user: session.user })).await
+    open(&app, &context, Some(StreamOwner { id: session.id, token, user: session.user })).await
 }
 
-async fn open(app: &App, context: &RequestContext, session: Option<LiveSession>) -> Result<Response, ApiError> {
+async fn open(app: &App, context: &RequestContext, session: Option<StreamOwner>) -> Result<Response, ApiError> {
     let subject = app.rate_limits.counted_as(context.client);
     let body = app.live.open(subject, session, app.random.number()).await.map_err(refusal)?;
     let headers = [(header::CONTENT_TYPE, EVENT_STREAM), (BUFFERING, NO)];

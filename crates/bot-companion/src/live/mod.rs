@@ -49,7 +49,7 @@ pub struct Live {
 
 /// Whose stream it is.
 #[derive(Clone, Debug)]
-pub struct LiveSession {
+pub struct StreamOwner {
     /// The session.
     pub id: SessionId,
     /// Its token.
@@ -96,13 +96,13 @@ impl Live {
     pub async fn open(
         self: &Arc<Self>,
         subject: Option<u64>,
-        session: Option<LiveSession>,
+        session: Option<StreamOwner>,
         chance: u64,
     ) -> Result<LiveBody, LiveError> {
         let permit = self.permits.enter(subject).map_err(LiveError::Limit)?;
         let watch = match session {
             None => None,
-            Some(LiveSession { id, token, user }) => {
+            Some(StreamOwner { id, token, user }) => {
                 let watch = Watch::begin(&self.views, &self.sources.freshness, id, token, user).await;
                 Some(watch.map_err(LiveError::Store)?.ok_or(LiveError::SessionEnded)?)
             }

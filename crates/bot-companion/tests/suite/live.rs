@@ -58,7 +58,7 @@ async fn what_happens_within_a_second_is_said_together() {
     let app = TestApp::start().await;
     let mut stream = listening(&app.anon(), "/live", &PUBLIC).await;
     app.bot_says([team(vec![team_member(1, "Ada", "staff", 1, &[])])]).await;
-    app.bot_says([Change::Feedback(feedback("1", 2))]).await;
+    app.bot_says([Change::Feedback(feedback("1", 5))]).await;
     let told = next(&app, &mut stream).await;
     assert!(told.contains(&"team".to_owned()) && told.contains(&"feedback".to_owned()), "{told:?}");
 }
