@@ -32,6 +32,7 @@ mod team;
 mod tls;
 mod work;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -177,6 +178,10 @@ impl Store for Postgres {
 
     async fn sessions_of(&self, user: Snowflake) -> Result<Vec<Session>> {
         read!(self, user, |db, user| sessions::sessions_of(db, *user))
+    }
+
+    async fn sessions_among(&self, sessions: Vec<SessionId>) -> Result<HashSet<SessionId>> {
+        read!(self, sessions, |db, sessions| sessions::among(db, sessions))
     }
 
     async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {
