@@ -181,6 +181,7 @@ mod tests {
             ("/", PUBLIC),
             ("/team", PUBLIC),
             ("/feedback", PUBLIC),
+            ("/stats", PUBLIC),
             ("/auth", DASHBOARD),
             ("/me", DASHBOARD),
             ("/guilds", DASHBOARD),

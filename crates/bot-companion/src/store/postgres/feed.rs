@@ -9,6 +9,7 @@ use super::columns::{Whole, readable, unsigned};
 use super::coverage::{self, Coverage};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
+use super::totals::TotalsChange;
 use super::work::ChangedTopics;
 use super::{changes, instances};
 
@@ -23,7 +24,7 @@ pub(super) async fn feed(
     lock(db, Lock::Feed).await?;
     let Some(sender) = instances::admit(db, instance, now).await? else { return Ok(Fed::KeyRefused) };
     let mut batch = EventBatch::new(&sender, first, events, now);
-    let mut coverage = Coverage::for_changes(db, &batch.guilds()).await?;
+    let coverage = Coverage::for_changes(db, &batch.guilds()).await?;
     while let Some(question) = batch.question() {
         match question {
             Question::Owner(guild) => batch.answer_owner(coverage.cover(guild).owner),
@@ -34,10 +35,11 @@ pub(super) async fn feed(
         }
     }
     let (fed, changes) = batch.finish();
+    let mut totals = TotalsChange::default();
     for change in changes {
-        changes::apply_one(db, topics, &mut coverage, change).await?;
+        changes::apply_one(db, topics, &coverage, &mut totals, change).await?;
     }
-    coverage.write_counts(db).await?;
+    totals.write(db).await?;
     instances::advance(db, &sender, fed.next()).await?;
     Ok(fed)
 }
