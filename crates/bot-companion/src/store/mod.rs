@@ -12,6 +12,7 @@ mod sqlite;
 mod starting;
 #[cfg(test)]
 mod tests;
+mod totals_change;
 mod values;
 
 use std::path::PathBuf;

@@ -3,22 +3,22 @@
 use deadpool_postgres::Transaction;
 
 use crate::domain::Change;
+use crate::store::totals_change::TotalsChange;
 
 use super::coverage::Coverage;
 use super::errors::Sql;
 use super::locks::{Lock, lock};
-use super::totals::TotalsChange;
 use super::work::ChangedTopics;
-use super::{feedback, guilds, subscriptions, team};
+use super::{feedback, guilds, subscriptions, team, totals};
 
 pub(super) async fn apply(db: &Transaction<'_>, topics: &mut ChangedTopics, changes: &[Change]) -> Sql<()> {
     lock(db, Lock::Feed).await?;
     let guilds: Vec<_> = changes.iter().filter_map(Change::guild).collect();
-    let (coverage, mut totals) = (Coverage::for_changes(db, &guilds).await?, TotalsChange::default());
+    let (coverage, mut change_of_totals) = (Coverage::for_changes(db, &guilds).await?, TotalsChange::default());
     for change in changes {
-        apply_one(db, topics, &coverage, &mut totals, change).await?;
+        apply_one(db, topics, &coverage, &mut change_of_totals, change).await?;
     }
-    totals.write(db).await
+    totals::write(db, &change_of_totals).await
 }
 
 /// Applies a change; what it does to the totals is noted and not yet written.

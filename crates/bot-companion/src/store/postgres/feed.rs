@@ -4,14 +4,14 @@ use deadpool_postgres::{GenericClient, Transaction};
 
 use crate::domain::Time;
 use crate::domain::feed::{Event, EventBatch, Fed, FeedState, InstanceId, Question, ShardKey, ShardState};
+use crate::store::totals_change::TotalsChange;
 
 use super::columns::{Whole, readable, unsigned};
 use super::coverage::{self, Coverage};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
-use super::totals::TotalsChange;
 use super::work::ChangedTopics;
-use super::{changes, instances};
+use super::{changes, instances, totals};
 
 pub(super) async fn feed(
     db: &Transaction<'_>,
@@ -35,12 +35,12 @@ pub(super) async fn feed(
         }
     }
     let (fed, changes) = batch.finish();
-    let mut totals = TotalsChange::default();
+    let mut change_of_totals = TotalsChange::default();
     for change in changes {
-        changes::apply_one(db, topics, &coverage, &mut totals, change).await?;
+        changes::apply_one(db, topics, &coverage, &mut change_of_totals, change).await?;
     }
-    totals.write(db).await?;
-    instances::advance(db, &sender, fed.next()).await?;
+    // Sent at the same time: events that change the totals must not wait for one more answer.
+    futures_util::try_join!(totals::write(db, &change_of_totals), instances::advance(db, &sender, fed.next()))?;
     Ok(fed)
 }
 

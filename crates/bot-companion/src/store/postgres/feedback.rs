@@ -11,11 +11,11 @@ use crate::domain::slots::{SlotChange, Slots};
 use crate::domain::stats::RatingsChange;
 use crate::domain::{User, slots};
 use crate::random::Random;
+use crate::store::totals_change::TotalsChange;
 use crate::store::{Sample, Topic};
 
 use super::columns::{Whole, integer, readable, unsigned};
 use super::errors::Sql;
-use super::totals::TotalsChange;
 use super::work::ChangedTopics;
 
 pub(super) async fn sample(db: &impl GenericClient, seed: u64) -> Sql<Sample> {

@@ -9,11 +9,11 @@ use tokio_postgres::types::ToSql;
 use crate::domain::feed::{Carried, CarriedParts, GuildTotals, UNCOVERED};
 use crate::domain::{Guild, GuildFacts, PersonFacts, Snowflake, staff};
 use crate::store::Topic;
+use crate::store::totals_change::TotalsChange;
 
 use super::columns::{grants, grants_text, integer, json, readable, roles, unsigned};
 use super::coverage::{Coverage, counts, cover};
 use super::errors::Sql;
-use super::totals::TotalsChange;
 use super::work::ChangedTopics;
 use super::{accounts, subscriptions, team};
 
@@ -105,7 +105,7 @@ pub(super) async fn put(
     let (members, grants) = (integer(*members), guild.grants.as_ref().map(grants_text));
     let row: [&(dyn ToSql + Sync); 9] = [&cover.snapshot, id, name, icon, owner, &members, setup, linked, &grants];
     let before: Option<i64> = db.query_one(&statement, &row).await?.try_get(0)?;
-    totals.add(topics, &cover, GuildTotals::change(before, guild));
+    totals.add(topics, cover.shard, GuildTotals::change(before, guild));
     if before.is_some() && !guild.carried().staff {
         delete_staff(db, cover.snapshot, &[guild.id]).await?;
     }
@@ -138,7 +138,7 @@ pub(super) async fn remove(
     let cover = coverage.cover(guild);
     let removed = delete(db, cover.snapshot, &[guild]).await?.totals;
     if !removed.is_nothing() {
-        totals.add(topics, &cover, GuildTotals::default() - removed);
+        totals.add(topics, cover.shard, GuildTotals::default() - removed);
         topics.push(Topic::Id(guild));
     }
     Ok(())

@@ -1,16 +1,14 @@
 //! The totals of `GET /stats`. They are kept as they change, so that reading them costs the same whatever there is.
 
-use std::collections::BTreeMap;
-
 use deadpool_postgres::{GenericClient, Transaction};
 
 use crate::domain::Stats;
 use crate::domain::feed::{GuildTotals, hidden_after_commit, hidden_after_sweep, shown_totals};
 use crate::domain::stats::{Ratings, RatingsChange};
 use crate::store::Topic;
+use crate::store::totals_change::TotalsChange;
 
 use super::columns::unsigned;
-use super::coverage::Cover;
 use super::errors::Sql;
 use super::work::ChangedTopics;
 
@@ -59,22 +57,25 @@ async fn put_hidden(db: &Transaction<'_>, hidden: GuildTotals) -> Sql<()> {
     Ok(())
 }
 
-/// Whether a sweep is left that looks for rows which a later snapshot covers.
-async fn is_sweep_left(db: &Transaction<'_>) -> Sql<bool> {
-    let statement = db.prepare_cached("SELECT EXISTS (SELECT 1 FROM feed_sweeps WHERE NOT whole)").await?;
-    Ok(db.query_one(&statement, &[]).await?.try_get(0)?)
+/// What counts as hidden, and whether a sweep is left that looks for rows which a later snapshot covers.
+async fn hidden(db: &Transaction<'_>) -> Sql<(GuildTotals, bool)> {
+    let sql = "SELECT hidden_guilds, hidden_members, EXISTS (SELECT 1 FROM feed_sweeps WHERE NOT whole) FROM totals";
+    let statement = db.prepare_cached(sql).await?;
+    let row = db.query_one(&statement, &[]).await?;
+    Ok((GuildTotals { guilds: row.try_get(0)?, members: row.try_get(1)? }, row.try_get(2)?))
 }
 
 /// After a commit that hides rows of other shards: goes on showing what was shown before it, unless all is known.
 pub(super) async fn keep_shown(db: &Transaction<'_>, shown_before: GuildTotals) -> Sql<()> {
     let stored = StoredTotals::load(db).await?.stored;
-    put_hidden(db, hidden_after_commit(stored, shown_before, is_sweep_left(db).await?)).await
+    let (_, is_sweep_left) = hidden(db).await?;
+    put_hidden(db, hidden_after_commit(stored, shown_before, is_sweep_left)).await
 }
 
 /// After a step of a sweep that has removed these rows, which nobody could see.
 pub(super) async fn note_swept(db: &Transaction<'_>, topics: &mut ChangedTopics, removed: GuildTotals) -> Sql<()> {
-    let before = StoredTotals::load(db).await?.hidden;
-    let after = hidden_after_sweep(before, removed, is_sweep_left(db).await?);
+    let (before, is_sweep_left) = hidden(db).await?;
+    let after = hidden_after_sweep(before, removed, is_sweep_left);
     if after != before {
         put_hidden(db, after).await?;
     }
@@ -84,53 +85,27 @@ pub(super) async fn note_swept(db: &Transaction<'_>, topics: &mut ChangedTopics,
     Ok(())
 }
 
-/// How the totals change in a transaction. Written down once at its end: a row that is written again and again in one transaction
-/// becomes slow.
-#[derive(Debug, Default)]
-pub(super) struct TotalsChange {
-    shards: BTreeMap<(i64, i64), GuildTotals>,
-    ratings: RatingsChange,
-}
-
-impl TotalsChange {
-    /// Notes that a snapshot has this much more.
-    pub(super) fn add(&mut self, topics: &mut ChangedTopics, cover: &Cover, more: GuildTotals) {
-        if !more.is_nothing() {
-            topics.push(Topic::Stats);
-            *self.shards.entry(cover.shard).or_default() += more;
-        }
+/// Writes down how the totals change.
+pub(super) async fn write(db: &Transaction<'_>, change: &TotalsChange) -> Sql<()> {
+    let shards = change.shards();
+    if !shards.is_empty() {
+        let (counts, ids): (Vec<i64>, Vec<i64>) = shards.iter().map(|(shard, _)| *shard).unzip();
+        let (guilds, members): (Vec<i64>, Vec<i64>) =
+            shards.iter().map(|(_, more)| (more.guilds, more.members)).unzip();
+        // One statement, however many shards the events were about.
+        let sql =
+            "UPDATE feed_shards SET guilds = feed_shards.guilds + more.guilds, member_sum = member_sum + more.members
+            FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS more (count, id, guilds, members)
+            WHERE shard_count = more.count AND shard_id = more.id";
+        let statement = db.prepare_cached(sql).await?;
+        db.execute(&statement, &[&counts, &ids, &guilds, &members]).await?;
     }
-
-    /// Notes what a change of feedback does to the ratings.
-    pub(super) fn rate(&mut self, topics: &mut ChangedTopics, change: RatingsChange) {
-        if !change.is_nothing() {
-            topics.push(Topic::Stats);
-            self.ratings += change;
-        }
+    if let Some(RatingsChange { count, sum }) = change.ratings() {
+        let sql = "UPDATE totals SET feedback = feedback + $1, ratings = ratings + $2";
+        let statement = db.prepare_cached(sql).await?;
+        db.execute(&statement, &[&count, &sum]).await?;
     }
-
-    /// Writes it down.
-    pub(super) async fn write(self, db: &Transaction<'_>) -> Sql<()> {
-        let changed: Vec<_> = self.shards.into_iter().filter(|(_, more)| !more.is_nothing()).collect();
-        if !changed.is_empty() {
-            let (counts, ids): (Vec<i64>, Vec<i64>) = changed.iter().map(|(shard, _)| *shard).unzip();
-            let (guilds, members): (Vec<i64>, Vec<i64>) =
-                changed.iter().map(|(_, more)| (more.guilds, more.members)).unzip();
-            // One statement, however many shards the events were about.
-            let sql = "UPDATE feed_shards
-                SET guilds = feed_shards.guilds + more.guilds, member_sum = member_sum + more.members
-                FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS more (count, id, guilds, members)
-                WHERE shard_count = more.count AND shard_id = more.id";
-            let statement = db.prepare_cached(sql).await?;
-            db.execute(&statement, &[&counts, &ids, &guilds, &members]).await?;
-        }
-        if !self.ratings.is_nothing() {
-            let sql = "UPDATE totals SET feedback = feedback + $1, ratings = ratings + $2";
-            let statement = db.prepare_cached(sql).await?;
-            db.execute(&statement, &[&self.ratings.count, &self.ratings.sum]).await?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Takes this off what a snapshot counts.

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::Snowflake;
-use crate::domain::feed::{Commits, CommittedShard, GuildTotals, Owner, ShardKey, UNCOVERED, common_divisor};
+use crate::domain::feed::{Commits, CommittedShard, Owner, ShardKey, UNCOVERED, common_divisor};
 
 use super::instances;
 
@@ -135,11 +135,8 @@ impl Cover {
         Ok(Self { shard_count: row.get(0)?, shard_id: row.get(1)?, snapshot: row.get(2)?, committed: row.get(3)? })
     }
 
-    /// Notes that the snapshot has this much more.
-    pub(super) fn add(&self, connection: &Connection, more: GuildTotals) -> rusqlite::Result<()> {
-        let sql = "UPDATE feed_shards SET guilds = guilds + ?3, member_sum = member_sum + ?4
-            WHERE shard_count = ?1 AND shard_id = ?2";
-        let row = params![self.shard_count, self.shard_id, more.guilds, more.members];
-        connection.prepare_cached(sql)?.execute(row).map(drop)
+    /// The row's key: count and id.
+    pub(super) fn shard(&self) -> (i64, i64) {
+        (self.shard_count.into(), self.shard_id.into())
     }
 }

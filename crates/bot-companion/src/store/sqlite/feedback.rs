@@ -8,10 +8,10 @@ use crate::domain::slots::{SlotChange, Slots};
 use crate::domain::stats::RatingsChange;
 use crate::domain::{User, slots};
 use crate::random::Random;
+use crate::store::totals_change::TotalsChange;
 use crate::store::{Sample, Topic};
 
 use super::columns::{integer, is_unreadable, unsigned};
-use super::totals;
 use super::writer::ChangedTopics;
 
 pub(super) const LAST_SLOT: &str = "SELECT slot FROM feedback WHERE slot IS NOT NULL ORDER BY slot DESC LIMIT 1";
@@ -43,11 +43,16 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Feedback> {
     Ok(Feedback { id: row.get(0)?, entry })
 }
 
-pub(super) fn put(connection: &Connection, topics: &mut ChangedTopics, feedback: &Feedback) -> rusqlite::Result<()> {
+pub(super) fn put(
+    connection: &Connection,
+    topics: &mut ChangedTopics,
+    totals: &mut TotalsChange,
+    feedback: &Feedback,
+) -> rusqlite::Result<()> {
     let entry = &feedback.entry;
     let (slots, before) = known(connection, &feedback.id)?;
     let change = slots.put(entry.is_positive());
-    totals::rate(connection, topics, RatingsChange::of(before, Some(entry.rating.into())))?;
+    totals.rate(topics, RatingsChange::of(before, Some(entry.rating.into())));
     fill_gap(connection, &feedback.id, &change)?;
     let sql = "INSERT INTO feedback (id, feedback, rating, timestamp,
             submitter_id, submitter_username, submitter_name, submitter_avatar, slot)
@@ -71,10 +76,15 @@ pub(super) fn put(connection: &Connection, topics: &mut ChangedTopics, feedback:
     Ok(())
 }
 
-pub(super) fn remove(connection: &Connection, topics: &mut ChangedTopics, id: &str) -> rusqlite::Result<()> {
+pub(super) fn remove(
+    connection: &Connection,
+    topics: &mut ChangedTopics,
+    totals: &mut TotalsChange,
+    id: &str,
+) -> rusqlite::Result<()> {
     let (slots, before) = known(connection, id)?;
     let change = slots.remove();
-    totals::rate(connection, topics, RatingsChange::of(before, None))?;
+    totals.rate(topics, RatingsChange::of(before, None));
     fill_gap(connection, id, &change)?;
     if change.is_visible {
         topics.push(Topic::Feedback);

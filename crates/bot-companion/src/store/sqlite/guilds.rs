@@ -6,6 +6,7 @@ use tracing::warn;
 use crate::domain::feed::{Carried, CarriedParts, GuildTotals, UNCOVERED};
 use crate::domain::{Guild, GuildFacts, PermissionSet, PersonFacts, Snowflake, staff};
 use crate::store::Topic;
+use crate::store::totals_change::TotalsChange;
 
 use super::columns::{grants, grants_text, integer, is_unreadable, json, roles, unsigned};
 use super::coverage::Coverage;
@@ -105,22 +106,18 @@ pub(super) fn put(
     connection: &Connection,
     topics: &mut ChangedTopics,
     coverage: &Coverage,
+    totals: &mut TotalsChange,
     guild: &Guild,
 ) -> rusqlite::Result<()> {
     let cover = coverage.of(connection, guild.id)?;
     let mut writer = GuildWriter::new(connection, cover.snapshot)?;
-    let before = if writer.insert(guild, Carried::default())? {
-        None
-    } else {
-        let before = members(connection, cover.snapshot, guild.id)?;
+    let before = members(connection, cover.snapshot, guild.id)?;
+    if before.is_some() {
         writer.update(guild)?;
-        before
-    };
-    let change = GuildTotals::change(before, guild);
-    if !change.is_nothing() {
-        cover.add(connection, change)?;
-        topics.push(Topic::Stats);
+    } else {
+        writer.insert(guild, Carried::default())?;
     }
+    totals.add(topics, cover.shard(), GuildTotals::change(before, guild));
     topics.push(Topic::Id(guild.id));
     Ok(())
 }
@@ -130,13 +127,14 @@ pub(super) fn remove(
     connection: &Connection,
     topics: &mut ChangedTopics,
     coverage: &Coverage,
+    totals: &mut TotalsChange,
     guild: Snowflake,
 ) -> rusqlite::Result<()> {
     let cover = coverage.of(connection, guild)?;
-    let removed = delete(connection, cover.snapshot, guild)?;
-    if removed.rows > 0 {
-        cover.add(connection, GuildTotals::default() - removed.totals)?;
-        topics.extend([Topic::Id(guild), Topic::Stats]);
+    let removed = delete(connection, cover.snapshot, guild)?.totals;
+    if !removed.is_nothing() {
+        totals.add(topics, cover.shard(), GuildTotals::default() - removed);
+        topics.push(Topic::Id(guild));
     }
     Ok(())
 }

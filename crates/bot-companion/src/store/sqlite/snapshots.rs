@@ -267,7 +267,7 @@ fn move_unavailable(
     for guild in guilds.into_iter().filter(|guild| shard.covers(*guild)) {
         let cover = coverage.of(connection, guild)?;
         let moved = guilds::relocate(connection, cover.snapshot, snapshot, guild)?;
-        cover.add(connection, GuildTotals::default() - moved)?;
+        totals::add(connection, cover.shard(), GuildTotals::default() - moved)?;
         all += moved;
     }
     Ok(all)

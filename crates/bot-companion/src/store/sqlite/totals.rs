@@ -6,6 +6,7 @@ use crate::domain::Stats;
 use crate::domain::feed::{GuildTotals, hidden_after_commit, hidden_after_sweep, shown_totals};
 use crate::domain::stats::{Ratings, RatingsChange};
 use crate::store::Topic;
+use crate::store::totals_change::TotalsChange;
 
 use super::columns::unsigned;
 use super::writer::ChangedTopics;
@@ -74,12 +75,21 @@ pub(super) fn note_swept(
     Ok(())
 }
 
-/// Notes what a change of feedback does to the ratings.
-pub(super) fn rate(connection: &Connection, topics: &mut ChangedTopics, change: RatingsChange) -> rusqlite::Result<()> {
-    if change.is_nothing() {
-        return Ok(());
+/// Writes down how the totals change.
+pub(super) fn write(connection: &Connection, change: &TotalsChange) -> rusqlite::Result<()> {
+    for (shard, more) in change.shards() {
+        add(connection, shard, more)?;
     }
-    topics.push(Topic::Stats);
-    let sql = "UPDATE totals SET feedback = feedback + ?1, ratings = ratings + ?2";
-    connection.prepare_cached(sql)?.execute(params![change.count, change.sum]).map(drop)
+    if let Some(RatingsChange { count, sum }) = change.ratings() {
+        let sql = "UPDATE totals SET feedback = feedback + ?1, ratings = ratings + ?2";
+        connection.prepare_cached(sql)?.execute([count, sum])?;
+    }
+    Ok(())
+}
+
+/// Notes that the snapshot of a shard has this much more.
+pub(super) fn add(connection: &Connection, (count, id): (i64, i64), more: GuildTotals) -> rusqlite::Result<()> {
+    let sql = "UPDATE feed_shards SET guilds = guilds + ?3, member_sum = member_sum + ?4
+        WHERE shard_count = ?1 AND shard_id = ?2";
+    connection.prepare_cached(sql)?.execute([count, id, more.guilds, more.members]).map(drop)
 }
