@@ -13,6 +13,7 @@ pub mod me;
 pub mod readiness;
 pub mod refusals;
 pub mod sessions;
+pub mod stats;
 pub mod status;
 pub mod team;
 pub mod user;

@@ -6,6 +6,7 @@ mod bounds;
 mod context;
 mod cors;
 mod error;
+mod etag;
 mod extract;
 mod fast_path;
 mod feed;
@@ -19,6 +20,7 @@ mod pipeline;
 mod readiness;
 mod respond;
 mod sessions;
+mod stats;
 mod status;
 mod team;
 mod zone;
@@ -38,6 +40,7 @@ fn routes() -> RouteTable {
         .zone(PUBLIC, routes!(status::show))
         .zone(PUBLIC, routes!(team::list))
         .zone(PUBLIC, routes!(feedback::list))
+        .zone(PUBLIC, routes!(stats::show))
         .zone(LIVE, routes!(live::public))
         // The dashboard: sign in, then everything with the header `Token`.
         .zone(DASHBOARD, routes!(auth::options, auth::sign_in, auth::sign_out))

@@ -187,6 +187,7 @@ mod tests {
             ("/", PUBLIC),
             ("/team", PUBLIC),
             ("/feedback", PUBLIC),
+            ("/stats", PUBLIC),
             ("/live", LIVE),
             ("/auth", DASHBOARD),
             ("/me", DASHBOARD),

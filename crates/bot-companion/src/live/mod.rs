@@ -146,9 +146,10 @@ impl Live {
     /// Notes which public parts have changed, and hands every stream what is due. Waits for nothing but the time.
     async fn tell(&self) {
         let mut public = [
-            self.mark(LiveTopics::STATUS, &[Topic::Health]),
-            self.mark(LiveTopics::TEAM, &[Topic::Team]),
-            self.mark(LiveTopics::FEEDBACK, &[Topic::Feedback]),
+            self.mark(LiveTopics::STATUS, Topic::Health),
+            self.mark(LiveTopics::TEAM, Topic::Team),
+            self.mark(LiveTopics::FEEDBACK, Topic::Feedback),
+            self.mark(LiveTopics::STATS, Topic::Stats),
         ];
         let mut was_online = None;
         let mut pace = interval(LOOK_EVERY);
@@ -176,9 +177,9 @@ impl Live {
         }
     }
 
-    fn mark(&self, topic: LiveTopics, topics: &[Topic]) -> PublicTopic {
+    fn mark(&self, topic: LiveTopics, depends_on: Topic) -> PublicTopic {
         let mut marking = self.sources.freshness.marking();
-        marking.depend_on(topics.iter().copied());
+        marking.depend_on([depends_on]);
         let (dependencies, mark, _) = marking.finish();
         PublicTopic { topic, dependencies, mark }
     }

@@ -49,6 +49,7 @@ mod sessions;
 mod sign_in;
 mod snapshots;
 mod starting;
+mod stats;
 mod store_copy;
 mod tls;
 mod two_ways;

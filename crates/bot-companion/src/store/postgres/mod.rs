@@ -30,6 +30,7 @@ pub(super) mod store_copy;
 mod subscriptions;
 mod team;
 mod tls;
+mod totals;
 mod work;
 
 use std::collections::HashSet;
@@ -42,7 +43,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use crate::domain::{
-    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
+    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Stats, Time,
+    TokenHash, User,
 };
 use crate::random::Random;
 
@@ -277,6 +279,10 @@ impl Store for Postgres {
         read_snapshot!(self, (), |db, ()| health::load(db))
     }
 
+    async fn stats(&self) -> Result<Stats> {
+        read!(self, (), |db, ()| totals::stats(db))
+    }
+
     async fn apply(&self, changes: Vec<Change>) -> Result<()> {
         write!(self, Pace::Feed, changes, |db, topics, changes| changes::apply(db, topics, changes))
     }
@@ -314,7 +320,7 @@ impl Store for Postgres {
     }
 
     async fn clean_up(&self, batch: usize) -> Result<usize> {
-        write!(self, Pace::Feed, batch, |db, _topics, batch| clean_up::clean_up(db, *batch))
+        write!(self, Pace::Feed, batch, |db, topics, batch| clean_up::clean_up(db, topics, *batch))
     }
 
     async fn feed_state(&self) -> Result<FeedState> {

@@ -24,6 +24,7 @@ mod subscriptions;
 mod team;
 #[cfg(test)]
 mod tests;
+mod totals;
 mod writer;
 
 use std::collections::HashSet;
@@ -36,7 +37,8 @@ use rusqlite::ErrorCode;
 
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use crate::domain::{
-    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
+    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Stats, Time,
+    TokenHash, User,
 };
 
 use self::file::{configure_writer, connect, create};
@@ -223,6 +225,10 @@ impl Store for Sqlite {
         self.readers.read(health::load).await
     }
 
+    async fn stats(&self) -> Result<Stats> {
+        self.readers.read(totals::stats).await
+    }
+
     async fn apply(&self, changes: Vec<Change>) -> Result<()> {
         self.writer.write(move |connection, topics| changes::apply(connection, topics, &changes)).await
     }
@@ -261,7 +267,7 @@ impl Store for Sqlite {
 
     async fn clean_up(&self, batch: usize) -> Result<usize> {
         let staging = self.staging.clone();
-        self.writer.write(move |connection, _| clean_up::clean_up(connection, &staging, batch)).await
+        self.writer.write(move |connection, topics| clean_up::clean_up(connection, topics, &staging, batch)).await
     }
 
     async fn feed_state(&self) -> Result<FeedState> {
