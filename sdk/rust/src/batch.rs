@@ -255,6 +255,9 @@ fn acknowledged(core: &Core) {
             What::Feedback(entry) => core.end_feedback(&mut state, entry, Delivery::Delivered),
         }
     }
+    if state.feedback.is_empty() {
+        core.reporter.forget("feedback");
+    }
 }
 
 /// Events are missing before these: everything is sent whole, and feedback again.

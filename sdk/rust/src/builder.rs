@@ -1,9 +1,11 @@
 //! Builds a companion of its parts, and drives it.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 
@@ -195,8 +197,8 @@ async fn run(core: &Arc<Core>) {
         tokio::select! {
             biased;
             () = closing => std::future::pending().await,
-            () = heartbeat::run(core) => {}
-            () = listing::run(core) => {}
+            () = guarded(core, || heartbeat::run(core)) => {}
+            () = guarded(core, || listing::run(core)) => {}
         }
     };
     let mut phase = core.phase.subscribe();
@@ -211,4 +213,14 @@ async fn run(core: &Arc<Core>) {
         () = overdue => {}
     }
     core.end();
+}
+
+/// Runs it for ever, even if it panics.
+async fn guarded<F: Future<Output = ()>>(core: &Core, run: impl Fn() -> F) {
+    loop {
+        if let Err(panic) = AssertUnwindSafe(run()).catch_unwind().await {
+            core.say_fault(&*panic);
+        }
+        core.clock.sleep(core.limits.longest_retry).await;
+    }
 }

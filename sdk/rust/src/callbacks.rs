@@ -202,6 +202,10 @@ impl LastAnswers {
         self.of(guild)
     }
 
+    pub(crate) fn retain(&mut self, stays: impl Fn(u64) -> bool) {
+        self.0.retain(|guild, _| stays(*guild));
+    }
+
     pub(crate) fn forget(&mut self, guild: u64) {
         self.0.remove(&guild);
     }

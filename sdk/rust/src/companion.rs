@@ -26,6 +26,8 @@ pub enum BotEvent {
     GuildHere { guild: u64 },
     /// The bot was removed from a guild. An outage is not that.
     GuildGone { guild: u64 },
+    /// A guild has an outage: the bot is in it, but cannot see it.
+    GuildUnavailable { guild: u64 },
     /// A guild has another name, icon or owner.
     GuildChanged { guild: u64 },
     /// A role was created or changed.
@@ -68,6 +70,8 @@ impl Companion {
             BotEvent::Ready { shard } => core.shard_ready(shard),
             BotEvent::GuildHere { guild } => core.mark_guild(guild, GuildMark::WHOLE),
             BotEvent::GuildGone { guild } => core.guild_gone(guild),
+            // Its members may change unseen.
+            BotEvent::GuildUnavailable { guild } => core.lock().staff.forget(guild),
             BotEvent::GuildChanged { guild } => core.mark_guild(guild, GuildMark::FIELDS),
             BotEvent::RoleChanged { guild } => core.mark_guild(guild, GuildMark::ASK),
             BotEvent::RoleGone { guild, role } => {
@@ -148,7 +152,13 @@ impl Companion {
             }
             is_open
         });
-        let _ = phase.wait_for(|phase| *phase == Phase::Closed).await;
+        // The task that sends may be gone with its runtime: then nobody says that it is closed.
+        let longest = self.core.limits.close_timeout + Duration::from_secs(1);
+        tokio::select! {
+            biased;
+            _ = phase.wait_for(|phase| *phase == Phase::Closed) => {}
+            () = self.core.clock.sleep(longest) => {}
+        }
     }
 
     #[cfg(any(feature = "serenity", feature = "twilight"))]

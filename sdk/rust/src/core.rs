@@ -267,6 +267,18 @@ impl Core {
         self.shards_known.notify_one();
     }
 
+    /// What is kept of guilds that the shard no longer has goes. Nothing says that the bot left them while it was away.
+    pub(crate) fn forget_other_guilds(&self, shard: u32, guilds: &[u64]) {
+        let guilds: HashSet<u64> = guilds.iter().copied().collect();
+        let mut state = self.lock();
+        let count = state.snapshots.shard_count;
+        let stays = |guild: u64| shard_of(guild, count) != shard || guilds.contains(&guild);
+        state.answers.retain(stays);
+        state.snapshots.retain_refused(stays);
+        state.marks.retain_counts(stays);
+        state.retries.retain(|guild, _| stays(*guild));
+    }
+
     fn look_at_shard_count(&self, state: &mut State) {
         let count = self.source.shard_count();
         if state.snapshots.shard_count != count {

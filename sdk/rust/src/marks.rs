@@ -154,6 +154,11 @@ impl Marks {
         self.counts.sent.insert(guild, now);
     }
 
+    pub(crate) fn retain_counts(&mut self, stays: impl Fn(u64) -> bool) {
+        self.counts.sent.retain(|guild, _| stays(*guild));
+        self.counts.due.retain(|guild, _| stays(*guild));
+    }
+
     /// When the next member count is due.
     pub(crate) fn next_count(&self) -> Option<Duration> {
         self.counts.due.values().min().copied()

@@ -37,6 +37,7 @@ pub(crate) async fn run(core: &Arc<Core>) {
         } else {
             let wake = async {
                 tokio::select! {
+                    biased;
                     () = core.wake.notified() => {}
                     () = closing() => {}
                 }
@@ -88,11 +89,7 @@ async fn work(core: &Arc<Core>) {
         let Some(step) = step else { return };
         let done = AssertUnwindSafe(take_step(core, step)).catch_unwind().await;
         let delay = done.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-            let text = format!("a fault in this package: {}", text.unwrap_or("it panicked"));
-            if core.reporter.is_news(&text) {
-                core.reporter.error(&text);
-            }
+            core.say_fault(&*panic);
             Some(core.limits.longest_retry)
         });
         if let Some(delay) = delay
@@ -163,6 +160,7 @@ async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
     };
     let mut guilds = core.source.guild_ids(shard);
     guilds.retain(|guild| shard_of(*guild, count) == shard);
+    core.forget_other_guilds(shard, &guilds);
     let written: Written = Arc::default();
     let body = Body::Stream(snapshots::lines(core, guilds, &written));
     let request = numbered(core, "PUT", format!("/bot/shards/{count}/{shard}/guilds"), sequence, body);
@@ -179,6 +177,7 @@ async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
             state.refusals = 0;
             state.snapshots.end(shard, Shard::Sent);
             say_connected(core, &mut state);
+            core.reporter.forget("changes");
             return None;
         }
         Answer::Answered(status, data) => (status, data),

@@ -105,6 +105,10 @@ impl Snapshots {
         refused
     }
 
+    pub(crate) fn retain_refused(&mut self, stays: impl Fn(u64) -> bool) {
+        self.refused.retain(|guild, _| stays(*guild));
+    }
+
     /// The guild has changed: its line may be accepted now. Says whether it was refused.
     pub(crate) fn accept(&mut self, guild: u64) -> bool {
         self.refused.remove(&guild).is_some()

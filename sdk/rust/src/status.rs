@@ -1,5 +1,6 @@
 //! What a developer sees: log lines, counters, the status, and notices.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -210,6 +211,15 @@ pub(crate) fn to_tracing() -> LogSink {
 }
 
 impl Core {
+    /// A mistake of this package's own.
+    pub(crate) fn say_fault(&self, panic: &(dyn Any + Send)) {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        let text = format!("a fault in this package: {}", text.unwrap_or("it panicked"));
+        if self.reporter.is_news(&text) {
+            self.reporter.error(&text);
+        }
+    }
+
     pub(crate) fn status(&self) -> Status {
         let state = self.lock();
         let guilds = state.snapshots.ready().map(|shard| self.source.guild_ids(shard).len()).sum();

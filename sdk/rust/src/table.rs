@@ -81,6 +81,7 @@ impl Table {
             if inner.shard_count != count {
                 inner.shard_count = count;
                 inner.shards.clear();
+                inner.guilds.clear();
             }
             inner.guilds.retain(|guild, _| shard_of(*guild, count) != shard);
             let state = inner.shards.entry(shard).or_default();
@@ -148,7 +149,7 @@ impl Table {
             let mut inner = self.lock();
             let (id, shard) = (guild.id, shard_of(guild.id, inner.shard_count));
             inner.early.retain(|_, (at, _)| at.elapsed() < EARLY_TIME);
-            let Some(state) = inner.shards.get_mut(&shard).filter(|_| id != 0) else {
+            let Some(state) = inner.shards.get_mut(&shard) else {
                 // The shard's READY is told after this.
                 inner.early.insert(id, (Instant::now(), guild));
                 return;
@@ -208,6 +209,7 @@ impl Table {
             }
             shard
         };
+        companion.tell(&BotEvent::GuildUnavailable { guild });
         self.look_whether_ready(companion, shard);
     }
 

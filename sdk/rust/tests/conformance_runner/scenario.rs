@@ -165,7 +165,10 @@ impl Replay {
                 self.world.remove_guild(guild);
                 BotEvent::GuildGone { guild }
             }
-            "guild_unavailable" => return self.world.set_unavailable(guild),
+            "guild_unavailable" => {
+                self.world.set_unavailable(guild);
+                BotEvent::GuildUnavailable { guild }
+            }
             "guild_changed" => BotEvent::GuildChanged { guild: self.world.change_guild(&step["guild"]) },
             "role_changed" => BotEvent::RoleChanged { guild },
             "role_gone" => BotEvent::RoleGone { guild, role: id(&step["role"]) },

@@ -1,6 +1,6 @@
 //! Which snapshot says how a guild is: of those that cover it, under any count of shards, the one that was committed last.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use crate::domain::Snowflake;
 use crate::domain::feed::{Commits, CommittedShard, Owner, ShardKey, UNCOVERED};
 
-use super::columns::{Whole, integer};
+use super::columns::Whole;
 use super::errors::Sql;
 use super::instances;
 
@@ -39,8 +39,6 @@ pub(super) use {counts, cover};
 /// for the lock of the feed.
 pub(super) struct Coverage {
     covers: HashMap<Snowflake, Cover>,
-    /// How many guilds more, or fewer, each shard has by now.
-    more: BTreeMap<(i64, i64), i64>,
     /// The snapshots being staged that carry something over from what is stored.
     carrying: Vec<(i64, ShardKey)>,
 }
@@ -48,7 +46,7 @@ pub(super) struct Coverage {
 /// The snapshot that covers a guild, with the row of `feed_shards` that says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cover {
-    shard: (i64, i64),
+    pub(super) shard: (i64, i64),
     pub(super) snapshot: i64,
     /// Who has sent it.
     pub(super) owner: Option<Owner>,
@@ -93,7 +91,7 @@ impl Coverage {
                 covers.insert(row.try_get(0)?, Cover { shard, snapshot, owner });
             }
         }
-        Ok(Self { covers, more: BTreeMap::new(), carrying: Vec::new() })
+        Ok(Self { covers, carrying: Vec::new() })
     }
 
     /// The same, for work that changes guilds.
@@ -121,21 +119,6 @@ impl Coverage {
     /// The snapshot that covers one of the guilds; the one of the uncovered guilds if none does.
     pub(super) fn cover(&self, guild: Snowflake) -> Cover {
         self.covers.get(&guild).cloned().unwrap_or(Cover { shard: (0, 0), snapshot: UNCOVERED, owner: None })
-    }
-
-    /// Notes that the snapshot has this many more guilds, or fewer.
-    pub(super) fn count(&mut self, cover: &Cover, more: i64) {
-        *self.more.entry(cover.shard).or_default() += more;
-    }
-
-    /// Writes down what was counted.
-    pub(super) async fn write_counts(self, db: &Transaction<'_>) -> Sql<()> {
-        for ((shard_count, shard_id), more) in self.more.into_iter().filter(|(_, more)| *more != 0) {
-            let sql = "UPDATE feed_shards SET guilds = guilds + $3 WHERE shard_count = $1 AND shard_id = $2";
-            let statement = db.prepare_cached(sql).await?;
-            db.execute(&statement, &[&shard_count, &shard_id, &more]).await?;
-        }
-        Ok(())
     }
 }
 
@@ -175,11 +158,4 @@ pub(super) async fn commits(db: &impl GenericClient, count: u32) -> Sql<Box<Comm
         Ok((id, row.try_get(1)?))
     };
     rows.iter().map(read).collect()
-}
-
-/// Notes that a snapshot has this many guilds fewer.
-pub(super) async fn count_down(db: &Transaction<'_>, snapshot: i64, removed: u64) -> Sql<()> {
-    let statement = db.prepare_cached("UPDATE feed_shards SET guilds = guilds - $2 WHERE snapshot = $1").await?;
-    db.execute(&statement, &[&snapshot, &integer(removed)]).await?;
-    Ok(())
 }
