@@ -35,6 +35,7 @@ test-sdks: needs ## the SDKs: conformance scenarios, real bots on the fake Disco
 	scripts/test-fake-discord
 	scripts/test-conformance
 	scripts/test-sdk-python
+	scripts/test-sdk-versions
 	scripts/test-sdk-js
 	scripts/test-sdk-rust
 	scripts/test-feed-go
