@@ -40,8 +40,14 @@ class Bot:
 
     async def usage(self) -> dict[str, Any]:
         self._input.write(b"\n")
-        found: dict[str, Any] = json.loads(await self._output.readline())
-        return found
+        while True:
+            line = await self._output.readline()
+            # The SDK's own lines go there, too.
+            if line.startswith(b"{"):
+                found: dict[str, Any] = json.loads(line)
+                return found
+            if not line:
+                raise SystemExit("the bot has ended")
 
     async def quiet(self) -> dict[str, Any]:
         """What it has used once the SDK is synced and the process does nothing more."""

@@ -84,7 +84,7 @@ pub enum DueMessage {
 
 /// When one stream may send what. Changes that come too early are merged and wait.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct StreamPace {
     pending: LiveTopics,
     /// Whether the status is worth an event of its own: the bot has come up or gone down.
     status_flipped: bool,
@@ -93,7 +93,7 @@ pub struct Pace {
     last_bytes: Duration,
 }
 
-impl Pace {
+impl StreamPace {
     /// Of a stream whose first event, at `now`, names everything.
     pub const fn new(now: Duration) -> Self {
         Self { pending: LiveTopics::NONE, status_flipped: false, last_event: now, last_status: now, last_bytes: now }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn events_are_a_second_apart_and_merge_what_came_meanwhile() {
-        let mut pace = Pace::new(at(5000));
+        let mut pace = StreamPace::new(at(5000));
         pace.note(LiveTopics::TEAM, false);
         assert_eq!(pace.take_due(at(5999)), None);
         pace.note(LiveTopics::GUILDS, false);
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_status_waits_unless_the_bot_has_come_up_or_gone_down() {
-        let mut pace = Pace::new(at(0));
+        let mut pace = StreamPace::new(at(0));
         pace.note(LiveTopics::STATUS, false);
         assert_eq!(pace.take_due(at(14_999)), None);
         assert_eq!(pace.take_due(at(15_000)), Some(DueMessage::Changed(LiveTopics::STATUS)));
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_comment_is_sent_after_15_seconds_without_a_byte() {
-        let mut pace = Pace::new(at(0));
+        let mut pace = StreamPace::new(at(0));
         assert_eq!(pace.take_due(at(14_999)), None);
         assert_eq!(pace.take_due(at(15_000)), Some(DueMessage::Comment));
         pace.note(LiveTopics::TEAM, false);

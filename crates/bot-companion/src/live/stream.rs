@@ -16,7 +16,7 @@ use super::Live;
 use super::watch::Watch;
 use crate::api::live;
 use crate::concurrency::Permit;
-use crate::domain::live::{DueMessage, LiveTopics, Pace};
+use crate::domain::live::{DueMessage, LiveTopics, StreamPace};
 
 /// A stream, as the hub knows it.
 pub(super) struct Stream {
@@ -27,7 +27,7 @@ pub(super) struct Stream {
 }
 
 struct StreamState {
-    pace: Pace,
+    pace: StreamPace,
     /// The first event has not been taken yet; it carries how long to wait before the stream is opened again.
     first: Option<(LiveTopics, u64)>,
     /// What the body sends next.
@@ -48,8 +48,12 @@ enum End {
 impl Stream {
     pub(super) fn new(watch: Option<Watch>, now: Duration, retry_millis: u64) -> Self {
         let topics = if watch.is_some() { LiveTopics::ALL } else { LiveTopics::PUBLIC };
-        let state =
-            StreamState { pace: Pace::new(now), first: Some((topics, retry_millis)), outgoing: None, end: End::No };
+        let state = StreamState {
+            pace: StreamPace::new(now),
+            first: Some((topics, retry_millis)),
+            outgoing: None,
+            end: End::No,
+        };
         Self { watch, state: Mutex::new(state), waker: AtomicWaker::new() }
     }
 

@@ -96,6 +96,11 @@ impl Call {
         self.try_send().await.unwrap()
     }
 
+    /// The status alone, without waiting for the end of the body.
+    pub async fn status(self) -> u16 {
+        self.0.send().await.unwrap().status().as_u16()
+    }
+
     pub async fn try_send(self) -> reqwest::Result<Answer> {
         let response = self.0.send().await?;
         Ok(Answer {
