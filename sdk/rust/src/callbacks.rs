@@ -310,3 +310,25 @@ fn distance(one: &str, other: &str) -> usize {
     }
     row[other.len()]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_callback_has_its_own_last_answer() {
+        let asked = |setup, linked, roles: Option<&[u64]>| Asked {
+            setup,
+            linked,
+            grants: roles.map(|roles| roles.iter().map(|role| (*role, vec!["MOD".to_owned()])).collect()),
+        };
+        let mut last = LastAnswers::default();
+        assert_eq!(last.keep(1, asked(Some(true), None, Some(&[50]))), None, "linked has never answered");
+        let answers = last.keep(1, asked(None, Some(true), None)).unwrap();
+        assert!(answers.setup && answers.linked);
+        assert_eq!(answers.granting_roles(1), [50]);
+        assert_eq!(last.keep(2, asked(None, Some(true), None)), None, "another guild has its own");
+        let answers = last.keep(1, asked(Some(false), None, Some(&[]))).unwrap();
+        assert_eq!(answers, Answers { setup: false, linked: true, grants: BTreeMap::new() });
+    }
+}

@@ -311,3 +311,109 @@ impl Table {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures_util::future::BoxFuture;
+
+    use super::*;
+    use crate::library::{Library, LibrarySource};
+    use crate::source::{ListingError, Member, Page};
+
+    struct NoLibrary;
+
+    impl Library for NoLibrary {
+        fn name(&self) -> String {
+            String::new()
+        }
+
+        fn has_members_intent(&self) -> bool {
+            true
+        }
+
+        fn cached_holders(&self, _: u64, _: &[u64]) -> Option<Vec<Member>> {
+            None
+        }
+
+        fn list_members(&self, _: u64, _: u64) -> BoxFuture<'static, Result<Page, ListingError>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    const FIRST: u64 = 4_194_304;
+    const SECOND: u64 = 8_388_608;
+
+    fn start() -> (Arc<Table>, Companion) {
+        let table = Arc::new(Table::default());
+        let source = LibrarySource { table: Arc::clone(&table), library: Arc::new(NoLibrary) };
+        let builder = Companion::builder("http://companion.example", "bck_test").unwrap();
+        (table, builder.build(Arc::new(source)).unwrap().0)
+    }
+
+    fn guild(id: u64, name: &str) -> Guild {
+        Guild::new(id, name, 10, 5)
+    }
+
+    fn is_ready(companion: &Companion) -> bool {
+        companion.core.lock().snapshots.is_ready(0)
+    }
+
+    #[tokio::test]
+    async fn a_shard_is_ready_when_its_guilds_have_arrived() {
+        let (table, companion) = start();
+        table.begin_session(&companion, 0, 1, "lantern", &[FIRST, SECOND]);
+        table.guild_here(&companion, guild(FIRST, "a"));
+        assert!(!is_ready(&companion));
+        table.guild_unavailable(&companion, SECOND);
+        assert!(is_ready(&companion));
+        assert_eq!(table.guild_ids(0), [FIRST, SECOND]);
+        assert_eq!(table.guild(SECOND), GuildState::Unavailable);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_guild_that_does_not_arrive_does_not_hold_up_the_others() {
+        let (table, companion) = start();
+        let session = table.begin_session(&companion, 0, 1, "lantern", &[FIRST, SECOND]);
+        table.guild_here(&companion, guild(FIRST, "a"));
+        table.await_guilds(&companion, 0, session).await;
+        assert!(is_ready(&companion));
+    }
+
+    #[tokio::test]
+    async fn guilds_may_be_told_before_their_session() {
+        let (table, companion) = start();
+        table.guild_here(&companion, guild(FIRST, "a"));
+        table.begin_session(&companion, 0, 1, "lantern", &[FIRST]);
+        assert!(is_ready(&companion));
+        assert_eq!(table.guild(FIRST), GuildState::Available(guild(FIRST, "a")));
+    }
+
+    #[tokio::test]
+    async fn a_new_session_says_which_guilds_there_are() {
+        let (table, companion) = start();
+        table.begin_session(&companion, 0, 1, "lantern", &[FIRST, SECOND]);
+        table.guild_here(&companion, guild(FIRST, "a"));
+        table.guild_here(&companion, guild(SECOND, "b"));
+        table.begin_session(&companion, 0, 1, "lantern", &[SECOND]);
+        assert_eq!(table.guild(FIRST), GuildState::Gone);
+        assert!(!is_ready(&companion), "the other one has not arrived again");
+    }
+
+    #[cfg(feature = "serenity")]
+    #[tokio::test]
+    async fn a_guild_that_is_told_late_does_not_replace_newer_news() {
+        let (table, companion) = start();
+        table.begin_session(&companion, 0, 1, "lantern", &[FIRST]);
+        table.guild_here_late(&companion, guild(FIRST, "old"));
+        assert!(is_ready(&companion), "it was missing");
+        let changed = Changed { id: FIRST, name: "new".to_owned(), icon: None, owner: 10 };
+        table.guild_changed(&companion, changed);
+        table.guild_here_late(&companion, guild(FIRST, "old"));
+        assert_eq!(table.guild(FIRST), GuildState::Available(guild(FIRST, "new")));
+        table.guild_gone(&companion, FIRST);
+        table.guild_here_late(&companion, guild(FIRST, "old"));
+        assert_eq!(table.guild(FIRST), GuildState::Gone);
+    }
+}

@@ -7,7 +7,7 @@ mod parts_harness;
 
 use std::sync::Arc;
 
-use bot_companion_feed::{Companion, Delivery, Feedback, Grants, Permission, Submitter};
+use bot_companion_feed::{BotEvent, Companion, Delivery, Feedback, Grants, Permission, Submitter};
 use parts_harness::{GUILD, Lines, Memory, Ranks, builder, ready};
 use serde_json::{Value, json};
 
@@ -55,6 +55,50 @@ async fn a_callback_that_panics_has_failed() {
     ready(&companion);
     service.await_line(|line| *line == json!({"id": GUILD.to_string(), "unavailable": true})).await;
     assert!(lines.contain("the callback setup failed: it panicked"), "{lines:?}");
+    companion.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_the_members_of_a_guild_are_listed_again() {
+    let (service, ranks) = (Memory::new(), Arc::new(Ranks::new(1)));
+    let companion = builder(&service, &Lines::default())
+        .grants(async |_| Ok(Grants::new().role(50, [Permission::Mod])))
+        .start(ranks.clone())
+        .unwrap();
+    ready(&companion);
+    service.await_path("/bot/events", 1).await;
+    assert_eq!(service.lines().last().unwrap()["staff"], json!({"1": ["50"]}));
+    companion.tell(&BotEvent::GuildUnavailable { guild: GUILD });
+    companion.tell(&BotEvent::GuildHere { guild: GUILD });
+    service.await_path("/bot/events", 2).await;
+    assert_eq!(service.lines().last().unwrap().get("staff"), None, "what was listed before the outage is old");
+    service.await_path("/bot/events", 3).await;
+    assert_eq!(service.lines().last().unwrap()["staff"], json!({"1": ["50"]}));
+    assert_eq!(ranks.asked.lock().unwrap().len(), 2);
+    companion.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_who_left_is_not_forgotten_by_a_snapshot_that_failed() {
+    let (service, lines, ranks) = (Memory::new(), Lines::default(), Arc::new(Ranks::new(1)));
+    *ranks.is_cached.lock().unwrap() = true;
+    let companion = builder(&service, &lines)
+        .grants(async |_| Ok(Grants::new().role(50, [Permission::Mod])))
+        .start(ranks.clone())
+        .unwrap();
+    ready(&companion);
+    let path = "/bot/shards/1/0/guilds";
+    service.await_path(path, 1).await;
+    companion.tell(&BotEvent::MemberGone { guild: GUILD, user: 7 });
+    service.set_away(true);
+    // The snapshot that fails has the staff in it, the one after it has not.
+    companion.all_changed();
+    lines.await_line("the service cannot be reached").await;
+    *ranks.is_cached.lock().unwrap() = false;
+    companion.tell(&BotEvent::GuildUnavailable { guild: GUILD });
+    service.set_away(false);
+    service.await_path(path, 2).await;
+    service.await_line(|line| line["type"] == "member_gone" && line["user"] == "7").await;
     companion.close().await;
 }
 

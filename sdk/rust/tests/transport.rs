@@ -98,13 +98,6 @@ fn builder(url: &str, lines: &Lines) -> Builder {
     Companion::builder(url, "bck_secret").unwrap().log(Arc::new(move |_, text: &str| sink.push(text)))
 }
 
-/// Waits for a log line with these words.
-async fn await_log(lines: &Lines, text: &str) {
-    while !lines.contain(text) {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn snapshots_are_streamed_and_compressed() {
     let (url, seen) = answer_always(OK);
@@ -204,7 +197,7 @@ async fn a_server_that_never_answers_is_given_up() {
         .start(Arc::new(Ranks::new(1)))
         .unwrap();
     ready(&companion);
-    await_log(&lines, "the service cannot be reached").await;
+    lines.await_line("the service cannot be reached").await;
     assert!(lines.contain("nothing moved for 100ms"), "{lines:?}");
     companion.close().await;
 }
@@ -214,7 +207,7 @@ async fn failure_of(answer: &'static str, expected: &str) {
     let lines = Lines::default();
     let companion = builder(&url, &lines).start(Arc::new(Ranks::new(1))).unwrap();
     ready(&companion);
-    await_log(&lines, expected).await;
+    lines.await_line(expected).await;
     companion.close().await;
     assert_eq!(companion.status().counters.heartbeats, 0);
     assert!(!lines.contain("bck_"), "{lines:?}");

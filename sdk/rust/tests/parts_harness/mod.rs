@@ -12,7 +12,10 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+
+/// What a failing test may wait.
+const LONGEST: Duration = Duration::from_mins(5);
 
 pub const GUILD: u64 = 4_194_304;
 
@@ -23,6 +26,15 @@ pub struct Lines(Arc<Mutex<Vec<String>>>);
 impl Lines {
     pub fn push(&self, line: &str) {
         self.0.lock().unwrap().push(line.to_owned());
+    }
+
+    pub async fn await_line(&self, text: &str) {
+        let written = async {
+            while !self.contain(text) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(LONGEST, written).await.unwrap_or_else(|_| panic!("{text} was not logged: {self:?}"));
     }
 
     pub fn contain(&self, text: &str) -> bool {
@@ -54,15 +66,25 @@ pub fn ready(companion: &Companion) {
 pub struct Memory {
     lines: watch::Sender<Vec<Value>>,
     is_away: Mutex<bool>,
+    /// The paths of requests that were taken.
+    paths: watch::Sender<Vec<String>>,
 }
 
 impl Memory {
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { lines: watch::Sender::default(), is_away: Mutex::new(false) })
+        Arc::new(Self { lines: watch::Sender::default(), is_away: Mutex::new(false), paths: watch::Sender::default() })
     }
 
+    /// Away, it takes heartbeats only.
     pub fn set_away(&self, is_away: bool) {
         *self.is_away.lock().unwrap() = is_away;
+    }
+
+    /// Waits until a request with this path was taken so many times.
+    pub async fn await_path(&self, path: &str, times: usize) {
+        let mut paths = self.paths.subscribe();
+        let taken = paths.wait_for(|paths| paths.iter().filter(|one| *one == path).count() >= times);
+        timeout(LONGEST, taken).await.unwrap_or_else(|_| panic!("{path} did not come {times} times")).unwrap();
     }
 
     pub fn lines(&self) -> Vec<Value> {
@@ -71,37 +93,41 @@ impl Memory {
 
     pub async fn await_line(&self, is_it: impl Fn(&Value) -> bool) -> Value {
         let mut lines = self.lines.subscribe();
-        let lines = lines.wait_for(|lines| lines.iter().any(&is_it)).await.unwrap();
+        let lines = timeout(LONGEST, lines.wait_for(|lines| lines.iter().any(&is_it))).await;
+        let lines = lines.unwrap_or_else(|_| panic!("the line did not come: {:?}", self.lines())).unwrap();
         lines.iter().find(|line| is_it(line)).unwrap().clone()
     }
 }
 
 impl Transport for Memory {
     fn send(&self, request: Request) -> BoxFuture<'static, Result<Response, String>> {
-        let (is_away, lines) = (*self.is_away.lock().unwrap(), self.lines.clone());
+        let (is_away, lines, paths) = (*self.is_away.lock().unwrap(), self.lines.clone(), self.paths.clone());
         Box::pin(async move {
-            if is_away {
-                return Err("away".to_owned());
-            }
             let (body, is_events) = match request.body {
                 Body::Json(_) => (Vec::new(), false),
                 Body::Lines(body) => (body, true),
                 Body::Stream(lines) => (lines.concat().await, false),
             };
+            if is_away && request.path != "/bot/heartbeat" {
+                return Err("away, after everything was sent".to_owned());
+            }
             let parsed = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
             let parsed: Vec<Value> = parsed.map(|line| serde_json::from_slice(line).unwrap()).collect();
             let next = request.sequence.unwrap_or_default() + if is_events { parsed.len() as u64 } else { 0 };
             lines.send_modify(|lines| lines.extend(parsed));
+            paths.send_modify(|paths| paths.push(request.path));
             let data = json!({"applied": 0, "ignored": 0, "next": next}).as_object().cloned();
             Ok(Response { status: 200, retry_after: None, data })
         })
     }
 }
 
-/// Guilds in which every member holds the role 50, and no cache.
+/// Guilds in which every member holds the role 50, whose members are listed or cached.
 pub struct Ranks {
     guilds: u64,
     members: u64,
+    /// Whether the library's cache has every member.
+    pub is_cached: Mutex<bool>,
     /// After which member a page was asked for, and when.
     pub asked: Mutex<Vec<(u64, Duration)>>,
     started: Instant,
@@ -113,7 +139,7 @@ impl Ranks {
     }
 
     pub fn with_guilds(members: u64, guilds: u64) -> Self {
-        Self { guilds, members, asked: Mutex::default(), started: Instant::now() }
+        Self { guilds, members, is_cached: Mutex::default(), asked: Mutex::default(), started: Instant::now() }
     }
 }
 
@@ -147,7 +173,8 @@ impl Source for Ranks {
     }
 
     fn cached_holders(&self, _: u64, _: &[u64]) -> Option<Vec<Member>> {
-        None
+        let members = (1..=self.members).map(|user| Member { user, roles: vec![50] });
+        self.is_cached.lock().unwrap().then(|| members.collect())
     }
 
     fn list_members(&self, _: u64, after: u64) -> BoxFuture<'static, Result<Page, ListingError>> {
