@@ -14,9 +14,9 @@ use super::{feedback, guilds, subscriptions, team, totals};
 pub(super) async fn apply(db: &Transaction<'_>, topics: &mut ChangedTopics, changes: &[Change]) -> Sql<()> {
     lock(db, Lock::Feed).await?;
     let guilds: Vec<_> = changes.iter().filter_map(Change::guild).collect();
-    let (coverage, mut change_of_totals) = (Coverage::for_changes(db, &guilds).await?, TotalsChange::default());
+    let (mut coverage, mut change_of_totals) = (Coverage::for_changes(db, &guilds).await?, TotalsChange::default());
     for change in changes {
-        apply_one(db, topics, &coverage, &mut change_of_totals, change).await?;
+        apply_one(db, topics, &mut coverage, &mut change_of_totals, change).await?;
     }
     totals::write(db, &change_of_totals).await
 }
@@ -25,7 +25,7 @@ pub(super) async fn apply(db: &Transaction<'_>, topics: &mut ChangedTopics, chan
 pub(super) async fn apply_one(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,
-    coverage: &Coverage,
+    coverage: &mut Coverage,
     totals: &mut TotalsChange,
     change: &Change,
 ) -> Sql<()> {

@@ -24,7 +24,7 @@ pub(super) async fn feed(
     lock(db, Lock::Feed).await?;
     let Some(sender) = instances::admit(db, instance, now).await? else { return Ok(Fed::KeyRefused) };
     let mut batch = EventBatch::new(&sender, first, events, now);
-    let coverage = Coverage::for_changes(db, &batch.guilds()).await?;
+    let mut coverage = Coverage::for_changes(db, &batch.guilds()).await?;
     while let Some(question) = batch.question() {
         match question {
             Question::Owner(guild) => batch.answer_owner(coverage.cover(guild).owner),
@@ -37,7 +37,7 @@ pub(super) async fn feed(
     let (fed, changes) = batch.finish();
     let mut change_of_totals = TotalsChange::default();
     for change in changes {
-        changes::apply_one(db, topics, &coverage, &mut change_of_totals, change).await?;
+        changes::apply_one(db, topics, &mut coverage, &mut change_of_totals, change).await?;
     }
     // Sent at the same time: events that change the totals must not wait for one more answer.
     futures_util::try_join!(totals::write(db, &change_of_totals), instances::advance(db, &sender, fed.next()))?;

@@ -88,23 +88,22 @@ fn read(row: &Row) -> Sql<GuildFacts> {
 pub(super) async fn put(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,
-    coverage: &Coverage,
+    coverage: &mut Coverage,
     totals: &mut TotalsChange,
     guild: &Guild,
 ) -> Sql<()> {
     let cover = coverage.cover(guild.id);
     // Grants and staff that the change does not name stay.
-    let sql = "WITH before AS (SELECT members FROM guilds WHERE snapshot = $1 AND id = $2)
-        INSERT INTO guilds (snapshot, id, name, icon, owner, members, setup, linked, grants)
+    let sql = "INSERT INTO guilds (snapshot, id, name, icon, owner, members, setup, linked, grants)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9, '{}'))
         ON CONFLICT (snapshot, id) DO UPDATE SET name = $3, icon = $4, owner = $5, members = $6, setup = $7, linked = $8,
-            grants = coalesce($9, guilds.grants)
-        RETURNING (SELECT members FROM before)";
+            grants = coalesce($9, guilds.grants)";
     let statement = db.prepare_cached(sql).await?;
     let Guild { id, name, icon, owner, members, setup, linked, .. } = guild;
     let (members, grants) = (integer(*members), guild.grants.as_ref().map(grants_text));
     let row: [&(dyn ToSql + Sync); 9] = [&cover.snapshot, id, name, icon, owner, &members, setup, linked, &grants];
-    let before: Option<i64> = db.query_one(&statement, &row).await?.try_get(0)?;
+    db.execute(&statement, &row).await?;
+    let before = coverage.replace_members(*id, Some(members));
     totals.add(topics, cover.shard, GuildTotals::change(before, guild));
     if before.is_some() && !guild.carried().staff {
         delete_staff(db, cover.snapshot, &[guild.id]).await?;
@@ -131,12 +130,13 @@ async fn insert_staff(db: &Transaction<'_>, snapshot: i64, guild: &Guild) -> Sql
 pub(super) async fn remove(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,
-    coverage: &Coverage,
+    coverage: &mut Coverage,
     totals: &mut TotalsChange,
     guild: Snowflake,
 ) -> Sql<()> {
     let cover = coverage.cover(guild);
     let removed = delete(db, cover.snapshot, &[guild]).await?.totals;
+    coverage.replace_members(guild, None);
     if !removed.is_nothing() {
         totals.add(topics, cover.shard, GuildTotals::default() - removed);
         topics.push(Topic::Id(guild));
