@@ -8,7 +8,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
 export INSTA_UPDATE ?= no
 
-.PHONY: help run build test test-sdks test-cluster fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi dist needs clean
+.PHONY: help run build test test-sdks test-versions test-cluster fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,10 @@ test-sdks: needs ## the SDKs: conformance scenarios, real bots on the fake Disco
 	scripts/test-sdk-rust
 	scripts/test-feed-go
 	scripts/test-examples
+
+test-versions: needs ## a bot on the oldest and the newest release of each library of Python and JavaScript
+	scripts/test-sdk-versions
+	VERSIONS=1 scripts/test-sdk-js
 
 test-cluster: needs ## three replicas behind HAProxy on PostgreSQL: faults, a rolling restart, revocations, a failover
 	scripts/test-cluster

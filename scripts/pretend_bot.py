@@ -45,7 +45,7 @@ def roster(role: str) -> list[Any]:
 
 
 class PretendBot:
-    """Stands in for the library: it is the source from which the SDK learns."""
+    """Is used in place of the library: it is the source from which the SDK learns."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -19,6 +19,11 @@ const SNAPSHOTS: usize = 4;
 /// Requests of the bot that may be in progress at the same time.
 const REQUESTS: usize = 128;
 
+/// Whether a background task is cleaning up: none is, one is, one is and was asked to do so again.
+const IDLE: u8 = 0;
+const CLEANING: u8 = 1;
+const AGAIN: u8 = 2;
+
 /// The uploads in progress.
 pub struct Uploads {
     /// Permits for the bot's requests. They are not those of other requests, so that slow uploads hold up nobody else.
@@ -26,7 +31,7 @@ pub struct Uploads {
     /// For the log line about instances whose data is ignored.
     pub ignored: Throttles<InstanceId>,
     scopes: Mutex<HashSet<Scope>>,
-    cleaning: AtomicBool,
+    cleaning: AtomicU8,
     store: Arc<dyn Store>,
     background: Background,
 }
@@ -50,7 +55,7 @@ impl Uploads {
             permits: Semaphore::new(REQUESTS),
             ignored: Throttles::default(),
             scopes: Mutex::default(),
-            cleaning: AtomicBool::new(false),
+            cleaning: AtomicU8::new(IDLE),
             store,
             background,
         }
@@ -70,23 +75,37 @@ impl Uploads {
 
     /// Deletes in the background what no read can see any more: one background task at a time, in small steps between other writes.
     pub fn clean_up(self: &Arc<Self>) {
-        if self.cleaning.swap(true, Ordering::SeqCst) {
+        // A task that is about to end begins once more: what it was asked for may have come after its last look.
+        if self.cleaning.swap(AGAIN, Ordering::SeqCst) != IDLE {
             return;
         }
         let uploads = Arc::clone(self);
         self.background.spawn(async move {
-            // At a shutdown the rest is left to the next start.
-            while !uploads.background.is_closing() {
-                match uploads.store.clean_up(CLEAN_UP_BATCH).await {
-                    Ok(0) => break,
-                    Ok(_) => tokio::task::yield_now().await,
-                    Err(error) => {
-                        warn!(%error, "what snapshots left behind could not be cleaned up; trying again in a minute");
-                        break;
-                    }
+            loop {
+                uploads.cleaning.store(CLEANING, Ordering::SeqCst);
+                uploads.clean_up_all().await;
+                let is_asked_again = || {
+                    let ended = uploads.cleaning.compare_exchange(CLEANING, IDLE, Ordering::SeqCst, Ordering::SeqCst);
+                    ended.is_err()
+                };
+                if uploads.background.is_closing() || !is_asked_again() {
+                    break;
                 }
             }
-            uploads.cleaning.store(false, Ordering::SeqCst);
         });
+    }
+
+    /// Cleans up until nothing is left, or the process ends: then the rest is left to the next start.
+    async fn clean_up_all(&self) {
+        while !self.background.is_closing() {
+            match self.store.clean_up(CLEAN_UP_BATCH).await {
+                Ok(0) => break,
+                Ok(_) => tokio::task::yield_now().await,
+                Err(error) => {
+                    warn!(%error, "what snapshots left behind could not be cleaned up; trying again in a minute");
+                    break;
+                }
+            }
+        }
     }
 }

@@ -111,7 +111,7 @@ export class Listings {
     if (outcome === "dropped") return;
     this.#status.counters.listings += 1;
     this.#failed.delete(guild);
-    this.#status.forget(`listing ${guild}`);
+    this.#status.forget("listing");
     if (outcome === "again") this.request(guild);
     else this.#listed(guild);
   }
@@ -162,6 +162,6 @@ export class Listings {
       this.#start();
     });
     this.#failed.set(guild, { times, cancel });
-    this.#status.warnOnce(`listing ${guild}`, `the members of guild ${guild} cannot be listed, its staff stays as the service has it and it is tried again: ${reasonOf(error)}; ${hint}`);
+    this.#status.warnOnce("listing", `the members of guild ${guild} cannot be listed, its staff stays as the service has it and it is tried again: ${reasonOf(error)}; ${hint}`);
   }
 }

@@ -42,7 +42,8 @@ class Shards:
         return (guild >> 22) % self.count
 
     def is_of(self, shard: int) -> Callable[[int], bool]:
-        return lambda guild: self.shard_of(guild) == shard
+        count = self.count
+        return lambda guild: (guild >> 22) % count == shard
 
     # What the library says
 
@@ -118,8 +119,8 @@ class Shards:
 
     def guilds(self, shard: int) -> list[int]:
         """The shard's guilds: those that the library knows, in its order, then those that it should know."""
-        named = self._named.get(shard)
-        known = [guild for guild in self._source.guild_ids() if self.shard_of(guild) == shard]
+        named, count = self._named.get(shard), self.count
+        known = [guild for guild in self._source.guild_ids() if (guild >> 22) % count == shard]
         if named is None:
             return known
         listed = [guild for guild in known if guild in named]
@@ -130,7 +131,11 @@ class Shards:
         return named is None or guild in named
 
     def guild_count(self) -> int:
-        return sum(len(self.guilds(shard)) for shard in self._source.own_shards())
+        """How many guilds the own shards have, as far as the library knows them."""
+        count, own = self.count, set(self._source.own_shards())
+        unnamed = own.difference(self._named)
+        listed = sum((guild >> 22) % count in unnamed for guild in self._source.guild_ids()) if unnamed else 0
+        return listed + sum(len(self._named[shard]) for shard in own.intersection(self._named))
 
 
 class Refused:

@@ -217,6 +217,7 @@ class Staff:
             self._known[guild] = Known(roles, people, listed=True)
             self._failures.pop(guild, None)
             self._status.counters["listings"] += 1
+            self._status.forget("listing")
             self._completed(guild)
         except ListingRefused as error:
             self._status.counters["listing_failures"] += 1
@@ -244,7 +245,7 @@ class Staff:
         stalled = isinstance(error, TimeoutError)
         reason = f"nothing came for {self._limits.stall_timeout:g} s" if stalled else describe(error)
         message = f"the members of guild {guild} cannot be listed: {reason}; its staff stays in the service as it is, trying again"
-        self._status.warn(message, once=("listing", guild))
+        self._status.warn(message, once="listing")
         failures = self._failures[guild] = self._failures.get(guild, 0) + 1
         delay = min(self._limits.longest_listing_retry, self._limits.listing_retry * 2.0 ** min(failures - 1, 32))
         self._retries[guild] = asyncio.get_running_loop().call_later(delay, self._retry, guild)

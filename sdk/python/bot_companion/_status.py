@@ -119,6 +119,10 @@ class Status:
         self._said[what] = None
         return True
 
+    def forget(self, what: Hashable) -> None:
+        """Lets this be said again."""
+        self._said.pop(what, None)
+
     # Outages
 
     @property

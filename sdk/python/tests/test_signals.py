@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -134,3 +135,20 @@ def test_the_handler_goes_with_the_last_companion() -> None:
                 await bot.close()
 
     asyncio.run(test())
+
+
+def test_the_first_process_of_a_container_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ended(Exception):
+        pass
+
+    def end(status: int) -> None:
+        raise Ended(status)
+
+    def kill(process: int, number: int) -> None:
+        raise AssertionError("the kernel ignores this")
+
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    monkeypatch.setattr(os, "_exit", end)
+    monkeypatch.setattr(os, "kill", kill)
+    with pytest.raises(Ended, match="143"):
+        _signals._end()

@@ -31,7 +31,7 @@ async fn list(core: &Arc<Core>, guild: u64) {
             let is_known = core.lock().staff.end_listing();
             if is_known {
                 core.reporter.count(|counters| counters.listings += 1);
-                core.reporter.forget(&format!("listing {guild}"));
+                core.reporter.forget("listing");
                 core.mark_guild(guild, GuildMark::WHOLE);
             }
         }
@@ -51,7 +51,7 @@ async fn list(core: &Arc<Core>, guild: u64) {
             core.reporter.count(|counters| counters.listing_failures += 1);
             core.lock().staff.fail_listing(core.clock.now(), |failures| core.limits.listing_delay(failures));
             core.reporter.warn_once(
-                &format!("listing {guild}"),
+                "listing",
                 &format!(
                     "the members of guild {guild} cannot be listed: {reason}. Its staff stays as the service has it; it \
                      is tried again"

@@ -8,10 +8,10 @@ use hyper::body::Body;
 
 use super::context::RequestContext;
 use super::respond::json;
-use super::{bounds, extract, guilds, readiness, status, team};
+use super::{bounds, extract, guilds, readiness, stats, status, team};
 use crate::app::App;
 
-/// The response to a `GET` or `HEAD` of `/`, `/team`, `/feedback`, `/guilds` or `/ready`, if it is cached.
+/// The response to a `GET` or `HEAD` of `/`, `/team`, `/feedback`, `/stats`, `/guilds` or `/ready`, if it is cached.
 pub(super) fn try_respond<B: Body>(
     app: &App,
     request: &Request<B>,
@@ -29,6 +29,7 @@ pub(super) fn try_respond<B: Body>(
         "/" => app.views.status.cached(|| status::latencies(app, context, headers)).map(json),
         "/team" => app.views.team.cached().map(|cached| team::respond(&cached, headers)),
         "/feedback" => app.views.feedback.cached(context.seed).map(json),
+        "/stats" => app.views.stats.cached().map(|cached| stats::respond(&cached, headers)),
         "/guilds" if !guilds::wants_fresh(headers) => {
             let token = extract::session_token(headers).ok()?;
             let session = app.views.sessions.cached(&token, context.time)?;

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue};
 use http_body_util::Full;
 
 use super::error::ApiError;
-use super::respond::json;
+use super::etag;
 use crate::api::envelope::Envelope;
 use crate::api::refusals::Refusals;
 use crate::api::team::TeamMemberData;
 use crate::app::App;
-use crate::views::team::TeamResponse;
+use crate::views::tagged::TaggedBody;
 
 const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60, stale-while-revalidate=300");
 
@@ -31,24 +31,6 @@ pub(super) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Res
 }
 
 /// The response, or a 304 if what the client has is still valid.
-pub(super) fn respond(cached: &TeamResponse, headers: &HeaderMap) -> http::Response<Full<Bytes>> {
-    let unchanged = headers.get_all(header::IF_NONE_MATCH).iter().any(|known| matches_etag(known, &cached.etag));
-    let mut response = if unchanged {
-        let mut response = http::Response::new(Full::default());
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        response
-    } else {
-        json(cached.body.clone())
-    };
-    response.headers_mut().insert(header::CACHE_CONTROL, CACHING);
-    if let Ok(etag) = HeaderValue::from_str(&cached.etag) {
-        response.headers_mut().insert(header::ETAG, etag);
-    }
-    response
-}
-
-/// Whether an `If-None-Match` names this tag. The comparison is weak, as the header's rules say.
-fn matches_etag(known: &HeaderValue, etag: &str) -> bool {
-    let known = known.to_str().unwrap_or_default();
-    known.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+pub(super) fn respond(cached: &TaggedBody, headers: &HeaderMap) -> http::Response<Full<Bytes>> {
+    etag::respond(cached, CACHING, headers)
 }

@@ -37,6 +37,8 @@ pub enum Topic {
     Health,
     /// The bot keys.
     Keys,
+    /// The totals of everything.
+    Stats,
     /// All of it: a change too large to be named.
     Everything,
 }
@@ -107,7 +109,8 @@ impl Freshness {
         Marking { freshness: self, slots: Vec::new(), mark, began: self.valid_now() }
     }
 
-    pub(super) fn mark(&self, dependencies: &Dependencies) -> Mark {
+    /// The present mark of what a value depends on.
+    pub fn mark(&self, dependencies: &Dependencies) -> Mark {
         let counters = dependencies.0.iter().map(|slot| self.counter(*slot));
         let known = counters.fold(self.everything.load(Ordering::SeqCst), u64::wrapping_add);
         Mark { known, missed: self.missed.load(Ordering::SeqCst) }
@@ -257,6 +260,7 @@ pub(super) fn slot(topic: Topic) -> u16 {
         Topic::Keys => (6, 0),
         // Every response depends on it implicitly.
         Topic::Everything => (7, 0),
+        Topic::Stats => (8, 0),
     };
     let mixed = (id ^ (kind << 60)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     u16::try_from((mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 48).unwrap_or(0)

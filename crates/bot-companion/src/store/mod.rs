@@ -12,8 +12,10 @@ mod sqlite;
 mod starting;
 #[cfg(test)]
 mod tests;
+mod totals_change;
 mod values;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +27,8 @@ pub use crate::domain::feed::{Committed, Fed, Foreign};
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 pub use crate::domain::sign_in::{Admission, Claim, GrantSaved, Lease};
 use crate::domain::{
-    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
+    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Stats, Time,
+    TokenHash, User,
 };
 pub use freshness::{Freshness, Topic};
 use starting::StoreLocation;
@@ -82,6 +85,8 @@ pub trait Store: Send + Sync + 'static {
     async fn session(&self, token: TokenHash) -> Result<Option<Session>>;
     /// All sessions of a user, newest first.
     async fn sessions_of(&self, user: Snowflake) -> Result<Vec<Session>>;
+    /// Those of these sessions that there are, expired or not.
+    async fn sessions_among(&self, sessions: Vec<SessionId>) -> Result<HashSet<SessionId>>;
     /// Ends one session of a user; `false` if they have no such session.
     async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool>;
     /// Ends all sessions of a user; gives how many.
@@ -137,6 +142,9 @@ pub trait Store: Send + Sync + 'static {
     async fn team(&self) -> Result<Roster>;
     /// The bot's health.
     async fn health(&self) -> Result<Health>;
+    /// How much there is of everything. While a sweep looks for guilds that a resharding has hidden, guilds and members are those
+    /// from before it with what events have changed since; see `domain/feed/totals.rs`.
+    async fn stats(&self) -> Result<Stats>;
 
     // What the bot says: changes, numbered events, snapshots, heartbeats.
 

@@ -8,7 +8,9 @@ pub mod guilds;
 pub mod keys;
 pub mod me;
 pub mod sessions;
+pub mod stats;
 pub mod status;
+pub mod tagged;
 pub mod team;
 mod warm;
 
@@ -32,6 +34,8 @@ pub struct Views {
     pub feedback: feedback::FeedbackView,
     /// `GET /team`
     pub team: team::TeamView,
+    /// `GET /stats`
+    pub stats: stats::StatsView,
     /// `GET /`
     pub status: status::StatusView,
 }
@@ -46,6 +50,7 @@ impl Views {
             guilds: guilds::GuildsView::new(sources, lists, config),
             feedback: feedback::FeedbackView::new(sources),
             team: team::TeamView::new(sources),
+            stats: stats::StatsView::new(sources),
             status: status::StatusView::new(sources),
         }
     }

@@ -32,6 +32,7 @@ impl Views {
         tokio::join!(
             keep_warm("team", &self.team),
             keep_warm("feedback", &self.feedback),
+            keep_warm("stats", &self.stats),
             keep_warm("status", &self.status)
         );
     }
@@ -40,6 +41,7 @@ impl Views {
     pub fn are_warm(&self) -> bool {
         self.team.cache().was_valid_recently()
             && self.feedback.cache().was_valid_recently()
+            && self.stats.cache().was_valid_recently()
             && self.status.cache().was_valid_recently()
     }
 }

@@ -12,7 +12,7 @@ const LISTED: [(&str, Method); 6] = [
     ("/sessions", Method::DELETE),
     ("/sessions/abc", Method::DELETE),
 ];
-const PUBLIC: [&str; 5] = ["/", "/team", "/feedback", "/ready", "/openapi.json"];
+const PUBLIC: [&str; 6] = ["/", "/team", "/feedback", "/stats", "/ready", "/openapi.json"];
 
 async fn from(client: &Client, method: Method, path: &str, origin: Option<&str>) -> Answer {
     let call = client.call(method, path);
@@ -176,6 +176,7 @@ async fn an_options_that_is_no_preflight_is_told_the_methods() {
         ("/", "GET, HEAD, OPTIONS"),
         ("/team", "GET, HEAD, OPTIONS"),
         ("/feedback", "GET, HEAD, OPTIONS"),
+        ("/stats", "GET, HEAD, OPTIONS"),
         ("/openapi.json", "GET, HEAD, OPTIONS"),
         ("/guilds", "GET, HEAD, OPTIONS"),
         ("/auth", "GET, HEAD, POST, DELETE, OPTIONS"),

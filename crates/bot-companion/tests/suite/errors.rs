@@ -179,6 +179,7 @@ async fn unknown_paths_and_wrong_methods_say_so() {
         (Method::POST, "/", "GET, HEAD, OPTIONS"),
         (Method::DELETE, "/team", "GET, HEAD, OPTIONS"),
         (Method::PATCH, "/feedback", "GET, HEAD, OPTIONS"),
+        (Method::PUT, "/stats", "GET, HEAD, OPTIONS"),
         (Method::POST, "/guilds", "GET, HEAD, OPTIONS"),
         (Method::PUT, "/auth", "DELETE, GET, HEAD, OPTIONS, POST"),
         (Method::POST, "/me", "GET, HEAD, OPTIONS"),

@@ -94,6 +94,18 @@ async fn feedback_is_imported_with_a_report_of_what_was_refused() {
     std::fs::write(&table, format!("{head}x,\"fine, thanks\",4,5,77,ann\n")).unwrap();
     let (fine, text) = said(&config, &["feedback", "import", table.to_str().unwrap()]).await;
     assert!(fine && text.contains("1 entries imported, 0 line(s) refused"), "{text}");
+    let service = Running::start({
+        let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
+        command.arg("--config").arg(&config);
+        command
+    })
+    .await;
+    let stats = async || service.client().get("/stats").await.data()["feedback"].clone();
+    assert_eq!(stats().await, json!({"count": 1_501, "average": 5.0}));
+    std::fs::write(&table, format!("{head}x,no,1,5,77,ann\n0,no,1,5,77,ann\ny,no,1,5,77,ann\n")).unwrap();
+    let (fine, text) = said(&config, &["feedback", "import", table.to_str().unwrap()]).await;
+    assert!(fine && text.contains("3 entries imported"), "{text}");
+    eventually("the service notices", async || stats().await == json!({"count": 1_502, "average": 4.99})).await;
     let (fine, text) = said(&config, &["feedback", "import", "/absent.csv"]).await;
     assert!(!fine && text.contains("cannot read /absent.csv"), "{text}");
 }

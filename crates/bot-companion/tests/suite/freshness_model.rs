@@ -35,6 +35,7 @@ struct Model {
 struct ModelGuild {
     name: String,
     owner: u64,
+    members: u64,
     mapped: BTreeSet<u64>,
     staff: BTreeMap<u64, BTreeSet<u64>>,
 }
@@ -56,14 +57,16 @@ impl Model {
                 let staff_now = if is_staff { BTreeMap::from([(user, held)]) } else { BTreeMap::new() };
                 let owner = if random.number().is_multiple_of(3) { user } else { 7 };
                 let name = format!("g{number} r{round}");
+                let members = random.number() % 1000;
                 let said = Guild {
+                    members,
                     grants: Some(mapped.iter().map(|role| grant(*role)).collect()),
                     staff: Some(
                         staff_now.iter().flat_map(|(user, held)| staff(&[(*user, &collected(held))])).collect(),
                     ),
                     ..guild(number, &name, owner)
                 };
-                self.guilds.insert(number, ModelGuild { name, owner, mapped, staff: staff_now });
+                self.guilds.insert(number, ModelGuild { name, owner, members, mapped, staff: staff_now });
                 Change::Guild(said)
             }
             2 => {
@@ -145,6 +148,12 @@ impl Model {
         .collect()
     }
 
+    /// Guilds, members, entries of feedback and the sum of their ratings.
+    fn totals(&self) -> (usize, u64, usize, u64) {
+        let ratings = self.feedback.values().map(|stars| u64::from(*stars)).sum();
+        (self.guilds.len(), self.guilds.values().map(|guild| guild.members).sum(), self.feedback.len(), ratings)
+    }
+
     fn good_words(&self) -> BTreeSet<String> {
         let good = self.feedback.iter().filter(|(_, stars)| **stars >= 4);
         good.map(|(name, stars)| format!("{name} says {stars}")).collect()
@@ -181,6 +190,13 @@ async fn compare(app: &TestApp, clients: &[(u64, Client)], model: &Model, said: 
         words.as_array().unwrap().iter().map(|entry| entry["feedback"].as_str().unwrap().to_owned()).collect();
     let good = model.good_words();
     assert!(words.is_subset(&good) && words.len() == good.len().min(5), "{words:?} of {good:?} after {said}");
+    let (guilds, members, entries, ratings) = model.totals();
+    let stats = app.anon().get("/stats").await.data();
+    assert_eq!(stats["guilds"], guilds, "after {said}");
+    assert_eq!((&stats["members"], &stats["feedback"]["count"]), (&members.into(), &entries.into()), "after {said}");
+    #[expect(clippy::cast_precision_loss, reason = "a handful of ratings")]
+    let average = (entries > 0).then(|| (ratings as f64 * 100.0 / entries as f64).round() / 100.0);
+    assert_eq!(stats["feedback"]["average"].as_f64(), average, "after {said}");
     let team = app.anon().get("/team").await.data();
     let ids: Vec<_> =
         team.as_array().unwrap().iter().map(|one| one["discord_id"].as_str().unwrap().to_owned()).collect();
@@ -204,7 +220,7 @@ async fn random_changes_show_in_the_next_read_as_a_simple_model_says() {
                 tokio::spawn(async move {
                     while !done.load(Ordering::SeqCst) {
                         client.guilds().await;
-                        for path in ["/team", "/feedback"] {
+                        for path in ["/team", "/feedback", "/stats"] {
                             assert_eq!(client.get(path).await.status, 200);
                         }
                     }

@@ -355,7 +355,7 @@ async fn a_user_who_takes_consent_back_spends_only_their_own_share_of_the_failur
 async fn an_overloaded_service_says_so_while_ready_answers_still_flow() {
     let app = TestApp::builder().set("[limits]\nconcurrent_requests = 1").start().await;
     let member = app.user("member").await;
-    for path in ["/", "/team", "/feedback", "/guilds"] {
+    for path in ["/", "/team", "/feedback", "/stats", "/guilds"] {
         assert_eq!(member.get(path).await.status, 200);
     }
     let hold = app.sandbox.hold(Endpoint::Token);
@@ -369,7 +369,7 @@ async fn an_overloaded_service_says_so_while_ready_answers_still_flow() {
         assert_eq!((refused.status, refused.error().as_str()), (503, "overloaded"), "{path}");
         assert_eq!(refused.header("retry-after"), "1");
     }
-    for path in ["/", "/team", "/feedback", "/guilds"] {
+    for path in ["/", "/team", "/feedback", "/stats", "/guilds"] {
         assert_eq!(member.get(path).await.status, 200, "{path}");
     }
     hold.release();

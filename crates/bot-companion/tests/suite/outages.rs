@@ -104,14 +104,15 @@ async fn filled(app: &TestApp) {
         // There are so few entries that any draw takes all of them.
         views.team.cached().is_some()
             && views.feedback.cached(7).is_some()
+            && views.stats.cached().is_some()
             && views.status.cached(|| (None, 0.0)).is_some()
     })
     .await;
 }
 
-async fn public(app: &TestApp) -> [Answer; 3] {
+async fn public(app: &TestApp) -> [Answer; 4] {
     let anyone = app.anon();
-    [anyone.get("/").await, anyone.get("/team").await, anyone.get("/feedback").await]
+    [anyone.get("/").await, anyone.get("/team").await, anyone.get("/feedback").await, anyone.get("/stats").await]
 }
 
 #[tokio::test]
@@ -126,8 +127,9 @@ async fn a_replica_that_was_never_asked_answers_from_memory_all_the_same() {
     let lost = disk.fails().await;
     for waited in [Duration::ZERO, MINUTE] {
         replica.clock.advance(waited);
-        let [status, team, feedback] = public(&replica).await;
+        let [status, team, feedback, stats] = public(&replica).await;
         assert_eq!((status.status, team.status, feedback.status), (200, 200, 200), "{}", feedback.text());
+        assert_eq!(stats.data()["feedback"]["count"], 3, "{}", stats.text());
         assert_eq!(team.data()[0]["name"], "Ann");
         assert_eq!(feedback.data().as_array().unwrap().len(), 3);
     }
@@ -156,11 +158,12 @@ async fn what_changed_is_read_again_before_anybody_asks() {
     filled(&app).await;
     let lost = disk.fails().await;
     app.clock.advance(MINUTE);
-    let [status, team, feedback] = public(&app).await;
+    let [status, team, feedback, stats] = public(&app).await;
     assert_eq!((status.status, team.status, feedback.status), (200, 200, 200), "{}", team.text());
     assert_eq!(status.data()["resources"]["memory"], 5.0);
     assert_eq!(team.data()[0]["name"], "Ann");
     assert_eq!(feedback.data()[0]["feedback"], "new says 5");
+    assert_eq!(stats.data()["feedback"]["average"], 5.0, "{}", stats.text());
     disk.recovers(lost).await;
 }
 

@@ -144,7 +144,7 @@ async fn what_the_bot_tells_one_shows_on_all() {
     for (round, app) in apps.iter().enumerate() {
         // All of it is in the memory of all of them.
         for user in &users {
-            for path in ["/guilds", "/team", "/feedback", "/"] {
+            for path in ["/guilds", "/team", "/feedback", "/stats", "/"] {
                 assert_eq!(user.get(path).await.status, 200);
             }
         }
@@ -162,6 +162,9 @@ async fn what_the_bot_tells_one_shows_on_all() {
                 shown.as_array().unwrap().iter().any(|entry| entry["submitter"]["username"] == name.as_str())
             })
             .await;
+            let expected = json!({"guilds": 1, "members": 5, "shards": round + 1,
+                "feedback": {"count": round + 1, "average": 5.0}});
+            eventually("the totals", async || user.get("/stats").await.data() == expected).await;
             eventually("the shards", async || {
                 let shown = user.get("/").await.data();
                 shown["health"]["bot"]["shards"].as_object().unwrap().len() == round + 1

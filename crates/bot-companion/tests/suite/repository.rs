@@ -116,8 +116,9 @@ async fn every_documented_operation_is_served() {
     let app = TestApp::start().await;
     for (path, method, _) in operations(&document()) {
         let method = method.to_uppercase().parse().unwrap();
-        let answer = app.anon().call(method, &path.replace("{id}", "1")).send().await;
-        assert!(!matches!(answer.status, 404 | 405), "{path}: {}", answer.text());
+        // A live stream has no end to wait for.
+        let status = app.anon().call(method, &path.replace("{id}", "1")).status().await;
+        assert!(!matches!(status, 404 | 405), "{path}: {status}");
     }
 }
 
@@ -259,15 +260,17 @@ fn no_two_types_share_a_name() {
 
 /// The schema's migrations with their checksums (CRC-32). A new one is added here; a released one is never edited, because
 /// databases out there were made by it.
-const MIGRATIONS: [(&str, u32); 8] = [
+const MIGRATIONS: [(&str, u32); 10] = [
     ("postgres/migrations/0001_start.sql", 0x7401_22E5),
     ("postgres/migrations/0002_instances.sql", 0xAF74_ECE6),
     ("postgres/migrations/0003_revocations.sql", 0x5F95_5BB7),
+    ("postgres/migrations/0004_stats.sql", 0xD413_CAC3),
     ("sqlite/migrations/0001_start.sql", 0xA259_8A0E),
     ("sqlite/migrations/0002_feed.sql", 0x89F4_6194),
     ("sqlite/migrations/0003_refresh.sql", 0xDDAB_1F6B),
     ("sqlite/migrations/0004_instances.sql", 0xB5C8_8012),
     ("sqlite/migrations/0005_revocations.sql", 0x7385_1584),
+    ("sqlite/migrations/0006_stats.sql", 0x6F85_D953),
 ];
 
 #[test]

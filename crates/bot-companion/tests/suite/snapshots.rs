@@ -85,6 +85,15 @@ async fn the_feedback() {
 }
 
 #[tokio::test]
+async fn the_totals() {
+    let app = TestApp::start().await;
+    insta::assert_snapshot!("no_stats", app.anon().get("/stats").await.text());
+    let rated = [("a", 5), ("b", 5), ("c", 4)].map(|(name, stars)| Change::Feedback(feedback(name, stars)));
+    app.bot_says(rated.into_iter().chain([Change::Guild(guild(7, "one", OWNER))])).await;
+    insta::assert_snapshot!("stats", app.anon().get("/stats").await.text());
+}
+
+#[tokio::test]
 async fn the_team() {
     let app = TestApp::start().await;
     let members = vec![

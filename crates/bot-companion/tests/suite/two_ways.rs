@@ -20,7 +20,7 @@ async fn warm() -> (TestApp, String) {
     ])
     .await;
     let member = app.user("member").await;
-    for path in ["/", "/team", "/feedback", "/guilds"] {
+    for path in ["/", "/team", "/feedback", "/stats", "/guilds"] {
         assert_eq!(member.get(path).await.status, 200);
     }
     let token = member.token().to_owned();
@@ -49,11 +49,12 @@ async fn send(app: &TestApp, method: &Method, path: &str, headers: &[(&str, &str
 async fn both_ways_give_the_same_bytes() {
     let (app, token) = warm().await;
     let etag = app.anon().get("/team").await.header("etag").to_owned();
+    let stats = app.anon().get("/stats").await.header("etag").to_owned();
     let wrong_checksum = format!("{}{}", &token[..token.len() - 1], if token.ends_with('A') { 'B' } else { 'A' });
     let origins: [&[(&str, &str)]; 4] =
         [&[], &[("Origin", ORIGIN)], &[("Origin", "https://evil.example")], &[("Origin", "null")]];
     let unknown = "bcs_0000000000000000000000000000000000000";
-    let extras: [&[(&str, &str)]; 11] = [
+    let extras: [&[(&str, &str)]; 12] = [
         &[],
         &[("Token", &token)],
         &[("Token", &wrong_checksum)],
@@ -61,6 +62,7 @@ async fn both_ways_give_the_same_bytes() {
         &[("Token", "")],
         &[("Token", &token), ("Token", &token)],
         &[("If-None-Match", &etag)],
+        &[("If-None-Match", &stats)],
         &[("If-None-Match", "\"other\"")],
         &[("Sent-Epoch", "1799999999.25")],
         &[("Sent-Epoch", "later")],
@@ -68,7 +70,7 @@ async fn both_ways_give_the_same_bytes() {
     ];
     let mut compared = 0;
     for method in [Method::GET, Method::HEAD, Method::POST, Method::OPTIONS] {
-        for path in ["/", "/?query=1", "/team", "/feedback", "/guilds", "/guilds?x", "/team/", "/none"] {
+        for path in ["/", "/?query=1", "/team", "/feedback", "/stats", "/guilds", "/guilds?x", "/team/", "/none"] {
             for headers in origins.iter().flat_map(|origin| extras.iter().map(|extra| [*origin, *extra].concat())) {
                 let short = send(&app, &method, path, &headers, false).await;
                 let long = send(&app, &method, path, &headers, true).await;
@@ -77,7 +79,7 @@ async fn both_ways_give_the_same_bytes() {
             }
         }
     }
-    assert_eq!(compared, 4 * 8 * 44);
+    assert_eq!(compared, 4 * 9 * 48);
 }
 
 #[tokio::test]
@@ -87,7 +89,7 @@ async fn without_a_body_warm_reads_take_the_short_way() {
     let places = app.app.request_permits.available_permits();
     let _all = app.app.request_permits.acquire_many(u32::try_from(places).unwrap()).await.unwrap();
     for method in [Method::GET, Method::HEAD] {
-        for path in ["/", "/team", "/feedback", "/guilds"] {
+        for path in ["/", "/team", "/feedback", "/stats", "/guilds"] {
             let headers = [("Token", token.as_str()), ("Origin", ORIGIN)];
             assert_eq!(send(&app, &method, path, &headers, false).await.status, 200, "{method} {path}");
             assert_eq!(send(&app, &method, path, &headers, true).await.status, 503, "{method} {path}");

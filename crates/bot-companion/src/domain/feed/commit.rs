@@ -6,6 +6,7 @@ use super::carried::latest_commit;
 use super::numbering::is_overtaken;
 use super::ownership::{CommittedShard, SenderState, later_owner};
 use super::sweep::UNCOVERED;
+use super::totals::GuildTotals;
 use super::{InstanceId, ShardKey, common_divisor};
 use crate::domain::Time;
 
@@ -20,8 +21,8 @@ pub struct StagedSnapshot {
     pub instance: InstanceId,
     /// The number of the first event after it.
     pub sequence: u64,
-    /// How many guilds were staged.
-    pub guilds: i64,
+    /// The guilds that were staged.
+    pub totals: GuildTotals,
     /// The commit that its carried parts come from, if it has any.
     pub basis: Option<i64>,
 }
@@ -90,6 +91,8 @@ pub struct Replacement<'a> {
     pub removed: Vec<i64>,
     /// The numbers of those of which the rows are removed that a later snapshot covers.
     pub partly_covered: Vec<i64>,
+    /// Whether the commit hides rows of other shards that could be seen until now; how many is not known yet.
+    pub hides_rows: bool,
 }
 
 impl<'a> Replacement<'a> {
@@ -102,7 +105,10 @@ impl<'a> Replacement<'a> {
         let left = others.iter().map(|sent| sent.snapshot);
         let left = left.filter(|snapshot| !superseded.iter().any(|sent| sent.snapshot == *snapshot));
         let partly_covered = left.chain(has_uncovered.then_some(UNCOVERED)).collect();
-        Self { superseded, removed, partly_covered }
+        // The shard's own snapshot has hidden all that was committed before it.
+        let own = same.iter().map(|sent| sent.committed).max();
+        let hides_rows = has_uncovered && own.is_none() || others.iter().any(|sent| own < Some(sent.committed));
+        Self { superseded, removed, partly_covered, hides_rows }
     }
 }
 
@@ -168,23 +174,27 @@ mod tests {
 
     #[test]
     fn a_commit_removes_what_it_replaces_and_of_others_what_it_covers() {
-        type Expected<'a> = (&'a [i64], &'a [i64], &'a [i64]);
+        type Expected<'a> = (&'a [i64], &'a [i64], &'a [i64], bool);
         type Case<'a> = (&'a [CommittedShard], &'a Commits, bool, Expected<'a>);
         let shard = ShardKey { count: 4, id: 0 };
         let (half, whole, own) = (committed(2, 0, 10), committed(1, 0, 5), committed(4, 0, 11));
+        let later = committed(6, 2, 12);
         let table: &[Case<'_>] = &[
-            (&[], &[(0, 20)], false, (&[], &[], &[])),
-            (&[], &[(0, 20)], true, (&[], &[], &[0])),
-            (from_ref(&own), &[], false, (&[], &[11], &[])),
-            (&[own.clone(), half.clone()], &[(0, 20)], false, (&[], &[11], &[10])),
-            (from_ref(&half), &[(0, 20), (2, 21)], true, (&[10], &[10], &[0])),
-            (&[half.clone(), whole.clone()], &[(0, 20), (2, 21)], false, (&[10], &[10], &[5])),
-            (from_ref(&whole), &[(0, 20), (1, 21), (2, 22), (3, 23)], false, (&[5], &[5], &[])),
+            (&[], &[(0, 20)], false, (&[], &[], &[], false)),
+            (&[], &[(0, 20)], true, (&[], &[], &[0], true)),
+            (from_ref(&own), &[], false, (&[], &[11], &[], false)),
+            (from_ref(&own), &[], true, (&[], &[11], &[0], false)),
+            (&[own.clone(), half.clone()], &[(0, 20)], false, (&[], &[11], &[10], false)),
+            (&[own.clone(), half.clone(), later.clone()], &[(0, 20)], true, (&[], &[11], &[10, 12, 0], true)),
+            (from_ref(&half), &[(0, 20), (2, 21)], true, (&[10], &[10], &[0], true)),
+            (&[half.clone(), whole.clone()], &[(0, 20), (2, 21)], false, (&[10], &[10], &[5], true)),
+            (from_ref(&whole), &[(0, 20), (1, 21), (2, 22), (3, 23)], false, (&[5], &[5], &[], true)),
         ];
         for (overlapping, commits, uncovered, expected) in table {
             let plan = Replacement::plan(shard, overlapping, commits, *uncovered);
             let superseded: Vec<_> = plan.superseded.iter().map(|sent| sent.snapshot).collect();
-            assert_eq!((&superseded[..], &plan.removed[..], &plan.partly_covered[..]), *expected, "{overlapping:?}");
+            let found = (&superseded[..], &plan.removed[..], &plan.partly_covered[..], plan.hides_rows);
+            assert_eq!(found, *expected, "{overlapping:?}");
         }
         assert!(!is_resharding(shard, &[]) && !is_resharding(shard, from_ref(&own)));
         assert!(is_resharding(shard, &[own, half]));
@@ -224,7 +234,8 @@ mod tests {
         for (shard, sequence, basis, overlapping, expected) in table {
             let sender = sender("sender", life(300, Some(600), 0, None), 5, true);
             let (shard, sequence, basis) = (*shard, *sequence, *basis);
-            let staged = StagedSnapshot { id: 1, shard, instance: sender.instance.clone(), sequence, guilds: 0, basis };
+            let (instance, totals) = (sender.instance.clone(), GuildTotals::default());
+            let staged = StagedSnapshot { id: 1, shard, instance, sequence, totals, basis };
             assert_eq!(staged.decide(&sender, overlapping, NOW), *expected, "{staged:?} {overlapping:?}");
         }
         let next = |committed: Committed| committed.next();

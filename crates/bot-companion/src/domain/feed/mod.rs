@@ -2,7 +2,7 @@
 //!
 //! `event`, `line`, `heartbeat` and `roster` read what it sends: bytes in, changes or reasons out. `numbering`, `ownership` and
 //! `instance` say whose word counts. `batch` decides about events, `commit` about snapshots, `carried` what a snapshot leaves
-//! unsaid, and `sweep` what is removed afterwards. The stores look things up and write down what these decide.
+//! unsaid, `sweep` what is removed afterwards, and `totals` how many guilds there are meanwhile. The stores look things up and write down what these decide.
 
 mod batch;
 mod carried;
@@ -18,6 +18,7 @@ mod roster;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod totals;
 
 use super::{Change, Guild, Snowflake, Subscription, Time};
 
@@ -33,6 +34,7 @@ pub use numbering::FIRST_EVENT;
 pub use ownership::{CommittedShard, OwnShards, Owner, SenderState};
 pub use roster::roster;
 pub use sweep::{Sweep, SweepBudget, UNCOVERED};
+pub use totals::{GuildTotals, hidden_after_commit, hidden_after_sweep, shown_totals};
 
 /// A line of a snapshot: one thing, or the end with the number of things before it.
 #[derive(Clone, Debug, PartialEq, Eq)]

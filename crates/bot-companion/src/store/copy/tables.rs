@@ -125,6 +125,21 @@ pub(in crate::store) const TABLES: &[Table] = &[
                 integer("snapshot_at"),
                 integer("guilds"),
                 text("key"),
+                integer("member_sum"),
+            ],
+        ))
+    },
+    Table {
+        unused: Some("feedback = 0 AND ratings = 0 AND hidden_guilds = 0 AND hidden_members = 0"),
+        ..fingerprinted(table(
+            "totals",
+            1,
+            &[
+                integer("id"),
+                integer("feedback"),
+                integer("ratings"),
+                integer("hidden_guilds"),
+                integer("hidden_members"),
             ],
         ))
     },

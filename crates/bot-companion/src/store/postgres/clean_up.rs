@@ -4,14 +4,15 @@ use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
 use crate::domain::Snowflake;
-use crate::domain::feed::{Sweep, SweepBudget};
+use crate::domain::feed::{GuildTotals, Sweep, SweepBudget};
 use crate::domain::retention::STAGED_SILENCE;
 
 use super::columns::{integer, readable};
-use super::coverage::{self, Coverage};
+use super::coverage::Coverage;
 use super::errors::Sql;
 use super::locks::{Lock, lock, try_lock};
-use super::{guilds, instances};
+use super::work::ChangedTopics;
+use super::{guilds, instances, totals};
 
 /// Has all rows of these snapshots removed.
 pub(super) async fn sweep_whole(db: &Transaction<'_>, snapshots: &[i64]) -> Sql<()> {
@@ -55,7 +56,7 @@ async fn put(db: &Transaction<'_>, sweeps: &[Sweep]) -> Sql<()> {
 
 /// Looks at about `batch` rows, removes those that nobody can see, and says how many it looked at: 0 when all is done, or another
 /// replica is at it.
-pub(super) async fn clean_up(db: &Transaction<'_>, batch: usize) -> Sql<usize> {
+pub(super) async fn clean_up(db: &Transaction<'_>, topics: &mut ChangedTopics, batch: usize) -> Sql<usize> {
     if !try_lock(db, Lock::CleanUp).await? {
         return Ok(0);
     }
@@ -66,7 +67,7 @@ pub(super) async fn clean_up(db: &Transaction<'_>, batch: usize) -> Sql<usize> {
     while let Some(left) = budget.left()
         && let Some(sweep) = first(db).await?
     {
-        budget.spend(run(db, sweep, left).await?);
+        budget.spend(run(db, topics, sweep, left).await?);
     }
     Ok(budget.spent())
 }
@@ -83,18 +84,22 @@ async fn give_up_abandoned(db: &Transaction<'_>) -> Sql<()> {
     sweep_whole(db, &left).await
 }
 
-/// The sweep that comes next.
+/// The sweep that comes next. Until the last that looks for hidden rows has ended the totals are not exact, so those come first.
 async fn first(db: &Transaction<'_>) -> Sql<Option<Sweep>> {
-    let sql = "SELECT snapshot, whole, after, again FROM feed_sweeps ORDER BY snapshot LIMIT 1";
+    let sql = "SELECT snapshot, whole, after, again FROM feed_sweeps ORDER BY whole, snapshot LIMIT 1";
     let statement = db.prepare_cached(sql).await?;
     db.query_opt(&statement, &[]).await?.as_ref().map(read).transpose()
 }
 
 /// Walks on over the snapshot's guilds, and says how many rows it looked at.
-async fn run(db: &Transaction<'_>, sweep: Sweep, batch: u64) -> Sql<u64> {
+async fn run(db: &Transaction<'_>, topics: &mut ChangedTopics, sweep: Sweep, batch: u64) -> Sql<u64> {
     let end = end_of_step(db, sweep, batch).await?;
     let up_to = end.unwrap_or(i64::MAX);
-    let mut spent = if sweep.whole { remove(db, sweep, up_to).await? } else { remove_hidden(db, sweep, up_to).await? };
+    let (mut spent, hidden) = if sweep.whole {
+        (remove(db, sweep, up_to).await?, GuildTotals::default())
+    } else {
+        remove_hidden(db, sweep, up_to).await?
+    };
     let mut rest = end.map(|end| sweep.continued(end));
     if rest.is_none() && sweep.whole {
         let staged = drop_staged(db, sweep.snapshot, batch).await?;
@@ -107,6 +112,9 @@ async fn run(db: &Transaction<'_>, sweep: Sweep, batch: u64) -> Sql<u64> {
     } else {
         let statement = db.prepare_cached("DELETE FROM feed_sweeps WHERE snapshot = $1").await?;
         db.execute(&statement, &[&sweep.snapshot]).await?;
+    }
+    if !sweep.whole {
+        totals::note_swept(db, topics, hidden).await?;
     }
     Ok(spent)
 }
@@ -135,8 +143,8 @@ async fn remove(db: &Transaction<'_>, sweep: Sweep, up_to: i64) -> Sql<u64> {
     Ok(removed)
 }
 
-/// Removes those guilds of the step that nobody can see here.
-async fn remove_hidden(db: &Transaction<'_>, sweep: Sweep, up_to: i64) -> Sql<u64> {
+/// Removes those guilds of the step that nobody can see here; gives how many rows it looked at, and what it removed.
+async fn remove_hidden(db: &Transaction<'_>, sweep: Sweep, up_to: i64) -> Sql<(u64, GuildTotals)> {
     let sql = "SELECT id FROM guilds WHERE snapshot = $1 AND id > $2 AND id <= $3";
     let statement = db.prepare_cached(sql).await?;
     let rows = db.query(&statement, &[&sweep.snapshot, &sweep.after, &up_to]).await?;
@@ -145,12 +153,12 @@ async fn remove_hidden(db: &Transaction<'_>, sweep: Sweep, up_to: i64) -> Sql<u6
     let hidden = |guild: &Snowflake| sweep.hides(coverage.cover(*guild).snapshot);
     let gone: Vec<Snowflake> = walked.iter().copied().filter(hidden).collect();
     if gone.is_empty() {
-        return Ok(walked.len() as u64);
+        return Ok((walked.len() as u64, GuildTotals::default()));
     }
     let removed = guilds::delete(db, sweep.snapshot, &gone).await?;
     // The snapshot's shard still counts them.
-    coverage::count_down(db, sweep.snapshot, removed.guilds).await?;
-    Ok(walked.len() as u64 + removed.staff)
+    totals::take_off(db, sweep.snapshot, removed.totals).await?;
+    Ok((walked.len() as u64 + removed.staff, removed.totals))
 }
 
 /// Removes what else was staged under a snapshot's number, and says how many rows that were.

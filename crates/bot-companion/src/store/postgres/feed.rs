@@ -4,13 +4,14 @@ use deadpool_postgres::{GenericClient, Transaction};
 
 use crate::domain::Time;
 use crate::domain::feed::{Event, EventBatch, Fed, FeedState, InstanceId, Question, ShardKey, ShardState};
+use crate::store::totals_change::TotalsChange;
 
 use super::columns::{Whole, readable, unsigned};
 use super::coverage::{self, Coverage};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::ChangedTopics;
-use super::{changes, instances};
+use super::{changes, instances, totals};
 
 pub(super) async fn feed(
     db: &Transaction<'_>,
@@ -34,11 +35,12 @@ pub(super) async fn feed(
         }
     }
     let (fed, changes) = batch.finish();
+    let mut change_of_totals = TotalsChange::default();
     for change in changes {
-        changes::apply_one(db, topics, &mut coverage, change).await?;
+        changes::apply_one(db, topics, &mut coverage, &mut change_of_totals, change).await?;
     }
-    coverage.write_counts(db).await?;
-    instances::advance(db, &sender, fed.next()).await?;
+    // Sent at the same time: events that change the totals must not wait for one more answer.
+    futures_util::try_join!(totals::write(db, &change_of_totals), instances::advance(db, &sender, fed.next()))?;
     Ok(fed)
 }
 

@@ -8,8 +8,10 @@ use tracing::warn;
 
 use crate::domain::feedback::{Feedback, FeedbackEntry, draw};
 use crate::domain::slots::{SlotChange, Slots};
+use crate::domain::stats::RatingsChange;
 use crate::domain::{User, slots};
 use crate::random::Random;
+use crate::store::totals_change::TotalsChange;
 use crate::store::{Sample, Topic};
 
 use super::columns::{Whole, integer, readable, unsigned};
@@ -59,9 +61,16 @@ fn read(row: &Row) -> Sql<(u64, Feedback)> {
     Ok((unsigned(row.try_get(1)?), Feedback { id: row.try_get(2)?, entry }))
 }
 
-pub(super) async fn put(db: &Transaction<'_>, topics: &mut ChangedTopics, feedback: &Feedback) -> Sql<()> {
+pub(super) async fn put(
+    db: &Transaction<'_>,
+    topics: &mut ChangedTopics,
+    totals: &mut TotalsChange,
+    feedback: &Feedback,
+) -> Sql<()> {
     let entry = &feedback.entry;
-    let change = numbering(db, &feedback.id).await?.put(entry.is_positive());
+    let (slots, before) = known(db, &feedback.id).await?;
+    let change = slots.put(entry.is_positive());
+    totals.rate(topics, RatingsChange::of(before, Some(entry.rating.into())));
     fill_gap(db, &feedback.id, &change).await?;
     let sql = "INSERT INTO feedback (id, feedback, rating, \"timestamp\",
             submitter_id, submitter_username, submitter_name, submitter_avatar, slot)
@@ -80,8 +89,15 @@ pub(super) async fn put(db: &Transaction<'_>, topics: &mut ChangedTopics, feedba
     Ok(())
 }
 
-pub(super) async fn remove(db: &Transaction<'_>, topics: &mut ChangedTopics, id: &str) -> Sql<()> {
-    let change = numbering(db, id).await?.remove();
+pub(super) async fn remove(
+    db: &Transaction<'_>,
+    topics: &mut ChangedTopics,
+    totals: &mut TotalsChange,
+    id: &str,
+) -> Sql<()> {
+    let (slots, before) = known(db, id).await?;
+    let change = slots.remove();
+    totals.rate(topics, RatingsChange::of(before, None));
     fill_gap(db, id, &change).await?;
     if change.is_visible {
         topics.push(Topic::Feedback);
@@ -102,14 +118,15 @@ pub(super) async fn refresh_user(db: &Transaction<'_>, topics: &mut ChangedTopic
     Ok(())
 }
 
-/// The numbering, as far as it matters to this entry.
-async fn numbering(db: &Transaction<'_>, id: &str) -> Sql<Slots> {
+/// The numbering, as far as it matters to this entry, and its rating if it is there.
+async fn known(db: &Transaction<'_>, id: &str) -> Sql<(Slots, Option<i64>)> {
     let sql =
-        "SELECT (SELECT slot FROM feedback WHERE id = $1), (SELECT max(slot) FROM feedback WHERE slot IS NOT NULL)";
+        "SELECT slot, rating, known.last FROM (SELECT max(slot) AS last FROM feedback WHERE slot IS NOT NULL) AS known
+        LEFT JOIN feedback ON id = $1";
     let statement = db.prepare_cached(sql).await?;
     let row = db.query_one(&statement, &[&id]).await?;
-    let (own, last): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
-    Ok(Slots { own: own.map(unsigned), last: last.map(unsigned) })
+    let (own, rating, last): (Option<i64>, _, Option<i64>) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    Ok((Slots { own: own.map(unsigned), last: last.map(unsigned) }, rating))
 }
 
 /// Moves another entry into the slot that this one gives up.

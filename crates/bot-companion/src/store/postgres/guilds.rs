@@ -6,9 +6,10 @@ use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::domain::feed::{Carried, CarriedParts, UNCOVERED};
+use crate::domain::feed::{Carried, CarriedParts, GuildTotals, UNCOVERED};
 use crate::domain::{Guild, GuildFacts, PersonFacts, Snowflake, staff};
 use crate::store::Topic;
+use crate::store::totals_change::TotalsChange;
 
 use super::columns::{grants, grants_text, integer, json, readable, roles, unsigned};
 use super::coverage::{Coverage, counts, cover};
@@ -88,23 +89,23 @@ pub(super) async fn put(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,
     coverage: &mut Coverage,
+    totals: &mut TotalsChange,
     guild: &Guild,
 ) -> Sql<()> {
     let cover = coverage.cover(guild.id);
-    // Grants and staff that the change does not name stay. A row that was there has been locked, which shows in its `xmax`.
+    // Grants and staff that the change does not name stay.
     let sql = "INSERT INTO guilds (snapshot, id, name, icon, owner, members, setup, linked, grants)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9, '{}'))
         ON CONFLICT (snapshot, id) DO UPDATE SET name = $3, icon = $4, owner = $5, members = $6, setup = $7, linked = $8,
-            grants = coalesce($9, guilds.grants)
-        RETURNING xmax = 0";
+            grants = coalesce($9, guilds.grants)";
     let statement = db.prepare_cached(sql).await?;
     let Guild { id, name, icon, owner, members, setup, linked, .. } = guild;
     let (members, grants) = (integer(*members), guild.grants.as_ref().map(grants_text));
     let row: [&(dyn ToSql + Sync); 9] = [&cover.snapshot, id, name, icon, owner, &members, setup, linked, &grants];
-    let inserted: bool = db.query_one(&statement, &row).await?.try_get(0)?;
-    if inserted {
-        coverage.count(&cover, 1);
-    } else if !guild.carried().staff {
+    db.execute(&statement, &row).await?;
+    let before = coverage.replace_members(*id, Some(members));
+    totals.add(topics, cover.shard, GuildTotals::change(before, guild));
+    if before.is_some() && !guild.carried().staff {
         delete_staff(db, cover.snapshot, &[guild.id]).await?;
     }
     insert_staff(db, cover.snapshot, guild).await?;
@@ -130,11 +131,14 @@ pub(super) async fn remove(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,
     coverage: &mut Coverage,
+    totals: &mut TotalsChange,
     guild: Snowflake,
 ) -> Sql<()> {
     let cover = coverage.cover(guild);
-    if delete(db, cover.snapshot, &[guild]).await?.guilds > 0 {
-        coverage.count(&cover, -1);
+    let removed = delete(db, cover.snapshot, &[guild]).await?.totals;
+    coverage.replace_members(guild, None);
+    if !removed.is_nothing() {
+        totals.add(topics, cover.shard, GuildTotals::default() - removed);
         topics.push(Topic::Id(guild));
     }
     Ok(())
@@ -194,18 +198,21 @@ async fn remove_staff(
     Ok(())
 }
 
-/// How many rows were removed.
+/// What was removed of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Removed {
-    pub(super) guilds: u64,
+    /// The guilds.
+    pub(super) totals: GuildTotals,
+    /// How many rows of staff.
     pub(super) staff: u64,
 }
 
 /// Removes guilds and their staff from a snapshot.
 pub(super) async fn delete(db: &Transaction<'_>, snapshot: i64, guilds: &[Snowflake]) -> Sql<Removed> {
     let staff = delete_staff(db, snapshot, guilds).await?;
-    let statement = db.prepare_cached("DELETE FROM guilds WHERE snapshot = $1 AND id = ANY ($2)").await?;
-    Ok(Removed { guilds: db.execute(&statement, &[&snapshot, &guilds]).await?, staff })
+    let sql = "DELETE FROM guilds WHERE snapshot = $1 AND id = ANY ($2) RETURNING members";
+    let statement = db.prepare_cached(sql).await?;
+    Ok(Removed { totals: totals_of(&db.query(&statement, &[&snapshot, &guilds]).await?)?, staff })
 }
 
 async fn delete_staff(db: &Transaction<'_>, snapshot: i64, guilds: &[Snowflake]) -> Sql<u64> {
@@ -213,13 +220,19 @@ async fn delete_staff(db: &Transaction<'_>, snapshot: i64, guilds: &[Snowflake])
     Ok(db.execute(&statement, &[&snapshot, &guilds]).await?)
 }
 
-/// Moves guilds and their staff from one snapshot to another, and says how many the first had.
-pub(super) async fn relocate(db: &Transaction<'_>, from: i64, to: i64, guilds: &[Snowflake]) -> Sql<u64> {
+/// The guilds of these rows, each of which says how many members there are.
+fn totals_of(rows: &[Row]) -> Sql<GuildTotals> {
+    rows.iter().map(|row| Ok(GuildTotals::one(row.try_get(0)?))).sum()
+}
+
+/// Moves guilds and their staff from one snapshot to another, and says what was moved.
+pub(super) async fn relocate(db: &Transaction<'_>, from: i64, to: i64, guilds: &[Snowflake]) -> Sql<GuildTotals> {
     let staff = "UPDATE guild_staff SET snapshot = $2 WHERE snapshot = $1 AND guild = ANY ($3)";
     let statement = db.prepare_cached(staff).await?;
     db.execute(&statement, &[&from, &to, &guilds]).await?;
-    let statement = db.prepare_cached("UPDATE guilds SET snapshot = $2 WHERE snapshot = $1 AND id = ANY ($3)").await?;
-    Ok(db.execute(&statement, &[&from, &to, &guilds]).await?)
+    let sql = "UPDATE guilds SET snapshot = $2 WHERE snapshot = $1 AND id = ANY ($3) RETURNING members";
+    let statement = db.prepare_cached(sql).await?;
+    totals_of(&db.query(&statement, &[&from, &to, &guilds]).await?)
 }
 
 /// Copies those parts of guilds that staged snapshots carry over from the snapshot that has them now.

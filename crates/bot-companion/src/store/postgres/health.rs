@@ -64,6 +64,9 @@ pub(super) async fn beat(db: &Transaction<'_>, topics: &mut ChangedTopics, beat:
     write_instances(db, &before.instances, &after.instances).await?;
     write_shards(db, &before.shards, &after.shards).await?;
     topics.push(Topic::Health);
+    if before.shards.len() != after.shards.len() {
+        topics.push(Topic::Stats);
+    }
     Ok(())
 }
 

@@ -30,8 +30,10 @@ pub(super) mod store_copy;
 mod subscriptions;
 mod team;
 mod tls;
+mod totals;
 mod work;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +43,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use crate::domain::{
-    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
+    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Stats, Time,
+    TokenHash, User,
 };
 use crate::random::Random;
 
@@ -179,6 +182,10 @@ impl Store for Postgres {
         read!(self, user, |db, user| sessions::sessions_of(db, *user))
     }
 
+    async fn sessions_among(&self, sessions: Vec<SessionId>) -> Result<HashSet<SessionId>> {
+        read!(self, sessions, |db, sessions| sessions::among(db, sessions))
+    }
+
     async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {
         write!(self, (user, session, now), |db, topics, (user, session, now)| {
             sessions::end_one(db, topics, *user, session, *now)
@@ -272,6 +279,10 @@ impl Store for Postgres {
         read_snapshot!(self, (), |db, ()| health::load(db))
     }
 
+    async fn stats(&self) -> Result<Stats> {
+        read!(self, (), |db, ()| totals::stats(db))
+    }
+
     async fn apply(&self, changes: Vec<Change>) -> Result<()> {
         write!(self, Pace::Feed, changes, |db, topics, changes| changes::apply(db, topics, changes))
     }
@@ -309,7 +320,7 @@ impl Store for Postgres {
     }
 
     async fn clean_up(&self, batch: usize) -> Result<usize> {
-        write!(self, Pace::Feed, batch, |db, _topics, batch| clean_up::clean_up(db, *batch))
+        write!(self, Pace::Feed, batch, |db, topics, batch| clean_up::clean_up(db, topics, *batch))
     }
 
     async fn feed_state(&self) -> Result<FeedState> {

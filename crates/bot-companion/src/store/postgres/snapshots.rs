@@ -7,8 +7,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::domain::feed::{
-    CarriedParts, Committed, CommittedShard, GuildLine, InstanceId, LastGuildLines, Lines, Replacement, Scope,
-    ShardKey, StagedSnapshot, UNCOVERED, is_resharding, keep_last, latest_commit, merge_basis,
+    CarriedParts, Committed, CommittedShard, GuildLine, GuildTotals, InstanceId, LastGuildLines, Lines, Replacement,
+    Scope, ShardKey, StagedSnapshot, UNCOVERED, is_resharding, keep_last, latest_commit, merge_basis,
 };
 use crate::domain::{Guild, Snowflake, Subscription, Time};
 use crate::store::{SnapshotId, Topic};
@@ -18,7 +18,7 @@ use super::coverage::{self, Coverage};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::ChangedTopics;
-use super::{bulk_insert, clean_up, guilds, instances, subscriptions};
+use super::{bulk_insert, clean_up, guilds, instances, subscriptions, totals};
 
 pub(super) async fn begin(
     db: &Transaction<'_>,
@@ -50,21 +50,23 @@ pub(super) async fn stage(db: &Transaction<'_>, snapshot: SnapshotId, lines: &Li
     }
 }
 
-/// Notes that the snapshot has this many more guilds, and says whether it leaves any as they are; `None` if it is not being
+/// Notes that the snapshot has this much more, and says whether it leaves any as they are; `None` if it is not being
 /// staged. Its row stays locked until the end of the transaction: a commit, or giving it up, waits for these lines.
-async fn note_lines(db: &Transaction<'_>, snapshot: i64, more: u64) -> Sql<Option<bool>> {
-    let sql = "UPDATE staged_snapshots SET guilds = guilds + $2, touched = clock_timestamp() WHERE id = $1
-        RETURNING EXISTS (SELECT 1 FROM staged_kept WHERE snapshot = $1)";
+async fn note_lines(db: &Transaction<'_>, snapshot: i64, more: GuildTotals) -> Sql<Option<bool>> {
+    let sql =
+        "UPDATE staged_snapshots SET guilds = guilds + $2, member_sum = member_sum + $3, touched = clock_timestamp()
+        WHERE id = $1 RETURNING EXISTS (SELECT 1 FROM staged_kept WHERE snapshot = $1)";
     let statement = db.prepare_cached(sql).await?;
-    let row = db.query_opt(&statement, &[&snapshot, &integer(more)]).await?;
+    let row = db.query_opt(&statement, &[&snapshot, &more.guilds, &more.members]).await?;
     Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
 
 async fn stage_guilds(db: &Transaction<'_>, snapshot: i64, lines: &[GuildLine]) -> Sql<Option<()>> {
     // In the order of the index, which is faster.
     let LastGuildLines { guilds, carrying, unavailable } = LastGuildLines::of(lines);
-    let Some(any_unavailable) = note_lines(db, snapshot, guilds.len() as u64).await? else { return Ok(None) };
-    let mut known = 0;
+    let more = GuildTotals::of(guilds.iter().copied());
+    let Some(any_unavailable) = note_lines(db, snapshot, more).await? else { return Ok(None) };
+    let mut known = GuildTotals::default();
     if !guilds.is_empty() {
         let ids: Vec<Snowflake> = guilds.iter().map(|guild| guild.id).collect();
         // Mostly there are none, and then no line needs to look.
@@ -79,14 +81,15 @@ async fn stage_guilds(db: &Transaction<'_>, snapshot: i64, lines: &[GuildLine]) 
         carry_over(db, snapshot, &carrying).await?;
     }
     if !unavailable.is_empty() {
-        known += guilds::delete(db, snapshot, &unavailable).await?.guilds;
+        known += guilds::delete(db, snapshot, &unavailable).await?.totals;
         let sql = "INSERT INTO staged_kept (snapshot, guild) SELECT $1, unnest($2::bigint[]) ON CONFLICT DO NOTHING";
         let statement = db.prepare_cached(sql).await?;
         db.execute(&statement, &[&snapshot, &unavailable]).await?;
     }
-    if known > 0 {
-        let statement = db.prepare_cached("UPDATE staged_snapshots SET guilds = guilds - $2 WHERE id = $1").await?;
-        db.execute(&statement, &[&snapshot, &integer(known)]).await?;
+    if !known.is_nothing() {
+        let sql = "UPDATE staged_snapshots SET guilds = guilds - $2, member_sum = member_sum - $3 WHERE id = $1";
+        let statement = db.prepare_cached(sql).await?;
+        db.execute(&statement, &[&snapshot, &known.guilds, &known.members]).await?;
     }
     Ok(Some(()))
 }
@@ -118,8 +121,8 @@ fn by_snapshot(coverage: &Coverage, guilds: &[Snowflake]) -> BTreeMap<i64, Vec<S
     by_snapshot
 }
 
-/// Copies guilds into a snapshot, and says how many of them it had already.
-async fn copy(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild], ids: &[Snowflake]) -> Sql<u64> {
+/// Copies guilds into a snapshot, and says which of them it had already.
+async fn copy(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild], ids: &[Snowflake]) -> Sql<GuildTotals> {
     db.batch_execute("SAVEPOINT copying").await?;
     match bulk_insert::guilds(db, snapshot, guilds).await {
         // A guild is hardly ever sent twice: to look for it every time would cost more than to try again.
@@ -127,14 +130,14 @@ async fn copy(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild], ids: &[Sno
             db.batch_execute("ROLLBACK TO SAVEPOINT copying").await?;
             let known = guilds::delete(db, snapshot, ids).await?;
             bulk_insert::guilds(db, snapshot, guilds).await?;
-            Ok(known.guilds)
+            Ok(known.totals)
         }
-        copied => copied.map(|()| 0),
+        copied => copied.map(|()| GuildTotals::default()),
     }
 }
 
 async fn stage_subscriptions(db: &Transaction<'_>, snapshot: i64, lines: &[Subscription]) -> Sql<Option<()>> {
-    if note_lines(db, snapshot, 0).await?.is_none() {
+    if note_lines(db, snapshot, GuildTotals::default()).await?.is_none() {
         return Ok(None);
     }
     let mut lines: Vec<&Subscription> = lines.iter().collect();
@@ -192,7 +195,7 @@ pub(super) async fn commit(
 async fn take(db: &Transaction<'_>, snapshot: SnapshotId) -> Sql<Option<StagedSnapshot>> {
     let id = integer(snapshot.0);
     let sql = "DELETE FROM staged_snapshots WHERE id = $1
-        RETURNING shard_count, shard_id, key, instance, sequence, guilds, basis";
+        RETURNING shard_count, shard_id, key, instance, sequence, guilds, member_sum, basis";
     let statement = db.prepare_cached(sql).await?;
     let read = |row: Row| {
         let shard = row.try_get::<_, Option<Whole<u32>>>(0)?.zip(row.try_get::<_, Option<Whole<u32>>>(1)?);
@@ -201,8 +204,8 @@ async fn take(db: &Transaction<'_>, snapshot: SnapshotId) -> Sql<Option<StagedSn
             shard: shard.and_then(|(Whole(count), Whole(id))| ShardKey::new(count, id)),
             instance: instances::read(&row, 2)?,
             sequence: unsigned(row.try_get(4)?),
-            guilds: row.try_get(5)?,
-            basis: row.try_get(6)?,
+            totals: GuildTotals { guilds: row.try_get(5)?, members: row.try_get(6)? },
+            basis: row.try_get(7)?,
         })
     };
     db.query_opt(&statement, &[&id]).await?.map(read).transpose()
@@ -216,28 +219,34 @@ async fn replace_shard(
     overlapping: &[CommittedShard],
     now: Time,
 ) -> Sql<()> {
-    let moved = move_unavailable(db, staged.id, shard).await?;
-    let sql = "INSERT INTO feed_shards (shard_count, shard_id, snapshot, committed, key, instance, snapshot_at, guilds)
-        VALUES ($1, $2, $3, nextval('versions'), $4, $5, $6, $7)
+    let (is_resharding, has_uncovered) = (is_resharding(shard, overlapping), has_uncovered(db).await?);
+    let shown = if is_resharding || has_uncovered { Some(totals::shown(db).await?) } else { None };
+    let totals = staged.totals + move_unavailable(db, staged.id, shard).await?;
+    let sql = "INSERT INTO feed_shards
+            (shard_count, shard_id, snapshot, committed, key, instance, snapshot_at, guilds, member_sum)
+        VALUES ($1, $2, $3, nextval('versions'), $4, $5, $6, $7, $8)
         ON CONFLICT (shard_count, shard_id) DO UPDATE SET snapshot = excluded.snapshot, committed = excluded.committed,
             key = excluded.key, instance = excluded.instance, snapshot_at = excluded.snapshot_at,
-            guilds = excluded.guilds";
+            guilds = excluded.guilds, member_sum = excluded.member_sum";
     let statement = db.prepare_cached(sql).await?;
-    let (count, id, guilds) = (i64::from(shard.count), i64::from(shard.id), staged.guilds + moved);
+    let (count, id) = (i64::from(shard.count), i64::from(shard.id));
     let InstanceId { key, name } = &staged.instance;
-    let row: [&(dyn ToSql + Sync); 7] = [&count, &id, &staged.id, key, name, &now, &guilds];
+    let row: [&(dyn ToSql + Sync); 8] = [&count, &id, &staged.id, key, name, &now, &totals.guilds, &totals.members];
     db.execute(&statement, &row).await?;
 
-    let is_resharding = is_resharding(shard, overlapping);
     let commits = if is_resharding { coverage::commits(db, shard.count).await? } else { Box::default() };
-    let plan = Replacement::plan(shard, overlapping, &commits, has_uncovered(db).await?);
+    let plan = Replacement::plan(shard, overlapping, &commits, has_uncovered);
     if !plan.superseded.is_empty() {
         let superseded: Vec<i64> = plan.superseded.iter().map(|sent| sent.snapshot).collect();
         let statement = db.prepare_cached("DELETE FROM feed_shards WHERE snapshot = ANY ($1)").await?;
         db.execute(&statement, &[&superseded]).await?;
     }
     clean_up::sweep_whole(db, &plan.removed).await?;
-    clean_up::sweep_covered(db, &plan.partly_covered).await
+    clean_up::sweep_covered(db, &plan.partly_covered).await?;
+    match shown.filter(|_| plan.hides_rows) {
+        Some(shown) => totals::keep_shown(db, shown).await,
+        None => Ok(()),
+    }
 }
 
 /// Whether there are guilds that no snapshot covered when they were stored.
@@ -247,19 +256,19 @@ async fn has_uncovered(db: &Transaction<'_>) -> Sql<bool> {
     Ok(db.query_opt(&statement, &[&UNCOVERED]).await?.is_some())
 }
 
-/// Moves the guilds that are unavailable to this snapshot, as they are stored at this moment, and says how many there were: where
-/// they were, no read will look for them any more.
-async fn move_unavailable(db: &Transaction<'_>, snapshot: i64, shard: ShardKey) -> Sql<i64> {
+/// Moves the guilds that are unavailable to this snapshot, as they are stored at this moment, and says what was moved: where they
+/// were, no read will look for them any more.
+async fn move_unavailable(db: &Transaction<'_>, snapshot: i64, shard: ShardKey) -> Sql<GuildTotals> {
     let statement = db.prepare_cached("DELETE FROM staged_kept WHERE snapshot = $1 RETURNING guild").await?;
     let rows = db.query(&statement, &[&snapshot]).await?;
     let mut unavailable: Vec<Snowflake> = readable("guild", &rows, |row| Ok(row.try_get(0)?));
     unavailable.retain(|guild| shard.covers(*guild));
     let coverage = Coverage::of(db, &unavailable).await?;
-    let mut all = 0;
+    let mut all = GuildTotals::default();
     for (from, guilds) in by_snapshot(&coverage, &unavailable) {
         let moved = guilds::relocate(db, from, snapshot, &guilds).await?;
-        coverage::count_down(db, from, moved).await?;
-        all += integer(moved);
+        totals::take_off(db, from, moved).await?;
+        all += moved;
     }
     Ok(all)
 }

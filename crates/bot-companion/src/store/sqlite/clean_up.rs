@@ -3,12 +3,13 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::Snowflake;
-use crate::domain::feed::{Sweep, SweepBudget};
+use crate::domain::feed::{GuildTotals, Sweep, SweepBudget};
 
 use super::columns::{integer, readable};
 use super::coverage::Coverage;
 use super::snapshots::LocalStaging;
-use super::{guilds, instances};
+use super::writer::ChangedTopics;
+use super::{guilds, instances, totals};
 
 /// Has all rows of a snapshot removed.
 pub(super) fn sweep_whole(connection: &Connection, snapshot: i64) -> rusqlite::Result<()> {
@@ -33,7 +34,12 @@ fn put(connection: &Connection, sweep: &Sweep) -> rusqlite::Result<()> {
 }
 
 /// Looks at about `batch` rows, removes those that nobody can see, and says how many it looked at: 0 when all is done.
-pub(super) fn clean_up(connection: &Connection, staging: &LocalStaging, batch: usize) -> rusqlite::Result<usize> {
+pub(super) fn clean_up(
+    connection: &Connection,
+    topics: &mut ChangedTopics,
+    staging: &LocalStaging,
+    batch: usize,
+) -> rusqlite::Result<usize> {
     instances::forget(connection)?;
     give_up_abandoned(connection, staging)?;
     let coverage = Coverage::load(connection)?;
@@ -41,7 +47,7 @@ pub(super) fn clean_up(connection: &Connection, staging: &LocalStaging, batch: u
     while let Some(left) = budget.left()
         && let Some(sweep) = first(connection)?
     {
-        budget.spend(run(connection, &coverage, sweep, left)?);
+        budget.spend(run(connection, topics, &coverage, sweep, left)?);
     }
     Ok(budget.spent())
 }
@@ -57,37 +63,44 @@ fn give_up_abandoned(connection: &Connection, staging: &LocalStaging) -> rusqlit
     Ok(())
 }
 
-/// The sweep that comes next.
+/// The sweep that comes next. Until the last that looks for hidden rows has ended the totals are not exact, so those come first.
 fn first(connection: &Connection) -> rusqlite::Result<Option<Sweep>> {
-    let sql = "SELECT snapshot, whole, after, again FROM feed_sweeps ORDER BY snapshot LIMIT 1";
+    let sql = "SELECT snapshot, whole, after, again FROM feed_sweeps ORDER BY whole, snapshot LIMIT 1";
     connection.prepare_cached(sql)?.query_row([], read).optional()
 }
 
 /// Walks on over the snapshot's guilds, and says how many rows it looked at.
-fn run(connection: &Connection, coverage: &Coverage, sweep: Sweep, batch: u64) -> rusqlite::Result<u64> {
+fn run(
+    connection: &Connection,
+    topics: &mut ChangedTopics,
+    coverage: &Coverage,
+    sweep: Sweep,
+    batch: u64,
+) -> rusqlite::Result<u64> {
     let snapshot = sweep.snapshot;
     let sql = "SELECT id FROM guilds WHERE snapshot = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map([snapshot, sweep.after, integer(batch)], |row| row.get(0))?;
     let walked: Vec<Snowflake> = readable("guild", rows)?;
-    let (mut spent, mut uncounted, mut after) = (0, 0, sweep.after);
+    let (mut spent, mut uncounted, mut after) = (0, GuildTotals::default(), sweep.after);
     for guild in walked {
         if spent >= batch {
             break;
         }
         let mut rows = 0;
         if sweep.whole || sweep.hides(coverage.of(connection, guild)?.snapshot) {
-            rows = guilds::delete(connection, snapshot, guild)?;
-            uncounted += 1;
+            let removed = guilds::delete(connection, snapshot, guild)?;
+            rows = removed.rows;
+            uncounted += removed.totals;
         }
         // A guild may have thousands of staff: what counts is rows, not guilds.
         spent += (rows as u64).max(1);
         after = integer(guild.get());
     }
-    if !sweep.whole && uncounted > 0 {
+    if !sweep.whole && !uncounted.is_nothing() {
         // The snapshot's shard still counts them.
-        let sql = "UPDATE feed_shards SET guilds = guilds - ?2 WHERE snapshot = ?1";
-        connection.prepare_cached(sql)?.execute([snapshot, uncounted])?;
+        let sql = "UPDATE feed_shards SET guilds = guilds - ?2, member_sum = member_sum - ?3 WHERE snapshot = ?1";
+        connection.prepare_cached(sql)?.execute([snapshot, uncounted.guilds, uncounted.members])?;
     }
     if spent < batch && sweep.whole {
         spent += drop_staged(connection, snapshot, batch)?;
@@ -98,6 +111,9 @@ fn run(connection: &Connection, coverage: &Coverage, sweep: Sweep, batch: u64) -
         put(connection, &rest)?;
     } else {
         connection.prepare_cached("DELETE FROM feed_sweeps WHERE snapshot = ?1")?.execute([snapshot])?;
+    }
+    if !sweep.whole {
+        totals::note_swept(connection, topics, uncounted)?;
     }
     Ok(spent)
 }

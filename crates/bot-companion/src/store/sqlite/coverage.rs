@@ -135,9 +135,8 @@ impl Cover {
         Ok(Self { shard_count: row.get(0)?, shard_id: row.get(1)?, snapshot: row.get(2)?, committed: row.get(3)? })
     }
 
-    /// Notes that the snapshot has this many more guilds, or fewer.
-    pub(super) fn count(&self, connection: &Connection, more: i64) -> rusqlite::Result<()> {
-        let sql = "UPDATE feed_shards SET guilds = guilds + ?3 WHERE shard_count = ?1 AND shard_id = ?2";
-        connection.prepare_cached(sql)?.execute(params![self.shard_count, self.shard_id, more]).map(drop)
+    /// The row's key: count and id.
+    pub(super) fn shard(&self) -> (i64, i64) {
+        (self.shard_count.into(), self.shard_id.into())
     }
 }

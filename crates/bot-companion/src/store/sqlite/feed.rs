@@ -4,11 +4,12 @@ use rusqlite::Connection;
 
 use crate::domain::Time;
 use crate::domain::feed::{Event, EventBatch, Fed, FeedState, InstanceId, Question, ShardKey, ShardState};
+use crate::store::totals_change::TotalsChange;
 
 use super::columns::{readable, unsigned};
 use super::coverage::Coverage;
 use super::writer::ChangedTopics;
-use super::{changes, instances};
+use super::{changes, instances, totals};
 
 pub(super) fn feed(
     connection: &Connection,
@@ -29,9 +30,11 @@ pub(super) fn feed(
         }
     }
     let (fed, changes) = batch.finish();
+    let mut change_of_totals = TotalsChange::default();
     for change in changes {
-        changes::apply_one(connection, topics, &coverage, change)?;
+        changes::apply_one(connection, topics, &coverage, &mut change_of_totals, change)?;
     }
+    totals::write(connection, &change_of_totals)?;
     instances::advance(connection, &sender, fed.next())?;
     Ok(fed)
 }

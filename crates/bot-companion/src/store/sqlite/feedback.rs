@@ -5,8 +5,10 @@ use tracing::warn;
 
 use crate::domain::feedback::{Feedback, FeedbackEntry, draw};
 use crate::domain::slots::{SlotChange, Slots};
+use crate::domain::stats::RatingsChange;
 use crate::domain::{User, slots};
 use crate::random::Random;
+use crate::store::totals_change::TotalsChange;
 use crate::store::{Sample, Topic};
 
 use super::columns::{integer, is_unreadable, unsigned};
@@ -41,9 +43,16 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Feedback> {
     Ok(Feedback { id: row.get(0)?, entry })
 }
 
-pub(super) fn put(connection: &Connection, topics: &mut ChangedTopics, feedback: &Feedback) -> rusqlite::Result<()> {
+pub(super) fn put(
+    connection: &Connection,
+    topics: &mut ChangedTopics,
+    totals: &mut TotalsChange,
+    feedback: &Feedback,
+) -> rusqlite::Result<()> {
     let entry = &feedback.entry;
-    let change = numbering(connection, &feedback.id)?.put(entry.is_positive());
+    let (slots, before) = known(connection, &feedback.id)?;
+    let change = slots.put(entry.is_positive());
+    totals.rate(topics, RatingsChange::of(before, Some(entry.rating.into())));
     fill_gap(connection, &feedback.id, &change)?;
     let sql = "INSERT INTO feedback (id, feedback, rating, timestamp,
             submitter_id, submitter_username, submitter_name, submitter_avatar, slot)
@@ -67,8 +76,15 @@ pub(super) fn put(connection: &Connection, topics: &mut ChangedTopics, feedback:
     Ok(())
 }
 
-pub(super) fn remove(connection: &Connection, topics: &mut ChangedTopics, id: &str) -> rusqlite::Result<()> {
-    let change = numbering(connection, id)?.remove();
+pub(super) fn remove(
+    connection: &Connection,
+    topics: &mut ChangedTopics,
+    totals: &mut TotalsChange,
+    id: &str,
+) -> rusqlite::Result<()> {
+    let (slots, before) = known(connection, id)?;
+    let change = slots.remove();
+    totals.rate(topics, RatingsChange::of(before, None));
     fill_gap(connection, id, &change)?;
     if change.is_visible {
         topics.push(Topic::Feedback);
@@ -85,13 +101,14 @@ pub(super) fn refresh_user(connection: &Connection, topics: &mut ChangedTopics, 
     Ok(())
 }
 
-/// The numbering, as far as it matters to this entry.
-fn numbering(connection: &Connection, id: &str) -> rusqlite::Result<Slots> {
-    let own: Option<Option<i64>> = connection
-        .prepare_cached("SELECT slot FROM feedback WHERE id = ?1")?
-        .query_row([id], |row| row.get(0))
+/// The numbering, as far as it matters to this entry, and its rating if it is there.
+fn known(connection: &Connection, id: &str) -> rusqlite::Result<(Slots, Option<i64>)> {
+    let stored: Option<(Option<i64>, i64)> = connection
+        .prepare_cached("SELECT slot, rating FROM feedback WHERE id = ?1")?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    Ok(Slots { own: own.flatten().map(unsigned), last: last_slot(connection)? })
+    let (own, rating) = stored.unzip();
+    Ok((Slots { own: own.flatten().map(unsigned), last: last_slot(connection)? }, rating))
 }
 
 fn last_slot(connection: &Connection) -> rusqlite::Result<Option<u64>> {

@@ -3,9 +3,10 @@
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Statement, params};
 use tracing::warn;
 
-use crate::domain::feed::{Carried, CarriedParts, UNCOVERED};
+use crate::domain::feed::{Carried, CarriedParts, GuildTotals, UNCOVERED};
 use crate::domain::{Guild, GuildFacts, PermissionSet, PersonFacts, Snowflake, staff};
 use crate::store::Topic;
+use crate::store::totals_change::TotalsChange;
 
 use super::columns::{grants, grants_text, integer, is_unreadable, json, roles, unsigned};
 use super::coverage::Coverage;
@@ -105,15 +106,18 @@ pub(super) fn put(
     connection: &Connection,
     topics: &mut ChangedTopics,
     coverage: &Coverage,
+    totals: &mut TotalsChange,
     guild: &Guild,
 ) -> rusqlite::Result<()> {
     let cover = coverage.of(connection, guild.id)?;
     let mut writer = GuildWriter::new(connection, cover.snapshot)?;
-    if writer.insert(guild, Carried::default())? {
-        cover.count(connection, 1)?;
-    } else {
+    let before = members(connection, cover.snapshot, guild.id)?;
+    if before.is_some() {
         writer.update(guild)?;
+    } else {
+        writer.insert(guild, Carried::default())?;
     }
+    totals.add(topics, cover.shard(), GuildTotals::change(before, guild));
     topics.push(Topic::Id(guild.id));
     Ok(())
 }
@@ -123,14 +127,22 @@ pub(super) fn remove(
     connection: &Connection,
     topics: &mut ChangedTopics,
     coverage: &Coverage,
+    totals: &mut TotalsChange,
     guild: Snowflake,
 ) -> rusqlite::Result<()> {
     let cover = coverage.of(connection, guild)?;
-    if delete(connection, cover.snapshot, guild)? > 0 {
-        cover.count(connection, -1)?;
+    let removed = delete(connection, cover.snapshot, guild)?.totals;
+    if !removed.is_nothing() {
+        totals.add(topics, cover.shard(), GuildTotals::default() - removed);
         topics.push(Topic::Id(guild));
     }
     Ok(())
+}
+
+/// How many members a guild of a snapshot has, if the snapshot has it.
+fn members(connection: &Connection, snapshot: i64, guild: Snowflake) -> rusqlite::Result<Option<i64>> {
+    let sql = "SELECT members FROM guilds WHERE snapshot = ?1 AND id = ?2";
+    connection.prepare_cached(sql)?.query_row(params![snapshot, guild], |row| row.get(0)).optional()
 }
 
 /// Notes a member's roles if they are staff, or that they are not.
@@ -245,10 +257,21 @@ fn write(statement: &mut Statement<'_>, snapshot: i64, guild: &Guild, carried: C
     statement.execute(row).map(|rows| rows > 0)
 }
 
-/// Removes a guild and its staff from a snapshot, and says how many rows that were.
-pub(super) fn delete(connection: &Connection, snapshot: i64, guild: Snowflake) -> rusqlite::Result<usize> {
-    let sql = "DELETE FROM guilds WHERE snapshot = ?1 AND id = ?2";
-    Ok(connection.prepare_cached(sql)?.execute(params![snapshot, guild])? + delete_staff(connection, snapshot, guild)?)
+/// What was removed of a snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Removed {
+    /// Rows of guilds and staff.
+    pub(super) rows: usize,
+    /// The guilds.
+    pub(super) totals: GuildTotals,
+}
+
+/// Removes a guild and its staff from a snapshot.
+pub(super) fn delete(connection: &Connection, snapshot: i64, guild: Snowflake) -> rusqlite::Result<Removed> {
+    let sql = "DELETE FROM guilds WHERE snapshot = ?1 AND id = ?2 RETURNING members";
+    let members = connection.prepare_cached(sql)?.query_row(params![snapshot, guild], |row| row.get(0)).optional()?;
+    let rows = usize::from(members.is_some()) + delete_staff(connection, snapshot, guild)?;
+    Ok(Removed { rows, totals: members.map(GuildTotals::one).unwrap_or_default() })
 }
 
 fn delete_staff(connection: &Connection, snapshot: i64, guild: Snowflake) -> rusqlite::Result<usize> {
@@ -256,12 +279,13 @@ fn delete_staff(connection: &Connection, snapshot: i64, guild: Snowflake) -> rus
     connection.prepare_cached(sql)?.execute(params![snapshot, guild])
 }
 
-/// Moves a guild and its staff from one snapshot to another; `false` if the first does not have it.
-pub(super) fn relocate(connection: &Connection, from: i64, to: i64, guild: Snowflake) -> rusqlite::Result<bool> {
+/// Moves a guild and its staff from one snapshot to another, and says what was moved.
+pub(super) fn relocate(connection: &Connection, from: i64, to: i64, guild: Snowflake) -> rusqlite::Result<GuildTotals> {
     let staff = "UPDATE guild_staff SET snapshot = ?2 WHERE snapshot = ?1 AND guild = ?3";
     connection.prepare_cached(staff)?.execute(params![from, to, guild])?;
-    let sql = "UPDATE guilds SET snapshot = ?2 WHERE snapshot = ?1 AND id = ?3";
-    connection.prepare_cached(sql)?.execute(params![from, to, guild]).map(|rows| rows > 0)
+    let sql = "UPDATE guilds SET snapshot = ?2 WHERE snapshot = ?1 AND id = ?3 RETURNING members";
+    let members = connection.prepare_cached(sql)?.query_row(params![from, to, guild], |row| row.get(0)).optional()?;
+    Ok(members.map(GuildTotals::one).unwrap_or_default())
 }
 
 /// Copies those parts of a guild that a staged snapshot carries over from the snapshot that has them now.

@@ -63,6 +63,9 @@ pub(super) fn beat(
     write_instances(connection, &before.instances, &after.instances)?;
     write_shards(connection, &before.shards, &after.shards)?;
     topics.push(Topic::Health);
+    if before.shards.len() != after.shards.len() {
+        topics.push(Topic::Stats);
+    }
     Ok(())
 }
 

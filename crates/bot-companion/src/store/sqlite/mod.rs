@@ -24,8 +24,10 @@ mod subscriptions;
 mod team;
 #[cfg(test)]
 mod tests;
+mod totals;
 mod writer;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +37,8 @@ use rusqlite::ErrorCode;
 
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use crate::domain::{
-    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Time, TokenHash, User,
+    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Stats, Time,
+    TokenHash, User,
 };
 
 use self::file::{configure_writer, connect, create};
@@ -134,6 +137,10 @@ impl Store for Sqlite {
         self.readers.read(move |connection| sessions::sessions_of(connection, user)).await
     }
 
+    async fn sessions_among(&self, sessions: Vec<SessionId>) -> Result<HashSet<SessionId>> {
+        self.readers.read(move |connection| sessions::among(connection, &sessions)).await
+    }
+
     async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {
         self.writer.write(move |connection, topics| sessions::end_one(connection, topics, user, &session, now)).await
     }
@@ -218,6 +225,10 @@ impl Store for Sqlite {
         self.readers.read(health::load).await
     }
 
+    async fn stats(&self) -> Result<Stats> {
+        self.readers.read(totals::stats).await
+    }
+
     async fn apply(&self, changes: Vec<Change>) -> Result<()> {
         self.writer.write(move |connection, topics| changes::apply(connection, topics, &changes)).await
     }
@@ -256,7 +267,7 @@ impl Store for Sqlite {
 
     async fn clean_up(&self, batch: usize) -> Result<usize> {
         let staging = self.staging.clone();
-        self.writer.write(move |connection, _| clean_up::clean_up(connection, &staging, batch)).await
+        self.writer.write(move |connection, topics| clean_up::clean_up(connection, topics, &staging, batch)).await
     }
 
     async fn feed_state(&self) -> Result<FeedState> {

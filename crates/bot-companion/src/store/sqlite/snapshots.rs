@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::domain::feed::{
-    Committed, CommittedShard, GuildLine, InstanceId, LastGuildLines, Lines, Replacement, Scope, ShardKey,
+    Committed, CommittedShard, GuildLine, GuildTotals, InstanceId, LastGuildLines, Lines, Replacement, Scope, ShardKey,
     StagedSnapshot, UNCOVERED, is_resharding, keep_last, latest_commit, merge_basis,
 };
 use crate::domain::{Snowflake, Subscription, Time};
@@ -17,7 +17,7 @@ use super::columns::{integer, json, readable, unsigned};
 use super::coverage::{self, Coverage};
 use super::guilds::GuildWriter;
 use super::writer::ChangedTopics;
-use super::{accounts, clean_up, guilds, instances, subscriptions};
+use super::{accounts, clean_up, guilds, instances, subscriptions, totals};
 
 /// The snapshots that this process is staging. Only the writer changes it, so that cleaning up never sees one that is half noted.
 #[derive(Clone, Default)]
@@ -99,17 +99,15 @@ fn stage_guilds(connection: &Connection, target: &StagingTarget, lines: &[GuildL
     if !carrying.is_empty() {
         note_basis(connection, target, &coverage)?;
     }
-    let mut more = 0;
+    let mut more = GuildTotals::of(guilds.iter().copied());
     for guild in guilds {
         let carried = guild.carried();
         if any_unavailable {
             note_available.execute(params![snapshot, guild.id])?;
         }
-        if writer.insert(guild, carried)? {
-            more += 1;
-        } else {
+        if !writer.insert(guild, carried)? {
             // What an earlier line of it said does not count.
-            guilds::delete(connection, snapshot, guild.id)?;
+            more = more - guilds::delete(connection, snapshot, guild.id)?.totals;
             writer.insert(guild, carried)?;
         }
         if carried.any() {
@@ -118,13 +116,11 @@ fn stage_guilds(connection: &Connection, target: &StagingTarget, lines: &[GuildL
         }
     }
     for guild in unavailable {
-        if guilds::delete(connection, snapshot, guild)? > 0 {
-            more -= 1;
-        }
+        more = more - guilds::delete(connection, snapshot, guild)?.totals;
         note_unavailable.execute(params![snapshot, guild])?;
     }
-    let sql = "UPDATE staged_snapshots SET guilds = guilds + ?2 WHERE id = ?1";
-    connection.prepare_cached(sql)?.execute([snapshot, more]).map(drop)
+    let sql = "UPDATE staged_snapshots SET guilds = guilds + ?2, member_sum = member_sum + ?3 WHERE id = ?1";
+    connection.prepare_cached(sql)?.execute([snapshot, more.guilds, more.members]).map(drop)
 }
 
 /// Notes from which commit lines are carried over.
@@ -196,15 +192,15 @@ fn take(
     let id = integer(snapshot.0);
     staging.0.lock().remove(&id);
     let sql = "DELETE FROM staged_snapshots WHERE id = ?1
-        RETURNING shard_count, shard_id, key, instance, sequence, guilds, basis";
+        RETURNING shard_count, shard_id, key, instance, sequence, guilds, member_sum, basis";
     let staged = connection.prepare_cached(sql)?.query_row([id], |row| {
         Ok(StagedSnapshot {
             id,
             shard: read_shard(row)?,
             instance: instances::read(row, 2)?,
             sequence: unsigned(row.get(4)?),
-            guilds: row.get(5)?,
-            basis: row.get(6)?,
+            totals: GuildTotals { guilds: row.get(5)?, members: row.get(6)? },
+            basis: row.get(7)?,
         })
     });
     staged.optional()
@@ -219,11 +215,13 @@ fn replace_shard(
     overlapping: &[CommittedShard],
     now: Time,
 ) -> rusqlite::Result<()> {
-    let moved = move_unavailable(connection, coverage, staged.id, shard)?;
+    let (is_resharding, has_uncovered) = (is_resharding(shard, overlapping), has_uncovered(connection)?);
+    let shown = if is_resharding || has_uncovered { Some(totals::shown(connection)?) } else { None };
+    let GuildTotals { guilds, members } = staged.totals + move_unavailable(connection, coverage, staged.id, shard)?;
     let committed = accounts::next_version(connection)?;
     let sql = "INSERT OR REPLACE INTO feed_shards
-        (shard_count, shard_id, snapshot, committed, key, instance, snapshot_at, guilds)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        (shard_count, shard_id, snapshot, committed, key, instance, snapshot_at, guilds, member_sum)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     connection.prepare_cached(sql)?.execute(params![
         shard.count,
         shard.id,
@@ -232,17 +230,21 @@ fn replace_shard(
         staged.instance.key,
         staged.instance.name.as_str(),
         now,
-        staged.guilds + moved
+        guilds,
+        members
     ])?;
-    let is_resharding = is_resharding(shard, overlapping);
     let commits = if is_resharding { coverage::commits(connection, shard.count)? } else { Box::default() };
-    let plan = Replacement::plan(shard, overlapping, &commits, has_uncovered(connection)?);
+    let plan = Replacement::plan(shard, overlapping, &commits, has_uncovered);
     let mut forget = connection.prepare_cached("DELETE FROM feed_shards WHERE shard_count = ?1 AND shard_id = ?2")?;
     for ShardKey { count, id } in plan.superseded.iter().map(|sent| sent.shard) {
         forget.execute([count, id])?;
     }
     plan.removed.into_iter().try_for_each(|snapshot| clean_up::sweep_whole(connection, snapshot))?;
-    plan.partly_covered.into_iter().try_for_each(|snapshot| clean_up::sweep_covered(connection, snapshot))
+    plan.partly_covered.into_iter().try_for_each(|snapshot| clean_up::sweep_covered(connection, snapshot))?;
+    match shown.filter(|_| plan.hides_rows) {
+        Some(shown) => totals::keep_shown(connection, shown),
+        None => Ok(()),
+    }
 }
 
 /// Whether there are guilds that no snapshot covered when they were stored.
@@ -251,25 +253,24 @@ fn has_uncovered(connection: &Connection) -> rusqlite::Result<bool> {
     connection.prepare_cached(sql)?.exists([UNCOVERED])
 }
 
-/// Moves the guilds that are unavailable to this snapshot, as they are stored at this moment, and says how many there were: where
-/// they were, no read will look for them any more.
+/// Moves the guilds that are unavailable to this snapshot, as they are stored at this moment, and says what was moved: where they
+/// were, no read will look for them any more.
 fn move_unavailable(
     connection: &Connection,
     coverage: &Coverage,
     snapshot: i64,
     shard: ShardKey,
-) -> rusqlite::Result<i64> {
+) -> rusqlite::Result<GuildTotals> {
     let mut statement = connection.prepare_cached("DELETE FROM staged_kept WHERE snapshot = ?1 RETURNING guild")?;
     let guilds: Vec<Snowflake> = readable("guild", statement.query_map([snapshot], |row| row.get(0))?)?;
-    let mut moved = 0;
+    let mut all = GuildTotals::default();
     for guild in guilds.into_iter().filter(|guild| shard.covers(*guild)) {
         let cover = coverage.of(connection, guild)?;
-        if guilds::relocate(connection, cover.snapshot, snapshot, guild)? {
-            cover.count(connection, -1)?;
-            moved += 1;
-        }
+        let moved = guilds::relocate(connection, cover.snapshot, snapshot, guild)?;
+        totals::add(connection, cover.shard(), GuildTotals::default() - moved)?;
+        all += moved;
     }
-    Ok(moved)
+    Ok(all)
 }
 
 pub(super) fn abandon(connection: &Connection, staging: &LocalStaging, snapshot: SnapshotId) -> rusqlite::Result<()> {

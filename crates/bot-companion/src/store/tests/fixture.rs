@@ -161,9 +161,20 @@ impl<S: Store + ?Sized> Fixture<S> {
         let visible = self.names().await.len();
         assert_eq!(self.count("guilds").await, i64::try_from(visible).unwrap());
         assert_eq!(self.store.feed_state().await.unwrap().guilds, visible as u64);
+        self.assert_totals().await;
         for table in ["feed_sweeps", "staged_snapshots", "staged_kept", "staged_subscriptions"] {
             assert_eq!(self.count(table).await, 0, "{table}");
         }
+    }
+}
+
+impl<S: Store + ?Sized> Replica<S> {
+    /// The totals are those of the guilds of the first twelve places that can be seen.
+    pub(in crate::store) async fn assert_totals(&self) {
+        let visible = self.store.person(id(2), (1..=12).map(placed).collect()).await.unwrap().guilds;
+        let stats = self.store.stats().await.unwrap();
+        let members = visible.iter().map(|guild| guild.members).sum::<u64>();
+        assert_eq!((stats.guilds, stats.members), (visible.len() as u64, members));
     }
 }
 

@@ -120,7 +120,7 @@ fn whole_guild() -> impl Strategy<Value = Guild> {
             name,
             icon,
             owner: id(owner),
-            members: place * 10,
+            members: place * 10 + u64::from(setup),
             setup,
             linked,
             grants,

@@ -35,6 +35,7 @@ mod server;
 mod slow_server;
 mod snapshots;
 mod speed;
+mod totals;
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How fast snapshots come in: `cargo test --release -p bot-companion --lib -- --ignored --nocapture staging_speed`, and beside
+//! How fast snapshots and events come in: `cargo test --release -p bot-companion --lib -- --ignored --nocapture speed`, and beside
 //! PostgreSQL with `scripts/with-postgres` before it.
 
 use std::time::Instant;
@@ -8,6 +8,7 @@ use futures_util::{SinkExt, TryStreamExt};
 
 use super::fixture::Location;
 use super::*;
+use crate::domain::Change;
 use crate::domain::feed::Lines;
 use crate::store::SnapshotId;
 
@@ -27,6 +28,38 @@ async fn staging_speed() {
     measure(&Fixture::on_sqlite().await).await;
     if let Some(fixture) = Fixture::on_postgres().await {
         measure(&fixture).await;
+    }
+}
+
+/// Events that change the number of a guild's members, one per call and many per call.
+#[tokio::test]
+#[ignore = "measures"]
+async fn event_speed() {
+    measure_events(&Fixture::on_sqlite().await).await;
+    if let Some(fixture) = Fixture::on_postgres().await {
+        measure_events(&fixture).await;
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a measurement needs the real clock")]
+async fn measure_events(fixture: &Fixture) {
+    for id in 0..16 {
+        let places: Vec<u64> = (1..=100).map(|place| place * 16 + id).collect();
+        fixture.snapshot("a", shard(u32::try_from(id).unwrap(), 16), 1, &places, "one").await;
+    }
+    let mut next = 1;
+    for (calls, events) in [(2_000, 1), (2_000, 1), (40, 500), (40, 500)] {
+        let start = Instant::now();
+        for _ in 0..calls {
+            let change = |number: u64| {
+                let (place, members) = (16 + number % 1_600, number % 977);
+                Change::Guild(Guild { id: placed(place), members, ..guild(1) })
+            };
+            let changes: Vec<_> = (next..next + events).map(change).collect();
+            assert_eq!(fixture.feed("a", next, &changes).await, applied(events, 0, next + events));
+            next += events;
+        }
+        println!("{calls} calls with {events} events each: {:?} per call", start.elapsed() / calls);
     }
 }
 

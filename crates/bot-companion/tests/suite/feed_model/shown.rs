@@ -33,6 +33,17 @@ impl Model {
         members
     }
 
+    /// The totals of everything.
+    pub fn totals(&self) -> Value {
+        let members: u64 = self.guilds.values().map(|guild| guild.said["members"].as_u64().unwrap_or(0)).sum();
+        let ratings: u64 = self.feedback.values().map(|entry| entry["rating"].as_u64().unwrap()).sum();
+        let count = self.feedback.len();
+        #[expect(clippy::cast_precision_loss, reason = "a handful of ratings")]
+        let average = (count > 0).then(|| (ratings as f64 * 100.0 / count as f64).round() / 100.0);
+        json!({"guilds": self.guilds.len(), "members": members, "shards": self.health.len(),
+            "feedback": {"count": count, "average": average}})
+    }
+
     /// The feedback that is good enough to be shown.
     pub fn shown_feedback(&self) -> BTreeSet<String> {
         let good = self.feedback.values().filter(|entry| entry["rating"].as_u64().unwrap() >= 4);

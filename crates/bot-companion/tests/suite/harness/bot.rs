@@ -16,7 +16,7 @@ use super::{START, TestApp};
 /// Deletes what the feed has stored of guilds and premium; people and keys stay: a service restored from the day of its installation.
 pub const EMPTIED: &str = "DELETE FROM guilds; DELETE FROM guild_staff; DELETE FROM subscription_guilds;
     DELETE FROM subscriptions; DELETE FROM instances; DELETE FROM shards; DELETE FROM feed_instances;
-    DELETE FROM feed_own_shards; DELETE FROM feed_shards WHERE shard_count > 0; UPDATE feed_shards SET guilds = 0";
+    DELETE FROM feed_own_shards; DELETE FROM feed_shards WHERE shard_count > 0; UPDATE feed_shards SET guilds = 0, member_sum = 0";
 
 /// A process of the bot with its key.
 #[derive(Clone)]

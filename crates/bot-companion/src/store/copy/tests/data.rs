@@ -50,9 +50,10 @@ fn feed(db: &Connection, guilds: i64) {
     // Snapshot 5 and 7 are those of two shards; 9 is on its way out, and 11 on its way in.
     db.execute_batch(
         "UPDATE feed_shards SET guilds = 2 WHERE shard_count = 0;
-        INSERT INTO feed_shards VALUES (2, 0, 7, 10, 'one', 5, 3, 'k'), (2, 1, 5, 8, 'Zwei', 6, 10500, '');
+        INSERT INTO feed_shards VALUES (2, 0, 7, 10, 'one', 5, 3, 'k', 30), (2, 1, 5, 8, 'Zwei', 6, 10500, '', 99);
+        UPDATE totals SET feedback = 14, ratings = 70, hidden_guilds = 2, hidden_members = 20;
         INSERT INTO feed_sweeps VALUES (9, 1, 0, 0), (5, 0, 77, 1), (0, 0, 0, 0);
-        INSERT INTO staged_snapshots VALUES (11, 2, 0, 'one', 4, 5, 1, 'k', 8);
+        INSERT INTO staged_snapshots VALUES (11, 2, 0, 'one', 4, 5, 1, 'k', 8, 9);
         INSERT INTO staged_kept VALUES (11, 1);
         INSERT INTO staged_subscriptions VALUES (11, 1, 2, 3, '[]');
         INSERT INTO feed_instances VALUES ('k', 'one', 4, 5, NULL, 6, 1), ('K', 'Zwei', 1, 2, 3, 4, 0),
@@ -88,6 +89,7 @@ pub(super) fn contents(db: &Connection) -> Vec<String> {
         ("code_claims", "1"),
         ("blocked_users", "1"),
         ("feed_shards", "1, 2"),
+        ("totals", "1"),
         ("feed_sweeps WHERE snapshot NOT IN (9)", "1"),
         ("guilds WHERE snapshot NOT IN (9, 11)", "1, 2"),
         ("guild_staff WHERE snapshot NOT IN (9, 11)", "1, 2, 3"),

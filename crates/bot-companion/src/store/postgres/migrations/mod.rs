@@ -7,8 +7,12 @@ use crate::store::schema_version::{self, COPY_POSITION};
 use crate::store::{Result, StoreError};
 
 /// Step `n` brings the schema from version `n` to `n + 1`.
-const STEPS: &[&str] =
-    &[include_str!("0001_start.sql"), include_str!("0002_instances.sql"), include_str!("0003_revocations.sql")];
+const STEPS: &[&str] = &[
+    include_str!("0001_start.sql"),
+    include_str!("0002_instances.sql"),
+    include_str!("0003_revocations.sql"),
+    include_str!("0004_stats.sql"),
+];
 
 /// Held while the schema changes: of ten replicas that start at once, one does it and nine wait.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(1651471459)";

@@ -14,6 +14,7 @@ const STEPS: &[&str] = &[
     include_str!("0003_refresh.sql"),
     include_str!("0004_instances.sql"),
     include_str!("0005_revocations.sql"),
+    include_str!("0006_stats.sql"),
 ];
 
 /// Brings the database to the newest schema, all or nothing.
