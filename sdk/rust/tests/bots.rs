@@ -109,7 +109,8 @@ fn members_that_cannot_be_listed_stay(name: &str) {
     let members = "GET /guilds/{id}/members";
     discord.control("fault", &json!({"where": members, "do": "status", "status": 500}));
     let bot = start_bot(name, &discord, &service);
-    wait_for("the bot says so", || bot.output().contains("the members of guild 4194304 cannot be listed"));
+    // Of many guilds that fail, the first is named; which one that is depends on the shards.
+    wait_for("the bot says so", || bot.output().contains("cannot be listed"));
     service.await_data("the guild arrives", |data| data["guilds"][HARBOUR]["name"] == "Harbour");
     let requests = service.requests().to_string();
     assert!(!requests.contains(r#""20""#), "no staff was sent: {requests}");
