@@ -8,7 +8,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
 export INSTA_UPDATE ?= no
 
-.PHONY: help run build test test-cluster fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi needs clean
+.PHONY: help run build test test-sdks test-versions test-cluster fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -28,9 +28,21 @@ test: ## formatting, lints, documentation, all tests (the suite on SQLite and on
 	scripts/with-postgres bash -euc 'cargo test --locked --workspace; BOT_COMPANION_TEST_STORE=postgres cargo test --locked -p bot-companion --test suite'
 	scripts/check-secrets-in-log
 	cargo build --locked -p bot-companion
-	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-sdk-python
-	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-sdk-js
+	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" $(MAKE) --no-print-directory test-sdks
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-cluster
+
+test-sdks: needs ## the SDKs: conformance scenarios, real bots on the fake Discord, the example bots, the client in Go
+	scripts/test-fake-discord
+	scripts/test-conformance
+	scripts/test-sdk-python
+	scripts/test-sdk-js
+	scripts/test-sdk-rust
+	scripts/test-feed-go
+	scripts/test-examples
+
+test-versions: needs ## a bot on the oldest and the newest release of each library of Python and JavaScript
+	scripts/test-sdk-versions
+	VERSIONS=1 scripts/test-sdk-js
 
 test-cluster: needs ## three replicas behind HAProxy on PostgreSQL: faults, a rolling restart, revocations, a failover
 	scripts/test-cluster
@@ -62,8 +74,12 @@ openapi: needs ## write the OpenAPI document again
 	cargo run -p bot-companion -- openapi > "$(TARGET_DIR)/openapi.json"
 	cp "$(TARGET_DIR)/openapi.json" openapi.json
 
+dist: ## build the packages of the SDKs and of the fake Discord into dist/, and check them
+	scripts/make-dist
+
 needs: # what a build needs besides Rust
 	@scripts/install-needs
 
 clean: ## remove everything that was built
 	cargo clean
+	rm -rf dist

@@ -22,8 +22,9 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-import bot_companion
-from bot_companion._companion import Companion, Limits
+from bot_companion import Companion, Grants, Profile
+from bot_companion._limits import Limits
+from bot_companion._source import Member, SourceGuild
 from bot_companion._transport import HttpTransport
 
 Json = dict[str, Any]
@@ -32,27 +33,23 @@ URL, KEY = os.environ["COMPANION_URL"], os.environ["COMPANION_BOT_KEY"]
 MEMBER = int(os.environ["PRETEND_MEMBER"])
 OWNER = 5
 MOD_ROLE, ADMIN_ROLE, OTHER_ROLE = 60, 61, 62
-GRANTS = {str(MOD_ROLE): ["MOD"], str(ADMIN_ROLE): ["ADMIN"]}
+GRANTS: Grants = {str(MOD_ROLE): ["MOD"], str(ADMIN_ROLE): ["ADMIN"]}
 # All of shard 0 of 2.
 GUILDS = [(2 * number) << 22 | 5 for number in range(1, 41)]
 PAYERS = range(300, 310)
 
 
-def roster(role: str) -> list[Json]:
+def roster(role: str) -> list[Any]:
     known = {"username": "crew", "name": "Crew", "avatar": "https://cdn.example/a.png", "color": "#E0A030", "category": "crew"}
     return [{**known, "discord_id": str(200 + n), "role": role, "position": n, "permissions": []} for n in (1, 2, 3)]
 
 
 class PretendBot:
-    """Has what discord.py's `Bot` has, as far as the SDK looks."""
-
-    shard_count, shard_id, latency = 2, 0, 0.04
+    """Is used in place of the library: it is the source from which the SDK learns."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.user = SimpleNamespace(id=900)
         self.world: dict[int, Any] = {}
-        self.listeners: dict[str, list[Any]] = {}
         self.premium: dict[int, Json] = {}
         self.team_role = "b0"
         self.said = {"bot-1": "", "bot-2": ""}
@@ -60,30 +57,38 @@ class PretendBot:
         for identity in GUILDS[::2]:
             self.join(identity)
 
-    # What the SDK uses of the library
+    # What the SDK asks
 
-    @property
-    def guilds(self) -> list[Any]:
-        return list(self.world.values())
+    def name(self) -> str:
+        return "pretend"
 
-    def get_guild(self, identity: int) -> Any:
-        return self.world.get(identity)
+    def library(self) -> str | None:
+        return None
 
-    def is_ready(self) -> bool:
+    def shard_count(self) -> int:
+        return 2
+
+    def own_shards(self) -> list[int]:
+        return [0]
+
+    def shard_health(self) -> list[Json]:
+        return [{"id": 0, "sent_ms_ago": None, "acknowledged_ms_ago": None, "latency": 40.0}]
+
+    def guild_ids(self) -> list[int]:
+        return list(self.world)
+
+    def guild(self, guild: int) -> SourceGuild | None:
+        found = self.world.get(guild)
+        return found and SourceGuild(guild, found.name, None, OWNER, found.member_count, False, found)
+
+    def cached_members(self, guild: int) -> list[Member] | None:
+        return [(member.id, member.roles) for member in self.world[guild].members]
+
+    def has_members_intent(self) -> bool:
         return True
 
-    def add_listener(self, function: Any, name: str) -> None:
-        self.listeners.setdefault(name, []).append(function)
-
-    def remove_listener(self, function: Any, name: str) -> None:
-        self.listeners[name].remove(function)
-
-    async def close(self) -> None:
-        pass
-
-    async def emit(self, event: str, *arguments: Any) -> None:
-        for listener in list(self.listeners.get(f"on_{event}", ())):
-            await listener(*arguments)
+    async def member_page(self, guild: int, after: int) -> tuple[list[Member], int | None]:
+        raise NotImplementedError("the cache has every member")
 
     # What changes
 
@@ -100,31 +105,31 @@ class PretendBot:
 
     @staticmethod
     def member(guild: Any, identity: int, roles: list[int]) -> Any:
-        return SimpleNamespace(id=identity, guild=guild, roles=[SimpleNamespace(id=role) for role in (guild.id, *roles)])
+        return SimpleNamespace(id=identity, guild=guild, roles=[guild.id, *roles])
 
-    async def change(self, companion: Companion) -> None:
+    def change(self, companion: Companion) -> None:
         self.count += 1
         what = self.rng.randrange(9)
-        guild = self.rng.choice(self.guilds) if self.world else None
+        guild = self.rng.choice(list(self.world.values())) if self.world else None
         if what == 0 or guild is None:
             absent = [identity for identity in GUILDS if identity not in self.world]
             if absent:
-                await self.emit("guild_join", self.join(self.rng.choice(absent)))
+                companion.hear("guild_here", self.join(self.rng.choice(absent)).id)
         elif what == 1 and len(self.world) > 5:
             del self.world[guild.id]
-            await self.emit("guild_remove", guild)
+            companion.hear("guild_gone", guild.id)
         elif what in (2, 3):
             guild.name = f"b{self.count}"
-            await self.emit("guild_update", guild, guild)
+            companion.hear("guild_changed", guild.id)
         elif what in (4, 5):
-            await self.change_member(guild)
+            self.change_member(companion, guild)
         elif what == 6:
             guild.setup, guild.linked = self.rng.random() < 0.5, self.rng.random() < 0.5
             companion.changed(guild)
         elif what == 7:
             identity = self.rng.choice(list(self.said))
             self.said[identity] = f"b{self.count}"
-            rater = {"id": "91", "username": "other", "name": "Other", "avatar": None}
+            rater: Profile = {"id": "91", "username": "other", "name": "Other", "avatar": None}
             companion.feedback(identity, f"b{self.count}", 5, rater, 1_700_000_000)
         elif self.rng.random() < 0.5:
             self.team_role = f"b{self.count}"
@@ -133,19 +138,16 @@ class PretendBot:
             self.change_subscription()
             companion.subscriptions_changed()
 
-    async def change_member(self, guild: Any) -> None:
+    def change_member(self, companion: Companion, guild: Any) -> None:
         if guild.members and self.rng.random() < 0.3:
             left = guild.members.pop()
             guild.member_count -= 1
-            await self.emit("member_remove", left)
-        elif guild.members:
-            before, after = guild.members[0], self.member(guild, MEMBER, self.roles())
-            guild.members[0] = after
-            await self.emit("member_update", before, after)
-        else:
-            guild.members = [self.member(guild, MEMBER, self.roles())]
-            guild.member_count += 1
-            await self.emit("member_join", guild.members[0])
+            companion.hear("member_gone", guild.id, left.id)
+            return
+        event = "member" if guild.members else "member_joined"
+        guild.member_count += not guild.members
+        guild.members = [self.member(guild, MEMBER, self.roles())]
+        companion.hear(event, guild.id, MEMBER, guild.members[0].roles)
 
     def change_subscription(self) -> None:
         payer = self.rng.choice(PAYERS)
@@ -158,23 +160,23 @@ class PretendBot:
 
     async def live(self, companion: Companion) -> None:
         while True:
-            await self.change(companion)
+            self.change(companion)
             await asyncio.sleep(self.rng.choice([0, 0.005, 0.01, 0.03]))
 
     # What it tells of itself
 
     def guild_line(self, guild: Any) -> Json:
-        staff = {str(member.id): [str(role.id) for role in member.roles] for member in guild.members}
+        staff = {str(member.id): [str(role) for role in member.roles] for member in guild.members}
         return {"id": str(guild.id), "name": guild.name, "icon": None, "owner": str(OWNER), "members": guild.member_count,
                 "setup": guild.setup, "linked": guild.linked, "grants": GRANTS, "staff": staff}  # fmt: skip
 
     def everything(self) -> Json:
-        return {"guilds": [self.guild_line(guild) for guild in self.guilds], "feedback": sorted(filter(None, self.said.values())),
+        return {"guilds": [self.guild_line(guild) for guild in self.world.values()], "feedback": sorted(filter(None, self.said.values())),
                 "team": roster(self.team_role), "subscriptions": list(self.premium.values()), "changes": self.count}  # fmt: skip
 
 
 def attach(bot: PretendBot, what: str) -> Companion:
-    limits = Limits(heartbeat_interval=0.5, flush_interval=0.02, first_delay=0.02, longest_delay=0.3, member_count_interval=0.2)
+    limits = Limits(heartbeat_interval=0.5, gather_time=0.02, first_retry=0.02, longest_retry=0.3, member_count_interval=0.2)
     companion = Companion(
         bot,
         HttpTransport(URL, KEY),
@@ -186,7 +188,8 @@ def attach(bot: PretendBot, what: str) -> Companion:
         team=(lambda: roster(bot.team_role)) if what == "team" else None,
         limits=limits,
     )
-    bot_companion.connect(bot, companion)
+    companion.hear("session", 0, bot.guild_ids())
+    companion.hear("ready", 0)
     return companion
 
 
@@ -200,7 +203,8 @@ async def main() -> None:
         if command == "attach":
             companion = attach(bot, argument)
         elif command == "detach":
-            await bot.close()
+            if companion is not None:
+                await companion.close()
             companion = None
         elif command == "live" and companion is not None:
             living = asyncio.create_task(bot.live(companion))
@@ -212,7 +216,8 @@ async def main() -> None:
         else:
             raise SystemExit(f"no such command, or not now: {line}")
         print(json.dumps(answer), flush=True)
-    await bot.close()
+    if companion is not None:
+        await companion.close()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ use crate::background::Background;
 use crate::clock::Clock;
 use crate::config::{self, Config, ConfigError, keyfile};
 use crate::idp::{Provider, ProviderOptions};
+use crate::live::Live;
 use crate::random::Random;
 use crate::rate_limit::RateLimits;
 use crate::sources::Sources;
@@ -45,6 +46,8 @@ pub struct App {
     pub rate_limits: Arc<RateLimits>,
     /// How many requests may be handled at the same time.
     pub request_permits: Semaphore,
+    /// Live streams.
+    pub live: Arc<Live>,
     /// What the bot is sending.
     pub uploads: Arc<Uploads>,
     /// Background tasks.
@@ -89,7 +92,9 @@ impl App {
         let rate_limits = Arc::new(RateLimits::new(&config.limits, &config.feed, clock.clone()));
         let accounts = Arc::new(Accounts::new(&sources, Arc::clone(&rate_limits), &config));
         let views = Arc::new(Views::new(&sources, Arc::clone(&accounts.lists), &config));
+        let live = Arc::new(Live::new(&sources, Arc::clone(&views), &config.limits));
         Ok(Arc::new(Self {
+            live,
             rate_limits,
             request_permits: Semaphore::new(config.limits.concurrent_requests),
             uploads: Arc::new(Uploads::new(Arc::clone(&store), sources.background.clone())),
@@ -147,6 +152,12 @@ impl App {
     pub fn keep_warm(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
         let views = Arc::clone(&self.views);
         tokio::spawn(async move { views.keep_warm().await })
+    }
+
+    /// Tells live streams what changes until the returned task is aborted.
+    pub fn run_live(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
+        let live = Arc::clone(&self.live);
+        tokio::spawn(async move { live.run().await })
     }
 
     /// Waits for background tasks, saves what is only in memory, and closes the store.

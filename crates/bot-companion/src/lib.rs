@@ -27,6 +27,7 @@ pub mod config;
 pub mod domain;
 pub mod http;
 pub mod idp;
+pub mod live;
 pub mod log_throttle;
 pub mod random;
 pub mod rate_limit;

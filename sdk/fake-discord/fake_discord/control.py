@@ -110,7 +110,7 @@ class Control:
 
     @staticmethod
     def _asked(request: web.Request) -> tuple[str | None, int, dict[str, Any]]:
-        fields = {key: value for key, value in request.query.items() if key in ("guild", "shard", "status", "fault")}
+        fields = {key: value for key, value in request.query.items() if key in ("guild", "shard", "status", "fault", "code", "sent")}
         return request.query.get("for"), int(request.query.get("since", 0)), fields
 
 

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import json
 import secrets
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aiohttp import WSMsgType, web
 
@@ -20,6 +21,7 @@ from .shapes import Json
 if TYPE_CHECKING:
     from .server import FakeDiscord
 
+Result = TypeVar("Result")
 NAMES = {
     HEARTBEAT: "HEARTBEAT", IDENTIFY: "IDENTIFY", PRESENCE: "PRESENCE_UPDATE", VOICE_STATE: "VOICE_STATE_UPDATE", RESUME: "RESUME",
     REQUEST_MEMBERS: "REQUEST_GUILD_MEMBERS", 31: "REQUEST_SOUNDBOARD_SOUNDS", 43: "REQUEST_CHANNEL_INFO",
@@ -29,6 +31,8 @@ PAYLOAD_BYTES = 4096
 # The limit on what a client sends counts over so many seconds; identifies of one bucket must be so far apart.
 SEND_WINDOW = 60.0
 IDENTIFY_INTERVAL = 5.0
+# Sessions that wait for a RESUME; of more, the oldest expires.
+MOST_SESSIONS = 1000
 
 
 def _shard(identify: Json) -> tuple[int, int]:
@@ -48,7 +52,7 @@ class Gateway:
         self._last_identify: dict[int, float] = {}
         # When each guild's members were last asked for whole.
         self.last_member_request: dict[int, float] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def stop(self) -> None:
         for task in self._tasks:
@@ -63,26 +67,49 @@ class Gateway:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response(status=500)
-        socket = web.WebSocketResponse(max_msg_size=0, compress=False)
+        socket = web.WebSocketResponse(max_msg_size=0, compress=False, autoclose=False)
         await socket.prepare(request)
         connection = Connection(socket, request)
         self.fake.connections.add(connection)
         self.fake.counts["connected"] += 1
-        tasks = [self._start(connection.write()), self._start(self._greet(connection, fault))]
+        beside = [self._start(self._greet(connection, fault))]
         if self.fake.world.strict_heartbeats:
-            tasks.append(self._start(self._watch(connection)))
+            beside.append(self._start(self._watch(connection)))
         try:
-            async for message in socket:
-                if message.type in (WSMsgType.TEXT, WSMsgType.BINARY) and not connection.zombie:
-                    self._received(connection, message.data)
+            await self._serve(connection)
         finally:
-            for task in tasks:
+            for task in beside:
                 task.cancel()
             self._ended(connection)
         return socket
 
-    def _start(self, work: Any) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+    async def _serve(self, connection: Connection) -> None:
+        """Reads and writes, until either side closes. Only then the close frame: who writes it must not read at the same time."""
+        reading, writing = self._start(self._read(connection)), self._start(connection.write())
+        try:
+            await asyncio.wait({reading, writing}, return_when=asyncio.FIRST_COMPLETED)
+            code = writing.result() if writing.done() else None
+            connection.sent_code = code
+            if code is None:
+                await reading
+        finally:
+            for task in (reading, writing):
+                task.cancel()
+            await asyncio.gather(reading, writing, return_exceptions=True)
+        await connection.socket.close(code=code or connection.goodbye or 1000)
+
+    async def _read(self, connection: Connection) -> None:
+        while True:
+            message = await connection.socket.receive()
+            if message.type == WSMsgType.CLOSE:
+                connection.goodbye = message.data
+            if message.type in (WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED, WSMsgType.ERROR):
+                return
+            if message.type in (WSMsgType.TEXT, WSMsgType.BINARY) and not connection.zombie:
+                self._received(connection, message.data)
+
+    def _start(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -108,13 +135,12 @@ class Gateway:
         await connection.close(4000)
 
     def _ended(self, connection: Connection) -> None:
-        code = connection.socket.close_code
         self.fake.connections.discard(connection)
-        self.fake.record.add("CLOSE", shard=connection.shard, code=code)
+        self.fake.record.add("CLOSE", shard=connection.shard, code=connection.goodbye, sent=connection.sent_code)
         session = connection.session
         connection.leave()
         # A client that closes with one of these has said goodbye to its session.
-        if session is not None and session.connection is None and code in (1000, 1001):
+        if session is not None and session.connection is None and connection.goodbye in (1000, 1001):
             self.fake.sessions.pop(session.id, None)
 
     def _received(self, connection: Connection, text: str | bytes) -> None:
@@ -224,6 +250,9 @@ class Gateway:
         connection.session = session
         session.connection = connection
         self.fake.sessions[session.id] = session
+        if len(self.fake.sessions) > MOST_SESSIONS:
+            expired = next((old for old in self.fake.sessions.values() if old.connection is None), session)
+            self.fake.sessions.pop(expired.id)
         self.fake.count("identifies", shard)
         self._start(self._welcome(session))
         return None

@@ -84,7 +84,7 @@ class Guild:
         self.first_member = next(iter(given.get("members", [])), None)
         if self.bot_id not in self.members:
             self.members.put({"user": bot, "roles": []})
-        self.member_count = int(given.get("member_count", len(self.members)))
+        self.member_count = int(given["member_count"]) if "member_count" in given else len(self.members)
         known = ("id", "unavailable", "roles", "members", "member_count")
         # Every other field that was given.
         self.rest = {key: value for key, value in given.items() if key not in known}
@@ -96,6 +96,9 @@ class Guild:
     def all_roles(self) -> list[Json]:
         return [shapes.role(given) for given in self.roles.values()]
 
+    def all_channels(self) -> list[Json]:
+        return [shapes.channel(given) for given in self.rest.get("channels", [])]
+
     def base(self) -> Json:
         """What GUILD_UPDATE and the REST API show of it."""
         owner = self.first_member["user"]["id"] if self.first_member else self.bot_id
@@ -106,12 +109,12 @@ class Guild:
         members = self._sent_at_once(intents, large_threshold)
         online = [given for given in members if given.get("status", "offline") != "offline"]
         return {
-            "channels": [],
             "threads": [],
             "stage_instances": [],
             "guild_scheduled_events": [],
             "soundboard_sounds": [],
             **self.base(),
+            "channels": self.all_channels(),
             "joined_at": shapes.JOINED,
             "large": self.member_count > large_threshold,
             "unavailable": False,

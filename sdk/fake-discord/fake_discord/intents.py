@@ -72,6 +72,17 @@ def wants(intents: int, kind: str, data: Json, bot_id: int) -> bool:
     return needed == 0 or bool(intents & needed)
 
 
+def visible(intents: int, kind: str, data: Json, bot_id: int) -> Json:
+    """The event without what only the message content intent shows: the content of messages that others write in guilds."""
+    if kind not in ("MESSAGE_CREATE", "MESSAGE_UPDATE") or intents & MESSAGE_CONTENT or not data.get("guild_id"):
+        return data
+    concerned = [data.get("author", {}), *data.get("mentions", [])]
+    if any(str(person.get("id")) == str(bot_id) for person in concerned):
+        return data
+    hidden: Json = {"content": "", "embeds": [], "attachments": [], "components": []}
+    return {**{key: value for key, value in data.items() if key != "poll"}, **{key: hidden[key] for key in hidden if key in data}}
+
+
 def refusal(intents: object, allowed: int) -> int | None:
     """The close code for intents that cannot be had."""
     if not isinstance(intents, int) or isinstance(intents, bool) or intents < 0 or intents & ~VALID:

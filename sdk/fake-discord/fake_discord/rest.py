@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .server import FakeDiscord
 
 # Bodies that are longer are not recorded.
-RECORDED_BODY = 64 * 1024
+RECORDED_BODY = 16 * 1024
 # The answers of Discord's API pass a proxy that says so; discord.py takes a 429 without this header for a ban.
 PROXY = {"Via": "1.1 fake"}
 

@@ -80,6 +80,8 @@ class Routes:
             ("* /applications/{id}/guilds/{id}/commands", self._all_commands),
             ("* /applications/{id}/commands/{id}", self._one_command),
             ("* /applications/{id}/guilds/{id}/commands/{id}", self._one_command),
+            ("GET /applications/{id}/emojis", self._no_emojis),
+            ("GET /soundboard-default-sounds", self._no_sounds),
             ("GET /guilds/{id}", self._guild),
             ("GET /guilds/{id}/roles", self._roles),
             ("GET /guilds/{id}/channels", self._channels),
@@ -91,6 +93,8 @@ class Routes:
             ("GET /users/{id}", self._user),
             ("POST /channels/{id}/messages", self._message),
             ("POST /interactions/{id}/{token}/callback", self._callback),
+            ("POST /webhooks/{id}/{token}", self._follow_up),
+            ("* /webhooks/{id}/{token}/messages/{id}", self._follow_up),
         ]
 
     async def find(self, call: Call) -> Answer:
@@ -177,6 +181,14 @@ class Routes:
             found.update(call.body or {})
         return 200, found
 
+    # What some libraries ask for when they start
+
+    async def _no_emojis(self, call: Call) -> Answer:
+        return 200, {"items": []}
+
+    async def _no_sounds(self, call: Call) -> Answer:
+        return 200, []
+
     # Guilds and members
 
     def _guild_of(self, call: Call) -> Guild:
@@ -194,7 +206,7 @@ class Routes:
         return 200, self._guild_of(call).all_roles()
 
     async def _channels(self, call: Call) -> Answer:
-        return 200, self._guild_of(call).rest.get("channels", [])
+        return 200, self._guild_of(call).all_channels()
 
     async def _members(self, call: Call) -> Answer:
         guild = self._guild_of(call)
@@ -237,12 +249,21 @@ class Routes:
     # What a bot says; a test reads it in the record
 
     async def _message(self, call: Call) -> Answer:
-        given = call.body if isinstance(call.body, dict) else {}
-        return 200, {
-            "type": 0, "content": "", "mentions": [], "mention_roles": [], "attachments": [], "embeds": [], "components": [],
-            "timestamp": shapes.JOINED, "edited_timestamp": None, "flags": 0, "pinned": False, "mention_everyone": False, "tts": False,
-            **given, "id": str(next(self._ids)), "channel_id": call.parts[1], "author": self.fake.world.user,
-        }  # fmt: skip
+        return 200, self._written(call.body, call.parts[1])
+
+    def _written(self, given: Any, channel: str) -> Json:
+        """A message of the bot."""
+        own = given if isinstance(given, dict) else {}
+        return shapes.message({**own, "id": next(self._ids), "channel_id": channel, "author": {}}, self.fake.world.user)
 
     async def _callback(self, call: Call) -> Answer:
-        return 204, None
+        if call.query.get("with_response") not in ("true", "1"):
+            return 204, None
+        given = call.body if isinstance(call.body, dict) else {}
+        message = self._written(given.get("data"), "1")
+        resource = {"type": given.get("type", 4), **({"message": message} if given.get("type", 4) in (4, 7) else {})}
+        return 200, {"interaction": {"id": call.parts[1], "type": 2, "response_message_id": message["id"]}, "resource": resource}
+
+    async def _follow_up(self, call: Call) -> Answer:
+        """A message after the callback, or another text for the first one."""
+        return (204, None) if call.method == "DELETE" else (200, self._written(call.body, "1"))

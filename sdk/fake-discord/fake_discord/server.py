@@ -42,6 +42,7 @@ class FakeDiscord:
         app = web.Application(client_max_size=256 * 1024 * 1024)
         app.router.add_get("/gateway", self.gateway.handle)
         app.router.add_get("/gateway/", self.gateway.handle)
+        app.router.add_get("/", self.gateway.handle)
         app.router.add_route("*", "/api/{rest:.*}", self._rest.handle)
         Control(self).add_to(app)
         # A client that goes away ends the handler, too: a hanging request does not outlive it.
@@ -100,7 +101,7 @@ class FakeDiscord:
                 continue
             if kind == "GUILD_CREATE" and guild is not None:
                 event = self.world.guilds[guild].created(session.intents, session.large_threshold)
-            session.dispatch(kind, event)
+            session.dispatch(kind, intents.visible(session.intents, kind, event, self.world.bot_id))
             reached += session.connection is not None
         return reached
 

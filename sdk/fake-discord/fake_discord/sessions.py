@@ -21,13 +21,17 @@ DISPATCH, HEARTBEAT, IDENTIFY, PRESENCE, VOICE_STATE, RESUME, RECONNECT, REQUEST
 
 # Frames that wait for a client that reads slowly; the guilds of a new session wait for room.
 WAITING_FRAMES = 64
+# A client that lets so many frames wait is cut off.
+MOST_FRAMES = 20_000
 # With payload compression only big payloads are compressed.
 COMPRESSED_PAYLOAD = 1024
+
+_JSON = json.JSONEncoder(separators=(",", ":"))
 
 
 def encode(payload: Json) -> bytes:
     # Discord sends all four keys always, and some libraries count on it.
-    return json.dumps({"t": None, "s": None, "op": None, "d": None, **payload}, separators=(",", ":")).encode()
+    return _JSON.encode({"t": None, "s": None, "op": None, "d": None, **payload}).encode()
 
 
 class Session:
@@ -69,6 +73,10 @@ class Connection:
         self.session: Session | None = None
         # Nothing is sent and nothing is heard, but TCP stays open.
         self.zombie = False
+        # The code with which the client closed; a client that just goes away gives none.
+        self.goodbye: int | None = None
+        # The code with which the fake closed.
+        self.sent_code: int | None = None
         self.payload_compression = False
         self.sent_by_client: deque[float] = deque()
         self.last_heartbeat = asyncio.get_running_loop().time()
@@ -89,8 +97,14 @@ class Connection:
     def put(self, frame: bytes | int) -> None:
         """Queues a frame; a number closes the connection with that code, after what was put before."""
         if not self.zombie:
-            self._frames.append(frame)
-            self._waiting.set()
+            self._push(frame)
+
+    def _push(self, frame: bytes | int) -> None:
+        self._frames.append(frame)
+        self._waiting.set()
+        if len(self._frames) > MOST_FRAMES:
+            self.leave()
+            self.cut()
 
     async def send(self, payload: Json) -> None:
         self.put(encode(payload))
@@ -101,8 +115,8 @@ class Connection:
             self._room.clear()
             await self._room.wait()
 
-    async def write(self) -> None:
-        """Sends the queued frames, until the connection ends."""
+    async def write(self) -> int | None:
+        """Sends the queued frames, until one is the code to close with, or the connection has ended."""
         with contextlib.suppress(ConnectionError, RuntimeError):
             while True:
                 while self._frames:
@@ -110,11 +124,11 @@ class Connection:
                     if len(self._frames) < WAITING_FRAMES // 2:
                         self._room.set()
                     if isinstance(frame, int):
-                        await self.socket.close(code=frame)
-                        return
+                        return frame
                     await self._write_frame(frame)
                 self._waiting.clear()
                 await self._waiting.wait()
+        return None
 
     async def _write_frame(self, frame: bytes) -> None:
         if self._stream is not None:
@@ -133,10 +147,13 @@ class Connection:
     async def close(self, code: int | None) -> None:
         """Closes with a code; without one the TCP connection is cut."""
         self.leave()
-        self.zombie = False
         if code is not None:
-            self.put(code)
-        elif self.request.transport is not None:
+            self._push(code)
+        else:
+            self.cut()
+
+    def cut(self) -> None:
+        if self.request.transport is not None:
             self.request.transport.abort()
 
 

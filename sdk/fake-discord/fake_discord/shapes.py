@@ -86,6 +86,23 @@ def role(given: Json) -> Json:
     }
 
 
+def channel(given: Json) -> Json:
+    return {
+        "type": 0,
+        "name": f"channel{given['id']}",
+        "position": 0,
+        "permission_overwrites": [],
+        "parent_id": None,
+        "topic": None,
+        "nsfw": False,
+        "last_message_id": None,
+        "rate_limit_per_user": 0,
+        "flags": 0,
+        **given,
+        "id": str(given["id"]),
+    }
+
+
 def guild(given: Json) -> Json:
     """What GUILD_UPDATE and the REST API show of a guild, without its roles."""
     return {
@@ -119,4 +136,50 @@ def guild(given: Json) -> Json:
         "incidents_data": None,
         **given,
         "id": str(given["id"]),
+    }
+
+
+def message(given: Json, author: Json) -> Json:
+    return {
+        "type": 0,
+        "content": "",
+        "channel_id": "1",
+        "timestamp": JOINED,
+        "edited_timestamp": None,
+        "tts": False,
+        "mention_everyone": False,
+        "mentions": [],
+        "mention_roles": [],
+        "attachments": [],
+        "embeds": [],
+        "components": [],
+        "pinned": False,
+        "flags": 0,
+        **given,
+        "id": str(given["id"]),
+        "author": user({**author, **given.get("author", {})}, bool(author.get("bot"))),
+    }
+
+
+def interaction(given: Json, application: str) -> Json:
+    """A command (type 2) that somebody uses, in a guild if the member is given, else in a direct message."""
+    place = str(given.get("channel_id", "1"))
+    who = "member" if "member" in given else "user"
+    person = {**member(given["member"]), "permissions": "0"} if who == "member" else user(given.get("user", {"id": "1"}))
+    return {
+        "application_id": application,
+        "type": 2,
+        "version": 1,
+        "locale": "en-US",
+        "guild_locale": "en-US",
+        "app_permissions": "0",
+        "entitlements": [],
+        "authorizing_integration_owners": {},
+        "context": 0 if who == "member" else 1,
+        "attachment_size_limit": 10 * 1024 * 1024,
+        "channel": channel({"id": place, "type": 0 if who == "member" else 1, "permissions": "0"}),
+        "channel_id": place,
+        **given,
+        "data": {"id": "1", "type": 1, "options": [], **given.get("data", {})},
+        who: person,
     }

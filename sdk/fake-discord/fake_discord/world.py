@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from . import generate, shapes
@@ -25,6 +26,8 @@ class World:
             raise ValueError(f"a world has no field {', '.join(sorted(unknown))}; it has {', '.join(sorted(FIELDS))}")
         self.token = str(given.get("token", TOKEN))
         self.user = shapes.user({"id": "900", "username": "lantern", **given.get("user", {})}, bot=True)
+        # The ids of messages and interactions.
+        self._ids = itertools.count(1 << 50)
         self.guilds: dict[int, Guild] = {}
         for guild in generate.guilds(given.get("generate", {}), self.user):
             self.guilds[guild.id] = guild
@@ -119,7 +122,22 @@ class World:
         if kind.startswith(("GUILD_MEMBER_", "GUILD_ROLE_")) and "guild_id" in data:
             guild = self.guilds[int(data["guild_id"])]
             return guild.id, {**_inside(guild, kind, data), "guild_id": str(guild.id)}
-        return (int(data["guild_id"]) if data.get("guild_id") else None), data
+        guild_id = int(data["guild_id"]) if data.get("guild_id") else None
+        return guild_id, self._said(kind, data, guild_id)
+
+    def _said(self, kind: str, data: Json, guild_id: int | None) -> Json:
+        """A message or an interaction, completed with what the world knows of the person; any other event as it is."""
+        if kind == "MESSAGE_CREATE":
+            numbered = {"id": next(self._ids), **data}
+            return shapes.message(numbered, data.get("author", {"id": "1"}))
+        if kind != "INTERACTION_CREATE":
+            return data
+        given = {"id": str(next(self._ids)), "token": f"token{next(self._ids)}", **data}
+        if guild_id is not None and "member" in data:
+            identity = int(data["member"]["user"]["id"])
+            known = self.guilds[guild_id].members.given(identity) or {"user": {}}
+            given["member"] = {**known, **data["member"], "user": {**known["user"], **data["member"]["user"]}}
+        return shapes.interaction(given, str(self.user["id"]))
 
 
 def _inside(guild: Guild, kind: str, data: Json) -> Json:

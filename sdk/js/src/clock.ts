@@ -1,8 +1,8 @@
-/** Time and chance, handed in so that a test can make an hour pass at once. */
+/** Time and randomness, handed in so that a test can make an hour pass at once. */
 export interface Clock {
   /** Epoch milliseconds, the same time as the library's own stamps. */
   now(): number;
-  /** Calls back after so many milliseconds without keeping the process alive; the answer cancels. */
+  /** Calls back after so many milliseconds without keeping the process alive. The returned function cancels. */
   after(ms: number, call: () => void): () => void;
   /** Lets everything else on the event loop run. */
   breathe(): Promise<void>;
@@ -14,7 +14,8 @@ export interface Clock {
 export const systemClock: Clock = {
   now: () => Date.now(),
   after(ms, call) {
-    const timer = setTimeout(call, ms);
+    // Node runs a longer timer at once.
+    const timer = setTimeout(call, Math.min(ms, 2 ** 31 - 1));
     timer.unref();
     return () => clearTimeout(timer);
   },
@@ -22,10 +23,10 @@ export const systemClock: Clock = {
   random: () => Math.random(),
 };
 
-/** The promise's outcome, or a rejection once the time is over. */
-export function within<T>(clock: Clock, ms: number, what: string, promise: PromiseLike<T>): Promise<T> {
+/** The promise's result, or a rejection once the time is over. */
+export function within<T>(clock: Clock, ms: number, promise: PromiseLike<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    const cancel = clock.after(ms, () => reject(new Error(`${what} took longer than ${ms} ms`)));
+    const cancel = clock.after(ms, () => reject(new Error(`it took longer than ${ms / 1_000} s`)));
     promise.then(
       (value) => {
         cancel();

@@ -1,81 +1,138 @@
 /**
  * Keeps a bot-companion service up to date from a discord.js bot.
  *
- * - `bot`: reads the library's client, hears its events, asks the bot's callbacks
- * - `staff`: who holds a granting role
- * - `feed`: order, repeats, bounds and patience
- * - `transport`: HTTP
+ * - `adapter`: discord.js, its events and its cache. Everything else knows nothing of it
+ * - `core`: the state machine, put together from the parts that `sdk/conformance` describes: `marks`, `snapshots`,
+ *   `sender` (with `batch`, `lists`, `guilds`), `heartbeat`, `staff` (with `listings`), `callbacks` (with `grants`),
+ *   `feedback` (with `spool`), `status`
+ * - `transport`: HTTP, with `calls` for time limits and outages
  */
 import { randomUUID } from "node:crypto";
-import { Bot } from "./bot.js";
+import { Adapter } from "./adapter.js";
 import { systemClock } from "./clock.js";
-import { Feed } from "./feed.js";
-import { SafeLogger, reasonOf } from "./logger.js";
+import { readConfig } from "./config.js";
+import { Core } from "./core.js";
+import type { Handlers } from "./callbacks.js";
+import { DEFAULT_LIMITS } from "./limits.js";
+import { closeAtSigterm } from "./sigterm.js";
+import { Status, defaultLogger, reasonOf } from "./status.js";
 import { fetchTransport } from "./transport.js";
 import type { ClientLike, Companion, GuildOf, Options } from "./types.js";
+import { SNOWFLAKE } from "./world.js";
 
 export type { Clock } from "./clock.js";
-export type { Bounds } from "./feed.js";
-export type { Logger } from "./logger.js";
+export type { Delivery } from "./feedback.js";
+export type { Limits } from "./limits.js";
+export type { Counters, Events, Logger, Problem, State, StatusReport } from "./status.js";
 export type { FeedRequest, FeedResponse, Transport } from "./transport.js";
 export type * from "./types.js";
 
-const attached = new WeakMap<ClientLike, Companion>();
+type Attached = WeakMap<ClientLike, { companion: Companion; status: Status }>;
+
+/** One for the process, even if the package is loaded by `import` and by `require`. */
+const attached: Attached = ((globalThis as Record<symbol, unknown>)[Symbol.for("@bot-companion/discord.js attached")] ??= new WeakMap()) as Attached;
 
 /** Call it before `client.login()`; that is all. It never throws. */
-export function attach<Client extends ClientLike>(client: Client, options: Options<GuildOf<Client>> = {}): Companion {
+export function attach<Client extends ClientLike>(client: Client, given?: Options<GuildOf<Client>>): Companion {
+  const options = given ?? {};
   const known = attached.get(client);
-  if (known) return known;
-  const log = new SafeLogger(options.logger === undefined ? console : options.logger);
-  let companion: Companion;
-  try {
-    companion = start(client, options as Options, log);
-  } catch (error) {
-    log.log("error", `not started: ${reasonOf(error)}`);
-    companion = { feedback: () => false, changed: () => {}, close: async () => {} };
+  if (known) {
+    const ignored = Object.keys(options);
+    if (ignored.length > 0) {
+      known.status.warn(`attach was called again for the same client, and ${ignored.join(", ")} of this call is ignored: pass all options in the first call`);
+    }
+    return known.companion;
   }
-  attached.set(client, companion);
-  return companion;
+  const status = new Status(options.logger === undefined ? defaultLogger : options.logger);
+  try {
+    const companion = start(client, options as Options, status);
+    attached.set(client, { companion, status });
+    return companion;
+  } catch (error) {
+    const reason = `not started: ${reasonOf(error)}`;
+    status.error(reason);
+    return inert(reason, status);
+  }
 }
 
-function start(client: ClientLike, options: Options, log: SafeLogger): Companion {
-  const url = options.url ?? process.env["COMPANION_URL"] ?? "";
-  const key = options.key ?? process.env["COMPANION_BOT_KEY"] ?? "";
-  if (!options.transport) {
-    if (!url || !key) throw new Error("set COMPANION_URL and COMPANION_BOT_KEY, or pass url and key");
-    if (!/^https?:$/.test(new URL(url).protocol)) throw new Error("COMPANION_URL must begin with http:// or https://");
-  }
+function start(client: ClientLike, options: Options, status: Status): Companion {
+  if (typeof client?.on !== "function" || !client.guilds || !client.ws) throw new Error("the first argument of attach must be a discord.js client");
+  const { url, key } = options.transport ? { url: options.url ?? "", key: "" } : readConfig(options);
   const clock = options.clock ?? systemClock;
-  const instance = randomUUID();
-  const bot = new Bot(client, options, clock, log, instance);
-  const feed = new Feed(bot, options.transport ?? fetchTransport(url, key), clock, log, instance, options.bounds);
-  bot.listen(feed);
-  feed.start();
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const adapter = new Adapter(client, clock, status, options.members ?? "list");
+  const core = new Core({
+    world: adapter, handlers: handlersOf(client, options), clock, status, limits, url, instance: randomUUID(),
+    transport: options.transport ?? fetchTransport(url, key, clock, limits.flushInterval),
+    spool: options.spool ?? process.env["COMPANION_SPOOL"],
+  });
+  core.start();
+  adapter.listen(core);
+
   let closed: Promise<void> | null = null;
+  let forgetSigterm = (): void => {};
+  const close = (): Promise<void> => (closed ??= closeAll(adapter, core, status).finally(() => forgetSigterm()));
+  if (options.sigterm !== false) forgetSigterm = closeAtSigterm(close);
   return {
-    feedback(entry) {
-      const shaped = typeof entry?.id === "string" && typeof entry.feedback === "string";
-      if (!shaped) log.once("warn", "feedback() needs an entry with id and feedback");
-      return shaped && feed.feedback({ ...entry });
+    changed(...args) {
+      if (args.length === 0) return core.allChanged();
+      const guild = idOf(args[0]);
+      if (guild) core.changed(guild);
+      else status.warnOnce("changed", "changed() was called with what is neither a guild nor its id: nothing is done");
     },
-    changed(guildId) {
-      if (guildId === undefined) feed.refresh();
-      else bot.changed(String(guildId));
-    },
-    close() {
-      closed ??= (async () => {
-        bot.deafen();
-        // Nothing else need keep the process alive until what waits is sent.
-        const hold = setInterval(() => {}, 1_000);
-        try {
-          await feed.close();
-        } catch (error) {
-          log.log("error", `close: ${reasonOf(error)}`);
-        } finally {
-          clearInterval(hold);
-        }
-      })();
-      return closed;
-    },
+    subscriptionsChanged: () => core.subscriptionsChanged(),
+    teamChanged: () => core.teamChanged(),
+    feedback: (entry) => core.feedback({ ...entry }),
+    feedbackGone: (id) => core.feedbackGone(id),
+    status: () => core.status(),
+    on: (event, listener) => status.on(event, listener),
+    close,
+  };
+}
+
+/** The bot's functions get discord.js' own guild. */
+function handlersOf(client: ClientLike, { grants, setup, linked, subscriptions, team }: Options): Handlers {
+  const withGuild = (call: ((guild: never) => unknown) | undefined) =>
+    call && ((id: string) => {
+      const guild = client.guilds.cache.get(id);
+      if (!guild) throw new Error(`guild ${id} was left`);
+      return call(guild as never);
+    });
+  return { grants: withGuild(grants), setup: withGuild(setup), linked: withGuild(linked), subscriptions, team };
+}
+
+function idOf(guild: unknown): string | null {
+  const id: unknown = typeof guild === "object" && guild !== null ? (guild as { id?: unknown }).id : guild;
+  return typeof id === "string" && SNOWFLAKE.test(id) ? id : null;
+}
+
+async function closeAll(adapter: Adapter, core: Core, status: Status): Promise<void> {
+  adapter.deafen();
+  // Nothing else need keep the process alive until what waits is sent.
+  const hold = setInterval(() => {}, 1_000);
+  try {
+    await core.close();
+  } catch (error) {
+    status.fault(error);
+  } finally {
+    clearInterval(hold);
+  }
+}
+
+/** Does nothing, so that a bot with wrong settings runs as well as without this package. */
+function inert(reason: string, status: Status): Companion {
+  const refused = async () => ({ delivered: false, reason });
+  return {
+    changed: () => {},
+    subscriptionsChanged: () => {},
+    teamChanged: () => {},
+    feedback: refused,
+    feedbackGone: refused,
+    status: () => ({
+      state: "closed", instance: "", guilds: 0, shards: 0, staff: 0, waiting: { changes: 0, feedback: 0, batch: 0 },
+      lastError: status.lastError, counters: { ...status.counters },
+    }),
+    on: (event, listener) => status.on(event, listener),
+    close: async () => {},
   };
 }

@@ -1,206 +1,214 @@
 import type { Clock } from "./clock.js";
-import { type SafeLogger, reasonOf } from "./logger.js";
-import type { GuildLike, MemberLike } from "./types.js";
+import type { Status } from "./status.js";
+import { type Member, type World, compareIds } from "./world.js";
 
 /** The service's bound on the staff of a guild. */
 const MOST_STAFF = 10_000;
 /** Members that are looked at before the event loop gets its turn. */
-const SLICE = 5_000;
-const PAGE = 1_000;
-/** Between two pages: Discord's limits are there for the bot, not for us. */
-const PAGE_PAUSE = 250;
+const SLICE = 1_000;
 
-interface Known {
+/** User to those of their roles that grant something. */
+type Holders = Map<string, string[]>;
+
+interface GuildStaff {
   /** The roles that grant something. */
-  roles: Set<string>;
-  /** User to those of their roles that grant something. */
-  members: Map<string, string[]>;
-  /** Whether every member has been looked at once for some set of roles. */
-  complete: boolean;
+  roles: ReadonlySet<string>;
+  /** Who holds one of them: complete, and kept up to date by the events. Null: not completely known. */
+  known: Holders | null;
+  /** A look at all members that is under way. */
+  survey: Survey | null;
 }
 
-/**
- * Who holds a granting role. discord.js keeps only the members that it happened to meet, so the others are listed from
- * Discord, page by page and without filling the bot's cache, and kept up to date by the events.
- */
+/** A look at all members of a guild: from the cache, or page by page. */
+export class Survey {
+  readonly roles: ReadonlySet<string>;
+  readonly #found: Holders = new Map();
+  /** What events said meanwhile, which is newer than what was found. Null: the member has left. */
+  readonly #meanwhile = new Map<string, string[] | null>();
+  /** A role was deleted, and who was found before may still seem to hold it. */
+  isOutdated = false;
+
+  constructor(roles: ReadonlySet<string>) {
+    this.roles = roles;
+  }
+
+  add({ id, roles }: Member): void {
+    const granting = grantingOf(roles, this.roles);
+    // One more than may be sent, so that it can be said that there are more.
+    if (granting.length > 0 && this.#found.size <= MOST_STAFF) this.#found.set(id, granting);
+  }
+
+  heard(user: string, roles: Iterable<string> | null): void {
+    this.#meanwhile.set(user, roles && grantingOf(roles, this.roles));
+  }
+
+  result(): Holders {
+    for (const [user, roles] of this.#meanwhile) {
+      if (roles && roles.length > 0) this.#found.set(user, roles);
+      else this.#found.delete(user);
+    }
+    return this.#found;
+  }
+}
+
+/** Who holds a granting role. What is not completely known is never told. */
 export class Staff {
+  readonly #world: World;
   readonly #clock: Clock;
-  readonly #log: SafeLogger;
-  readonly #find: (guild: string) => GuildLike | undefined;
-  readonly #mayList: () => boolean;
-  readonly #listed: (guild: string) => void;
-  readonly #known = new Map<string, Known>();
-  readonly #queue = new Set<string>();
-  #listing: { guild: string; meanwhile: Map<string, string[] | null> } | null = null;
-  #running = false;
-  #forbidden = false;
-  #closed = false;
+  readonly #status: Status;
+  readonly #needsListing: (guild: string) => void;
+  readonly #guilds = new Map<string, GuildStaff>();
 
-  constructor(
-    clock: Clock,
-    log: SafeLogger,
-    find: (guild: string) => GuildLike | undefined,
-    mayList: () => boolean,
-    listed: (guild: string) => void,
-  ) {
+  /** `needsListing`: the members of this guild must be listed before its staff is known. */
+  constructor(world: World, clock: Clock, status: Status, needsListing: (guild: string) => void) {
+    this.#world = world;
     this.#clock = clock;
-    this.#log = log;
-    this.#find = find;
-    this.#mayList = mayList;
-    this.#listed = listed;
+    this.#status = status;
+    this.#needsListing = needsListing;
   }
 
-  /** The staff under these granting roles; null while nothing is known that could replace what the service holds. */
-  async of(guild: GuildLike, roles: Set<string>): Promise<Record<string, string[]> | null> {
-    if (roles.size === 0) {
-      this.forget(guild.id);
-      return {};
+  /** How many are known, over all guilds. */
+  get count(): number {
+    let count = 0;
+    for (const { known } of this.#guilds.values()) count += known?.size ?? 0;
+    return count;
+  }
+
+  /** The guild's granting roles, as its callback named them. */
+  setRoles(guild: string, named: Iterable<string>): void {
+    // The guild's own id is the role of everyone, which makes nobody staff.
+    const roles = new Set([...named].filter((role) => role !== guild));
+    const staff = this.#guilds.get(guild);
+    if (!staff) {
+      if (roles.size > 0) this.#guilds.set(guild, { roles, known: null, survey: null });
+      return;
     }
-    let known = this.#known.get(guild.id);
-    if (!known) {
-      known = { roles, members: new Map(), complete: false };
-      this.#known.set(guild.id, known);
-      await this.#scan(guild, known);
-    } else {
-      const wider = [...roles].some((role) => !known?.roles.has(role));
-      known.roles = roles;
-      if (wider) await this.#scan(guild, known);
+    if (isWithin(roles, staff.roles)) {
+      if (roles.size < staff.roles.size && staff.known) staff.known = narrowed(staff.known, roles);
+    } else staff.known = null;
+    staff.roles = roles;
+  }
+
+  /** The staff to send; null if it is not completely known. */
+  async of(guild: string): Promise<Record<string, string[]> | null> {
+    const staff = this.#guilds.get(guild);
+    if (!staff || staff.roles.size === 0) return {};
+    const cached = this.#world.cachedMembers(guild);
+    if (cached) await this.#look(staff, cached);
+    if (!staff.known) {
+      this.#needsListing(guild);
+      return null;
     }
-    return known.complete ? this.#told(guild.id, known) : null;
-  }
-
-  /** Whether this news matters, and what of the roles does; null when it does not. */
-  member(guild: string, user: string, roles: Iterable<string>): string[] | null {
-    const known = this.#known.get(guild);
-    if (!known) return null;
-    const granting = [...roles].filter((role) => known.roles.has(role));
-    if (this.#listing?.guild === guild) this.#listing.meanwhile.set(user, granting);
-    const was = known.members.get(user);
-    if (granting.length > 0) {
-      if (was || known.members.size < MOST_STAFF) known.members.set(user, granting);
-    } else {
-      known.members.delete(user);
+    if (staff.known.size > MOST_STAFF) {
+      this.#status.warnOnce(`staff ${guild}`, `guild ${guild} has more than ${MOST_STAFF} staff: the rest is left out`);
     }
-    if (known.complete && granting.join() === (was ?? []).join()) return null;
-    return granting;
+    return Object.fromEntries([...staff.known].slice(0, MOST_STAFF));
   }
 
-  gone(guild: string, user: string): void {
-    this.#known.get(guild)?.members.delete(user);
-    if (this.#listing?.guild === guild) this.#listing.meanwhile.set(user, null);
+  /** The granting roles of a member, and whether they are new: they differ from what is known, or nothing is known. */
+  member(guild: string, user: string, roles: Iterable<string>): { granting: string[]; isNews: boolean } {
+    const staff = this.#guilds.get(guild);
+    if (!staff || staff.roles.size === 0) return { granting: [], isNews: false };
+    const all = [...roles];
+    staff.survey?.heard(user, all);
+    const granting = grantingOf(all, staff.roles);
+    return { granting, isNews: staff.known === null || isChange(staff.known, user, granting) };
   }
 
-  forget(guild: string): void {
-    this.#known.delete(guild);
-    this.#queue.delete(guild);
+  /** Whether the guild has granting roles, and it is not known who holds them. */
+  isUnknown(guild: string): boolean {
+    const staff = this.#guilds.get(guild);
+    return staff !== undefined && staff.roles.size > 0 && staff.known === null;
   }
 
-  /** A role is no more; whether it granted something. */
+  memberGone(guild: string, user: string): void {
+    const staff = this.#guilds.get(guild);
+    staff?.survey?.heard(user, null);
+    staff?.known?.delete(user);
+  }
+
+  /** A role was deleted; whether it granted something. */
   roleGone(guild: string, role: string): boolean {
-    const known = this.#known.get(guild);
-    if (!known?.roles.has(role)) return false;
-    for (const [user, roles] of known.members) {
-      const left = roles.filter((one) => one !== role);
-      if (left.length > 0) known.members.set(user, left);
-      else known.members.delete(user);
-    }
+    const staff = this.#guilds.get(guild);
+    if (!staff?.roles.has(role)) return false;
+    if (staff.survey) staff.survey.isOutdated = true;
+    const left = new Set(staff.roles);
+    left.delete(role);
+    if (staff.known) staff.known = narrowed(staff.known, left);
     return true;
   }
 
-  /** While the bot was away members may have changed without an event. */
-  doubt(guilds: Iterable<string>): void {
-    for (const guild of guilds) this.#known.delete(guild);
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#queue.clear();
-  }
-
-  #told(guild: string, known: Known): Record<string, string[]> {
-    const staff: Record<string, string[]> = {};
-    for (const [user, roles] of known.members) {
-      const granting = roles.filter((role) => known.roles.has(role));
-      if (granting.length > 0) staff[user] = granting;
+  /** Events of these guilds were missed: what was known may be wrong. */
+  doubt(isDoubtful: (guild: string) => boolean): void {
+    for (const [guild, staff] of this.#guilds) {
+      if (!isDoubtful(guild)) continue;
+      staff.known = null;
+      staff.survey = null;
     }
-    if (known.members.size >= MOST_STAFF) this.#log.once("warn", `guild ${guild} has more than ${MOST_STAFF} staff: the rest is left out`);
-    return staff;
   }
 
-  async #scan(guild: GuildLike, known: Known): Promise<void> {
-    const cached = guild.members.cache;
-    const all = cached.size >= guild.memberCount;
+  forget(guild: string): void {
+    this.#guilds.delete(guild);
+  }
+
+  /** A listing begins; null if it is no longer needed. */
+  beginSurvey(guild: string): Survey | null {
+    const staff = this.#guilds.get(guild);
+    if (!staff || staff.known || staff.roles.size === 0) return null;
+    return (staff.survey = new Survey(staff.roles));
+  }
+
+  /** A listing is complete; "again" if it must be repeated, "dropped" if nobody needs it any more. */
+  endSurvey(guild: string, survey: Survey): "complete" | "again" | "dropped" {
+    const staff = this.#guilds.get(guild);
+    if (staff?.survey !== survey) return "dropped";
+    staff.survey = null;
+    if (survey.isOutdated || !isWithin(staff.roles, survey.roles)) return "again";
+    staff.known = narrowed(survey.result(), staff.roles);
+    return "complete";
+  }
+
+  /** Takes the staff from the cache, which has every member. */
+  async #look(staff: GuildStaff, members: Iterable<Member>): Promise<void> {
+    const survey = new Survey(staff.roles);
+    staff.survey = survey;
     let seen = 0;
-    for (const member of cached.values()) {
-      this.#meet(known, member);
+    for (const member of members) {
+      survey.add(member);
       if (++seen % SLICE === 0) await this.#clock.breathe();
     }
-    if (all || this.#forbidden || !this.#mayList() || !guild.members.list) {
-      known.complete = true;
-      return;
-    }
-    this.#queue.add(guild.id);
-    if (!this.#running) {
-      this.#running = true;
-      this.#drain()
-        .catch((error: unknown) => this.#log.once("error", `listing members: ${reasonOf(error)}`))
-        .finally(() => {
-          this.#running = false;
-        });
-    }
+    if (staff.survey !== survey) return;
+    staff.survey = null;
+    if (isWithin(staff.roles, survey.roles)) staff.known = narrowed(survey.result(), staff.roles);
   }
+}
 
-  #meet(known: Known, member: MemberLike): void {
-    const granting = [...member.roles.cache.keys()].filter((role) => known.roles.has(role));
-    if (granting.length > 0 && (known.members.size < MOST_STAFF || known.members.has(member.id))) {
-      known.members.set(member.id, granting);
-    }
-  }
+/** Whether this differs from what is known, which then is known. */
+function isChange(known: Holders, user: string, granting: string[]): boolean {
+  const before = known.get(user);
+  if (granting.join() === (before ?? []).join()) return false;
+  if (granting.length === 0) return known.delete(user);
+  // Those beyond the bound are left out.
+  if (!before && known.size >= MOST_STAFF) return false;
+  known.set(user, granting);
+  return true;
+}
 
-  async #drain(): Promise<void> {
-    for (const id of this.#queue) {
-      this.#queue.delete(id);
-      const guild = this.#find(id);
-      const known = this.#known.get(id);
-      if (!guild || !known) continue;
-      const meanwhile = new Map<string, string[] | null>();
-      this.#listing = { guild: id, meanwhile };
-      const found: Known = { roles: known.roles, members: new Map(), complete: true };
-      try {
-        if (this.#forbidden) throw new Error("forbidden");
-        await this.#list(guild, found);
-        for (const [user, roles] of meanwhile) {
-          if (roles && roles.length > 0) found.members.set(user, roles);
-          else found.members.delete(user);
-        }
-        known.members = found.members;
-      } catch (error) {
-        const { status } = error as { status?: unknown };
-        // Refused once, refused for every guild; and too many refusals get the bot's address banned.
-        if (status === 401 || status === 403) this.#forbidden = true;
-        if (!this.#forbidden || status) this.#log.once("warn", `members cannot be listed, staff are those that the library knows: ${reasonOf(error)}`);
-      } finally {
-        this.#listing = null;
-      }
-      known.complete = true;
-      if (this.#closed) return;
-      // The roles may have become more while their holders were listed.
-      if (known.roles !== found.roles && [...known.roles].some((role) => !found.roles.has(role))) this.#queue.add(id);
-      this.#listed(id);
-    }
-  }
+/** Lists of roles are in ascending order. */
+function grantingOf(roles: Iterable<string>, granting: ReadonlySet<string>): string[] {
+  return [...new Set(roles)].filter((role) => granting.has(role)).sort(compareIds);
+}
 
-  async #list(guild: GuildLike, found: Known): Promise<void> {
-    let after = "0";
-    for (;;) {
-      const page = await guild.members.list?.({ limit: PAGE, after, cache: false });
-      if (!page || this.#closed) return;
-      for (const member of page.values()) {
-        this.#meet(found, member);
-        if (BigInt(member.id) > BigInt(after)) after = member.id;
-      }
-      if (page.size < PAGE) return;
-      await new Promise<void>((resolve) => this.#clock.after(PAGE_PAUSE, resolve));
-    }
+function isWithin(roles: ReadonlySet<string>, others: ReadonlySet<string>): boolean {
+  for (const role of roles) if (!others.has(role)) return false;
+  return true;
+}
+
+function narrowed(holders: Holders, roles: ReadonlySet<string>): Holders {
+  const left: Holders = new Map();
+  for (const [user, held] of holders) {
+    const granting = held.filter((role) => roles.has(role));
+    if (granting.length > 0) left.set(user, granting);
   }
+  return left;
 }

@@ -1,11 +1,16 @@
+import { once } from "node:events";
+import { promisify } from "node:util";
+import { createGzip, gzip } from "node:zlib";
+import type { Clock } from "./clock.js";
+
 /** A request to the service. */
 export interface FeedRequest {
   method: "PUT" | "POST";
   /** Begins with `/bot/`. */
   path: string;
   headers: Record<string, string>;
-  /** Whole, or in pieces as they are made. */
-  body: Uint8Array | AsyncIterable<Uint8Array>;
+  /** The body's lines without their ends: all of them, or some at a time as they are made. */
+  lines: readonly string[] | AsyncIterable<readonly string[]>;
   signal: AbortSignal;
 }
 
@@ -14,8 +19,8 @@ export interface FeedResponse {
   status: number;
   /** The header `Retry-After`, as it stands. */
   retryAfter: string | null;
-  /** The envelope's `data`; null when the answer was not one. */
-  data: unknown;
+  /** The envelope's `data`; null when the answer was not an envelope. */
+  data: Record<string, unknown> | null;
 }
 
 /** Carries requests; a rejection means that nobody answered. */
@@ -23,15 +28,22 @@ export type Transport = (request: FeedRequest) => Promise<FeedResponse>;
 
 /** An answer of the service is far smaller. */
 const ANSWER_BYTES = 256 * 1024;
+/** Below this, compression saves nothing. */
+const WORTH_COMPRESSING = 4 * 1024;
+/** What a stream gathers before it is compressed. */
+const PIECE = 16 * 1024;
 
-/** Carries requests by the built-in fetch. */
-export function fetchTransport(url: string, key: string): Transport {
+const compress = promisify(gzip);
+
+/** Carries requests by the built-in fetch. A stream sends what it has at least every `flushInterval`. */
+export function fetchTransport(url: string, key: string, clock: Clock, flushInterval: number): Transport {
   const base = url.replace(/\/+$/, "");
-  return async ({ method, path, headers, body, signal }) => {
+  return async ({ method, path, headers, lines, signal }) => {
+    const { body, encoding } = await encode(lines, clock, flushInterval);
     const init = {
       method,
-      headers: { ...headers, authorization: `Bearer ${key}` },
-      body: body instanceof Uint8Array ? body : streamOf(body),
+      headers: { ...headers, ...encoding, authorization: `Bearer ${key}` },
+      body,
       duplex: "half",
       // The key must not follow a redirect.
       redirect: "manual",
@@ -42,8 +54,78 @@ export function fetchTransport(url: string, key: string): Transport {
   };
 }
 
-function streamOf(pieces: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
-  const iterator = pieces[Symbol.asyncIterator]();
+interface Encoded {
+  body: Uint8Array | ReadableStream<Uint8Array>;
+  encoding: { "content-encoding"?: string };
+}
+
+async function encode(lines: FeedRequest["lines"], clock: Clock, flushInterval: number): Promise<Encoded> {
+  const zipped = { "content-encoding": "gzip" };
+  if (!isWhole(lines)) return { body: streamOf(compressed(lines, clock, flushInterval)), encoding: zipped };
+  const text = Buffer.from(textOf(lines));
+  if (text.length < WORTH_COMPRESSING) return { body: text, encoding: {} };
+  return { body: await compress(text), encoding: zipped };
+}
+
+function isWhole(lines: FeedRequest["lines"]): lines is readonly string[] {
+  return Array.isArray(lines);
+}
+
+function textOf(lines: readonly string[]): string {
+  return lines.map((line) => line + "\n").join("");
+}
+
+/** The lines as gzip. */
+async function* compressed(lines: AsyncIterable<readonly string[]>, clock: Clock, flushInterval: number): AsyncGenerator<Uint8Array> {
+  const zip = createGzip();
+  const fill = async (): Promise<void> => {
+    for await (const { text, isFlush } of pieces(lines, clock, flushInterval)) {
+      if (text && !zip.write(text)) await once(zip, "drain");
+      if (isFlush) zip.flush();
+    }
+    zip.end();
+  };
+  fill().catch((error: unknown) => zip.destroy(error instanceof Error ? error : new Error(String(error))));
+  try {
+    for await (const part of zip) yield part as Uint8Array;
+  } finally {
+    zip.destroy();
+  }
+}
+
+/**
+ * Joins lines to pieces that are worth a call of the compressor. Callbacks that are slow must not look like a dead
+ * connection, so that what is there goes out now and then.
+ */
+async function* pieces(lines: AsyncIterable<readonly string[]>, clock: Clock, flushInterval: number) {
+  const iterator = lines[Symbol.asyncIterator]();
+  let cancel = (): void => {};
+  const timer = (): Promise<null> => new Promise((resolve) => (cancel = clock.after(flushInterval, () => resolve(null))));
+  let text = "";
+  try {
+    let due = timer();
+    let next = iterator.next();
+    for (;;) {
+      const some = await Promise.race([next, due]);
+      const isFlush = some === null;
+      if (isFlush) due = timer();
+      else if (some.done) break;
+      else {
+        text += textOf(some.value);
+        next = iterator.next();
+      }
+      if (!isFlush && text.length < PIECE) continue;
+      yield { text, isFlush };
+      text = "";
+    }
+    yield { text, isFlush: false };
+  } finally {
+    cancel();
+  }
+}
+
+function streamOf(parts: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
+  const iterator = parts[Symbol.asyncIterator]();
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
@@ -59,18 +141,19 @@ function streamOf(pieces: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array>
   );
 }
 
-async function dataOf(response: Response): Promise<unknown> {
+async function dataOf(response: Response): Promise<Record<string, unknown> | null> {
   if (!response.body) return null;
-  const pieces: Uint8Array[] = [];
+  const parts: Uint8Array[] = [];
   let size = 0;
-  for await (const piece of response.body as unknown as AsyncIterable<Uint8Array>) {
-    size += piece.byteLength;
+  for await (const part of response.body as unknown as AsyncIterable<Uint8Array>) {
+    size += part.byteLength;
     if (size > ANSWER_BYTES) return null;
-    pieces.push(piece);
+    parts.push(part);
   }
   try {
-    const envelope: unknown = JSON.parse(Buffer.concat(pieces).toString("utf8"));
-    return (envelope as { data?: unknown } | null)?.data ?? null;
+    const envelope = JSON.parse(Buffer.concat(parts).toString("utf8")) as { code?: unknown; data?: unknown } | null;
+    const data = envelope?.code === response.status ? envelope.data : null;
+    return typeof data === "object" ? (data as Record<string, unknown> | null) : null;
   } catch {
     return null;
   }

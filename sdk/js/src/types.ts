@@ -1,6 +1,7 @@
 import type { Clock } from "./clock.js";
-import type { Bounds } from "./feed.js";
-import type { Logger } from "./logger.js";
+import type { Delivery } from "./feedback.js";
+import type { Limits } from "./limits.js";
+import type { Events, Logger, StatusReport } from "./status.js";
 import type { Transport } from "./transport.js";
 
 /** What a role may grant in a guild. */
@@ -34,9 +35,10 @@ export interface Subscription {
 export interface Profile {
   id: string;
   username: string;
-  name: string;
-  /** A URL. */
-  avatar: string;
+  /** Default: the username. */
+  name?: string;
+  /** A URL. Default: the default picture. */
+  avatar?: string | null;
 }
 
 /** What somebody says of the bot. */
@@ -69,13 +71,14 @@ export interface TeamMember {
 }
 
 type Maybe<T> = T | PromiseLike<T>;
+type Listed<T> = Maybe<Iterable<T> | AsyncIterable<T>>;
 
 /** What only the bot knows, and how to reach the service. */
 export interface Options<Guild = GuildLike> {
   /** The service's address. Default: the variable `COMPANION_URL`. */
-  url?: string;
+  url?: string | undefined;
   /** The bot's key. Default: the variable `COMPANION_BOT_KEY`. */
-  key?: string;
+  key?: string | undefined;
   /** What the guild's roles grant. Default: nothing. */
   grants?(guild: Guild): Maybe<Grants | null | undefined>;
   /** Whether the guild has configured the bot. Default: no. */
@@ -83,28 +86,42 @@ export interface Options<Guild = GuildLike> {
   /** Whether the guild has linked its game server. Default: no. */
   linked?(guild: Guild): Maybe<boolean>;
   /** All subscriptions; asked in the process with shard 0 only. Default: the bot does not send them. */
-  subscriptions?(): Maybe<Iterable<Subscription> | AsyncIterable<Subscription>>;
+  subscriptions?(): Listed<Subscription>;
   /** The whole team; asked in the process with shard 0 only. Default: the bot does not send it. */
-  team?(): Maybe<Iterable<TeamMember>>;
-  /** Default: `console`. `null`: silence. */
-  logger?: Logger | null;
+  team?(): Listed<TeamMember>;
+  /** A file that keeps feedback until the service has it. Default: the variable `COMPANION_SPOOL`, else none. */
+  spool?: string | undefined;
+  /** Default: `console`, without debug. `null`: silence. */
+  logger?: Logger | null | undefined;
   /** How staff are found who are not in the library's cache: by asking Discord (default), or not at all. */
-  members?: "list" | "cache";
-  /** For tests. */
-  clock?: Clock;
-  /** For tests. */
-  transport?: Transport;
+  members?: "list" | "cache" | undefined;
+  /** Whether SIGTERM closes first if nobody else listens to it. Default: yes. */
+  sigterm?: boolean | undefined;
   /** Sizes and times other than the defaults. */
-  bounds?: Partial<Bounds>;
+  limits?: Partial<Limits> | undefined;
+  /** For tests. */
+  clock?: Clock | undefined;
+  /** For tests. */
+  transport?: Transport | undefined;
 }
 
-/** What `attach` gives back. Nothing here throws. */
+/** What `attach` gives back. Nothing here throws or rejects. */
 export interface Companion {
-  /** Sends a feedback entry; false when too many are waiting or it has no shape. */
-  feedback(entry: FeedbackEntry): boolean;
-  /** Grants, setup or linked of this guild have changed. Without an id: subscriptions or the team have. */
-  changed(guildId?: string): void;
-  /** Sends what is waiting, for 5 seconds at most, and stops. */
+  /** Grants, setup or linked of this guild have changed. Without a guild: everything is sent anew. */
+  changed(guild?: string | { readonly id: string }): void;
+  /** Subscriptions have changed. Only the process with shard 0 sends them. */
+  subscriptionsChanged(): void;
+  /** The team has changed. Only the process with shard 0 sends it. */
+  teamChanged(): void;
+  /** Sends a feedback entry. The result says what became of it. */
+  feedback(entry: FeedbackEntry): Promise<Delivery>;
+  /** Takes a feedback entry back. */
+  feedbackGone(id: string): Promise<Delivery>;
+  /** How it is going. */
+  status(): StatusReport;
+  /** Hears `synced` or `error`. The returned function ends that. */
+  on<Name extends keyof Events>(event: Name, listener: (...args: Events[Name]) => void): () => void;
+  /** Sends what waits, for 5 seconds at most, and stops. */
   close(): Promise<void>;
 }
 
@@ -121,6 +138,8 @@ export interface MemberLike {
   readonly id: string;
   readonly guild: { readonly id: string };
   readonly roles: { readonly cache: { keys(): IterableIterator<string> } };
+  /** Whether the library knows no more than the id. */
+  readonly partial?: boolean;
 }
 
 /** As much of a guild as is used. */
@@ -131,28 +150,28 @@ export interface GuildLike {
   readonly ownerId: string;
   readonly memberCount: number;
   readonly available: boolean;
-  readonly members: {
-    readonly cache: Cache<MemberLike>;
-    list?(options: { limit: number; after?: string; cache: boolean }): Promise<Cache<MemberLike>>;
-  };
-  readonly roles: { readonly cache: Cache<unknown> };
+  readonly members: { readonly cache: Cache<MemberLike> };
+}
+
+interface ShardLike {
+  readonly id: number;
+  readonly ping: number;
+  readonly lastPingTimestamp: number;
+  /** 0: ready. */
+  readonly status?: number;
 }
 
 /** As much of a client as is used: discord.js' own fits. */
 export interface ClientLike {
+  readonly user?: { readonly username: string } | null;
   readonly guilds: { readonly cache: Cache<GuildLike> };
-  readonly ws: {
-    readonly shards: {
-      readonly size: number;
-      values(): IterableIterator<{ readonly id: number; readonly ping: number; readonly lastPingTimestamp: number }>;
-    };
-  };
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- discord.js types these by event
+  readonly ws: { readonly shards: { readonly size: number; values(): IterableIterator<ShardLike> } };
+  /* eslint-disable @typescript-eslint/no-explicit-any -- discord.js types these by event and by route */
+  readonly rest?: { get(route: any, options?: any): Promise<unknown> };
   readonly options: any;
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
   on(event: any, listener: (...args: any[]) => void): unknown;
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any
   off(event: any, listener: (...args: any[]) => void): unknown;
+  /* eslint-enable @typescript-eslint/no-explicit-any */
 }
 
 /** The guild type of a client. */

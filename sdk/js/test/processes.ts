@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type Json, type Service, parse, until } from "./support.js";
+import { gunzipSync } from "node:zlib";
+import { type Json, type Service, callOf, until } from "./support.js";
 
 /** Python with the fake Discord installed; `scripts/test-sdk-js` names it. */
 export const PYTHON = process.env["FAKE_DISCORD_PYTHON"];
@@ -42,6 +43,21 @@ export class FakeDiscord {
     return this.tell("emit", { type, data });
   }
 
+  /** From now on this goes wrong, until it is cleared. */
+  fault(where: string, what: string, more: Json = {}): Promise<Json> {
+    return this.tell("fault", { where, do: what, ...more });
+  }
+
+  async clearFaults(): Promise<void> {
+    await fetch(`${this.control}/faults`, { method: "DELETE" });
+  }
+
+  /** Returns as soon as this has happened so often. */
+  async wait(what: string, count = 1): Promise<void> {
+    const response = await fetch(`${this.control}/wait?for=${encodeURIComponent(what)}&count=${count}`);
+    if (!response.ok) throw new Error(`wait for ${what}: ${response.status} ${await response.text()}`);
+  }
+
   stop(): void {
     this.process.kill("SIGKILL");
   }
@@ -59,7 +75,7 @@ export async function listen(service: Service, key: string, port = 0): Promise<{
       try {
         reply =
           headers["authorization"] === `Bearer ${key}`
-            ? service.answer(parse({ method, path: url, headers }, Buffer.concat(pieces)))
+            ? service.answer(callOf({ method, path: url, headers }, textOf(headers, Buffer.concat(pieces))))
             : { status: 401, data: { error: "bot_key_invalid" } };
       } catch (error) {
         reply = { status: 500, data: { error: String(error) } };
@@ -79,4 +95,8 @@ export async function listen(service: Service, key: string, port = 0): Promise<{
         server.closeAllConnections();
       }),
   };
+}
+
+function textOf(headers: Record<string, string>, body: Buffer): string {
+  return (headers["content-encoding"] === "gzip" ? gunzipSync(body) : body).toString("utf8");
 }

@@ -1,66 +1,15 @@
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Client, GatewayIntentBits } from "discord.js";
 import { attach } from "../src/index.js";
-import { FakeDiscord, PYTHON } from "./processes.js";
-import { type Json, Log, until } from "./support.js";
+import { FakeDiscord } from "./processes.js";
+import { RealService, needsService } from "./real.js";
+import { type Json, Log, guildId, until } from "./support.js";
 
-const BINARY = process.env["BOT_COMPANION"];
-const skip = BINARY && PYTHON ? false : "BOT_COMPANION and FAKE_DISCORD_PYTHON are not both set";
-
-/** The real service with its sandbox, as `dev` starts it. */
-class RealService {
-  url = "";
-  key = "";
-  #process: ChildProcess | null = null;
-
-  constructor(readonly folder: string) {}
-
-  async start(): Promise<void> {
-    const listen = this.url ? new URL(this.url).host : "127.0.0.1:0";
-    const child = spawn(BINARY as string, ["dev", "--listen", listen, "--data", join(this.folder, "data")], {
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    this.#process = child;
-    let output = "";
-    for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (piece: string) => (output += piece));
-    try {
-      await until("the service listens", () => /service\s+(http:\S+)/.test(output));
-    } catch (error) {
-      throw new Error(`${String(error)}; it said: ${output}`);
-    }
-    this.url = /service\s+(http:\S+)/.exec(output)?.[1]?.replace(/\/$/, "") ?? "";
-    await until("the banner names the demo key", () => /bck_\w+/.test(output));
-    this.key = /bck_\w+/.exec(output)?.[0] ?? "";
-  }
-
-  async kill(): Promise<void> {
-    const child = this.#process;
-    this.#process = null;
-    if (!child || child.exitCode !== null) return;
-    const gone = new Promise((resolve) => child.once("exit", resolve));
-    child.kill("SIGKILL");
-    await gone;
-  }
-
-  async get(path: string, token?: string): Promise<any> { // eslint-disable-line @typescript-eslint/no-explicit-any
-    const response = await fetch(this.url + path, token ? { headers: { token, "cache-control": "no-cache" } } : {});
-    const { data } = (await response.json()) as { data: unknown };
-    if (!response.ok) throw new Error(`${path}: ${response.status} ${JSON.stringify(data)}`);
-    return data;
-  }
-
-  async signIn(person: string): Promise<string> {
-    const response = await fetch(`${this.url}/auth`, { method: "POST", headers: { "idp-code": person } });
-    return ((await response.json()) as { data: { token: string } }).data.token;
-  }
-}
-
-test("guilds and health show in the real service, which is killed and comes back under the bot", { skip }, async () => {
+test("guilds and health show in the real service, which is killed and comes back under the bot", { skip: needsService }, async () => {
   const folder = await mkdtemp(join(tmpdir(), "sdk-js-"));
   const service = new RealService(folder);
   const log = new Log();
@@ -78,7 +27,7 @@ test("guilds and health show in the real service, which is killed and comes back
     fake = await FakeDiscord.start({ heartbeat_interval: 200, guilds: [world(own["id"], "From discord.js")] });
 
     client = new Client({ intents: [GatewayIntentBits.Guilds, GatewayIntentBits.GuildMembers], rest: { api: fake.api } });
-    companion = attach(client, { url: service.url, key: service.key, logger: log, bounds: { gather: 20, firstRetry: 50, heartbeat: 200 } });
+    companion = attach(client, { url: service.url, key: service.key, logger: log, limits: { gatherTime: 20, firstRetry: 50, heartbeatInterval: 200 } });
     let reconnects = 0;
     client.on("shardReconnecting", () => (reconnects += 1));
     await client.login(fake.token);
@@ -110,6 +59,42 @@ test("guilds and health show in the real service, which is killed and comes back
     await companion?.close();
     await client?.destroy();
     fake?.stop();
+    await service.kill();
+    await rm(folder, { recursive: true, force: true });
+  }
+});
+
+test("a second copy of the bot owns the shard: the first one is told why its data is ignored, once", { skip: needsService }, async () => {
+  const folder = await mkdtemp(join(tmpdir(), "sdk-js-"));
+  const service = new RealService(folder);
+  const fake = await FakeDiscord.start({ guilds: [{ id: guildId(1), name: "Harbour", owner_id: "10" }] });
+  const logs = [new Log(), new Log()];
+  const started: { client: Client; companion: ReturnType<typeof attach> }[] = [];
+  try {
+    await service.start();
+    for (const logger of logs) {
+      const client = new Client({ intents: [GatewayIntentBits.Guilds, GatewayIntentBits.GuildMembers], rest: { api: fake.api } });
+      const companion = attach(client, { url: service.url, key: service.key, logger, sigterm: false, limits: { gatherTime: 20 } });
+      started.push({ client, companion });
+      await client.login(fake.token);
+      await until("synced", () => companion.status().state === "synced");
+    }
+    const sent = (): number => started[0]?.companion.status().counters.linesSent ?? 0;
+    for (const name of ["Renamed", "Renamed again", "And again"]) {
+      const before = sent();
+      await fake.emit("GUILD_UPDATE", { id: guildId(1), name });
+      await until("the first one has sent it", () => sent() > before);
+    }
+    await until("it is said", () => logs[0]?.count("warn [bot-companion] the service ignores") === 1);
+    await until("all was ignored", () => (started[0]?.companion.status().counters.linesIgnored ?? 0) >= 3);
+    assert.equal(logs[0]?.count("the service ignores"), 1);
+    assert.equal(logs[1]?.count("the service ignores"), 0);
+  } finally {
+    for (const { client, companion } of started) {
+      await companion.close();
+      await client.destroy();
+    }
+    fake.stop();
     await service.kill();
     await rm(folder, { recursive: true, force: true });
   }

@@ -1,55 +1,5 @@
 import { EventEmitter } from "node:events";
-import { gunzipSync } from "node:zlib";
-import type { Clock, FeedRequest, FeedResponse, Logger, Transport } from "../src/index.js";
-
-/** Time that passes only when it is told to. */
-export class FakeClock implements Clock {
-  #now = Date.UTC(2030, 0, 1);
-  #timers: { at: number; call: () => void }[] = [];
-
-  now(): number {
-    return this.#now;
-  }
-
-  after(ms: number, call: () => void): () => void {
-    const timer = { at: this.#now + ms, call };
-    this.#timers.push(timer);
-    return () => {
-      this.#timers = this.#timers.filter((one) => one !== timer);
-    };
-  }
-
-  /** How often somebody gave way: a sign of work under way. */
-  breaths = 0;
-
-  breathe(): Promise<void> {
-    this.breaths += 1;
-    return new Promise((resolve) => setImmediate(resolve));
-  }
-
-  random(): number {
-    return 0.5;
-  }
-
-  get timers(): number {
-    return this.#timers.length;
-  }
-
-  /** Lets so many milliseconds pass, timer by timer, and what each set off come to rest. */
-  async pass(ms: number, rest: () => Promise<void>): Promise<void> {
-    const end = this.#now + ms;
-    await rest();
-    for (;;) {
-      const due = this.#timers.filter(({ at }) => at <= end).sort((a, b) => a.at - b.at)[0];
-      if (!due) break;
-      this.#timers = this.#timers.filter((one) => one !== due);
-      this.#now = Math.max(this.#now, due.at);
-      due.call();
-      await rest();
-    }
-    this.#now = end;
-  }
-}
+import type { FeedRequest, Logger, Transport } from "../src/index.js";
 
 export class Log implements Logger {
   readonly lines: string[] = [];
@@ -185,95 +135,49 @@ function without(staff: Json, user: string): Json {
   return Object.fromEntries(Object.entries(staff).filter(([id]) => id !== user));
 }
 
-export function parse(request: Omit<FeedRequest, "body" | "signal">, body: Uint8Array): Call {
-  const plain = request.headers["content-encoding"] === "gzip" ? gunzipSync(body) : body;
-  const lines = Buffer.from(plain)
-    .toString("utf8")
-    .split("\n")
-    .filter((line) => line !== "")
-    .map((line) => JSON.parse(line) as Json);
-  const sequence = request.headers["feed-sequence"];
-  return {
-    method: request.method,
-    path: request.path,
-    instance: request.headers["feed-instance"] ?? null,
-    sequence: sequence === undefined ? null : Number(sequence),
-    lines,
-  };
+/** A request as the service reads it. */
+export function callOf({ method, path, headers }: Pick<FeedRequest, "method" | "path" | "headers">, text: string): Call {
+  const lines = text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line) as Json);
+  const sequence = headers["feed-sequence"];
+  return { method, path, instance: headers["feed-instance"] ?? null, sequence: sequence === undefined ? null : Number(sequence), lines };
 }
 
 /** Carries requests to a service in memory, or nowhere. */
-export class FakeWire {
-  reachable = true;
-  /** Whoever asks never hears anything. */
-  silent = false;
-  /** The next answers get lost after the service has applied the request. */
-  loseAnswers = 0;
-  busy = 0;
+export class Wire {
+  isReachable = true;
 
   constructor(readonly service: Service) {}
 
-  readonly transport: Transport = async (request): Promise<FeedResponse> => {
-    if (this.silent) return new Promise(() => {});
-    this.busy += 1;
-    try {
-      await Promise.resolve();
-      if (!this.reachable) throw new Error("connection refused");
-      const pieces: Uint8Array[] = [];
-      if (request.body instanceof Uint8Array) pieces.push(request.body);
-      else for await (const piece of request.body) pieces.push(piece);
-      const { status, data, retryAfter } = this.service.answer(parse(request, Buffer.concat(pieces)));
-      if (this.loseAnswers > 0) {
-        this.loseAnswers -= 1;
-        throw new Error("connection reset");
-      }
-      return { status, data: data ?? {}, retryAfter: retryAfter ?? null };
-    } finally {
-      this.busy -= 1;
-    }
+  readonly transport: Transport = async (request) => {
+    if (!this.isReachable) throw new Error("connection refused");
+    const lines: string[] = [];
+    if (Array.isArray(request.lines)) lines.push(...request.lines);
+    else for await (const some of request.lines as AsyncIterable<string[]>) lines.push(...some);
+    const { status, data, retryAfter } = this.service.answer(callOf(request, lines.join("\n")));
+    return { status, data: data ?? {}, retryAfter: retryAfter ?? null };
   };
 }
 
-/** Everything runs in this process, so a few free turns of the loop without a request or a breath mean rest. */
-export async function rest(clock: FakeClock, wire: FakeWire): Promise<void> {
-  for (let calm = 0, breaths = clock.breaths; calm < 12; calm += 1) {
-    // Compression runs on other threads.
-    while (wire.busy > 0 || clock.breaths > breaths) {
-      calm = 0;
-      breaths = clock.breaths;
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-}
-
-/** The library's map. */
-class Cache<Value> extends Map<string, Value> {}
-
-export interface FakeMember {
-  id: string;
-  guild: { id: string };
-  roles: { cache: Map<string, unknown> };
-}
-
-/** As much of discord.js' client as the SDK sees, with the events in the library's order. */
+/** As much of discord.js' client as the SDK sees. */
 export class FakeClient extends EventEmitter {
-  readonly guilds = { cache: new Cache<ReturnType<typeof fakeGuild>>() };
+  readonly user = { username: "lantern" };
+  readonly guilds = { cache: new Map<string, ReturnType<typeof fakeGuild>>() };
   readonly ws = { shards: new Map<number, { id: number; ping: number; lastPingTimestamp: number }>() };
-  readonly options: Json;
+  readonly options: Json = { shardCount: 1, intents: { bitfield: 3 } };
 
-  constructor(shardCount = 1, shards = [...Array(shardCount).keys()]) {
+  constructor(guilds = 0) {
     super();
-    this.options = { shardCount, shards, intents: { bitfield: 3 } };
-    for (const id of shards) this.ws.shards.set(id, { id, ping: -1, lastPingTimestamp: -1 });
+    this.ws.shards.set(0, { id: 0, ping: -1, lastPingTimestamp: -1 });
+    for (let n = 1; n <= guilds; n += 1) this.add(fakeGuild(n));
   }
 
-  add(...guilds: ReturnType<typeof fakeGuild>[]): void {
-    for (const guild of guilds) this.guilds.cache.set(guild.id, guild);
+  add(guild: ReturnType<typeof fakeGuild>): void {
+    this.guilds.cache.set(guild.id, guild);
   }
 
   ready(): void {
-    for (const id of this.ws.shards.keys()) this.emit("shardReady", id);
+    this.emit("raw", { t: "READY", d: { guilds: [...this.guilds.cache.keys()].map((id) => ({ id })) } }, 0);
+    this.emit("shardReady", 0);
   }
 }
 
@@ -283,20 +187,8 @@ export function guildId(n: number): string {
 }
 
 export function fakeGuild(n: number, name = `Guild ${n}`) {
-  return {
-    id: guildId(n),
-    name,
-    icon: null as string | null,
-    ownerId: "77",
-    memberCount: 0,
-    available: true,
-    members: { cache: new Cache<FakeMember>() },
-    roles: { cache: new Cache<unknown>() },
-  };
-}
-
-export function fakeMember(guild: { id: string }, id: string, roles: string[]): FakeMember {
-  return { id, guild, roles: { cache: new Map([guild.id, ...roles].map((role) => [role, {}])) } };
+  const members = { cache: new Map<string, never>() };
+  return { id: guildId(n), name, icon: null as string | null, ownerId: "77", memberCount: 0, available: true, members, toString: () => name };
 }
 
 /** Waits for a condition; the deadline is only there so that a failure ends. */

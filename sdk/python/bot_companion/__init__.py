@@ -3,48 +3,56 @@
     await bot.load_extension("bot_companion")
 
 with `COMPANION_URL` and `COMPANION_BOT_KEY` in the environment. `attach` takes callbacks for what only the bot knows.
+`python -m bot_companion doctor` says what is wrong with a setup.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Generator
 from typing import Any
 
-from ._companion import Companion, FlagCallback, GrantsCallback, ManyCallback, make
+from . import _settings
+from ._attach import attach_to, attached
+from ._companion import Companion
+from ._feedback import Delivery
+from ._status import Counters, StatusReport
+from ._types import (
+    FeedbackEntry,
+    FlagCallback,
+    Grants,
+    GrantsCallback,
+    Guild,
+    GuildPermission,
+    Profile,
+    Subscription,
+    SubscriptionsCallback,
+    TeamCallback,
+    TeamMember,
+    TeamPermission,
+)
 
-__all__ = ["Companion", "attach", "setup", "teardown"]
+__all__ = [
+    "Companion",
+    "Counters",
+    "Delivery",
+    "FeedbackEntry",
+    "Grants",
+    "Guild",
+    "GuildPermission",
+    "Profile",
+    "StatusReport",
+    "Subscription",
+    "TeamMember",
+    "TeamPermission",
+    "attach",
+    "setup",
+    "teardown",
+]
 __version__ = "0.1.0"
 
 log = logging.getLogger("bot_companion")
-
-EVENTS = (
-    "connect",
-    "ready",
-    "shard_ready",
-    "guild_join",
-    "guild_available",
-    "guild_remove",
-    "guild_update",
-    "guild_role_create",
-    "guild_role_update",
-    "guild_role_delete",
-    "member_join",
-    "member_update",
-    "member_remove",
-    "raw_member_remove",
-)
-ATTRIBUTE = "__bot_companion__"
-
-
-class _Done:
-    """To be awaited or not: discord.py awaits `setup` and `teardown`, its forks do not."""
-
-    def __await__(self) -> Generator[Any, None, None]:
-        return
-        yield
 
 
 def attach(
@@ -55,89 +63,48 @@ def attach(
     grants: GrantsCallback | None = None,
     setup: FlagCallback | None = None,
     linked: FlagCallback | None = None,
-    subscriptions: ManyCallback | None = None,
-    team: ManyCallback | None = None,
+    subscriptions: SubscriptionsCallback | None = None,
+    team: TeamCallback | None = None,
+    spool: str | None = None,
+    sigterm: bool = True,
 ) -> Companion:
-    """Begins to report a bot, and stops with it. If the address or the key is missing, the log says so and nothing is sent."""
-    url = url or os.environ.get("COMPANION_URL")
-    key = key or os.environ.get("COMPANION_BOT_KEY")
-    known: Companion | None = getattr(bot, ATTRIBUTE, None)
+    """Begins to report a bot, and stops with it. Call it once, before the bot starts or in `setup_hook`.
+
+    `url`, `key` and `spool` come from COMPANION_URL, COMPANION_BOT_KEY and COMPANION_SPOOL where they are not given. If they cannot be
+    right, an error is logged and nothing is sent; this never raises. `sigterm=False` leaves SIGTERM alone.
+    """
+    callbacks: dict[str, Any] = {
+        "grants": grants,
+        "setup": setup,
+        "linked": linked,
+        "subscriptions": subscriptions,
+        "team": team,
+    }
+    known = attached(bot)
     if known is not None:
+        given = [name for name, callback in callbacks.items() if callback is not None]
+        given += [name for name, value in {"url": url, "key": key, "spool": spool}.items() if value is not None]
+        if given:
+            log.warning(
+                "the bot is attached already (by another `attach`, or by load_extension): %s of this call is ignored. "
+                "Attach once, with everything, or unload the extension first",
+                ", ".join(given),
+            )
         return known
-    companion = make(
-        bot, url or "", key or "", grants=grants, setup=setup, linked=linked, subscriptions=subscriptions, team=team
-    )
-    if not url or not key:
-        log.error("COMPANION_URL and COMPANION_BOT_KEY are not both set: nothing is reported")
-        return companion
     try:
-        connect(bot, companion)
-    except Exception:
-        log.exception("the bot cannot be reported")
-    return companion
+        settings: _settings.Settings | None = _settings.read(url, key, spool)
+    except _settings.SettingError as error:
+        log.error("%s. Nothing is reported until then", error)
+        settings = None
+    return attach_to(bot, settings, sigterm, callbacks)
 
 
-def connect(bot: Any, companion: Companion) -> None:
-    """Hears the bot's events, and its end."""
-    undo: list[Callable[[], None]] = []
-    if callable(getattr(bot, "add_listener", None)):
-        for event in EVENTS:
-            undo.append(_listen(bot, companion, event))
-    else:
-        # A plain client has no listeners; its connection hands each event to this one function.
-        undo.append(_overhear(bot._connection, companion))
+class _Done:
+    """To be awaited or not: discord.py awaits `setup` and `teardown`, its forks do not."""
 
-    original = bot.close
-
-    async def close(*args: Any, **keywords: Any) -> Any:
-        try:
-            await companion.close()
-        except Exception:
-            log.debug("closing", exc_info=True)
-        return await original(*args, **keywords)
-
-    bot.close = close
-    setattr(bot, ATTRIBUTE, companion)
-
-    def detach() -> None:
-        for step in undo:
-            step()
-        if getattr(bot, "close", None) is close:
-            bot.close = original
-        if getattr(bot, ATTRIBUTE, None) is companion:
-            delattr(bot, ATTRIBUTE)
-
-    companion._detach = detach
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return  # the first event starts it
-    companion.start()
-
-
-def _listen(bot: Any, companion: Companion, event: str) -> Callable[[], None]:
-    async def listener(*args: Any) -> None:
-        companion.received(event, *args)
-
-    bot.add_listener(listener, f"on_{event}")
-    return lambda: bot.remove_listener(listener, f"on_{event}")
-
-
-def _overhear(connection: Any, companion: Companion) -> Callable[[], None]:
-    original = connection.dispatch
-
-    def dispatch(event: str, *args: Any, **keywords: Any) -> Any:
-        if event in EVENTS:
-            companion.received(event, *args)
-        return original(event, *args, **keywords)
-
-    connection.dispatch = dispatch
-
-    def undo() -> None:
-        if connection.dispatch is dispatch:
-            connection.dispatch = original
-
-    return undo
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
 
 
 def setup(bot: Any) -> Awaitable[None]:
@@ -148,7 +115,7 @@ def setup(bot: Any) -> Awaitable[None]:
 
 def teardown(bot: Any) -> Awaitable[None]:
     """What `unload_extension`, and the end of the bot, call."""
-    companion: Companion | None = getattr(bot, ATTRIBUTE, None)
+    companion = attached(bot)
     if companion is None:
         return _Done()
     try:

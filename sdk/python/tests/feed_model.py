@@ -1,16 +1,12 @@
-"""The feed's rules in a page: what the service keeps, and how it answers. Behind a socket, or called directly."""
+"""The feed's rules in a page: what the service keeps, and how it answers, behind a socket."""
 
 from __future__ import annotations
 
-import asyncio
-import gzip
 import json
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
-
-from bot_companion._transport import Answer, TransportError, seconds_to_wait
 
 Json = dict[str, Any]
 KEY = "bck_for-the-tests"
@@ -28,6 +24,8 @@ class Feed:
         self.lose_answers = 0
         """So many times the request is applied, but the answer is lost."""
         self.largest = 0
+        self.snapshots: list[list[Json]] = []
+        """The guilds' lines of each snapshot that was taken."""
 
     def forget(self) -> None:
         """As after a restore from nothing."""
@@ -53,8 +51,6 @@ class Feed:
             return 200, {}, {}
         if self.scripted:
             return self.scripted.pop(0)
-        if headers.get("Content-Encoding") == "gzip":
-            body = gzip.decompress(body)
         self.largest = max(self.largest, len(body))
         lines = [json.loads(line) for line in body.splitlines() if line]
         instance, sequence = headers["Feed-Instance"], int(headers["Feed-Sequence"])
@@ -71,6 +67,7 @@ class Feed:
         if path == "/bot/subscriptions":
             self.subscriptions = {line["userid"]: line for line in lines[:-1]}
         else:
+            self.snapshots.append(lines[:-1])
             count, shard = (int(part) for part in path.split("/")[3:5])
             self.shards[count, shard] = instance
             old = {key: value for key, value in self.guilds.items() if (int(key) >> 22) % count == shard}
@@ -91,11 +88,18 @@ class Feed:
         if first > next_:
             return 409, {"error": "resync_required", "next": next_}, {}
         new = lines[next_ - first :]
+        if not all(self._covers(line) for line in new):
+            return 409, {"error": "resync_required", "next": next_}, {}
         for line in new:
             self._apply(line)
             self.events.append(line)
         self.next[instance] = next_ + len(new)
         return 200, {"applied": len(new), "ignored": 0, "next": self.next[instance]}, {}
+
+    def _covers(self, line: Json) -> bool:
+        """Whether the snapshot of the guild's shard is here."""
+        guild = line.get("guild") or (line["id"] if line["type"] in ("guild", "guild_gone") else None)
+        return guild is None or any((int(guild) >> 22) % count == shard for count, shard in self.shards)
 
     def _apply(self, line: Json) -> None:
         kind = line["type"]
@@ -118,41 +122,6 @@ class Feed:
             self.feedback.pop(line["id"], None)
         elif kind == "team":
             self.team = line["members"]
-
-
-class DirectTransport:
-    """No sockets: the model is asked at once, or is out of reach."""
-
-    def __init__(self, feed: Feed) -> None:
-        self.feed = feed
-        self.reachable = True
-        self.hangs = False
-        self.tries = 0
-        self.closed = False
-
-    async def request(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | AsyncIterable[bytes] | None
-    ) -> Answer:
-        self.tries += 1
-        if self.hangs:
-            await asyncio.get_running_loop().create_future()
-        if not self.reachable:
-            raise TransportError("out of reach")
-        if body is None:
-            whole = b""
-        elif isinstance(body, bytes):
-            whole = body
-        else:
-            whole = b"".join([piece async for piece in body])
-        status, data, extra = self.feed.handle(method, path, headers, whole)
-        self.feed.answers.append(status)
-        if self.feed.lose_answers and path != "/bot/heartbeat":
-            self.feed.lose_answers -= 1
-            raise TransportError("the answer was lost")
-        return Answer(status, data, "", seconds_to_wait(extra.get("Retry-After")))
-
-    async def close(self) -> None:
-        self.closed = True
 
 
 class FeedServer:

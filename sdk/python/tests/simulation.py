@@ -1,92 +1,61 @@
-"""A clock that only moves when told, and a bot without a library."""
+"""An event loop whose time only moves when told, so that a test plays an hour in a moment."""
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+ROUNDS = 100_000
+"""Rounds of the loop after which something turns in circles."""
 
 
-class SimulatedClock:
+class SimulatedLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
-        self.now = 1000.0
-        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
-        self._count = 0
-        self.slept: list[float] = []
+        super().__init__()
+        self._now = 0.0
 
     def time(self) -> float:
-        return 1_700_000_000 + self.now
+        return self._now
 
-    def monotonic(self) -> float:
-        return self.now
+    def settle(self) -> None:
+        """Runs everything that can happen without time passing. Nothing here waits for a socket or a thread."""
+        for _ in range(ROUNDS):
+            if not self._ready and self._next_timer() > self._now:  # type: ignore[attr-defined]
+                return
+            self.stop()
+            self.run_forever()
+        raise AssertionError("it never comes to rest")
 
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self._count += 1
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self.now + seconds, self._count, future))
-        await future
+    def advance(self, seconds: float) -> None:
+        end = self._now + seconds
+        self.settle()
+        while (when := self._next_timer()) <= end:
+            self._now = max(self._now, when)
+            self.settle()
+        self._now = end
+        self.settle()
 
-    @staticmethod
-    async def settle() -> None:
-        """Nothing in these tests waits for a socket, so so many turns of the loop are enough for all that can happen now."""
-        for _ in range(60):
-            await asyncio.sleep(0)
+    def _next_timer(self) -> float:
+        times = [timer.when() for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
+        return min(times, default=float("inf"))
 
-    async def advance(self, seconds: float) -> None:
-        end = self.now + seconds
-        await self.settle()
-        while self._sleepers and self._sleepers[0][0] <= end:
-            when, _, future = heapq.heappop(self._sleepers)
-            self.now = max(self.now, when)
-            if not future.done():
-                future.set_result(None)
-                await self.settle()
-        self.now = end
-        await self.settle()
+    def run(self, work: Coroutine[Any, Any, T], at_most: float = 3600.0) -> T:
+        """Runs a coroutine to its end, with time passing as fast as it can."""
+        task = self.create_task(work)
+        self.settle()
+        end = self._now + at_most
+        while not task.done():
+            when = self._next_timer()
+            assert when <= end, "it waits for something that never comes"
+            self.advance(max(0.0, when - self._now))
+        return task.result()
 
-
-class FakeMember(SimpleNamespace):
-    def get_role(self, role: int) -> Any:
-        return next((held for held in self.roles if held.id == role), None)
-
-
-class FakeGuild(SimpleNamespace):
-    pass
-
-
-class FakeBot:
-    """Has what discord.py's `Bot` has, as far as the package looks."""
-
-    def __init__(self, guilds: int = 3, shard_count: int | None = None, shard_id: int | None = None) -> None:
-        self.shard_count = shard_count
-        self.shard_id = shard_id
-        self.latency = float("nan")
-        self.user = SimpleNamespace(id=900)
-        self._guilds: dict[int, FakeGuild] = {}
-        for number in range(1, guilds + 1):
-            self.add(number << 22)
-
-    def add(self, identity: int, **fields: Any) -> FakeGuild:
-        known = {"name": f"guild {identity}", "icon": None, "owner_id": 10, "member_count": 5, "unavailable": False}
-        guild = FakeGuild(id=identity, members=[], **{**known, **fields})
-        self._guilds[identity] = guild
-        return guild
-
-    def remove(self, identity: int) -> FakeGuild:
-        return self._guilds.pop(identity)
-
-    @property
-    def guilds(self) -> list[FakeGuild]:
-        return list(self._guilds.values())
-
-    def get_guild(self, identity: int) -> FakeGuild | None:
-        return self._guilds.get(identity)
-
-    def is_ready(self) -> bool:
-        return False
-
-    @staticmethod
-    def member(guild: FakeGuild, identity: int, *roles: int) -> FakeMember:
-        return FakeMember(id=identity, guild=guild, roles=[SimpleNamespace(id=role) for role in (guild.id, *roles)])
+    def finish(self) -> None:
+        """Ends what still runs."""
+        for task in asyncio.all_tasks(self):
+            task.cancel()
+        self.settle()
+        self.close()

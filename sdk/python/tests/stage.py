@@ -11,7 +11,12 @@ import discord
 import yarl
 from discord.ext import commands
 from fake_discord import FakeDiscord
-from feed_model import Feed, FeedServer
+from feed_model import KEY, Feed, FeedServer
+
+from bot_companion import Companion
+from bot_companion._attach import attach_to
+from bot_companion._limits import Limits
+from bot_companion._settings import Settings
 
 Json = dict[str, Any]
 # Only a failing test waits this long.
@@ -62,6 +67,11 @@ class Client(Quick, discord.Client):
 def make(kind: Any, **options: Any) -> Any:
     arguments = () if issubclass(kind, Client) else ("!",)
     return kind(*arguments, intents=intents(), guild_ready_timeout=0.1, **options)
+
+
+def attach(bot: Any, url: str, key: str = KEY, limits: Limits | None = None, **callbacks: Any) -> Companion:
+    """Like `bot_companion.attach`, with other limits."""
+    return attach_to(bot, Settings(url, key), False, callbacks, limits)
 
 
 @contextlib.asynccontextmanager

@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 from feed_model import KEY, Feed, FeedServer
-from simulation import FakeBot
-from stage import AutoShardedBot, Bot, Client, discord_with, feed_server, guild, make, running, until
+from stage import AutoShardedBot, Bot, Client, attach, discord_with, feed_server, guild, make, running, until
 
 import bot_companion
-from bot_companion._companion import Companion, Limits
-from bot_companion._transport import HttpTransport
+from bot_companion import GuildPermission
+from bot_companion._limits import Limits
 
 G1, G2 = str(1 << 22), str(2 << 22)
 
 
-def grants(guild: Any) -> dict[int, list[str]]:
+def grants(guild: Any) -> dict[int, list[GuildPermission]]:
     return {50: ["MOD"]}
 
 
@@ -94,8 +93,7 @@ def test_heartbeats_carry_the_shards_health() -> None:
     async def test() -> None:
         async with feed_server() as server, discord_with([guild(1)], heartbeat_interval=50) as fake:
             bot = make(Bot)
-            companion = Companion(bot, HttpTransport(server.url, KEY), limits=Limits(heartbeat_interval=0.05))
-            bot_companion.connect(bot, companion)
+            attach(bot, server.url, limits=Limits(heartbeat_interval=0.05))
             async with running(bot, fake.world.token):
 
                 def health() -> Any:
@@ -124,15 +122,13 @@ def test_an_auto_sharded_bot_through_drops_and_new_sessions() -> None:
                 await until(lambda: server.feed.guilds[G1]["name"] == "Resumed")
 
                 # A new session: what happened meanwhile is only in the snapshot that follows.
-                fake.sessions.clear()
                 fake.world.guilds.pop(int(G2))
                 fake.world.guilds[int(G1)].rest["name"] = "Identified"
-                for connection in list(fake.connections):
-                    connection.session = None
-                    await connection.send({"op": 9, "d": False})
+                await fake.invalid_session()
                 await until(lambda: fake.counts["identifies"] == 8)
                 await until(lambda: server.feed.guilds[G1]["name"] == "Identified")
-                await until(lambda: len(server.feed.heartbeats) == 1)
+                await until(lambda: G2 not in server.feed.guilds, "left while no session was open")
+                assert len(server.feed.guilds) == 7 and len(server.feed.heartbeats) == 1
 
     asyncio.run(test())
 
@@ -175,15 +171,14 @@ def test_the_service_restarts_under_the_bot(keeps: bool) -> None:
     async def test() -> None:
         async with feed_server() as server, discord_with([guild(1), guild(2)]) as fake:
             bot = make(Bot)
-            limits = Limits(heartbeat_interval=0.2, first_delay=0.05, longest_delay=0.2)
-            companion = Companion(bot, HttpTransport(server.url, KEY), limits=limits)
-            bot_companion.connect(bot, companion)
+            limits = Limits(heartbeat_interval=0.2, first_retry=0.05, longest_retry=0.2)
+            companion = attach(bot, server.url, limits=limits)
             async with running(bot, fake.world.token):
                 await until(lambda: len(server.feed.guilds) == 2)
                 await server.stop()
                 await fake.emit("GUILD_UPDATE", {"id": G1, "name": "While away"})
                 await fake.emit("GUILD_DELETE", {"id": G2})
-                await until(lambda: companion._failing)
+                await until(lambda: companion.status()["state"] == "unreachable")
                 if not keeps:
                     server.feed.forget()
                 await server.start()
@@ -206,7 +201,7 @@ def test_a_wrong_key_or_no_service_does_not_touch_the_bot(caplog: pytest.LogCapt
             nobody = make(Bot)
             companion = bot_companion.attach(nobody, url=gone.url, key=KEY)
             async with running(nobody, fake.world.token):
-                await until(lambda: companion._failing)
+                await until(lambda: companion.status()["state"] == "unreachable")
             for url in ("not a url", "ftp://127.0.0.1", ""):
                 odd = make(Bot)
                 companion = bot_companion.attach(odd, url=url, key=KEY)
@@ -237,9 +232,9 @@ def test_extensions_can_be_unloaded_and_loaded_again(monkeypatch: pytest.MonkeyP
 
 def test_a_big_snapshot_lets_the_bot_run() -> None:
     async def test() -> None:
-        async with feed_server() as server:
-            bot = FakeBot(5000)
-            companion = Companion(bot, HttpTransport(server.url, KEY), limits=Limits(slice=0.0))
+        guilds = [guild(number) for number in range(1, 1001)]
+        async with feed_server() as server, discord_with(guilds) as fake:
+            bot = make(Bot, chunk_guilds_at_startup=False)
             turns = 0
 
             async def tick() -> None:
@@ -248,12 +243,13 @@ def test_a_big_snapshot_lets_the_bot_run() -> None:
                     turns += 1
                     await asyncio.sleep(0)
 
-            ticking = asyncio.ensure_future(tick())
-            companion.received("ready")
-            await until(lambda: len(server.feed.guilds) == 5000)
-            ticking.cancel()
-            assert turns > 5000
-            await companion.close()
+            async with running(bot, fake.world.token):
+                # The snapshot begins here, with the bot at rest.
+                attach(bot, server.url, limits=Limits(slice=0.0))
+                ticking = asyncio.ensure_future(tick())
+                await until(lambda: len(server.feed.guilds) == 1000)
+                ticking.cancel()
+                assert turns > 1000
 
     asyncio.run(test())
 
@@ -263,20 +259,15 @@ def test_forks_do_not_await_setup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMPANION_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("COMPANION_BOT_KEY", KEY)
 
-    async def close() -> None:
-        pass
-
-    bot: Any = FakeBot()
-    listeners: dict[str, Any] = {}
-    bot.add_listener = lambda listener, name: listeners.__setitem__(name, listener)
-    bot.remove_listener = lambda listener, name: listeners.pop(name)
-    bot.close = close
-    bot_companion.setup(bot)
-    assert "on_ready" in listeners
-
-    async def test() -> None:
-        await listeners["on_ready"]()
+    async def test(bot: Any) -> None:
+        # As the gateway does.
+        ready = {"v": 10, "user": {"id": "900", "username": "lantern", "discriminator": "0", "avatar": None}, "guilds": []}
+        bot._connection.parsers["READY"](ready)
         await bot.close()
 
-    asyncio.run(test())
-    assert not listeners
+    bot = make(Bot)
+    before = dict(bot._connection.parsers)
+    bot_companion.setup(bot)
+    assert bot._connection.parsers != before
+    asyncio.run(test(bot))
+    assert bot._connection.parsers == before

@@ -3,74 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-from stage import DEADLINE, Bot, discord_with, guild, make, running
+from service import BINARY, Service
+from stage import DEADLINE, Bot, attach, discord_with, guild, make, running
 
-import bot_companion
-from bot_companion._companion import Companion, Limits
-from bot_companion._transport import HttpTransport
+from bot_companion._limits import Limits
 
-BINARY = os.environ.get("BOT_COMPANION", "")
 pytestmark = pytest.mark.skipif(not BINARY, reason="BOT_COMPANION names no binary")
-
-
-class Service:
-    def __init__(self, data: Path) -> None:
-        self.data = data
-        self.listen = "127.0.0.1:0"
-        self.url = self.key = ""
-        self.process: asyncio.subprocess.Process | None = None
-        self._reading: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        self.process = await asyncio.create_subprocess_exec(
-            BINARY, "dev", "--listen", self.listen, "--data", str(self.data),
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
-        banner = await asyncio.wait_for(self._banner(self.process), DEADLINE)
-        found = re.search(r"http://(127\.0\.0\.1:\d+)/", banner)
-        assert found, banner
-        self.listen, self.url = found[1], f"http://{found[1]}"
-        key = re.search(r"bck_[0-9A-Za-z]{36}", banner)
-        if key is None:
-            await self.kill()
-            pytest.skip("this binary prints no bot key: it has no feed")
-        self.key = key[0]
-        # Else the pipe fills, and the service waits for us.
-        self._reading = asyncio.ensure_future(self._drain(self.process))
-
-    @staticmethod
-    async def _banner(process: asyncio.subprocess.Process) -> str:
-        assert process.stdout is not None
-        banner = ""
-        # The last line of the banner.
-        while "show what your dashboard does" not in banner:
-            line = (await process.stdout.readline()).decode()
-            assert line, f"the service has ended: {banner}"
-            banner += line
-        return banner
-
-    @staticmethod
-    async def _drain(process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        while await process.stdout.read(65536):
-            pass
-
-    async def kill(self) -> None:
-        if self.process is not None and self.process.returncode is None:
-            self.process.send_signal(signal.SIGKILL)
-            await self.process.wait()
-        if self._reading is not None:
-            await self._reading
-            self._reading = None
 
 
 async def fetch(session: aiohttp.ClientSession, method: str, url: str, **headers: str) -> Any:
@@ -122,9 +66,8 @@ def test_a_bot_shows_in_the_service_and_heals_after_a_kill(tmp_path: Path) -> No
                 ]
                 async with discord_with(world) as fake:
                     bot = make(Bot)
-                    limits = Limits(heartbeat_interval=0.5, first_delay=0.05, longest_delay=0.5)
-                    companion = Companion(bot, HttpTransport(service.url, service.key), limits=limits)
-                    bot_companion.connect(bot, companion)
+                    limits = Limits(heartbeat_interval=0.5, first_retry=0.05, longest_retry=0.5)
+                    attach(bot, service.url, service.key, limits=limits)
                     async with running(bot, fake.world.token):
 
                         async def names(*expected: str) -> bool | Any:

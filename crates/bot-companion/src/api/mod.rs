@@ -8,6 +8,7 @@ pub mod error;
 pub mod feed;
 pub mod feedback;
 pub mod guilds;
+pub mod live;
 pub mod me;
 pub mod readiness;
 pub mod refusals;

@@ -164,6 +164,8 @@ fn build(settings: &mut Settings) -> Option<Config> {
             connections: s.number("limits.connections", 1..=MILLION)?,
             connections_per_address: s.number("limits.connections_per_address", 0..=MILLION)?,
             concurrent_requests: s.number("limits.concurrent_requests", 1..=MILLION)?,
+            live: s.number("limits.live", 0..=MILLION)?,
+            live_per_address: s.number("limits.live_per_address", 0..=MILLION)?,
             streams_per_connection: s.number("limits.streams_per_connection", 1..=65_536)?,
             handshake_timeout: s.text("limits.handshake_timeout", duration("10s", TEN_MS..=5 * MINUTE))?,
             header_timeout: s.text("limits.header_timeout", duration("10s", TEN_MS..=5 * MINUTE))?,

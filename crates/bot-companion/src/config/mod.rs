@@ -180,6 +180,10 @@ pub struct LimitsConfig {
     pub connections_per_address: u32,
     /// `limits.concurrent_requests`: handled at the same time; beyond that the service answers that it is overloaded.
     pub concurrent_requests: usize,
+    /// `limits.live`: open live streams.
+    pub live: usize,
+    /// `limits.live_per_address`: of those, from one client address; 0 is no limit.
+    pub live_per_address: usize,
     /// `limits.streams_per_connection`: HTTP/2 streams per connection.
     pub streams_per_connection: u32,
     /// `limits.handshake_timeout`: TLS.

@@ -194,6 +194,13 @@ pub struct Uptime {
     pub epoch: u64,
 }
 
+impl Uptime {
+    /// Whether any process is alive.
+    pub fn is_online(&self) -> bool {
+        self.epoch > 0
+    }
+}
+
 /// The two largest units of a span: "3 days, 4 hours".
 fn readable(span: Duration) -> String {
     let seconds = span.as_secs();

@@ -6,6 +6,7 @@ pub mod feedback;
 pub mod guild;
 pub mod health;
 pub mod host;
+pub mod live;
 pub mod permissions;
 pub mod picture;
 pub mod retention;

@@ -13,6 +13,7 @@ mod feed;
 mod feedback;
 mod framing;
 mod guilds;
+mod live;
 mod me;
 mod openapi;
 mod pipeline;
@@ -30,7 +31,7 @@ pub use context::Peer;
 pub use openapi::document;
 pub use pipeline::{Body, HttpService};
 
-use zone::{BOT, DASHBOARD, OPERATIONS, PUBLIC, RouteTable, Routes};
+use zone::{BOT, DASHBOARD, DASHBOARD_LIVE, LIVE, OPERATIONS, PUBLIC, RouteTable, Routes};
 
 /// The whole route table. A zone (`zone.rs`) decides CORS, rate limit, body, deadline and permits of its routes.
 fn routes() -> RouteTable {
@@ -40,9 +41,11 @@ fn routes() -> RouteTable {
         .zone(PUBLIC, routes!(team::list))
         .zone(PUBLIC, routes!(feedback::list))
         .zone(PUBLIC, routes!(stats::show))
+        .zone(LIVE, routes!(live::public))
         // The dashboard: sign in, then everything with the header `Token`.
         .zone(DASHBOARD, routes!(auth::options, auth::sign_in, auth::sign_out))
         .zone(DASHBOARD, routes!(me::show))
+        .zone(DASHBOARD_LIVE, routes!(live::of_user))
         .zone(DASHBOARD, routes!(guilds::list))
         .zone(DASHBOARD, routes!(guilds::invitable))
         .zone(DASHBOARD, routes!(guilds::show))

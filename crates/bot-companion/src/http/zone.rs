@@ -75,6 +75,12 @@ pub(super) const PUBLIC: Zone = Zone {
 /// The dashboard: responses depend on a session, so only pages of the configured origins may read them.
 pub(super) const DASHBOARD: Zone = Zone { cors: Cors::AllowedOrigins, ..PUBLIC };
 
+/// Live streams for anybody. The middleware's limits hold until the stream begins; then it counts against `limits.live`.
+pub(super) const LIVE: Zone = Zone { may_stream: true, ..PUBLIC };
+
+/// Live streams of a user.
+pub(super) const DASHBOARD_LIVE: Zone = Zone { may_stream: true, ..DASHBOARD };
+
 /// The bot: no page, large bodies, its key instead of its address.
 pub(super) const BOT: Zone = Zone {
     cors: Cors::NoOrigin,
@@ -182,8 +188,10 @@ mod tests {
             ("/team", PUBLIC),
             ("/feedback", PUBLIC),
             ("/stats", PUBLIC),
+            ("/live", LIVE),
             ("/auth", DASHBOARD),
             ("/me", DASHBOARD),
+            ("/me/live", DASHBOARD_LIVE),
             ("/guilds", DASHBOARD),
             ("/guilds/invitable", DASHBOARD),
             ("/guilds/{id}", DASHBOARD),

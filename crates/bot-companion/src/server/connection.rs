@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 
 use futures_util::future::Either;
 use http::{HeaderValue, Request, Response, Version, header};
+use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
@@ -21,7 +22,7 @@ use tracing::debug;
 
 use super::backlog::{Backlog, MeteredBody};
 use super::registry::Registry;
-use super::state::{ConnectionState, Phase, RequestGuard};
+use super::state::{ConnectionState, Phase, RequestGuard, StreamGuard};
 use crate::http::{Body, HttpService, Peer};
 
 /// hyper's own bounds, above ours: what lies between them gets a proper error, what lies beyond them a bare 431.
@@ -137,10 +138,11 @@ impl ConnectionServer {
                 }
                 Err(context) => {
                     let guard = RequestGuard::new(&state, backlog.as_ref(), !request.body().is_end_stream());
-                    let (service, finish) = (server.service.clone(), finish.clone());
+                    let (service, finish, state) = (server.service.clone(), finish.clone(), Arc::clone(&state));
                     Either::Right(Box::pin(async move {
                         let app = Arc::clone(service.app());
                         let mut response = service.call(request, context, guard.start_work()).await;
+                        response = track_stream(response, &state);
                         close_if_stopping(&mut response, is_http1 && app.is_shutting_down());
                         let response = finish(response);
                         // Only now: the request counts until its response does.
@@ -151,6 +153,20 @@ impl ConnectionServer {
             }
         })
     }
+}
+
+/// A response of unknown length is a live stream: its connection is not idle while it is sent.
+fn track_stream(response: Response<Body>, state: &Arc<ConnectionState>) -> Response<Body> {
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    let guard = StreamGuard::new(state);
+    response.map(|body| {
+        Body::Right(axum::body::Body::new(body.map_frame(move |frame| {
+            let _ = &guard;
+            frame
+        })))
+    })
 }
 
 /// Tells the client to open its next connection elsewhere: on this one it would keep coming here.

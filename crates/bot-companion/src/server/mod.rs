@@ -47,6 +47,7 @@ pub async fn run(
     let server = Arc::new(ConnectionServer::new(service, tls, registry));
     let periodic = app.run_periodic_tasks();
     let warming = app.keep_warm();
+    let live = app.run_live();
     let reaper = tokio::spawn(reap(Arc::clone(&server)));
     let stop = CancellationToken::new();
     let workers: Vec<_> = listeners
@@ -60,6 +61,8 @@ pub async fn run(
         tokio::time::sleep(delay).await;
     }
     info!("draining: finishing what is in flight");
+    // A stream does not end by itself, so it is ended before anything else is waited for.
+    app.live.close();
     stop.cancel();
     // What a client has sent by now may not have been read yet: closing its connection would break a request that was in time.
     tokio::time::sleep(SETTLING_TIME).await;
@@ -73,6 +76,7 @@ pub async fn run(
     reaper.abort();
     periodic.abort();
     warming.abort();
+    live.abort();
     app.close(limit).await;
     info!("stopped");
 }

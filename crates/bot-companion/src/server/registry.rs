@@ -129,7 +129,9 @@ impl Registry {
             let since = state.since.load(Ordering::Relaxed);
             let is_new = Duration::from_millis(now.saturating_sub(since)) < GRACE;
             // First those that never completed a request, then those that were served and wait; a new one may send its request.
+            // Live streams come last: they are in use, but a request is worth more.
             let rank = match state.answered.load(Ordering::Relaxed) {
+                _ if state.has_stream() => 3,
                 0 if is_new => 2,
                 0 => 0,
                 _ => 1,
@@ -175,7 +177,7 @@ impl Registry {
             return true;
         }
         let waited = Duration::from_millis(now.saturating_sub(state.since.load(Ordering::Relaxed)));
-        !state.is_busy() && !state.awaits_body() && waited > self.timeout_of(state)
+        !state.is_busy() && !state.has_stream() && !state.awaits_body() && waited > self.timeout_of(state)
     }
 
     fn timeout_of(&self, state: &ConnectionState) -> Duration {

@@ -35,6 +35,8 @@ pub(super) struct ConnectionState {
     in_flight: AtomicU32,
     /// Requests whose body has not arrived yet.
     awaiting_body: AtomicU32,
+    /// Responses of unknown length that are being sent: live streams.
+    streams: AtomicU32,
     /// How many requests were answered.
     pub(super) answered: AtomicU64,
     /// Whether no new request may begin.
@@ -79,6 +81,7 @@ impl ConnectionState {
             multiplexed: AtomicBool::new(false),
             in_flight: AtomicU32::new(0),
             awaiting_body: AtomicU32::new(0),
+            streams: AtomicU32::new(0),
             answered: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             waker: AtomicWaker::new(),
@@ -123,6 +126,11 @@ impl ConnectionState {
     /// Whether it waits for a request's body, which has a limit of its own.
     pub(super) fn awaits_body(&self) -> bool {
         self.awaiting_body.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether it carries a live stream: then it is not idle, but it may be evicted.
+    pub(super) fn has_stream(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) > 0
     }
 
     /// For how long the client has taken nothing though there is something to take.
@@ -249,6 +257,23 @@ impl Drop for RequestGuard {
         let whole = *self.has_started.get_mut();
         let counter = if whole { &self.connection.in_flight } else { &self.connection.awaiting_body };
         counter.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A live stream on a connection; it ends when this is dropped.
+pub(super) struct StreamGuard(Arc<ConnectionState>);
+
+impl StreamGuard {
+    pub(super) fn new(connection: &Arc<ConnectionState>) -> Self {
+        connection.streams.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(connection))
+    }
+}
+
+impl Drop for StreamGuard {
+    fn drop(&mut self) {
+        self.0.enter_phase(Phase::Idle);
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -109,7 +109,8 @@ impl Freshness {
         Marking { freshness: self, slots: Vec::new(), mark, began: self.valid_now() }
     }
 
-    pub(super) fn mark(&self, dependencies: &Dependencies) -> Mark {
+    /// The present mark of what a value depends on.
+    pub fn mark(&self, dependencies: &Dependencies) -> Mark {
         let counters = dependencies.0.iter().map(|slot| self.counter(*slot));
         let known = counters.fold(self.everything.load(Ordering::SeqCst), u64::wrapping_add);
         Mark { known, missed: self.missed.load(Ordering::SeqCst) }

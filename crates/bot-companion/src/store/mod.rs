@@ -15,6 +15,7 @@ mod tests;
 mod totals_change;
 mod values;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +85,8 @@ pub trait Store: Send + Sync + 'static {
     async fn session(&self, token: TokenHash) -> Result<Option<Session>>;
     /// All sessions of a user, newest first.
     async fn sessions_of(&self, user: Snowflake) -> Result<Vec<Session>>;
+    /// Those of these sessions that there are, expired or not.
+    async fn sessions_among(&self, sessions: Vec<SessionId>) -> Result<HashSet<SessionId>>;
     /// Ends one session of a user; `false` if they have no such session.
     async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool>;
     /// Ends all sessions of a user; gives how many.

@@ -37,6 +37,11 @@ impl<T> Cached<T> {
     fn may_serve_stale(&self, freshness: &Freshness) -> bool {
         freshness.may_serve_stale(&self.dependencies, self.mark)
     }
+
+    /// What it depends on, and its mark: to find out when it is no longer fresh.
+    pub(super) fn marked(&self) -> (Dependencies, Mark) {
+        (self.dependencies.clone(), self.mark)
+    }
 }
 
 impl<T> std::ops::Deref for Cached<T> {
@@ -95,6 +100,11 @@ impl<T> CacheSlot<T> {
     pub(super) fn with_fresh<R>(&self, hit: impl FnOnce(&T) -> R) -> Option<R> {
         let cached = self.cached.load();
         cached.as_ref().filter(|cached| cached.is_fresh(&self.sources.freshness)).map(|cached| hit(cached))
+    }
+
+    /// Uses the value, fresh or not.
+    pub(super) fn with_any<R>(&self, hit: impl FnOnce(&T) -> R) -> Option<R> {
+        self.cached.load().as_ref().map(|cached| hit(cached))
     }
 
     /// Caches a value that was read.

@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::domain::{Snowflake, Time, guild};
 use crate::sources::Sources;
 use crate::store::Topic;
+use crate::store::freshness::{Dependencies, Mark};
 
 /// How many bytes of responses are cached: of lists, and of guilds to invite the bot to, which fewer people ask for.
 const CACHED_BYTES: u64 = 64 << 20;
@@ -117,6 +118,17 @@ impl GuildsView {
             Some(cached) if version == Some(cached.list_version) => Ok(cached),
             _ => self.read(listing, user).await,
         }
+    }
+
+    /// What the list of a user's guilds that have the bot is made of, its mark, and when it expires by itself. The provider is
+    /// not asked.
+    pub async fn watch(&self, user: Snowflake) -> Result<(Dependencies, Mark, Option<Time>), ListError> {
+        let response = match self.cached_of_any_age(Listing::WithBot, user, self.sources.clock.now()) {
+            Some(cached) => cached,
+            None => self.read(Listing::WithBot, user).await?,
+        };
+        let (dependencies, mark) = response.marked();
+        Ok((dependencies, mark, response.expires))
     }
 
     fn cache_of(&self, listing: Listing) -> &CacheMap<Snowflake, GuildsResponse> {

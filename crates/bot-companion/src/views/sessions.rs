@@ -74,7 +74,7 @@ impl SessionsView {
         if let Some(cached) = self.cached(&token, now) {
             return Ok(Some(cached));
         }
-        match self.read(token, now).await {
+        match self.read(token, |live| self.record_use(live, now)).await {
             Err(error) => {
                 let use_stale = |stale: Arc<Cached<LiveSession>>| self.record_use(&stale, now).then_some(stale);
                 self.cache.or_stale(error, &token, use_stale).map(Some)
@@ -83,14 +83,29 @@ impl SessionsView {
         }
     }
 
-    async fn read(&self, token: TokenHash, now: Time) -> Result<Option<Arc<Cached<LiveSession>>>> {
+    /// When the session of a token ends if it is not used; `None` if it has ended. This does not count as a use.
+    pub async fn end_of(&self, token: TokenHash) -> Result<Option<Time>> {
+        let now = self.sources.clock.now();
+        let end = |live: &LiveSession| self.limits.end(live.created, live.last_seen());
+        let session = match self.cache.get_fresh(&token) {
+            Some(cached) => Some(cached),
+            None => self.read(token, |live| now < end(live)).await?,
+        };
+        Ok(session.map(|live| end(&live)).filter(|end| now < *end))
+    }
+
+    async fn read(
+        &self,
+        token: TokenHash,
+        is_alive: impl FnOnce(&LiveSession) -> bool,
+    ) -> Result<Option<Arc<Cached<LiveSession>>>> {
         let mut read = CacheRead::begin(&self.sources);
         // Which user's sessions it depends on is known only after a first read; so it is read again under the mark.
         let found = match read.look_up().session(token).await? {
             Some(first) => read.depend_on([Topic::SessionsOf(first.user)]).session(token).await?,
             None => None,
         };
-        let live = found.map(|session| self.live(session, &token)).filter(|live| self.record_use(live, now));
+        let live = found.map(|session| self.live(session, &token)).filter(is_alive);
         if live.is_none() {
             self.cache.remove(&token);
         }

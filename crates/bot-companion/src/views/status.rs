@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 
 use super::cached::{CacheRead, CacheSlot, Cached};
@@ -28,6 +28,7 @@ pub(super) struct StatusResponse {
 /// The body without the two latencies. It expires: the text of the uptime changes, and a silent process counts as gone.
 struct RenderedStatus {
     expires: Time,
+    is_online: bool,
     body: StatusBody,
 }
 
@@ -48,6 +49,11 @@ impl StatusView {
         }
         let cached = self.read().await.or_else(|error| self.cache.or_stale(error, Some))?;
         Ok(cached.body(&self.sources.clock, latencies))
+    }
+
+    /// Whether a process of the bot is alive, by what was last known; `None` before anything is.
+    pub fn bot_is_online(&self) -> Option<bool> {
+        self.cache.with_any(|cached| cached.current(self.sources.clock.now()).is_online)
     }
 
     async fn read(&self) -> Result<Arc<Cached<StatusResponse>>> {
@@ -74,20 +80,28 @@ impl StatusResponse {
     /// The whole body. Bytes that have expired are rendered again from the same health, also while the store is away: a bot that
     /// falls silent during an outage must not look alive.
     fn body(&self, clock: &Clock, latencies: impl FnOnce() -> (Option<f64>, f64)) -> Bytes {
-        let now = clock.now();
+        self.current(clock.now()).with(latencies())
+    }
+
+    /// What is rendered, again if it has expired.
+    fn current(&self, now: Time) -> Guard<Arc<RenderedStatus>> {
         let rendered = self.rendered.load();
         if now < rendered.expires {
-            return rendered.with(latencies());
+            return rendered;
         }
-        let again = Arc::new(RenderedStatus::new(&self.health, now));
-        self.rendered.store(Arc::clone(&again));
-        again.with(latencies())
+        self.rendered.store(Arc::new(RenderedStatus::new(&self.health, now)));
+        self.rendered.load()
     }
 }
 
 impl RenderedStatus {
     fn new(health: &Health, now: Time) -> Self {
-        Self { expires: health.summary_valid_until(now), body: StatusBody::new(health.summary(now)) }
+        let summary = health.summary(now);
+        Self {
+            expires: health.summary_valid_until(now),
+            is_online: summary.uptime.is_online(),
+            body: StatusBody::new(summary),
+        }
     }
 
     fn with(&self, (response, process): (Option<f64>, f64)) -> Bytes {

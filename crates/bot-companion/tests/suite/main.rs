@@ -33,6 +33,7 @@ mod harness;
 mod hosts;
 mod kill_feed;
 mod limits;
+mod live;
 mod odd_requests;
 mod outages;
 mod process;

@@ -116,8 +116,9 @@ async fn every_documented_operation_is_served() {
     let app = TestApp::start().await;
     for (path, method, _) in operations(&document()) {
         let method = method.to_uppercase().parse().unwrap();
-        let answer = app.anon().call(method, &path.replace("{id}", "1")).send().await;
-        assert!(!matches!(answer.status, 404 | 405), "{path}: {}", answer.text());
+        // A live stream has no end to wait for.
+        let status = app.anon().call(method, &path.replace("{id}", "1")).status().await;
+        assert!(!matches!(status, 404 | 405), "{path}: {status}");
     }
 }
 

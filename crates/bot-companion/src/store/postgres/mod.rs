@@ -33,6 +33,7 @@ mod tls;
 mod totals;
 mod work;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -179,6 +180,10 @@ impl Store for Postgres {
 
     async fn sessions_of(&self, user: Snowflake) -> Result<Vec<Session>> {
         read!(self, user, |db, user| sessions::sessions_of(db, *user))
+    }
+
+    async fn sessions_among(&self, sessions: Vec<SessionId>) -> Result<HashSet<SessionId>> {
+        read!(self, sessions, |db, sessions| sessions::among(db, sessions))
     }
 
     async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {

@@ -1,6 +1,6 @@
 //! Sessions: found, ended and swept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
@@ -26,6 +26,13 @@ pub(super) async fn sessions_of(db: &impl GenericClient, user: Snowflake) -> Sql
         ORDER BY created DESC, ordinal DESC";
     let statement = db.prepare_cached(sql).await?;
     Ok(readable("session", &db.query(&statement, &[&user]).await?, read))
+}
+
+/// Those of these sessions that there are.
+pub(super) async fn among(db: &impl GenericClient, sessions: &[SessionId]) -> Sql<HashSet<SessionId>> {
+    let statement = db.prepare_cached("SELECT id FROM sessions WHERE id = ANY ($1)").await?;
+    let ids: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
+    Ok(readable("session", &db.query(&statement, &[&ids]).await?, |row| Ok(row.try_get(0)?)).into_iter().collect())
 }
 
 fn read(row: &Row) -> Sql<Session> {

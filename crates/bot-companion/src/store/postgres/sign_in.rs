@@ -113,6 +113,7 @@ pub(super) async fn open_session(
     let statement = db.prepare_cached(sql).await?;
     let Session { id, created, last_seen, agent, .. } = session;
     db.execute(&statement, &[&token.0.as_slice(), id, &user.id, created, last_seen, agent]).await?;
+    topics.push(Topic::SessionsOf(user.id));
     sessions::end_surplus(db, topics, user.id, token, most).await?;
     Ok(admission)
 }

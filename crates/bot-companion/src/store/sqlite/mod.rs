@@ -27,6 +27,7 @@ mod tests;
 mod totals;
 mod writer;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,6 +135,10 @@ impl Store for Sqlite {
 
     async fn sessions_of(&self, user: Snowflake) -> Result<Vec<Session>> {
         self.readers.read(move |connection| sessions::sessions_of(connection, user)).await
+    }
+
+    async fn sessions_among(&self, sessions: Vec<SessionId>) -> Result<HashSet<SessionId>> {
+        self.readers.read(move |connection| sessions::among(connection, &sessions)).await
     }
 
     async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {

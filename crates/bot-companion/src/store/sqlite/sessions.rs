@@ -1,6 +1,6 @@
 //! Sessions: found, ended and swept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -8,7 +8,7 @@ use crate::domain::session::{SessionTimes, surplus};
 use crate::domain::{Session, SessionId, Snowflake, Time, TokenHash, retention};
 use crate::store::{BlockedUser, Swept, Topic};
 
-use super::columns::{integer, readable};
+use super::columns::{integer, json, readable};
 use super::writer::ChangedTopics;
 use super::{accounts, revocations, sign_in};
 
@@ -30,6 +30,14 @@ pub(super) fn session(connection: &Connection, token: TokenHash) -> rusqlite::Re
 pub(super) fn sessions_of(connection: &Connection, user: Snowflake) -> rusqlite::Result<Vec<Session>> {
     let mut statement = connection.prepare_cached(OF_USER)?;
     readable("session", statement.query_map([user], read)?)
+}
+
+/// Those of these sessions that there are.
+pub(super) fn among(connection: &Connection, sessions: &[SessionId]) -> rusqlite::Result<HashSet<SessionId>> {
+    let mut statement =
+        connection.prepare_cached("SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1))")?;
+    let ids: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
+    Ok(readable("session", statement.query_map([json(&ids)], |row| row.get(0))?)?.into_iter().collect())
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Session> {

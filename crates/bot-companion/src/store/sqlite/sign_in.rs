@@ -102,6 +102,7 @@ pub(super) fn open_session(
         session.last_seen,
         session.agent
     ])?;
+    topics.push(Topic::SessionsOf(user.id));
     sessions::end_surplus(connection, topics, user.id, token, most)?;
     Ok(admission)
 }

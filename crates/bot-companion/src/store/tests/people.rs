@@ -197,7 +197,9 @@ async fn a_new_session_ends_those_least_recently_used(fixture: Fixture) {
     store.note_seen(vec![(session_id(1), later(100))]).await.unwrap();
     let open = |device, most| store.open_session(person(1), token(device), session(1, device), most);
     let (opened, invalidated) = fixture.invalidated(&topics, open(4, 4)).await;
-    assert_eq!((opened.unwrap(), invalidated), (Admission::Admitted, Vec::new()), "there was room");
+    let heard = vec![topics[0]];
+    assert_eq!((opened.unwrap(), invalidated), (Admission::Admitted, heard), "live streams hear of a new session, too");
+    assert_eq!(store.sessions_of(id(1)).await.unwrap().len(), 4, "there was room");
     let (opened, invalidated) = fixture.invalidated(&topics, open(5, 4)).await;
     assert_eq!((opened.unwrap(), invalidated), (Admission::Admitted, vec![topics[0]]));
     let left = async || store.sessions_of(id(1)).await.unwrap().into_iter().map(|it| it.id).collect::<Vec<_>>();

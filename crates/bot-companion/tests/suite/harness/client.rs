@@ -96,6 +96,11 @@ impl Call {
         self.try_send().await.unwrap()
     }
 
+    /// The status alone, without waiting for the end of the body.
+    pub async fn status(self) -> u16 {
+        self.0.send().await.unwrap().status().as_u16()
+    }
+
     pub async fn try_send(self) -> reqwest::Result<Answer> {
         let response = self.0.send().await?;
         Ok(Answer {
@@ -104,6 +109,55 @@ impl Call {
             headers: response.headers().clone(),
             body: response.bytes().await?.to_vec(),
         })
+    }
+}
+
+impl Call {
+    /// Opens a live stream, which must be there.
+    pub async fn open(self) -> LiveStream {
+        let response = self.0.send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        LiveStream { headers: response.headers().clone(), response, unread: String::new() }
+    }
+}
+
+/// A live stream that somebody reads.
+pub struct LiveStream {
+    pub headers: HeaderMap,
+    response: reqwest::Response,
+    unread: String,
+}
+
+impl LiveStream {
+    /// The next message, an event or a comment; `None` at the end.
+    pub async fn message(&mut self) -> Option<String> {
+        loop {
+            if let Some((message, rest)) = self.unread.split_once("\n\n") {
+                let (message, rest) = (message.to_owned(), rest.to_owned());
+                self.unread = rest;
+                return Some(message);
+            }
+            let chunk = tokio::time::timeout(PATIENCE, self.response.chunk()).await.expect("no message came");
+            let Some(bytes) = chunk.unwrap() else {
+                assert_eq!(self.unread, "", "half a message");
+                return None;
+            };
+            self.unread.push_str(std::str::from_utf8(&bytes).unwrap());
+        }
+    }
+
+    /// The topics of the next event, which must be `changed`; comments do not count.
+    pub async fn changed(&mut self) -> Vec<String> {
+        loop {
+            let message = self.message().await.expect("the stream ended");
+            if message == ":" {
+                continue;
+            }
+            let event = message.rsplit_once("event: changed\ndata: ").unwrap_or_else(|| panic!("{message}")).1;
+            let data: Value = serde_json::from_str(event).unwrap();
+            let topics = data["changed"].as_array().unwrap().iter();
+            return topics.map(|topic| topic.as_str().unwrap().to_owned()).collect();
+        }
     }
 }
 

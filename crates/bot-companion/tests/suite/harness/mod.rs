@@ -31,7 +31,7 @@ use tokio::task::JoinHandle;
 
 pub use bot::{Bot, EMPTIED, gzip, ndjson, snapshot};
 pub use claims::claiming;
-pub use client::{Answer, Client, names, raw, true_keys};
+pub use client::{Answer, Client, LiveStream, names, raw, true_keys};
 pub use data::*;
 pub use disk::Disk;
 pub use logs::suite_log;

@@ -1,0 +1,51 @@
+"""A discord.py bot for `bench/sdk/run`: with or without the SDK, until it is told how much it has used.
+
+It prints "ready" when it is ready, and at each line on its standard input its CPU seconds, its resident MiB and whether the SDK is synced.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import sys
+
+import discord
+import yarl
+
+discord.http.Route.BASE = os.environ["API"] + "/v10"
+discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(os.environ["GATEWAY"])
+
+
+class Lantern(discord.AutoShardedClient):
+    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
+        """The fake Discord needs no pause between two shards."""
+
+    async def setup_hook(self) -> None:
+        self.companion = None
+        if os.environ["SDK"] == "with":
+            import bot_companion
+
+            # Two roles of each guild grant something; the fake Discord's roles are id + 1, id + 2, …
+            self.companion = bot_companion.attach(
+                self, grants=lambda guild: {guild.id + 1: ["ADMIN"], guild.id + 2: ["MOD"]}, setup=lambda guild: True
+            )
+        self.answering = asyncio.ensure_future(self.answer())
+
+    async def on_ready(self) -> None:
+        print("ready", flush=True)
+
+    async def answer(self) -> None:
+        reader = asyncio.StreamReader()
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        while await reader.readline():
+            usage = resource.getrusage(resource.RUSAGE_SELF)
+            with open("/proc/self/statm", "rb") as statm:
+                resident = int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+            synced = self.companion is None or self.companion.status()["state"] == "synced"
+            print(json.dumps({"cpu": usage.ru_utime + usage.ru_stime, "memory": resident, "synced": synced}), flush=True)
+        await self.close()
+
+
+intents = discord.Intents(guilds=True, members=True)
+chunk = os.environ.get("CHUNK", "yes") == "yes"
+Lantern(intents=intents, chunk_guilds_at_startup=chunk).run(os.environ["TOKEN"], log_handler=None)

@@ -1,0 +1,1 @@
+"""What `list`, `check` and `mutations` are made of."""

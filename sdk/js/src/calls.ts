@@ -1,0 +1,159 @@
+import type { Clock } from "./clock.js";
+import type { Limits } from "./limits.js";
+import { type Status, reasonOf } from "./status.js";
+import type { FeedRequest, FeedResponse, Transport } from "./transport.js";
+
+/** An answer that says something, or a failure, to be tried again after the service's own Retry-After (milliseconds) if it gave one. */
+export type Answer = { failed: false; status: number; data: Record<string, unknown> } | { failed: true; retryAfter: number | null };
+
+/** The data and the heartbeats fail each on its own, but it is one outage. */
+type Channel = "data" | "heartbeat";
+
+export interface Call {
+  channel: Channel;
+  method: "PUT" | "POST";
+  path: string;
+  headers: Record<string, string>;
+  lines: readonly string[] | AsyncGenerator<readonly string[]>;
+  /** Which answers other than 200 mean something to the caller; all others are failures. */
+  understands?(status: number, data: Record<string, unknown>): boolean;
+}
+
+/** Requests to the service: what one may take, what an answer means, and when an outage begins and ends. */
+export class Calls {
+  readonly #transport: Transport;
+  readonly #clock: Clock;
+  readonly #status: Status;
+  readonly #limits: Limits;
+  readonly #onBack: () => void;
+  readonly #underWay = new Set<AbortController>();
+  /** What failed and has not been answered since. */
+  readonly #down = new Set<Channel>();
+  #downSince = 0;
+  #aborted = false;
+
+  constructor(transport: Transport, clock: Clock, status: Status, limits: Limits, onBack: () => void) {
+    this.#transport = transport;
+    this.#clock = clock;
+    this.#status = status;
+    this.#limits = limits;
+    this.#onBack = onBack;
+  }
+
+  get isDown(): boolean {
+    return this.#down.size > 0;
+  }
+
+  async call(call: Call): Promise<Answer> {
+    this.#status.counters.requests += 1;
+    let response: FeedResponse;
+    try {
+      response = await this.#send(call);
+    } catch (error) {
+      return this.#failed(call.channel, reasonOf(error), null);
+    }
+    const { status, data } = response;
+    if (status === 200 && data === null) {
+      return this.#failed(call.channel, "another server answers there, check COMPANION_URL", null);
+    }
+    if (data !== null && (status === 200 || call.understands?.(status, data))) {
+      this.#succeeded(call.channel);
+      this.#noteIgnored(data);
+      return { failed: false, status, data };
+    }
+    const asked = retryAfter(response.retryAfter, this.#clock.now(), this.#limits.longestRetryAfter);
+    // To be asked to wait is no outage.
+    if (status === 429) return { failed: true, retryAfter: asked };
+    return this.#failed(call.channel, meaning(status, data), asked, status);
+  }
+
+  /** Cancels what is under way; from now on every call fails at once, without a log line. */
+  abort(): void {
+    this.#aborted = true;
+    for (const controller of this.#underWay) controller.abort(new Error("closed"));
+  }
+
+  async #send({ method, path, headers, lines }: Call): Promise<FeedResponse> {
+    const controller = new AbortController();
+    this.#underWay.add(controller);
+    const { stallTimeout } = this.#limits;
+    let cancel = (): void => {};
+    const moved = (): void => {
+      cancel();
+      cancel = this.#clock.after(stallTimeout, () => controller.abort(new Error(`nothing moved for ${stallTimeout / 1_000} s`)));
+    };
+    moved();
+    const aborted = new Promise<never>((_, reject) => {
+      controller.signal.addEventListener("abort", () => reject(controller.signal.reason as Error), { once: true });
+    });
+    if (this.#aborted) controller.abort(new Error("closed"));
+    const isStream = !Array.isArray(lines);
+    const request: FeedRequest = {
+      method, path, headers, signal: controller.signal, lines: isStream ? watched(lines as AsyncGenerator<readonly string[]>, moved) : lines,
+    };
+    try {
+      return await Promise.race([aborted, this.#transport(request)]);
+    } finally {
+      cancel();
+      this.#underWay.delete(controller);
+      aborted.catch(() => {});
+      controller.abort();
+      // The callbacks of a snapshot that nobody reads any more need not be asked.
+      if (isStream) (lines as AsyncGenerator<readonly string[]>).return(undefined).catch(() => {});
+    }
+  }
+
+  #failed(channel: Channel, reason: string, asked: number | null, status = 0): Answer {
+    if (this.#aborted) return { failed: true, retryAfter: null };
+    this.#status.counters.failures += 1;
+    const isFirst = this.#down.size === 0;
+    this.#down.add(channel);
+    if (!isFirst) {
+      this.#status.debug(`the service still cannot be reached: ${reason}`);
+    } else {
+      this.#downSince = this.#clock.now();
+      if (status === 401) this.#status.error(`the service refuses the bot key, check COMPANION_BOT_KEY; it is tried again: ${reason}`);
+      else this.#status.warn(`the service cannot be reached; the bot goes on, and it is tried again: ${reason}`);
+    }
+    return { failed: true, retryAfter: asked };
+  }
+
+  #succeeded(channel: Channel): void {
+    if (!this.#down.delete(channel) || this.#down.size > 0) return;
+    const seconds = Math.round((this.#clock.now() - this.#downSince) / 1_000);
+    this.#status.info(`the service is back after ${seconds} s`);
+    this.#onBack();
+  }
+
+  #noteIgnored(data: Record<string, unknown>): void {
+    this.#status.counters.linesIgnored += Number(data["ignored"]) || 0;
+    const { reasons } = data;
+    if (!Array.isArray(reasons)) return;
+    for (const reason of reasons.slice(0, 20).map(String)) {
+      // The same reason may begin with another count each time.
+      this.#status.warnOnce(`ignores ${reason.replace(/^\d+/, "")}`, `the service ignores: ${reason}`);
+    }
+  }
+}
+
+function meaning(status: number, data: Record<string, unknown> | null): string {
+  const code = data && typeof data["error"] === "string" ? ` ${data["error"]}` : "";
+  const hint = status === 404 || (status >= 300 && status < 400) ? ", check COMPANION_URL" : "";
+  return `status ${status}${code}${hint}`;
+}
+
+async function* watched(lines: AsyncIterable<readonly string[]>, moved: () => void): AsyncGenerator<readonly string[]> {
+  for await (const some of lines) {
+    moved();
+    yield some;
+  }
+  moved();
+}
+
+/** Milliseconds, from seconds or a date. */
+export function retryAfter(header: string | null, now: number, longest: number): number | null {
+  if (header === null || header.trim() === "") return null;
+  const seconds = Number(header);
+  const ms = Number.isNaN(seconds) ? Date.parse(header) - now : seconds * 1_000;
+  return Number.isNaN(ms) ? null : Math.min(longest, Math.max(0, ms));
+}

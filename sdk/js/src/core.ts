@@ -1,0 +1,319 @@
+import { Batches } from "./batch.js";
+import { Callbacks, type Handlers } from "./callbacks.js";
+import { Calls } from "./calls.js";
+import type { Clock } from "./clock.js";
+import { type Delivery, Feedback } from "./feedback.js";
+import { Guilds } from "./guilds.js";
+import { Heartbeat } from "./heartbeat.js";
+import { DEFAULT_LIMITS, type Limits } from "./limits.js";
+import { Listings } from "./listings.js";
+import { Lists } from "./lists.js";
+import { type GuildChange, Marks } from "./marks.js";
+import { Roster } from "./roster.js";
+import { Sender } from "./sender.js";
+import { Snapshots } from "./snapshots.js";
+import { Spool } from "./spool.js";
+import { Staff } from "./staff.js";
+import { type State, Status, type StatusReport, counted } from "./status.js";
+import type { Transport } from "./transport.js";
+import type { World } from "./world.js";
+
+export interface CoreOptions {
+  world: World;
+  handlers: Handlers;
+  transport: Transport;
+  /** The service's address, for the log. */
+  url: string;
+  clock: Clock;
+  status: Status;
+  instance: string;
+  limits?: Partial<Limits> | undefined;
+  /** The file of feedback that waits. */
+  spool?: string | undefined;
+}
+
+/**
+ * The feed's state machine, which knows nothing of a library: an adapter calls it for each event, and it reads the
+ * rest from the `World`. `sdk/conformance` describes its behaviour.
+ */
+export class Core {
+  readonly #world: World;
+  readonly #clock: Clock;
+  readonly #limits: Limits;
+  readonly #status: Status;
+  readonly #instance: string;
+  readonly #url: string;
+  readonly #calls: Calls;
+  readonly #roster: Roster;
+  readonly #marks: Marks;
+  readonly #listings: Listings;
+  readonly #staff: Staff;
+  readonly #callbacks: Callbacks;
+  readonly #lists: Lists;
+  readonly #feedback: Feedback;
+  readonly #snapshots: Snapshots;
+  readonly #heartbeat: Heartbeat;
+  readonly #sender: Sender;
+  #cancelRefresh = (): void => {};
+  #wasReady = false;
+  #wasSynced = false;
+  #isClosing = false;
+  #isClosed = false;
+
+  constructor({ world, handlers, transport, url, clock, status, instance, limits: given, spool }: CoreOptions) {
+    const limits = { ...DEFAULT_LIMITS, ...given };
+    this.#world = world;
+    this.#clock = clock;
+    this.#limits = limits;
+    this.#status = status;
+    this.#instance = instance;
+    this.#url = url;
+    this.#calls = new Calls(transport, clock, status, limits, () => this.#sender.doubt());
+    this.#roster = new Roster(world);
+    this.#marks = new Marks(clock, limits);
+    this.#listings = new Listings(world, this.#roster, clock, limits, status, (guild) => this.#mark(guild, "whole"));
+    this.#staff = new Staff(world, clock, status, (guild) => this.#listings.request(guild));
+    this.#listings.staff = this.#staff;
+    this.#callbacks = new Callbacks(handlers, clock, limits, status, (guild) => this.#askAgain(guild));
+    this.#lists = new Lists(this.#callbacks, clock, limits, () => this.#sender.wake(0));
+    this.#feedback = new Feedback(limits, status, spool ? Spool.open(spool, clock, status) : null);
+    const guilds = new Guilds(this.#roster, this.#callbacks, this.#staff, this.#marks);
+    this.#snapshots = new Snapshots(world, this.#roster, guilds, clock, limits, status);
+    this.#heartbeat = new Heartbeat(world, this.#calls, clock, limits, status, instance, () => this.#sender.introduced());
+    const batches = new Batches(this.#marks, this.#feedback, this.#lists, guilds, clock, limits, status);
+    const parts = {
+      marks: this.#marks, snapshots: this.#snapshots, lists: this.#lists, feedback: this.#feedback, batches, heartbeat: this.#heartbeat,
+      calls: this.#calls,
+    };
+    this.#sender = new Sender(parts, clock, limits, status, instance, () => this.#synced());
+  }
+
+  start(): void {
+    this.#heartbeat.start();
+    this.#cancelRefresh = this.#clock.after(this.#limits.refreshInterval, () => this.#refresh());
+    if (this.#feedback.waiting > 0) this.#sender.changed();
+  }
+
+  // --- what the bot sees
+
+  /** A new session (READY), and the guilds that Discord named: what happened before it may have been missed. */
+  session(shard: number, guilds: Iterable<string> | null): void {
+    if (this.#isClosing) return;
+    this.#checkCount();
+    this.#roster.session(shard, guilds);
+    const isOfShard = this.#snapshots.isOf(shard);
+    this.#heartbeat.shardKnown();
+    this.#snapshots.setUnknown(shard);
+    this.#marks.drop(isOfShard);
+    this.#staff.doubt(isOfShard);
+    this.#listings.newSession(isOfShard);
+  }
+
+  /** All guilds of the shard have arrived. */
+  ready(shard: number): void {
+    if (this.#isClosing) return;
+    this.#checkCount();
+    this.#wasReady = true;
+    this.#heartbeat.shardKnown();
+    this.#snapshots.setStale(shard);
+    if (shard === 0) this.#lists.forget();
+    this.#sender.wake(0);
+  }
+
+  /** Joined, or available again. */
+  guildHere(guild: string): void {
+    this.#roster.here(guild);
+    this.#mark(guild, "whole");
+  }
+
+  guildGone(guild: string): void {
+    this.#roster.gone(guild);
+    this.#callbacks.forget(guild);
+    this.#staff.forget(guild);
+    this.#listings.forget(guild);
+    this.#mark(guild, "gone");
+  }
+
+  /** An outage: events of its members are missed. */
+  guildUnavailable(guild: string): void {
+    this.#roster.here(guild);
+    this.#staff.doubt((one) => one === guild);
+    this.#listings.forget(guild);
+  }
+
+  /** Its own fields have changed. */
+  guildChanged(guild: string): void {
+    this.#mark(guild, "fields");
+  }
+
+  /** A role was created or changed. */
+  roleChanged(guild: string): void {
+    this.#mark(guild, "ask");
+  }
+
+  roleGone(guild: string, role: string): void {
+    this.#mark(guild, this.#staff.roleGone(guild, role) ? "whole" : "ask");
+  }
+
+  member(guild: string, user: string, roles: Iterable<string>): void {
+    if (this.#isClosing) return;
+    const { granting, isNews } = this.#staff.member(guild, user, roles);
+    // What waits of the same member is replaced, even by what the service knows already.
+    const isMarked = isNews && this.#snapshots.marks(guild);
+    if (isMarked || this.#marks.hasMember(guild, user)) this.#marked(this.#marks.member(guild, user, granting));
+  }
+
+  memberJoined(guild: string, user: string, roles: Iterable<string>): void {
+    this.member(guild, user, roles);
+    this.#memberCount(guild);
+  }
+
+  memberGone(guild: string, user: string): void {
+    if (this.#isClosing) return;
+    this.#staff.memberGone(guild, user);
+    // Also for a shard that is stale: its snapshot may go without staff, and then does not say it.
+    if (this.#snapshots.isOwn(guild)) this.#marked(this.#marks.member(guild, user, null));
+    this.#memberCount(guild);
+  }
+
+  /** The library's cache may have all members of the guild now. */
+  membersCached(guild: string): void {
+    if (this.#staff.isUnknown(guild) && this.#world.cachedMembers(guild)) this.#mark(guild, "whole");
+  }
+
+  // --- what the bot says
+
+  /** What the callbacks say of this guild has changed. */
+  changed(guild: string): void {
+    this.#mark(guild, "whole");
+  }
+
+  /** Everything may have changed. */
+  allChanged(): void {
+    if (!this.#isClosing) this.#sender.resync();
+  }
+
+  subscriptionsChanged(): void {
+    this.#listChanged("subscriptions");
+  }
+
+  teamChanged(): void {
+    this.#listChanged("team");
+  }
+
+  feedback(entry: object): Promise<Delivery> {
+    return this.#addFeedback("feedback", entry);
+  }
+
+  feedbackGone(id: string): Promise<Delivery> {
+    return this.#addFeedback("feedback_gone", { id });
+  }
+
+  status(): StatusReport {
+    const ready = this.#snapshots.ready;
+    return {
+      state: this.#state(),
+      instance: this.#instance,
+      guilds: ready.reduce((sum, shard) => sum + this.#roster.guildIds(shard).length, 0),
+      shards: ready.length,
+      staff: this.#staff.count,
+      waiting: { changes: this.#marks.size, feedback: this.#feedback.waiting, batch: this.#sender.batchLines },
+      lastError: this.#status.lastError,
+      counters: { ...this.#status.counters },
+    };
+  }
+
+  /** Sends what waits, for a while at most; then nothing is sent any more. */
+  async close(): Promise<void> {
+    if (this.#isClosing) return;
+    this.#isClosing = true;
+    this.#heartbeat.stop();
+    this.#cancelRefresh();
+    this.#callbacks.close();
+    this.#lists.close();
+    this.#listings.close();
+    let cancel = (): void => {};
+    const overdue = new Promise<void>((resolve) => {
+      cancel = this.#clock.after(this.#limits.closeTimeout, resolve);
+    });
+    await Promise.race([overdue, this.#sender.close()]);
+    cancel();
+    if (this.#sender.hasLeft) this.#status.warn("closed before everything was sent");
+    this.#isClosed = true;
+    this.#calls.abort();
+    this.#feedback.close();
+  }
+
+  // --- how
+
+  #mark(guild: string, change: GuildChange): void {
+    if (this.#isClosing) return;
+    this.#snapshots.guildChanged(guild);
+    if (this.#snapshots.marks(guild)) this.#marked(this.#marks.guild(guild, change));
+  }
+
+  #marked(hadRoom: boolean): void {
+    if (hadRoom) return this.#sender.changed();
+    this.#status.warnOnce("changes", `too many changes wait: more than ${this.#limits.changes}, so that all guilds are sent anew instead`);
+    this.#marks.clear();
+    this.#sender.resync();
+  }
+
+  #memberCount(guild: string): void {
+    if (this.#isClosing || !this.#snapshots.marks(guild)) return;
+    this.#snapshots.guildChanged(guild);
+    const ms = this.#marks.memberCount(guild);
+    this.#sender.wake(Math.max(ms, this.#limits.gatherTime));
+  }
+
+  /** False while there is no room: those that are asked again must not make everything be sent anew. */
+  #askAgain(guild: string): boolean {
+    if (this.#marks.size > this.#limits.changes / 2) return false;
+    this.#mark(guild, "ask");
+    return true;
+  }
+
+  #addFeedback(type: "feedback" | "feedback_gone", value: object): Promise<Delivery> {
+    if (this.#isClosing) return Promise.resolve({ delivered: false, reason: "closed" });
+    const result = this.#feedback.add(type, value);
+    if (this.#feedback.waiting > 0) this.#sender.changed();
+    return result;
+  }
+
+  #listChanged(list: "subscriptions" | "team"): void {
+    // Another process may have shard 0; and when it becomes ready here, both are sent anyway.
+    if (this.#isClosing || !this.#snapshots.isReady(0)) return;
+    this.#lists.isStale[list] = true;
+    this.#sender.wake(0);
+  }
+
+  #refresh(): void {
+    this.#cancelRefresh = this.#clock.after(this.#limits.refreshInterval, () => this.#refresh());
+    if (this.#snapshots.isReady(0)) this.#lists.look();
+    this.#sender.doubt();
+  }
+
+  #checkCount(): void {
+    if (!this.#snapshots.countChanged()) return;
+    this.#marks.clear();
+    this.#roster.forget();
+  }
+
+  #synced(): void {
+    if (this.#isClosing || !this.#snapshots.areSent) return;
+    if (!this.#wasSynced) {
+      this.#wasSynced = true;
+      const { guilds, shards, staff } = this.status();
+      const name = this.#world.name();
+      this.#status.info(`connected to ${this.#url}${name ? ` as ${name}` : ""}: ${counted(guilds, "guild")}, ${counted(shards, "shard")}, ${staff} staff`);
+    }
+    this.#status.emit("synced");
+  }
+
+  #state(): State {
+    if (this.#isClosed) return "closed";
+    if (this.#calls.isDown) return "unreachable";
+    if (!this.#wasReady) return "starting";
+    return this.#snapshots.areSent && !this.#sender.hasLeft ? "synced" : "syncing";
+  }
+}

@@ -1,0 +1,71 @@
+import type { Status } from "./status.js";
+import type { Grants, GuildPermission } from "./types.js";
+import { SNOWFLAKE } from "./world.js";
+
+/** What a role may grant. */
+export const GRANT_KEYS = ["ERLC_MANAGER", "ERLC_ADMIN", "ERLC_STAFF", "ADMIN", "MOD", "SESSION_STARTER"] as const satisfies readonly GuildPermission[];
+const KNOWN = new Set<string>(GRANT_KEYS);
+/** The service's bound. */
+const MOST_ROLES = 250;
+
+/** What the callback said, without what no role can grant. */
+export function readGrants(value: unknown, guild: string, status: Status): Grants {
+  if (value === null || value === undefined) return {};
+  if (typeof value !== "object" || Array.isArray(value)) throw new TypeError("grants must return an object: role id to keys");
+  const grants: Record<string, GuildPermission[]> = {};
+  for (const [role, keys] of Object.entries(value)) {
+    if (typeof keys === "string" || typeof keys?.[Symbol.iterator] !== "function") {
+      throw new TypeError(`grants must give a list of keys for each role, but not so for ${role}`);
+    }
+    if (!SNOWFLAKE.test(role)) {
+      status.warnOnce(`grants role ${role}`, `grants names "${role}" in guild ${guild}, which is no role's id: it is left out`);
+      continue;
+    }
+    const known = [...(keys as Iterable<unknown>)].filter((key) => isKnown(key, role, guild, status));
+    if (known.length > 0) grants[role] = known as GuildPermission[];
+  }
+  return bounded(grants, guild, status);
+}
+
+function isKnown(key: unknown, role: string, guild: string, status: Status): boolean {
+  if (typeof key === "string" && KNOWN.has(key)) return true;
+  const text = String(key);
+  const meant = probableKey(text);
+  const hint = meant ? `did you mean ${meant}?` : `a role can grant ${GRANT_KEYS.join(", ")}`;
+  status.warnOnce(`grants ${text}`, `grants names "${text}" for role ${role} of guild ${guild}, which no role can grant: ${hint}`);
+  return false;
+}
+
+function bounded(grants: Grants, guild: string, status: Status): Grants {
+  const roles = Object.entries(grants);
+  if (roles.length <= MOST_ROLES) return grants;
+  status.warnOnce(`grants many ${guild}`, `grants names more than ${MOST_ROLES} roles of guild ${guild}: the rest is left out`);
+  return Object.fromEntries(roles.slice(0, MOST_ROLES));
+}
+
+/** The key that was probably meant; null if none is near. */
+export function probableKey(text: string): GuildPermission | null {
+  const given = text.slice(0, 64).trim().toUpperCase().replace(/[\s-]+/g, "_");
+  let best: GuildPermission | null = null;
+  let least = Infinity;
+  for (const key of GRANT_KEYS) {
+    const edits = distance(given, key);
+    if (edits < least) [best, least] = [key, edits];
+  }
+  if (least <= Math.max(1, Math.floor(given.length / 3))) return best;
+  return GRANT_KEYS.find((key) => given.length >= 3 && (given.startsWith(key) || key.startsWith(given))) ?? null;
+}
+
+/** How many letters must be added, taken away or replaced (Levenshtein). */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

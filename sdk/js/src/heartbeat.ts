@@ -1,0 +1,123 @@
+import { isMainThread } from "node:worker_threads";
+import type { Answer, Calls } from "./calls.js";
+import type { Clock } from "./clock.js";
+import { Backoff, type Limits } from "./limits.js";
+import type { Status } from "./status.js";
+import type { World } from "./world.js";
+
+/** The report on the process and its shards, one at a time. */
+export class Heartbeat {
+  readonly #world: World;
+  readonly #calls: Calls;
+  readonly #clock: Clock;
+  readonly #limits: Limits;
+  readonly #status: Status;
+  readonly #instance: string;
+  readonly #startedAt: number;
+  readonly #acknowledged: () => void;
+  readonly #backoff: Backoff;
+  #underWay: Promise<Answer | null> | null = null;
+  #cancel = (): void => {};
+  /** When the last one began; at first, the start. */
+  #began: number;
+  /** One is due, but the library does not know a shard yet. */
+  #isWaiting = false;
+  #stopped = false;
+
+  constructor(world: World, calls: Calls, clock: Clock, limits: Limits, status: Status, instance: string, acknowledged: () => void) {
+    this.#world = world;
+    this.#calls = calls;
+    this.#clock = clock;
+    this.#limits = limits;
+    this.#status = status;
+    this.#instance = instance;
+    this.#startedAt = clock.now();
+    this.#began = this.#startedAt;
+    this.#acknowledged = acknowledged;
+    this.#backoff = new Backoff(limits, clock);
+  }
+
+  start(): void {
+    this.#arm(0);
+  }
+
+  /** The library knows a shard now. */
+  shardKnown(): void {
+    if (this.#isWaiting && !this.#stopped) void this.#beat();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#cancel();
+  }
+
+  /** Waits for the one that is under way, if there is one. */
+  async ended(): Promise<void> {
+    await this.#underWay?.catch(() => {});
+  }
+
+  /** Sends one, or waits for the one that is under way. Null: there is nothing to report yet. */
+  send(): Promise<Answer | null> {
+    this.#underWay ??= this.#send().finally(() => {
+      this.#underWay = null;
+    });
+    return this.#underWay;
+  }
+
+  /** The next one is due after the interval and the delay are over. */
+  #arm(delay: number): void {
+    const now = this.#clock.now();
+    const next = Math.max(this.#began + this.#limits.heartbeatInterval, now + delay);
+    this.#cancel();
+    this.#cancel = this.#clock.after(next - now, () => void this.#beat());
+  }
+
+  async #beat(): Promise<void> {
+    let delay = 0;
+    try {
+      // One that was sent for another reason counts.
+      const isDue = this.#clock.now() >= this.#began + this.#limits.heartbeatInterval;
+      const answer = isDue ? await this.send() : null;
+      this.#isWaiting = isDue && answer === null;
+      if (this.#isWaiting) return;
+      if (answer?.failed) delay = this.#backoff.next(answer.retryAfter);
+      else if (answer) this.#backoff.reset();
+    } catch (error) {
+      this.#status.fault(error);
+    }
+    if (!this.#stopped) this.#arm(delay);
+  }
+
+  async #send(): Promise<Answer | null> {
+    const shards = this.#world.shards();
+    if (shards.length === 0) return null;
+    this.#began = this.#clock.now();
+    const report = {
+      instance: this.#instance,
+      started_at: this.#startedAt / 1_000,
+      memory: memory(),
+      library: this.#world.library(),
+      shard_count: this.#world.shardCount(),
+      shards,
+    };
+    const answer = await this.#calls.call({
+      channel: "heartbeat",
+      method: "PUT",
+      path: "/bot/heartbeat",
+      headers: { "content-type": "application/json" },
+      lines: [JSON.stringify(report)],
+    });
+    if (!answer.failed) {
+      this.#status.counters.heartbeats += 1;
+      this.#acknowledged();
+    }
+    return answer;
+  }
+}
+
+/** Of this process; in a worker thread only the thread's own, since the process is also every other worker's. */
+function memory(): number {
+  if (isMainThread) return process.memoryUsage.rss();
+  const usage = process.memoryUsage();
+  return usage.heapTotal + usage.external;
+}

@@ -1,0 +1,96 @@
+import type { Clock } from "./clock.js";
+
+/** Sizes and times. All times are milliseconds. */
+export interface Limits {
+  /** Between two heartbeats. */
+  heartbeatInterval: number;
+  /** How long the first change waits for others to share its request. */
+  gatherTime: number;
+  /** Lines of one events request. */
+  batchLines: number;
+  /** Bytes of one events request, before compression. */
+  batchBytes: number;
+  /** Bytes of a line; a longer one is not sent. */
+  lineBytes: number;
+  /** Changes that wait; one more, and every shard is sent whole instead. */
+  changes: number;
+  /** Feedback entries that wait; one more is refused. */
+  feedback: number;
+  /** Feedback lines of one events request: they must not keep changes waiting. */
+  feedbackLines: number;
+  /** After any line of a guild, its member count alone is not sent for so long. */
+  memberCountInterval: number;
+  /** Between two looks at subscriptions, team, and whether the service still has everything. */
+  refreshInterval: number;
+  /** One call of a callback, including all that is iterated from it. */
+  callbackTimeout: number;
+  /** After a failed callback, it is asked again. */
+  callbackRetry: number;
+  /** Guilds whose callbacks run at the same time. */
+  callbacksAtOnce: number;
+  /** Between two pages of members. */
+  listingPause: number;
+  /** After a failed listing of members; doubles up to 5 minutes. */
+  listingRetry: number;
+  /** A request in which nothing moves for so long has failed. */
+  stallTimeout: number;
+  /** A snapshot whose lines come slowly still sends what it has at least so often. */
+  flushInterval: number;
+  /** The delay after a first failure; doubles with each further one. */
+  firstRetry: number;
+  longestRetry: number;
+  /** A `Retry-After` beyond it is cut. */
+  longestRetryAfter: number;
+  /** What `close()` may take. */
+  closeTimeout: number;
+}
+
+export const DEFAULT_LIMITS: Limits = {
+  heartbeatInterval: 15_000,
+  gatherTime: 500,
+  batchLines: 500,
+  batchBytes: 1024 * 1024,
+  lineBytes: 1024 * 1024,
+  changes: 20_000,
+  feedback: 1_000,
+  feedbackLines: 100,
+  memberCountInterval: 60_000,
+  refreshInterval: 300_000,
+  callbackTimeout: 15_000,
+  callbackRetry: 60_000,
+  callbacksAtOnce: 16,
+  listingPause: 250,
+  listingRetry: 5_000,
+  stallTimeout: 30_000,
+  flushInterval: 5_000,
+  firstRetry: 1_000,
+  longestRetry: 60_000,
+  longestRetryAfter: 3_600_000,
+  closeTimeout: 5_000,
+};
+
+/** How long to wait after the n-th failure in a row. Half of it is random, so that many processes do not come back in step. */
+export class Backoff {
+  readonly #limits: Limits;
+  readonly #clock: Clock;
+  #failures = 0;
+
+  constructor(limits: Limits, clock: Clock) {
+    this.#limits = limits;
+    this.#clock = clock;
+  }
+
+  /** Counts a failure. `asked` is the service's own Retry-After; the longer wait counts. */
+  next(asked: number | null = null): number {
+    this.#failures += 1;
+    const random = this.#clock.random();
+    const { firstRetry, longestRetry } = this.#limits;
+    const delay = Math.min(longestRetry, firstRetry * 2 ** Math.min(this.#failures - 1, 30));
+    const asLongAsAsked = asked === null ? 0 : asked + random * Math.min(1_000, asked);
+    return Math.max(asLongAsAsked, delay / 2 + (random * delay) / 2);
+  }
+
+  reset(): void {
+    this.#failures = 0;
+  }
+}

@@ -1,0 +1,167 @@
+import { type Clock, within } from "./clock.js";
+import type { Limits } from "./limits.js";
+import type { Roster } from "./roster.js";
+import type { Staff, Survey } from "./staff.js";
+import { type Status, reasonOf } from "./status.js";
+import { PAGE, type World, compareIds } from "./world.js";
+
+const LONGEST_RETRY = 300_000;
+
+/** Lists the members of guilds whose staff is not known: one guild at a time, page by page. */
+export class Listings {
+  readonly #world: World;
+  readonly #roster: Roster;
+  readonly #clock: Clock;
+  readonly #limits: Limits;
+  readonly #status: Status;
+  readonly #listed: (guild: string) => void;
+  readonly #queue = new Set<string>();
+  /** Guilds whose listing failed: how often in a row, and the timer of the next try. */
+  readonly #failed = new Map<string, { times: number; cancel: () => void }>();
+  #underWay: { guild: string; abort: AbortController } | null = null;
+  #isRunning = false;
+  /** Nobody may be listed until the next session: refused once, refused for every guild. */
+  #isBlocked = false;
+  #isClosed = false;
+  #endPause = (): void => {};
+  staff!: Staff;
+
+  /** `listed`: the staff of this guild is completely known now. */
+  constructor(world: World, roster: Roster, clock: Clock, limits: Limits, status: Status, listed: (guild: string) => void) {
+    this.#world = world;
+    this.#roster = roster;
+    this.#clock = clock;
+    this.#limits = limits;
+    this.#status = status;
+    this.#listed = listed;
+  }
+
+  request(guild: string): void {
+    if (this.#isClosed || this.#isBlocked || this.#underWay?.guild === guild) return;
+    if (this.#failed.get(guild)?.times) return;
+    const obstacle = this.#world.listingObstacle();
+    if (obstacle !== null) {
+      this.#isBlocked = true;
+      this.#status.warnOnce("listing obstacle", obstacle);
+      return;
+    }
+    this.#queue.add(guild);
+    this.#start();
+  }
+
+  /** A new session: what was refused may be allowed now, and what was listed of these guilds is forgotten. */
+  newSession(isOfShard: (guild: string) => boolean): void {
+    this.#isBlocked = false;
+    for (const guild of [...this.#queue, ...this.#failed.keys()]) if (isOfShard(guild)) this.forget(guild);
+    if (this.#underWay && isOfShard(this.#underWay.guild)) this.#underWay.abort.abort();
+  }
+
+  forget(guild: string): void {
+    this.#queue.delete(guild);
+    this.#failed.get(guild)?.cancel();
+    this.#failed.delete(guild);
+    if (this.#underWay?.guild === guild) this.#underWay.abort.abort();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#queue.clear();
+    for (const { cancel } of this.#failed.values()) cancel();
+    this.#failed.clear();
+    this.#underWay?.abort.abort();
+    this.#endPause();
+  }
+
+  #start(): void {
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    this.#run()
+      .catch((error: unknown) => this.#status.fault(error))
+      .finally(() => {
+        this.#isRunning = false;
+        if (this.#queue.size > 0) this.#start();
+      });
+  }
+
+  async #run(): Promise<void> {
+    for (const guild of this.#queue) {
+      this.#queue.delete(guild);
+      const fields = this.#roster.guild(guild);
+      const survey = fields === null || fields === "unavailable" ? null : this.staff.beginSurvey(guild);
+      if (!survey) continue;
+      await this.#list(guild, survey);
+      if (this.#queue.size > 0) await this.#pause();
+    }
+  }
+
+  async #list(guild: string, survey: Survey): Promise<void> {
+    const abort = new AbortController();
+    this.#underWay = { guild, abort };
+    try {
+      await this.#pages(guild, survey, abort.signal);
+    } catch (error) {
+      if (!abort.signal.aborted) this.#fail(guild, error);
+      return;
+    } finally {
+      this.#underWay = null;
+      // A page that took too long is not waited for any more.
+      abort.abort();
+    }
+    const outcome = this.staff.endSurvey(guild, survey);
+    if (outcome === "dropped") return;
+    this.#status.counters.listings += 1;
+    this.#failed.delete(guild);
+    this.#status.forget("listing");
+    if (outcome === "again") this.request(guild);
+    else this.#listed(guild);
+  }
+
+  async #pages(guild: string, survey: Survey, signal: AbortSignal): Promise<void> {
+    const aborted = new Promise<never>((_, reject) => {
+      signal.addEventListener("abort", () => reject(new Error("not needed any more")), { once: true });
+    });
+    aborted.catch(() => {});
+    for (let after = "0"; ; ) {
+      const page = await Promise.race([aborted, within(this.#clock, this.#limits.stallTimeout, this.#world.listMembers(guild, after, signal))]);
+      for (const member of page) {
+        survey.add(member);
+        if (compareIds(member.id, after) > 0) after = member.id;
+      }
+      if (page.length < PAGE) return;
+      await Promise.race([aborted, this.#pause()]);
+    }
+  }
+
+  #pause(): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#clock.after(this.#limits.listingPause, resolve);
+      this.#endPause = () => {
+        cancel();
+        resolve();
+      };
+    });
+  }
+
+  #fail(guild: string, error: unknown): void {
+    this.#status.counters.listingFailures += 1;
+    const { status } = error as { status?: unknown };
+    const hint = `the client needs the intent ${this.#world.membersIntent}, which must also be switched on in Discord's developer portal`;
+    if (status === 401 || status === 403) {
+      // Too many refused requests get the bot's address banned.
+      this.#isBlocked = true;
+      this.#queue.clear();
+      for (const { cancel } of this.#failed.values()) cancel();
+      this.#failed.clear();
+      this.#status.warnOnce("listing refused", `the members of guild ${guild} cannot be listed, its staff stays as the service has it: ${hint} (${reasonOf(error)})`);
+      return;
+    }
+    const times = (this.#failed.get(guild)?.times ?? 0) + 1;
+    const delay = Math.min(LONGEST_RETRY, this.#limits.listingRetry * 2 ** Math.min(times - 1, 30));
+    const cancel = this.#clock.after(delay, () => {
+      this.#queue.add(guild);
+      this.#start();
+    });
+    this.#failed.set(guild, { times, cancel });
+    this.#status.warnOnce("listing", `the members of guild ${guild} cannot be listed, its staff stays as the service has it and it is tried again: ${reasonOf(error)}; ${hint}`);
+  }
+}

@@ -1,0 +1,179 @@
+import type { Clock } from "./clock.js";
+import type { Limits } from "./limits.js";
+
+/** What is to be sent of a guild. What it says is read when it is sent. */
+export interface GuildMark {
+  guild: string;
+  /** It was left. */
+  gone: boolean;
+  /** Everything: callbacks are asked, grants and staff are sent. */
+  whole: boolean;
+  /** Its own fields only. */
+  fields: boolean;
+  /** Callbacks are asked; if they say something new, everything. */
+  ask: boolean;
+}
+
+/** A member whose granting roles are these now, or who has left (null). */
+export interface MemberMark {
+  guild: string;
+  user: string;
+  roles: string[] | null;
+  /** Whether a snapshot without staff does not say it: the member has left, perhaps to come back. */
+  isKept: boolean;
+}
+
+export type Mark = GuildMark | MemberMark;
+
+export type GuildChange = "gone" | "whole" | "fields" | "ask";
+
+/** What has changed and waits to be sent, in order. Marks of one thing are merged, and move to the end. */
+export class Marks {
+  readonly #clock: Clock;
+  readonly #limits: Limits;
+  #marks = new Map<string, Mark>();
+  /** Guilds of which only the member count changed, and when they may be sent. */
+  readonly #counts = new Map<string, number>();
+  /** When a guild's last line was made, which said its member count; old ones are forgotten. */
+  readonly #lines = new Map<string, number>();
+
+  constructor(clock: Clock, limits: Limits) {
+    this.#clock = clock;
+    this.#limits = limits;
+  }
+
+  /** Member counts do not count: guilds are only so many. */
+  get size(): number {
+    return this.#marks.size;
+  }
+
+  /** False if there is no room for it. */
+  guild(guild: string, change: GuildChange): boolean {
+    if (change === "gone") {
+      this.#dropGuild(guild);
+      return this.#set(guild, { guild, gone: true, whole: false, fields: false, ask: false });
+    }
+    const old = this.#marks.get(guild) as GuildMark | undefined;
+    const mark = { ...(old ?? { guild, gone: false, whole: false, fields: false, ask: false }) };
+    mark[change] = true;
+    return this.#set(guild, mark);
+  }
+
+  /** False if there is no room for it. */
+  member(guild: string, user: string, roles: string[] | null): boolean {
+    return this.#set(`${guild}/${user}`, { guild, user, roles, isKept: roles === null || this.#isKept(guild, user) });
+  }
+
+  /** The member count has changed; in how many milliseconds it may be sent. */
+  memberCount(guild: string): number {
+    const now = this.#clock.now();
+    const last = this.#lines.get(guild);
+    const due = this.#counts.get(guild) ?? (last === undefined ? now : Math.max(now, last + this.#limits.memberCountInterval));
+    this.#counts.set(guild, due);
+    return due - now;
+  }
+
+  /** Takes the first marks away. */
+  take(most: number): Mark[] {
+    const taken: Mark[] = [];
+    for (const [key, mark] of this.#marks) {
+      if (taken.length >= most) break;
+      this.#marks.delete(key);
+      taken.push(mark);
+    }
+    return taken;
+  }
+
+  /** Puts marks back to the front that were taken, but for which there was no room in the request. */
+  putBack(marks: Mark[]): void {
+    const merged = new Map<string, Mark>();
+    for (const mark of marks) {
+      const key = "user" in mark ? `${mark.guild}/${mark.user}` : mark.guild;
+      const newer = this.#marks.get(key);
+      if (!newer) merged.set(key, mark);
+      else if (!("user" in mark) && !("user" in newer) && !newer.gone) {
+        const { gone, whole, fields, ask } = mark;
+        Object.assign(newer, { gone, whole: newer.whole || whole, fields: newer.fields || fields, ask: newer.ask || ask });
+      }
+    }
+    for (const [key, mark] of this.#marks) merged.set(key, mark);
+    this.#marks = merged;
+  }
+
+  /** Takes guilds away whose member count is due. */
+  takeCounts(most: number): string[] {
+    const now = this.#clock.now();
+    const due: string[] = [];
+    for (const [guild, at] of this.#counts) {
+      if (due.length >= most) break;
+      if (at > now) continue;
+      this.#counts.delete(guild);
+      due.push(guild);
+    }
+    return due;
+  }
+
+  /** A line of the guild was made, which says its member count. */
+  lineMade(guild: string): void {
+    const now = this.#clock.now();
+    this.#counts.delete(guild);
+    this.#lines.delete(guild);
+    this.#lines.set(guild, now);
+    for (const [old, at] of this.#lines) {
+      if (now - at < this.#limits.memberCountInterval) break;
+      this.#lines.delete(old);
+    }
+  }
+
+  /** In how many milliseconds the next member count is due; null if none waits. */
+  nextCount(): number | null {
+    let next = Infinity;
+    for (const at of this.#counts.values()) next = Math.min(next, at);
+    return next === Infinity ? null : Math.max(0, next - this.#clock.now());
+  }
+
+  /** Drops what a snapshot says: all but who has left a guild. What stays is returned. */
+  drop(isDropped: (guild: string) => boolean): MemberMark[] {
+    const left: MemberMark[] = [];
+    for (const [key, mark] of this.#marks) {
+      if (!isDropped(mark.guild)) continue;
+      if ("user" in mark && mark.isKept) left.push(mark);
+      else this.#marks.delete(key);
+    }
+    for (const guild of this.#counts.keys()) if (isDropped(guild)) this.#counts.delete(guild);
+    return left;
+  }
+
+  /** Drops a mark, unless a newer one has replaced it. */
+  dropMember(mark: MemberMark): void {
+    const key = `${mark.guild}/${mark.user}`;
+    if (this.#marks.get(key) === mark) this.#marks.delete(key);
+  }
+
+  clear(): void {
+    this.#marks.clear();
+    this.#counts.clear();
+  }
+
+  hasMember(guild: string, user: string): boolean {
+    return this.#marks.has(`${guild}/${user}`);
+  }
+
+  #set(key: string, mark: Mark): boolean {
+    if (!this.#marks.delete(key) && this.#marks.size >= this.#limits.changes) return false;
+    this.#marks.set(key, mark);
+    return true;
+  }
+
+  /** Whether a mark of this member waits that a snapshot without staff does not say. */
+  #isKept(guild: string, user: string): boolean {
+    const mark = this.#marks.get(`${guild}/${user}`);
+    return mark !== undefined && "user" in mark && mark.isKept;
+  }
+
+  #dropGuild(guild: string): void {
+    this.#lines.delete(guild);
+    for (const [key, mark] of this.#marks) if (mark.guild === guild) this.#marks.delete(key);
+    this.#counts.delete(guild);
+  }
+}

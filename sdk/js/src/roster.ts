@@ -1,0 +1,50 @@
+import { type GuildFields, type World, compareIds, shardOf } from "./world.js";
+
+/** The bot's guilds: those that Discord named in the session, and those that came since. A library may still have others, which were left unheard. */
+export class Roster {
+  readonly #world: World;
+  /** Per shard; a shard that is not here has the library's. */
+  readonly #named = new Map<number, Set<string>>();
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  /** A new session: these are its guilds, or if it is not known, those that the library has. */
+  session(shard: number, guilds: Iterable<string> | null): void {
+    if (guilds) this.#named.set(shard, new Set(guilds));
+    else this.#named.delete(shard);
+  }
+
+  /** The shards are others now. */
+  forget(): void {
+    this.#named.clear();
+  }
+
+  here(guild: string): void {
+    this.#namedOf(guild)?.add(guild);
+  }
+
+  gone(guild: string): void {
+    this.#namedOf(guild)?.delete(guild);
+  }
+
+  /** In the order of the library's list, then those that the library does not have. */
+  guildIds(shard: number): string[] {
+    const listed = this.#world.guildIds(shard);
+    const named = this.#named.get(shard);
+    if (!named) return listed;
+    const has = new Set(listed);
+    return [...listed.filter((id) => named.has(id)), ...[...named].filter((id) => !has.has(id)).sort(compareIds)];
+  }
+
+  guild(id: string): GuildFields | "unavailable" | null {
+    const named = this.#namedOf(id);
+    if (named && !named.has(id)) return null;
+    return this.#world.guild(id) ?? (named ? "unavailable" : null);
+  }
+
+  #namedOf(guild: string): Set<string> | undefined {
+    return this.#named.get(shardOf(guild, this.#world.shardCount()));
+  }
+}

@@ -1,0 +1,158 @@
+// What a developer sees who attaches it: settings that are wrong, calls that are wrong, and the log.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type FeedbackEntry, attach } from "../src/index.js";
+import { probableKey } from "../src/grants.js";
+import { SimulatedClock } from "./clock.js";
+import { FakeClient, Log, Service, Wire, guildId } from "./support.js";
+
+const URL_GIVEN = "https://companion.example.org/base";
+const KEY = "bck_abcdefghijklmnop";
+
+const WRONG: [name: string, settings: { url?: string; key?: string }, said: RegExp][] = [
+  ["no address", { url: "" }, /the option url is not set/],
+  ["an address without a scheme", { url: "companion.example.org:8080" }, /the option url has no scheme: begin it with https:/],
+  ["an address with another scheme", { url: "ftp://companion.example.org" }, /the option url must begin with https:/],
+  ["a line break after the address", { url: `${URL_GIVEN}\n` }, /the option url .* line break: remove it/],
+  ["no host", { url: "https://" }, /the option url is not an address/],
+  ["a password in the address", { url: "https://me:secret@companion.example.org" }, /the option url holds a user or password/],
+  ["a query", { url: `${URL_GIVEN}?a=b` }, /the option url has a part after \?/],
+  ["the two mixed up", { url: KEY, key: URL_GIVEN }, /the option url holds a key/],
+  ["no key", { key: "" }, /the option key is not set: make a key with `bot-companion key create/],
+  ["a line break after the key", { key: `${KEY}\n` }, /the option key has a line break in it: remove it/],
+  ["a blank before the key", { key: ` ${KEY}` }, /the option key has a blank in it: remove it/],
+  ["Discord's token", { key: "MTA.abc.def" }, /the option key is not a bot key/],
+];
+
+for (const [name, settings, said] of WRONG) {
+  test(`${name}: said with the remedy, and nothing is sent`, async (context) => {
+    const fetched = context.mock.method(globalThis, "fetch", () => Promise.reject(new Error("no network here")));
+    const log = new Log();
+    const client = new FakeClient(1);
+    const companion = attach(client, { logger: log, url: URL_GIVEN, key: KEY, ...settings });
+    client.ready();
+    const { delivered, reason } = await companion.feedback({} as FeedbackEntry);
+    await companion.close();
+    assert.equal(log.lines.length, 1);
+    assert.match(log.lines[0] ?? "", /^error .*not started/);
+    assert.match(log.lines[0] ?? "", said);
+    assert.equal(log.lines.join().includes("bck_abc") || log.lines.join().includes("MTA") || log.lines.join().includes("secret"), false);
+    assert.equal(delivered, false);
+    assert.match(reason ?? "", said);
+    assert.equal(companion.status().state, "closed");
+    assert.equal(fetched.mock.callCount(), 0);
+  });
+}
+
+test("a variable is named as what it is", (context) => {
+  const log = new Log();
+  const before = { ...process.env };
+  context.after(() => {
+    process.env = before;
+  });
+  process.env["COMPANION_URL"] = URL_GIVEN;
+  process.env["COMPANION_BOT_KEY"] = `${KEY}\r\n`;
+  attach(new FakeClient(), { logger: log });
+  assert.equal(log.count("COMPANION_BOT_KEY has a line break in it"), 1);
+  process.env["COMPANION_URL"] = "localhost:8080";
+  attach(new FakeClient(), { logger: log });
+  assert.equal(log.count("COMPANION_URL has no scheme"), 1);
+});
+
+test("what is no client is said, and nothing throws", async () => {
+  const log = new Log();
+  for (const client of [undefined, null, {}, "client"]) {
+    const companion = attach(client as never, { logger: log, url: URL_GIVEN, key: KEY });
+    assert.equal((await companion.feedback({} as FeedbackEntry)).delivered, false);
+  }
+  assert.equal(log.count("the first argument of attach must be a discord.js client"), 4);
+  attach(new FakeClient(), null as never);
+});
+
+function world(options = {}) {
+  const client = new FakeClient(2);
+  const clock = new SimulatedClock();
+  const service = new Service();
+  const wire = new Wire(service);
+  const log = new Log();
+  const companion = attach(client, { clock, transport: wire.transport, logger: log, sigterm: false, ...options });
+  return { client, clock, service, wire, log, companion };
+}
+
+test("attached a second time: the same companion, and a warning that names what is ignored", () => {
+  const { client, companion, log } = world();
+  assert.equal(attach(client), companion);
+  assert.equal(log.lines.length, 0);
+  assert.equal(attach(client, { grants: () => ({}), setup: () => true }), companion);
+  assert.equal(log.count("grants, setup of this call is ignored: pass all options in the first call"), 1);
+});
+
+test("changed() takes a guild or its id; what is neither is said, and is not everything", async () => {
+  let isSetup = false;
+  const { client, clock, service, log, companion } = world({ setup: () => isSetup });
+  client.ready();
+  await clock.pass(1_000);
+  isSetup = true;
+  companion.changed(client.guilds.cache.get(guildId(1)) as { id: string });
+  companion.changed(guildId(2));
+  await clock.pass(1_000);
+  assert.equal(service.guilds.get(guildId(1))?.["setup"], true);
+  assert.equal(service.guilds.get(guildId(2))?.["setup"], true);
+  const requests = service.calls.length;
+  companion.changed(null as never);
+  companion.changed(undefined);
+  companion.changed("Guild 1");
+  await clock.pass(1_000);
+  assert.equal(service.calls.length, requests);
+  assert.equal(log.count("changed() was called with what is neither a guild nor its id"), 1);
+  companion.changed();
+  await clock.pass(1_000);
+  assert.equal(service.of("/bot/shards").length, 2);
+});
+
+test("the default logger prints the outage, not every try", async (context) => {
+  const said = { debug: 0, info: 0, warn: 0, error: 0 };
+  for (const level of ["debug", "info", "warn", "error"] as const) context.mock.method(console, level, () => void (said[level] += 1));
+  const { client, clock, wire } = world({ logger: undefined });
+  client.ready();
+  await clock.pass(1_000);
+  wire.isReachable = false;
+  await clock.pass(600_000);
+  wire.isReachable = true;
+  await clock.pass(120_000);
+  assert.deepEqual(said, { debug: 0, info: 2, warn: 1, error: 0 });
+});
+
+test("events and status tell the bot how it is going", async () => {
+  const { client, clock, wire, companion } = world();
+  let synced = 0;
+  const errors: string[] = [];
+  const stop = companion.on("synced", () => (synced += 1));
+  companion.on("error", ({ level, message }) => errors.push(`${level} ${message}`));
+  assert.equal(companion.status().state, "starting");
+  client.ready();
+  await clock.pass(1_000);
+  assert.equal(synced, 1);
+  assert.equal(companion.status().state, "synced");
+  wire.isReachable = false;
+  await clock.pass(60_000);
+  assert.equal(errors.length, 1);
+  assert.match(errors[0] ?? "", /^warn the service cannot be reached/);
+  stop();
+  wire.isReachable = true;
+  await clock.pass(120_000);
+  assert.equal(synced, 1);
+  await companion.close();
+  assert.equal(companion.status().state, "closed");
+  assert.equal(client.listenerCount("raw"), 0);
+});
+
+test("what was probably meant", () => {
+  const meant = Object.fromEntries(
+    ["ADMN", "admin", "Moderator", "session starter", "ERLC_STAF", "ERLC-MANAGER", "OWNER", "x"].map((key) => [key, probableKey(key)]),
+  );
+  assert.deepEqual(meant, {
+    ADMN: "ADMIN", admin: "ADMIN", Moderator: "MOD", "session starter": "SESSION_STARTER", ERLC_STAF: "ERLC_STAFF",
+    "ERLC-MANAGER": "ERLC_MANAGER", OWNER: null, x: null,
+  });
+});

@@ -1,0 +1,7 @@
+"""`python -m bot_companion doctor`."""
+
+import sys
+
+from ._doctor import main
+
+sys.exit(main())

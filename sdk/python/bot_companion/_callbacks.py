@@ -1,0 +1,247 @@
+"""Callbacks: what only the bot knows. Each call has a time limit, and a callback's last answer counts when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import difflib
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from . import _lines
+from ._limits import Limits
+from ._source import SourceGuild
+from ._status import Status, describe
+from ._types import GUILD_PERMISSIONS, FlagCallback, GrantsCallback, SubscriptionsCallback, TeamCallback
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ROLES = 250
+ENTRIES = 1_000_000
+"""At most so many subscriptions or team members are taken from a callback: an iterator may have no end."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the callbacks say of a guild."""
+
+    grants: dict[str, list[str]]
+    setup: bool
+    linked: bool
+
+    def granting(self) -> frozenset[int]:
+        """The roles that grant something."""
+        return frozenset(int(role) for role in self.grants)
+
+
+class Callbacks:
+    def __init__(
+        self,
+        limits: Limits,
+        status: Status,
+        grants: GrantsCallback | None = None,
+        setup: FlagCallback | None = None,
+        linked: FlagCallback | None = None,
+        subscriptions: SubscriptionsCallback | None = None,
+        team: TeamCallback | None = None,
+    ) -> None:
+        self._limits = limits
+        self._status = status
+        given: dict[str, tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]] = {
+            "grants": (grants, self._grants),
+            "setup": (setup, bool),
+            "linked": (linked, bool),
+        }
+        self._of_guild = {name: (callback, read) for name, (callback, read) in given.items() if callback is not None}
+        self._answers: dict[int, dict[str, Any]] = {}
+        """The last answer of each callback, by guild."""
+        self.has_subscriptions = subscriptions is not None
+        self.has_team = team is not None
+        self._subscriptions = subscriptions
+        self._team = team
+
+    @property
+    def at_once(self) -> int:
+        """How many guilds are asked at the same time."""
+        return self._limits.callbacks_at_once if self._of_guild else 1
+
+    # What the bot knows of a guild
+
+    def known(self, guild: int) -> Facts | None:
+        """The last answers, or `None` if a callback has never answered for this guild."""
+        answers = self._answers.get(guild, {})
+        if len(answers) < len(self._of_guild):
+            return None
+        return Facts(answers.get("grants", {}), answers.get("setup", False), answers.get("linked", False))
+
+    def granting(self, guild: int) -> frozenset[int]:
+        return frozenset(int(role) for role in self._answers.get(guild, {}).get("grants", ()))
+
+    def forget(self, guild: int) -> None:
+        self._answers.pop(guild, None)
+
+    async def ask(self, guild: SourceGuild) -> tuple[Facts | None, bool]:
+        """What the callbacks say now, and whether all of them answered. One that fails counts with its last answer."""
+        calls = [self._ask(name, guild) for name in self._of_guild]
+        results = await asyncio.gather(*calls) if len(calls) > 1 else [await call for call in calls]
+        return self.known(guild.id), all(results)
+
+    async def _ask(self, name: str, guild: SourceGuild) -> bool:
+        callback, read = self._of_guild[name]
+        try:
+            answer = callback(guild.raw)
+            if inspect.isawaitable(answer):
+                answer = await within(self._limits.callback_timeout, awaited(answer))
+            self._answers.setdefault(guild.id, {})[name] = read((guild.id, answer) if name == "grants" else answer)
+            return True
+        except Exception as error:
+            self._failed(name, error)
+            return False
+
+    def _grants(self, found: tuple[int, Any]) -> dict[str, list[str]]:
+        guild, answer = found
+        grants: dict[str, list[str]] = {}
+        given: list[tuple[Any, Any]] = list(answer.items()) if answer else []
+        for role, keys in given[:ROLES]:
+            try:
+                identity = str(_lines.identity(role))
+            except (TypeError, ValueError):
+                message = f"grants names {role!r} in guild {guild}, which is no role: give a role or its id"
+                self._status.warn(message, once=("role", str(role)))
+                continue
+            granted = [key for key in map(str, keys) if self._can_be_granted(guild, identity, key)]
+            if granted:
+                grants[identity] = granted
+        return grants
+
+    def _can_be_granted(self, guild: int, role: str, key: str) -> bool:
+        if key in GUILD_PERMISSIONS:
+            return True
+        near = probable_key(key)
+        hint = f"; probably {near} was meant" if near else f"; there are {', '.join(GUILD_PERMISSIONS)}"
+        message = f"grants names the key {key!r} for role {role} of guild {guild}, which no role can grant{hint}"
+        self._status.warn(message, once=("grants", key))
+        return False
+
+    # What the bot knows beside its guilds
+
+    async def subscriptions(self) -> list[bytes] | None:
+        """The lines of all subscriptions, or `None` if the callback failed."""
+        return await self._all("subscriptions", self._subscriptions, lambda found: [_lines.subscription(one) for one in found])
+
+    async def team(self) -> bytes | None:
+        """The line of the whole team, or `None` if the callback failed."""
+        return await self._all("team", self._team, _lines.team)
+
+    async def _all(self, name: str, callback: Callable[[], Any] | None, read: Callable[[list[Any]], R]) -> R | None:
+        if callback is None:
+            return None
+        try:
+            return read(await within(self._limits.callback_timeout, self._collect(callback)))
+        except Exception as error:
+            self._failed(name, error)
+            return None
+
+    async def _collect(self, callback: Callable[[], Any]) -> list[Any]:
+        """What a callback gives: a list, something to iterate, or to iterate asynchronously; at once or awaited."""
+        given = callback()
+        if inspect.isawaitable(given):
+            given = await given
+        found: list[Any] = []
+        pace = Pace(self._limits.slice)
+        async with contextlib.AsyncExitStack() as stack:
+            if hasattr(given, "__aiter__"):
+                if hasattr(given, "aclose"):
+                    stack.push_async_callback(given.aclose)
+                async for entry in given:
+                    self._add(found, entry)
+                    await pace.breathe()
+            else:
+                for entry in given or ():
+                    self._add(found, entry)
+                    await pace.breathe()
+        return found
+
+    @staticmethod
+    def _add(found: list[Any], entry: Any) -> None:
+        if len(found) >= ENTRIES:
+            raise ValueError(f"it gives more than {ENTRIES} entries")
+        found.append(entry)
+
+    def _failed(self, name: str, error: Exception) -> None:
+        self._status.counters["callback_failures"] += 1
+        if isinstance(error, TimeoutError):
+            reason = f"no answer in {self._limits.callback_timeout:g} s"
+        else:
+            reason = describe(error)
+        message = f"the callback {name} failed: {reason}; its last answer counts, and it is asked again"
+        self._status.warn(message, once=("callback", name), trace=None if isinstance(error, TimeoutError) else error)
+
+
+def probable_key(key: str) -> str | None:
+    """The key that was probably meant."""
+    near = difflib.get_close_matches(key.upper(), GUILD_PERMISSIONS, 1)
+    return near[0] if near else None
+
+
+class Pace:
+    """Lets the bot's event loop have its turn after each slice of work."""
+
+    def __init__(self, slice: float) -> None:
+        self._slice = slice
+        self._loop = asyncio.get_running_loop()
+        self._since = self._loop.time()
+
+    async def breathe(self) -> None:
+        if self._loop.time() - self._since >= self._slice:
+            await asyncio.sleep(0)
+            self._since = self._loop.time()
+
+
+async def awaited(value: Awaitable[T]) -> T:
+    return await value
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """The result of the work, or `TimeoutError` after so long, even if the work ignores that it is cancelled."""
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(_retrieve)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if not done:
+        task.cancel()
+        raise TimeoutError
+    return task.result()
+
+
+def _retrieve(task: asyncio.Future[Any]) -> None:
+    """Keeps asyncio from logging the error of a task that nobody waits for any more."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def in_order(items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, R]], at_once: int) -> AsyncGenerator[R, None]:
+    """The results in the order of the items, with so many of them worked on at the same time."""
+    if at_once <= 1:
+        for item in items:
+            yield await work(item)
+        return
+    under_way: list[asyncio.Task[R]] = []
+    try:
+        for item in items:
+            under_way.append(asyncio.ensure_future(work(item)))
+            if len(under_way) >= at_once:
+                yield await under_way[0]
+                del under_way[0]
+        while under_way:
+            yield await under_way[0]
+            del under_way[0]
+    finally:
+        for task in under_way:
+            task.cancel()

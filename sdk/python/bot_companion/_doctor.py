@@ -1,0 +1,184 @@
+"""`python -m bot_companion doctor`: is everything set up that the SDK needs?"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import email.utils
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import aiohttp
+
+from . import _settings
+from ._callbacks import probable_key
+from ._lines import without_secrets
+from ._spool import check
+from ._transport import NO_SERVICE
+from ._types import GUILD_PERMISSIONS
+
+DISCORD = "https://discord.com/api/v10"
+MEMBERS_INTENT = 1 << 14 | 1 << 15
+"""The application may use GUILD_MEMBERS: in 100 guilds and more, or in fewer."""
+SKEW = 30.0
+"""Seconds by which the clocks may differ."""
+TIMEOUT = aiohttp.ClientTimeout(total=30)
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Finding:
+    about: str
+    text: str
+    ok: bool | None = True
+    """`None`: not checked."""
+
+    def __str__(self) -> str:
+        mark = {True: "ok", False: "WRONG", None: "-"}[self.ok]
+        return f"{mark:<6} {self.about:<11} {self.text}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m bot_companion",
+        description="Tools of the Python SDK of bot-companion.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    doctor = commands.add_parser(
+        "doctor",
+        help="checks address, key, clock, intents, grant keys and spool",
+        description="Checks what the SDK needs, from the machine and with the environment of the bot. Each line says ok, or what to do. "
+        "The exit status is 1 if something is wrong.",
+        epilog="Environment: COMPANION_URL and COMPANION_BOT_KEY as the bot has them; COMPANION_SPOOL if it has a spool; "
+        "DISCORD_TOKEN, the bot's token, to check its intents. Neither key nor token is printed.",
+    )
+    doctor.add_argument("--url", help="the address of the service, in place of COMPANION_URL")
+    doctor.add_argument("--spool", help="the file of the spool, in place of COMPANION_SPOOL")
+    doctor.add_argument("--grant-keys", metavar="KEYS", help="the keys that the bot's `grants` gives, with commas: ADMIN,MOD")
+    doctor.add_argument("--discord-api", metavar="URL", default=DISCORD, help="Discord's API (default: %(default)s)")
+    given = parser.parse_args(arguments)
+    wrong = False
+    for finding in asyncio.run(examine(given, os.environ)):
+        wrong |= finding.ok is False
+        print(finding)
+    print("something is wrong: see the lines marked WRONG" if wrong else "all is well")
+    return 1 if wrong else 0
+
+
+async def examine(given: argparse.Namespace, environment: Mapping[str, str]) -> list[Finding]:
+    found = await service(given.url, environment)
+    found.append(await intents(environment.get("DISCORD_TOKEN", ""), given.discord_api))
+    found += grant_keys(given.grant_keys)
+    spool = given.spool or environment.get("COMPANION_SPOOL")
+    found.append(spool_at(spool) if spool else Finding("spool", "none: feedback that waits is lost if the bot is killed (COMPANION_SPOOL)", None))
+    return found
+
+
+async def get(url: str, authorization: str) -> tuple[int, Mapping[str, str], Json]:
+    """The status, the headers, and the body if it is a JSON object."""
+    async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
+        async with session.get(url, headers={"Authorization": authorization}, allow_redirects=False) as response:
+            try:
+                body: Any = json.loads(await response.content.read(1 << 20))
+            except ValueError:
+                body = None
+            return response.status, response.headers, cast(Json, body) if isinstance(body, dict) else {}
+
+
+# The service
+
+
+async def service(url: str | None, environment: Mapping[str, str]) -> list[Finding]:
+    found: list[Finding] = []
+    address = key = ""
+    try:
+        key = _settings.check_key(environment.get("COMPANION_BOT_KEY", ""), "COMPANION_BOT_KEY")
+    except _settings.SettingError as error:
+        found.append(Finding("key", str(error), False))
+    try:
+        address = _settings.check_url(url or environment.get("COMPANION_URL", ""), "--url" if url else "COMPANION_URL").rstrip("/")
+    except _settings.SettingError as error:
+        return [Finding("address", str(error), False), *found]
+    started = time.time()
+    try:
+        status, headers, body = await get(f"{address}/bot/state", f"Bearer {key or 'none'}")
+    except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
+        text = f"{without_secrets(address)} cannot be reached from here ({type(error).__name__}: {error}): is the service running, is a firewall between?"
+        return [Finding("address", text, False), *found]
+    return [*judge(without_secrets(address), status, body, bool(key)), *found, clock(headers, (started + time.time()) / 2)]
+
+
+def judge(address: str, status: int, body: Json, has_key: bool) -> Iterator[Finding]:
+    if "code" not in body:
+        yield Finding("address", f"{address}: {NO_SERVICE}", False)
+        return
+    yield Finding("address", f"{address} is a bot-companion service")
+    if not has_key:
+        return
+    if status == 401:
+        yield Finding("key", "the service refuses COMPANION_BOT_KEY: it was revoked, or is another service's (`bot-companion key list`)", False)
+    elif status != 200:
+        yield Finding("key", f"the service answers {status} {body.get('message', '')}: look into its log", False)
+    else:
+        data: Json = body.get("data") or {}
+        shards: list[Any] = data.get("shards") or []
+        yield Finding("key", f"the service accepts it; it holds {data.get('guilds', 0)} guilds of {len(shards)} shards")
+
+
+def clock(headers: Mapping[str, str], now: float) -> Finding:
+    try:
+        skew = now - email.utils.parsedate_to_datetime(headers["Date"]).timestamp()
+    except (KeyError, TypeError, ValueError):
+        return Finding("clock", "not checked: the answer has no date", None)
+    if abs(skew) <= SKEW:
+        return Finding("clock", "agrees with the service's")
+    direction = "ahead of" if skew > 0 else "behind"
+    text = f"this machine's clock is {abs(skew):.0f} s {direction} the service's: set one of them right (NTP), or times of feedback are wrong"
+    return Finding("clock", text, False)
+
+
+# Discord, and the bot's own
+
+
+async def intents(token: str, api: str) -> Finding:
+    if not token:
+        return Finding("intents", "not checked: set DISCORD_TOKEN", None)
+    try:
+        status, _, body = await get(f"{api.rstrip('/')}/applications/@me", f"Bot {token.strip()}")
+    except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
+        return Finding("intents", f"Discord cannot be reached from here ({type(error).__name__}: {error})", False)
+    if status == 401:
+        return Finding("intents", "Discord refuses DISCORD_TOKEN: copy it again from the developer portal", False)
+    if status != 200:
+        return Finding("intents", f"Discord answers {status}; try again later", False)
+    if int(body.get("flags") or 0) & MEMBERS_INTENT:
+        return Finding("intents", "the application may use GUILD_MEMBERS (the bot must ask for it, too: intents.members = True)")
+    text = "the application may not use GUILD_MEMBERS, so nobody is known as staff: switch on the Server Members Intent (developer portal, Bot)"
+    return Finding("intents", text, False)
+
+
+def grant_keys(given: str | None) -> list[Finding]:
+    if given is None:
+        return [Finding("grant keys", "not checked: give --grant-keys", None)]
+    wrong: list[Finding] = []
+    keys = [key.strip() for key in given.split(",") if key.strip()]
+    for key in keys:
+        if key not in GUILD_PERMISSIONS:
+            near = probable_key(key)
+            hint = f"probably {near} was meant" if near else f"there are {', '.join(GUILD_PERMISSIONS)}"
+            wrong.append(Finding("grant keys", f"no role can grant {key}: {hint}", False))
+    return wrong or [Finding("grant keys", f"a role can grant {', '.join(keys)}")]
+
+
+def spool_at(path: str) -> Finding:
+    problem = check(path)
+    if problem is None:
+        return Finding("spool", f"{path} can be written")
+    if "in use" in problem:
+        return Finding("spool", f"{path} is in use, by the bot that runs (two processes need two files)")
+    return Finding("spool", f"{path} cannot be used: {problem}. Give a file in a folder that the bot may write", False)

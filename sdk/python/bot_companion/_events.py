@@ -1,0 +1,114 @@
+"""What the bot sees, turned into marks. These run in the bot's event loop, and never wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from ._callbacks import Callbacks
+from ._heartbeat import Heartbeat
+from ._marks import ASK, FIELDS, WHOLE, Marks
+from ._sender import Sender
+from ._snapshots import Shards
+from ._staff import Staff
+
+
+class Events:
+    def __init__(
+        self, shards: Shards, marks: Marks, callbacks: Callbacks, staff: Staff, heartbeat: Heartbeat, sender: Sender
+    ) -> None:
+        self._shards = shards
+        self._marks = marks
+        self._callbacks = callbacks
+        self._staff = staff
+        self._heartbeat = heartbeat
+        self._sender = sender
+
+    # Shards
+
+    def session(self, shard: int, guilds: Iterable[int] | None) -> None:
+        """READY: a new session, with the guilds that Discord named."""
+        self._check_count()
+        self._shards.session(shard, guilds)
+        self._marks.drop(self._shards.is_of(shard))
+        self._staff.session(self._shards.is_of(shard))
+        self._heartbeat.shards_known()
+
+    def ready(self, shard: int) -> None:
+        """All guilds of the shard have arrived."""
+        self._check_count()
+        self._heartbeat.shards_known()
+        self._sender.ready(shard)
+
+    def _check_count(self) -> None:
+        if self._shards.count_changed():
+            self._marks.clear()
+            self._staff.session(lambda guild: True)
+
+    # Guilds
+
+    def guild_here(self, guild: int) -> None:
+        """Joined, or available again."""
+        self._shards.guild_here(guild)
+        self.mark(guild, WHOLE)
+
+    def guild_gone(self, guild: int) -> None:
+        """The bot was removed."""
+        self._shards.guild_gone(guild)
+        self._staff.guild_gone(guild)
+        self._callbacks.forget(guild)
+        self._sender.refused.changed(guild)
+        if self._shards.hears(guild):
+            self._marks.guild_gone(guild)
+            self._sender.change()
+        else:
+            self._marks.forget(guild)
+
+    def guild_changed(self, guild: int) -> None:
+        """Another name, icon or owner."""
+        self.mark(guild, FIELDS)
+
+    def role_changed(self, guild: int) -> None:
+        """Created or changed: many bots derive grants from the names or permissions of roles."""
+        self.mark(guild, ASK)
+
+    def role_gone(self, guild: int, role: int) -> None:
+        self._staff.role_gone(guild, role)
+        self.mark(guild, WHOLE if role in self._callbacks.granting(guild) else ASK)
+
+    def mark(self, guild: int, what: int) -> None:
+        self._sender.refused.changed(guild)
+        if self._shards.hears(guild):
+            self._marks.guild(guild, what)
+            self._sender.change()
+
+    # Members
+
+    def member(self, guild: int, user: int, roles: Iterable[int]) -> None:
+        """A member has these roles now."""
+        held, matters = self._staff.member(guild, user, roles)
+        # A mark of this member that waits is replaced in any case: it may say that they are gone.
+        if matters or self._marks.has_member(guild, user):
+            self._mark_member(guild, user, held)
+
+    def member_joined(self, guild: int, user: int, roles: Iterable[int]) -> None:
+        self.member(guild, user, roles)
+        self._count(guild)
+
+    def member_gone(self, guild: int, user: int) -> None:
+        self._staff.member_gone(guild, user)
+        self._mark_member(guild, user, None)
+        self._count(guild)
+
+    def _mark_member(self, guild: int, user: int, roles: tuple[int, ...] | None) -> None:
+        if self._shards.hears(guild):
+            self._marks.member(guild, user, roles)
+        elif self._shards.is_own(guild):
+            self._marks.hold_member(guild, user, roles)
+        else:
+            return
+        self._sender.change()
+
+    def _count(self, guild: int) -> None:
+        if self._shards.hears(guild) and self._marks.count_changed(guild, asyncio.get_running_loop().time()):
+            self._sender.later()

@@ -1,0 +1,130 @@
+"""Feedback: its queue, and what became of each entry."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Generator, Iterable
+from typing import Any
+
+from ._limits import Limits
+from ._lines import encode
+from ._source import Json
+from ._spool import Spool
+from ._status import Status
+
+
+class Delivery:
+    """What became of a feedback entry. Await it to learn that; it never raises, and need not be awaited."""
+
+    def __init__(self) -> None:
+        self.delivered: bool | None = None
+        """`None` as long as it waits."""
+        self.reason: str | None = None
+        """Why it was not delivered."""
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def __await__(self) -> Generator[Any, None, Delivery]:
+        if self.delivered is None:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            yield from waiter
+        return self
+
+    def __repr__(self) -> str:
+        state = {None: "waits", True: "delivered", False: f"not delivered: {self.reason}"}[self.delivered]
+        return f"<Delivery {state}>"
+
+    def settle(self, delivered: bool, reason: str | None = None) -> None:
+        if self.delivered is not None:
+            return
+        self.delivered, self.reason = delivered, reason
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+
+class Entry:
+    """A line of feedback that waits, or is in a batch."""
+
+    def __init__(self, line: bytes, spooled: int | None = None) -> None:
+        self.line = line
+        self.spooled = spooled
+        """Its number in the spool."""
+        self.delivery = Delivery()
+
+
+class Feedback:
+    def __init__(self, limits: Limits, status: Status, spool: Spool | None = None) -> None:
+        self._limits = limits
+        self._status = status
+        self._spool = spool
+        self._queue: deque[Entry] = deque()
+        for number, line in spool.load() if spool is not None else ():
+            self._queue.append(Entry(line, number))
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def add(self, value: Json) -> Delivery:
+        try:
+            entry = Entry(encode(value))
+        except (TypeError, ValueError) as error:
+            return self._not_sent(f"the entry is not valid: {error}", "feedback cannot be sent: an entry is not valid")
+        if len(entry.line) > self._limits.line_bytes:
+            return self._not_sent("the entry is too long", "feedback is too long to be sent")
+        if len(self._queue) >= self._limits.feedback:
+            message = "too much feedback waits; further entries are refused until the service has taken some"
+            return self._not_sent("too much feedback waits", message)
+        if self._spool is not None:
+            entry.spooled = self._spool.add(entry.line)
+        self._queue.append(entry)
+        return entry.delivery
+
+    def _not_sent(self, reason: str, message: str) -> Delivery:
+        self._status.counters["feedback_dropped"] += 1
+        self._status.warn(message, once=("feedback", message))
+        delivery = Delivery()
+        delivery.settle(False, reason)
+        return delivery
+
+    def fitting(self, lines: int, size: int) -> tuple[int, int]:
+        """How many of the first entries fit, and their bytes. The first one always does."""
+        count = used = 0
+        for entry in self._queue:
+            if count >= lines or (count and used + len(entry.line) > size):
+                break
+            count, used = count + 1, used + len(entry.line)
+        return count, used
+
+    def take(self, count: int) -> list[Entry]:
+        return [self._queue.popleft() for _ in range(count)]
+
+    def put_back(self, entries: Iterable[Entry]) -> None:
+        """To the front, in their order."""
+        self._queue.extendleft(reversed(list(entries)))
+
+    def delivered(self, entry: Entry) -> None:
+        self._status.counters["feedback_delivered"] += 1
+        self._done(entry)
+        entry.delivery.settle(True)
+
+    def refused(self, entry: Entry, reason: str) -> None:
+        self._status.counters["feedback_dropped"] += 1
+        self._done(entry)
+        entry.delivery.settle(False, reason)
+
+    def _done(self, entry: Entry) -> None:
+        if self._spool is not None and entry.spooled is not None:
+            self._spool.remove(entry.spooled)
+
+    def close(self, in_batch: Iterable[Entry]) -> None:
+        """What has not been delivered says so. A spool keeps it for the next start."""
+        for entry in (*in_batch, *self._queue):
+            kept = entry.spooled is not None
+            reason = "closed before it was sent"
+            entry.delivery.settle(False, f"{reason}; it is in the spool, and is sent after the next start" if kept else reason)
+            self._status.counters["feedback_dropped"] += not kept
+        if self._spool is not None:
+            self._spool.close()

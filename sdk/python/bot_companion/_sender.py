@@ -1,0 +1,481 @@
+"""The sender: the numbering, one request at a time, retries, resync."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import _lines
+from ._callbacks import Callbacks
+from ._changes import Changes
+from ._feedback import Entry, Feedback
+from ._guilds import Guilds
+from ._heartbeat import Heartbeat
+from ._limits import Limits
+from ._marks import Marks
+from ._snapshots import Refused, Shards, Snapshot
+from ._status import Status
+from ._transport import Answer, Channel, Failure, retry_delay
+
+
+@dataclass
+class Line:
+    text: bytes
+    entry: Entry | None = None
+    """The feedback that it carries."""
+    team: bool = False
+
+
+class Wait(Exception):
+    """Nothing failed, but going on at once would be of no use: wait like after so many failures."""
+
+    def __init__(self, failures: int | None = None) -> None:
+        super().__init__()
+        self.failures = failures
+
+
+class Sender:
+    def __init__(
+        self,
+        channel: Channel,
+        heartbeat: Heartbeat,
+        shards: Shards,
+        marks: Marks,
+        guilds: Guilds,
+        callbacks: Callbacks,
+        feedback: Feedback,
+        limits: Limits,
+        status: Status,
+        random: Callable[[], float],
+    ) -> None:
+        self._channel = channel
+        self._heartbeat = heartbeat
+        self._shards = shards
+        self._marks = marks
+        self._guilds = guilds
+        self._changes = Changes(marks, shards, guilds, callbacks.at_once)
+        self._callbacks = callbacks
+        self._feedback = feedback
+        self._limits = limits
+        self._status = status
+        self._random = random
+
+        self._next = 1
+        self._batch: list[Line] = []
+        """Numbered lines, from `next` on, whose fate is not known."""
+        self._doubtful = False
+        self._subscriptions_stale = self._team_stale = False
+        self._subscriptions_sent: list[bytes] | None = None
+        self._subscriptions_refused: set[bytes] = set()
+        self._team_sent: bytes | None = None
+        self._refused = Refused()
+        self._resyncs_in_a_row = 0
+        self._resyncs = 0
+        self._busy = False
+        self._connected = False
+        self.when_connected: Callable[[], None] = lambda: None
+        """Called when every own shard has been sent for the first time."""
+
+        self._since: float | None = None
+        """When the first of the changes that wait came."""
+        self._wake = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._timers: set[asyncio.TimerHandle] = set()
+
+    # What the others report
+
+    @property
+    def refused(self) -> Refused:
+        return self._refused
+
+    def ready(self, shard: int) -> None:
+        """A shard is to be sent whole."""
+        self._shards.ready(shard)
+        if shard == 0:
+            self._forget_sent()
+        self._wake.set()
+
+    def change(self) -> None:
+        """A mark or feedback was added."""
+        if self._marks.is_full:
+            self._status.warn("too many changes wait; all guilds are sent again instead", once="changes")
+            self._marks.clear()
+            self.resync()
+            return
+        if self._since is None:
+            self._since = asyncio.get_running_loop().time()
+            self._wake.set()
+        elif len(self._marks) >= self._limits.batch_lines:
+            self._wake.set()
+
+    def later(self) -> None:
+        """Something became due at some time."""
+        self._wake.set()
+
+    def subscriptions_changed(self) -> None:
+        if self._callbacks.has_subscriptions and self._shards.is_ready(0):
+            self._subscriptions_stale = True
+            self._wake.set()
+
+    def team_changed(self) -> None:
+        if self._callbacks.has_team and self._shards.is_ready(0):
+            self._team_stale = True
+            self._wake.set()
+
+    def service_is_back(self) -> None:
+        """It may have come back with older data, or none."""
+        self._doubtful = True
+        self._wake.set()
+
+    def resync(self) -> None:
+        """Drops what waits; every own shard is sent whole. The batch stays, as its numbers may have been taken, and so does feedback."""
+        self._status.counters["resyncs"] += 1
+        self._resyncs += 1
+        self._doubtful = False
+        self._marks.drop(lambda guild: True)
+        self._changes.clear()
+        self._shards.make_all_stale()
+        if self._shards.is_ready(0):
+            self._forget_sent()
+        self._heartbeat.forget()
+        self._wake.set()
+
+    def _forget_sent(self) -> None:
+        self._subscriptions_sent = self._team_sent = None
+        self.subscriptions_changed()
+        self.team_changed()
+
+    # What waits
+
+    @property
+    def waiting_changes(self) -> int:
+        return self._marks.waiting + len(self._changes)
+
+    @property
+    def waiting_batch(self) -> int:
+        return len(self._batch)
+
+    def entries_in_batch(self) -> list[Entry]:
+        return [line.entry for line in self._batch if line.entry is not None]
+
+    def has_work(self) -> bool:
+        """Something is to be sent, now or after the time in which changes gather."""
+        return bool(
+            self._batch
+            or self._changes
+            or self._marks
+            or self._feedback
+            or self._subscriptions_stale
+            or self._team_stale
+            or self._shards.lowest_stale() is not None
+        )
+
+    def is_synced(self) -> bool:
+        return not self._busy and not self.has_work() and self._shards.all_sent()
+
+    # The loop
+
+    def close(self) -> None:
+        """Makes `run` send what waits, and return."""
+        self._closing.set()
+        self._wake.set()
+        for timer in self._timers:
+            timer.cancel()
+
+    async def run(self) -> None:
+        failures = 0
+        while True:
+            last_try = self._closing.is_set()
+            try:
+                self._busy = True
+                if await self._step():
+                    failures = 0
+                    continue
+                self._busy = False
+                if last_try:
+                    return
+                if self.is_synced():
+                    self._status.emit("synced")
+                await self._until_work()
+                continue
+            except Failure as failure:
+                failures += 1
+                delay = retry_delay(self._limits, self._random, failures, failure)
+            except Wait as wait:
+                failures += 1
+                delay = retry_delay(self._limits, self._random, wait.failures or failures)
+            except Exception as error:
+                failures += 1
+                delay = retry_delay(self._limits, self._random, failures)
+                self._status.fault("sender", error)
+                self.resync()
+            if last_try:
+                return
+            await self._pause(delay)
+
+    async def _pause(self, seconds: float) -> None:
+        closing = asyncio.ensure_future(self._closing.wait())
+        try:
+            await asyncio.wait({closing}, timeout=seconds)
+        finally:
+            closing.cancel()
+
+    async def _until_work(self) -> None:
+        """Waits until something is to be sent, and has gathered."""
+        loop = asyncio.get_running_loop()
+        self._since = None
+        if self.has_work():
+            return
+        while not self._closing.is_set():
+            self._wake.clear()
+            if self._is_urgent():
+                return
+            due = self._marks.next_due()
+            if self._since is not None:
+                gathered = self._since + self._limits.gather_time
+                due = gathered if due is None else min(due, gathered)
+            if due is not None and due <= loop.time():
+                return
+            waking = asyncio.ensure_future(self._wake.wait())
+            try:
+                await asyncio.wait({waking}, timeout=None if due is None else due - loop.time())
+            finally:
+                waking.cancel()
+
+    def _is_urgent(self) -> bool:
+        return bool(
+            self._subscriptions_stale
+            or self._team_stale
+            or self._doubtful
+            or self._shards.lowest_stale() is not None
+            or len(self._marks) >= self._limits.batch_lines
+        )
+
+    async def _step(self) -> bool:
+        """Does the first thing that is to be done. False if there is nothing."""
+        stale = self._shards.lowest_stale()
+        if self._batch:
+            await self._send_batch()
+        elif (stale is not None or self._subscriptions_stale) and not self._heartbeat.is_introduced:
+            await self._heartbeat.beat()
+        elif stale is not None:
+            await self._send_snapshot(stale)
+        elif self._subscriptions_stale:
+            await self._send_subscriptions()
+        elif self._doubtful:
+            await self._probe()
+        else:
+            return await self._make_batch()
+        return True
+
+    # Snapshots
+
+    async def _send_snapshot(self, shard: int) -> None:
+        # Never 1: a service that lost everything expects 1, and must find a gap in whatever comes after a snapshot.
+        number = max(self._next, 2)
+        self._shards.begin(shard)
+        self._marks.begin(self._shards.is_of(shard))
+        snapshot = Snapshot(
+            shard, self._shards, self._refused, self._guilds.snapshot_line, self._callbacks.at_once, self._limits.slice
+        )
+        acknowledged = False
+        try:
+            answer = await self._channel.send(
+                "PUT",
+                f"/bot/shards/{self._shards.count}/{shard}/guilds",
+                snapshot.lines(),
+                number,
+                lambda answer: answer.status == 409 or (answer.status == 422 and (answer.line or 0) in range(1, len(snapshot.sent) + 1)),
+            )
+            acknowledged = answer.status == 200
+        finally:
+            self._shards.end(shard, sent=acknowledged)
+        if answer.status == 409:
+            self._overtaken(number, answer)
+        elif answer.status == 422:
+            self._refuse_guild(snapshot.sent[(answer.line or 1) - 1], answer)
+        else:
+            self._next = number
+            for mark in snapshot.covered:
+                self._marks.discard(mark)
+            self._status.counters["snapshots"] += 1
+            self._status.counters["lines_sent"] += len(snapshot.sent)
+            if not self._connected and self._shards.all_sent():
+                self._connected = True
+                self.when_connected()
+
+    def _overtaken(self, number: int, answer: Answer) -> None:
+        self._next = max(number, answer.next)
+        self._heartbeat.forget()
+        if self._next == number:
+            raise Wait
+
+    def _refuse_guild(self, guild: int, answer: Answer) -> None:
+        self._status.counters["lines_refused"] += 1
+        if self._refused.add(guild):
+            self._status.warn(f"the service refuses guild {guild}: {answer.reason}; it stays there as it is until it changes")
+
+    # Subscriptions
+
+    async def _send_subscriptions(self) -> None:
+        self._subscriptions_stale = False
+        asked = self._resyncs
+        lines = await self._callbacks.subscriptions()
+        if lines is None:
+            self._later(self.subscriptions_changed)
+            return
+        self._subscriptions_refused.intersection_update(lines)
+        sent = [line for line in lines if line not in self._subscriptions_refused]
+        if sent == self._subscriptions_sent or asked != self._resyncs:
+            return
+        while True:
+            number = max(self._next, 2)
+            try:
+                answer = await self._channel.send(
+                    "PUT",
+                    "/bot/subscriptions",
+                    [*sent, _lines.encode({"end": len(sent)})],
+                    number,
+                    lambda answer: answer.status == 409 or (answer.status == 422 and (answer.line or 0) in range(1, len(sent) + 1)),
+                )
+            except Failure:
+                self._subscriptions_stale = True
+                raise
+            if answer.status != 422:
+                break
+            refused = sent.pop((answer.line or 1) - 1)
+            self._subscriptions_refused.add(refused)
+            self._refuse_line(refused, answer)
+        if answer.status == 409:
+            self._subscriptions_stale = True
+            self._overtaken(number, answer)
+        else:
+            self._next = number
+            self._status.counters["lines_sent"] += len(sent)
+            if asked == self._resyncs:
+                self._subscriptions_sent = sent
+
+    def _refuse_line(self, line: bytes, answer: Answer) -> None:
+        self._status.counters["lines_refused"] += 1
+        self._status.warn(f"the service refuses {_lines.about(line)}: {answer.reason}; it is left out")
+
+    def _later(self, again: Callable[[], None]) -> None:
+        """A callback that failed is asked again."""
+
+        def ring() -> None:
+            self._timers.discard(timer)
+            again()
+
+        timer = asyncio.get_running_loop().call_later(self._limits.callback_retry, ring)
+        self._timers.add(timer)
+
+    # Events
+
+    async def _probe(self) -> None:
+        """An events request without lines: the service says whether it still has everything."""
+        answer = await self._channel.send("POST", "/bot/events", [], self._next, lambda answer: answer.status == 409)
+        self._doubtful = False
+        if answer.status == 409:
+            self._gap(self._next, answer)
+        else:
+            self._resyncs_in_a_row = 0
+
+    def _gap(self, after: int, answer: Answer) -> None:
+        """The service lacks events, or a snapshot. The numbers up to `after` may be taken."""
+        self._next = max(after, answer.next) if self._shards.any_ready else answer.next
+        self.resync()
+        self._resyncs_in_a_row += 1
+        if self._resyncs_in_a_row > 1:
+            raise Wait(self._resyncs_in_a_row - 1)
+
+    async def _make_batch(self) -> bool:
+        """Makes a batch of what waits: the team, feedback, changes, due member counts. False if there is nothing."""
+        started = self._resyncs
+        team = await self._team_line()
+        lines, size = self._limits.batch_lines, self._limits.batch_bytes
+        if team is not None:
+            lines, size = lines - 1, size - len(team)
+        feedback, used = self._feedback.fitting(min(lines, self._limits.feedback_lines), size)
+        changes = await self._changes.take(lines - feedback, size - used, bool(team or feedback))
+        if started != self._resyncs:
+            return True
+        batch = [] if team is None else [Line(team, team=True)]
+        batch += [Line(entry.line, entry) for entry in self._feedback.take(feedback)]
+        self._batch = batch + [Line(change) for change in changes]
+        return bool(self._batch)
+
+    async def _team_line(self) -> bytes | None:
+        if not self._team_stale:
+            return None
+        self._team_stale = False
+        line = await self._callbacks.team()
+        if line is None:
+            self._later(self.team_changed)
+        elif len(line) > self._limits.line_bytes:
+            self._status.warn("a change is too long to be sent: the team", once="team")
+        elif line != self._team_sent:
+            return line
+        return None
+
+    async def _send_batch(self) -> None:
+        batch = self._batch
+        answer = await self._channel.send(
+            "POST",
+            "/bot/events",
+            [line.text for line in batch],
+            self._next,
+            lambda answer: answer.status in (409, 413, 422),
+        )
+        if answer.status == 409:
+            self._batch = []
+            self._feedback.put_back(line.entry for line in batch if line.entry is not None)
+            self._gap(self._next + len(batch), answer)
+        elif answer.status == 422 and answer.line is not None and answer.line <= len(batch):
+            self._drop(answer.line - 1, answer)
+        elif answer.status in (413, 422):
+            self._halve(answer)
+        else:
+            self._acknowledged(batch)
+
+    def _acknowledged(self, batch: list[Line]) -> None:
+        self._batch = []
+        self._next += len(batch)
+        self._resyncs_in_a_row = 0
+        self._status.counters["lines_sent"] += len(batch)
+        for line in batch:
+            if line.entry is not None:
+                self._feedback.delivered(line.entry)
+            elif line.team:
+                self._team_sent = line.text
+
+    def _drop(self, index: int, answer: Answer) -> None:
+        line = self._batch.pop(index)
+        self._refuse_line(line.text, answer)
+        if line.entry is not None:
+            self._feedback.refused(line.entry, answer.reason)
+        elif line.team:
+            # The same team would be refused again.
+            self._team_sent = line.text
+
+    def _halve(self, answer: Answer) -> None:
+        """The batch is too large, or something in it is refused that the answer does not name."""
+        if len(self._batch) == 1:
+            self._drop(0, answer)
+            return
+        middle = len(self._batch) // 2
+        self._batch, rest = self._batch[:middle], self._batch[middle:]
+        self._feedback.put_back(line.entry for line in rest if line.entry is not None)
+        self._team_stale = self._team_stale or any(line.team for line in rest)
+        if any(line.entry is None and not line.team for line in rest):
+            self.resync()
+
+    # Refresh
+
+    async def refresh(self) -> None:
+        """Now and then a look at whether the service still has everything, and what the callbacks say."""
+        while True:
+            await asyncio.sleep(self._limits.refresh_interval)
+            self.service_is_back()
+            self.subscriptions_changed()
+            self.team_changed()

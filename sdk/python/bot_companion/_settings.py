@@ -1,0 +1,67 @@
+"""The address and the key: where they come from, and whether they can be right."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ._lines import without_secrets
+
+
+class SettingError(Exception):
+    """What is wrong with a setting, and what to do. Never holds the key."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    url: str
+    key: str
+    spool: str | None = None
+
+
+def read(
+    url: str | None, key: str | None, spool: str | None = None, environment: Mapping[str, str] | None = None
+) -> Settings:
+    """The settings, from arguments or else the environment. `SettingError` if they cannot be right."""
+    environment = os.environ if environment is None else environment
+    return Settings(
+        check_url(*_find(url, "url", "COMPANION_URL", environment)),
+        check_key(*_find(key, "key", "COMPANION_BOT_KEY", environment)),
+        spool or environment.get("COMPANION_SPOOL") or None,
+    )
+
+
+def _find(argument: str | None, name: str, variable: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    if argument is not None:
+        return argument, f"the argument `{name}`"
+    return environment.get(variable, ""), variable
+
+
+def check_url(url: str, where: str) -> str:
+    if not url.strip():
+        raise SettingError(f"{where} is empty or not set: give the address of the service, such as http://127.0.0.1:8080")
+    if url != url.strip() or re.search(r"\s", url):
+        raise SettingError(f"{where} has blanks or line breaks in it: remove them")
+    shown = without_secrets(url)
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        raise SettingError(f"{where} has no scheme: write https://{shown} or http://{shown}")
+    if scheme.lower() not in ("http", "https"):
+        raise SettingError(f"{where} begins with {scheme}://: it must begin with https:// or http://")
+    if "@" in rest.partition("/")[0]:
+        raise SettingError(f"{where} has a name or password in it: remove it, the service asks for the bot key only")
+    if not re.match(r"(\[[0-9A-Fa-f:.]+\]|[^/:@?#\[\]]+)(:\d{1,5})?(/[^?#]*)?$", rest):
+        raise SettingError(f"{where} is not an address ({shown}): give scheme, host and port, such as http://127.0.0.1:8080")
+    return url
+
+
+def check_key(key: str, where: str) -> str:
+    if not key.strip():
+        raise SettingError(f"{where} is empty or not set: the operator makes a key with `bot-companion key create --label …`")
+    if key != key.strip():
+        raise SettingError(f"{where} has a blank or a line break at its beginning or end: remove it (a secret file often ends with one)")
+    if not re.fullmatch(r"[\x21-\x7e]+", key):
+        raise SettingError(f"{where} has characters in it that no key has: copy it again, it is `bck_` with letters and digits")
+    return key

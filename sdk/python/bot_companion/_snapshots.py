@@ -1,0 +1,199 @@
+"""Snapshots: which shards are to be sent whole, and the lines of a snapshot."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import aclosing
+from enum import Enum
+from typing import Any
+
+from . import _lines
+from ._callbacks import Pace, in_order
+from ._marks import MemberMark
+from ._source import Source
+
+
+class ShardState(Enum):
+    """A shard that is in none of these is unknown: the library has not said yet that all its guilds have arrived."""
+
+    STALE = "to be sent whole"
+    SENDING = "its snapshot is under way"
+    SENT = "sent"
+
+
+class Shards:
+    """The own shards, and which guilds are theirs."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._count = 0
+        self._states: dict[int, ShardState] = {}
+        self._was_ready = False
+        self._named: dict[int, set[int]] = {}
+        """Which guilds Discord has named for a shard. A library may still know others, which the bot has left unheard."""
+
+    @property
+    def count(self) -> int:
+        """How many shards the bot has, in all its processes."""
+        return max(1, self._source.shard_count())
+
+    def shard_of(self, guild: int) -> int:
+        return (guild >> 22) % self.count
+
+    def is_of(self, shard: int) -> Callable[[int], bool]:
+        count = self.count
+        return lambda guild: (guild >> 22) % count == shard
+
+    # What the library says
+
+    def count_changed(self) -> bool:
+        """Whether the number of shards is another one than before; then nothing is known of any shard."""
+        if self.count == self._count:
+            return False
+        is_first, self._count = self._count == 0, self.count
+        if not is_first:
+            self._states.clear()
+            self._named.clear()
+        return not is_first
+
+    def session(self, shard: int, guilds: Iterable[int] | None) -> None:
+        self._states.pop(shard, None)
+        if guilds is None:
+            self._named.pop(shard, None)
+        else:
+            self._named[shard] = set(guilds)
+
+    def ready(self, shard: int) -> None:
+        self._was_ready = True
+        self._states[shard] = ShardState.STALE
+
+    def guild_here(self, guild: int) -> None:
+        self._named.get(self.shard_of(guild), set()).add(guild)
+
+    def guild_gone(self, guild: int) -> None:
+        self._named.get(self.shard_of(guild), set()).discard(guild)
+
+    # What is to be sent
+
+    def hears(self, guild: int) -> bool:
+        """Whether a change of this guild is marked. Not if a snapshot will say it, and not if the shard is not an own one."""
+        return self._states.get(self.shard_of(guild)) in (ShardState.SENDING, ShardState.SENT)
+
+    def is_own(self, guild: int) -> bool:
+        return self.shard_of(guild) in self._source.own_shards()
+
+    def is_ready(self, shard: int) -> bool:
+        return shard in self._states
+
+    @property
+    def was_ready(self) -> bool:
+        """A shard has been ready, though none may be now."""
+        return self._was_ready
+
+    @property
+    def any_ready(self) -> bool:
+        return bool(self._states)
+
+    def all_sent(self) -> bool:
+        own = self._source.own_shards()
+        return bool(own) and all(self._states.get(shard) is ShardState.SENT for shard in own)
+
+    def lowest_stale(self) -> int | None:
+        return min((shard for shard, state in self._states.items() if state is ShardState.STALE), default=None)
+
+    def make_all_stale(self) -> None:
+        for shard in self._states:
+            self._states[shard] = ShardState.STALE
+
+    def begin(self, shard: int) -> None:
+        self._states[shard] = ShardState.SENDING
+
+    def is_sending(self, shard: int) -> bool:
+        """False if it became stale or unknown meanwhile."""
+        return self._states.get(shard) is ShardState.SENDING
+
+    def end(self, shard: int, sent: bool) -> None:
+        if self.is_sending(shard):
+            self._states[shard] = ShardState.SENT if sent else ShardState.STALE
+
+    def guilds(self, shard: int) -> list[int]:
+        """The shard's guilds: those that the library knows, in its order, then those that it should know."""
+        named, count = self._named.get(shard), self.count
+        known = [guild for guild in self._source.guild_ids() if (guild >> 22) % count == shard]
+        if named is None:
+            return known
+        listed = [guild for guild in known if guild in named]
+        return listed + sorted(named.difference(listed))
+
+    def is_here(self, guild: int) -> bool:
+        named = self._named.get(self.shard_of(guild))
+        return named is None or guild in named
+
+    def guild_count(self) -> int:
+        """How many guilds the own shards have, as far as the library knows them."""
+        count, own = self.count, set(self._source.own_shards())
+        unnamed = own.difference(self._named)
+        listed = sum((guild >> 22) % count in unnamed for guild in self._source.guild_ids()) if unnamed else 0
+        return listed + sum(len(self._named[shard]) for shard in own.intersection(self._named))
+
+
+class Refused:
+    """Guilds that the service does not take: sent as unavailable, and if even that is refused left out, until they change."""
+
+    def __init__(self) -> None:
+        self._guilds: dict[int, int] = {}
+
+    def add(self, guild: int) -> bool:
+        """True if that is new, and so worth a log line."""
+        times = self._guilds[guild] = self._guilds.get(guild, 0) + 1
+        return times == 1
+
+    def times(self, guild: int) -> int:
+        return self._guilds.get(guild, 0)
+
+    def changed(self, guild: int) -> None:
+        self._guilds.pop(guild, None)
+
+
+class Snapshot:
+    """The lines of one snapshot, made while they are sent."""
+
+    def __init__(
+        self,
+        shard: int,
+        shards: Shards,
+        refused: Refused,
+        describe: Callable[[int], Coroutine[Any, Any, tuple[bytes, list[MemberMark]]]],
+        at_once: int,
+        slice: float,
+    ) -> None:
+        self._shards = shards
+        self._refused = refused
+        self._describe = describe
+        self._at_once = at_once
+        self._slice = slice
+        self._guilds = [guild for guild in shards.guilds(shard) if refused.times(guild) < 2]
+        self.sent = array("Q")
+        """The guilds of the lines."""
+        self.covered: list[MemberMark] = []
+        """Marks that are needless when the snapshot has arrived: its staff says the same."""
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        pace = Pace(self._slice)
+        async with aclosing(in_order(self._guilds, self._line, self._at_once)) as made:
+            async for guild, line in made:
+                if line is not None:
+                    self.sent.append(guild)
+                    yield line
+                await pace.breathe()
+        yield _lines.encode({"end": len(self.sent)})
+
+    async def _line(self, guild: int) -> tuple[int, bytes | None]:
+        if self._refused.times(guild):
+            return guild, _lines.unavailable(guild)
+        if not self._shards.is_here(guild):
+            return guild, None  # it was left while the snapshot was made
+        line, covered = await self._describe(guild)
+        self.covered += covered
+        return guild, line

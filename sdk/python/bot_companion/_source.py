@@ -1,0 +1,63 @@
+"""The bot as the rest of the package sees it. The adapter implements `Source` for the libraries, the tests for scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Json = dict[str, Any]
+Member = tuple[int, Iterable[int]]
+"""A user's id, and the ids of the roles that the user holds."""
+
+
+@dataclass(frozen=True)
+class SourceGuild:
+    id: int
+    name: str
+    icon: str | None
+    owner: int
+    members: int
+    unavailable: bool
+    raw: Any
+    """The library's own object, which the callbacks get."""
+
+
+class ListingRefused(Exception):
+    """Discord does not let this bot list members (401 or 403): trying again is of no use."""
+
+
+class Source(Protocol):
+    def name(self) -> str:
+        """The bot's name."""
+        ...
+
+    def library(self) -> str | None:
+        """The library's name and version."""
+        ...
+
+    def shard_count(self) -> int: ...
+
+    def own_shards(self) -> Sequence[int]:
+        """The shards of this process, in ascending order; none as long as the library does not know them."""
+        ...
+
+    def shard_health(self) -> list[Json]:
+        """Of each own shard: `id`, `sent_ms_ago`, `acknowledged_ms_ago`, `latency`."""
+        ...
+
+    def guild_ids(self) -> Iterable[int]:
+        """All guilds that the library knows, in its order, unavailable ones included."""
+        ...
+
+    def guild(self, guild: int) -> SourceGuild | None: ...
+
+    def cached_members(self, guild: int) -> Iterable[Member] | None:
+        """All members of a guild, or `None` if the library's cache does not have every one."""
+        ...
+
+    def has_members_intent(self) -> bool: ...
+
+    async def member_page(self, guild: int, after: int) -> tuple[Sequence[Member], int | None]:
+        """The members whose ids follow `after`, and where the next page begins (`None`: this was the last). May raise anything."""
+        ...

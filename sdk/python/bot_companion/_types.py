@@ -1,0 +1,116 @@
+"""The types that a bot's own code meets: what callbacks get, and what they give."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, Protocol, TypedDict, TypeVar, Union, get_args
+
+GuildPermission = Literal["ERLC_MANAGER", "ERLC_ADMIN", "ERLC_STAFF", "ADMIN", "MOD", "SESSION_STARTER"]
+"""What a role can grant."""
+
+TeamPermission = Literal[
+    "FOUNDER",
+    "EXECUTIVE",
+    "MANAGEMENT",
+    "SERVICE_STAFF",
+    "SUPPORT",
+    "QUALITY_ASSURANCE",
+    "DOCWRITER",
+    "WEB_DEVELOPER",
+    "BOT_DEVELOPER",
+]
+"""What a member of the team may do."""
+
+GUILD_PERMISSIONS: tuple[str, ...] = get_args(GuildPermission)
+
+
+class HasId(Protocol):
+    """A role, a guild or a user of a library."""
+
+    @property
+    def id(self) -> int: ...
+
+
+class Guild(Protocol):
+    """What the callbacks get: the library's own guild object. discord.py and its forks all have these."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def owner_id(self) -> int | None: ...
+    @property
+    def member_count(self) -> int | None: ...
+    @property
+    def unavailable(self) -> bool: ...
+    @property
+    def roles(self) -> Sequence[HasId]: ...
+    def get_role(self, role_id: int, /) -> HasId | None: ...
+
+
+class _Subscription(TypedDict):
+    userid: int | str
+    active_until: datetime | float | None
+    """When it ends: a datetime (in UTC if it names no zone), epoch seconds, or `None` for no end."""
+
+
+class Subscription(_Subscription, total=False):
+    """An entry of the callback `subscriptions`."""
+
+    slots: int
+    guilds: Sequence[int | str | HasId]
+
+
+class _Profile(TypedDict):
+    id: int | str
+    username: str
+
+
+class Profile(_Profile, total=False):
+    """A person, where no user object is at hand."""
+
+    name: str
+    avatar: str | None
+
+
+class _FeedbackEntry(TypedDict):
+    id: int | str
+    feedback: str
+    rating: int
+    submitter: Profile | HasId
+
+
+class FeedbackEntry(_FeedbackEntry, total=False):
+    """An entry for `Companion.feedback`."""
+
+    timestamp: float
+
+
+class _TeamMember(TypedDict):
+    discord_id: int | str
+    permissions: Sequence[TeamPermission]
+
+
+class TeamMember(_TeamMember, total=False):
+    """An entry of the callback `team`: as in `GET /team`, plus `permissions`."""
+
+    username: str
+    name: str
+    avatar: str | None
+    role: str
+    color: str
+    category: str
+    position: int
+
+
+T = TypeVar("T")
+MaybeAwaitable = Union[T, Awaitable[T]]
+
+Grants = Mapping[Any, Iterable[GuildPermission]]
+"""Which role (an object or an id) grants what."""
+GrantsCallback = Callable[[Any], MaybeAwaitable[Grants]]
+FlagCallback = Callable[[Any], MaybeAwaitable[bool]]
+SubscriptionsCallback = Callable[[], Union[MaybeAwaitable[Iterable[Any]], AsyncIterable[Any]]]
+TeamCallback = Callable[[], Union[MaybeAwaitable[Iterable[TeamMember]], AsyncIterable[TeamMember]]]

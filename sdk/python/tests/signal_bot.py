@@ -1,0 +1,44 @@
+"""A bot in a process of its own, for tests that end it. Each line on stdin is the id of a feedback entry to give."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+from typing import Any
+
+import discord
+import yarl
+from stage import Bot, make
+
+from bot_companion._attach import attach_to
+from bot_companion._limits import Limits
+from bot_companion._settings import Settings
+
+given: dict[str, Any] = json.loads(sys.argv[1])
+discord.http.Route.BASE = given["api_v10"]
+discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(given["gateway"])
+bot = make(Bot)
+# Changes gather for so long that only the end of the bot sends them.
+limits = Limits(gather_time=3600.0)
+companion = attach_to(bot, Settings(given["url"], given["key"], given["spool"]), given["sigterm"], {}, limits)
+
+
+def read(loop: asyncio.AbstractEventLoop) -> None:
+    def feedback(entry: str) -> None:
+        companion.feedback(entry, "bright", 5, {"id": 1, "username": "u"})
+        print(f"queued {entry}", flush=True)
+
+    for line in sys.stdin:
+        loop.call_soon_threadsafe(feedback, line.strip())
+
+
+def synced() -> None:
+    print("synced", flush=True)
+    threading.Thread(target=read, args=(asyncio.get_running_loop(),), daemon=True).start()
+
+
+companion.on("synced", synced)
+bot.run(given["token"], log_handler=None)
+print("ended", flush=True)

@@ -1,0 +1,123 @@
+"""`attach`: its settings, twice, and what a wrong setup says."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from feed_model import KEY
+from stage import Bot, discord_with, feed_server, guild, make, running, until
+
+import bot_companion
+
+G1 = str(1 << 22)
+SECRET = "bck_Zm9yLXRoZS10ZXN0cw"
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("COMPANION_URL", "COMPANION_BOT_KEY", "COMPANION_SPOOL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+WRONG = [
+    ({}, "COMPANION_URL", "http://"),
+    ({"url": ""}, "`url`", "http://"),
+    ({"url": "127.0.0.1:8080"}, "`url`", "https://127.0.0.1:8080"),
+    ({"url": "companion.example"}, "`url`", "no scheme"),
+    ({"url": "ftp://companion.example"}, "`url`", "https://"),
+    ({"url": "http://companion.example\n"}, "`url`", "remove"),
+    ({"url": f"http://user:{SECRET}@companion.example"}, "`url`", "remove"),
+    ({"url": "http://"}, "`url`", "not an address"),
+    ({"url": "http://companion.example", "key": ""}, "`key`", "key create"),
+    ({"url": "http://companion.example"}, "COMPANION_BOT_KEY", "key create"),
+    ({"url": "http://companion.example", "key": f"{SECRET}\n"}, "`key`", "remove"),
+    ({"url": "http://companion.example", "key": f" {SECRET}"}, "`key`", "remove"),
+    ({"url": "http://companion.example", "key": f"{SECRET} {SECRET}"}, "`key`", "copy"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "names", "remedy"), WRONG)
+def test_a_wrong_setting_names_itself_and_the_remedy(
+    arguments: dict[str, Any], names: str, remedy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        bot = make(Bot)
+        companion = bot_companion.attach(bot, **arguments)
+        companion.changed()
+        delivery = await companion.feedback("1", "bright", 5, {"id": 1, "username": "u"})
+        assert delivery.delivered is False and "nothing is reported" in (delivery.reason or "")
+        assert companion.status()["counters"]["requests"] == 0
+        await companion.close()
+        await bot.close()
+
+    asyncio.run(test())
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert len(errors) == 1 and names in errors[0] and remedy in errors[0]
+    assert SECRET not in caplog.text
+
+
+def test_the_variable_is_named(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("COMPANION_URL", "http://companion.example")
+    monkeypatch.setenv("COMPANION_BOT_KEY", f"{SECRET}\n")
+    bot_companion.attach(make(Bot))
+    assert "COMPANION_BOT_KEY" in caplog.text and SECRET not in caplog.text
+
+
+def test_a_second_attach_says_what_it_ignores(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(1)]) as fake:
+            bot = make(Bot)
+            first = bot_companion.attach(bot, url=server.url, key=KEY)
+            assert bot_companion.attach(bot) is first
+            assert not caplog.records
+            assert bot_companion.attach(bot, grants=lambda guild: {}, team=lambda: []) is first
+            async with running(bot, fake.token):
+                await until(lambda: G1 in server.feed.guilds)
+
+    asyncio.run(test())
+    said = [record.getMessage() for record in caplog.records if "attached already" in record.getMessage()]
+    assert len(said) == 1 and "grants, team" in said[0] and "Attach once" in said[0]
+
+
+def test_a_key_that_no_role_can_grant(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(1), guild(2)]) as fake:
+            bot = make(Bot)
+
+            def grants(guild: Any) -> Any:
+                return {50: ["ADMN"]}
+
+            bot_companion.attach(bot, url=server.url, key=KEY, grants=grants)
+            async with running(bot, fake.token):
+                await until(lambda: len(server.feed.guilds) == 2)
+                assert server.feed.guilds[G1]["grants"] == {}
+
+    asyncio.run(test())
+    said = [record for record in caplog.records if "ADMN" in record.getMessage()]
+    assert len(said) == 1 and said[0].levelname == "WARNING"
+    assert "role 50" in said[0].getMessage() and "probably ADMIN was meant" in said[0].getMessage()
+
+
+def test_the_first_sync_is_said_and_the_status_tells_more(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "bot_companion")
+
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(1), guild(2)]) as fake:
+            bot = make(Bot)
+            heard: list[str] = []
+            companion = bot_companion.attach(bot, url=server.url, key=KEY, grants=lambda guild: {50: ["MOD"]})
+            companion.on("synced", lambda: heard.append("synced"))
+            assert companion.status()["state"] == "starting"
+            async with running(bot, fake.token):
+                await until(lambda: heard)
+                assert f"connected to {server.url} as lantern: 2 guilds, 1 shard, 2 staff" in caplog.text
+                status = companion.status()
+                assert status["state"] == "synced" and status["staff"] == 2
+                assert status["instance"] in server.feed.heartbeats
+                with pytest.raises(ValueError, match="synced"):
+                    companion.on("sinked", print)  # type: ignore[call-overload]
+            assert companion.status()["state"] == "closed"
+
+    asyncio.run(test())

@@ -1,0 +1,334 @@
+//! What only the bot knows: limits on time, and the last answers.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
+
+use crate::clock::Clock;
+use crate::source::Guild;
+use crate::status::Reporter;
+
+/// Why a callback has no answer. Every error becomes one with `?`.
+pub type CallbackError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a role may grant in a guild.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the service's own names")]
+pub enum Permission {
+    ErlcManager,
+    ErlcAdmin,
+    ErlcStaff,
+    Admin,
+    Mod,
+    SessionStarter,
+}
+
+/// All keys that a role may grant.
+const KEYS: [&str; 6] = ["ERLC_MANAGER", "ERLC_ADMIN", "ERLC_STAFF", "ADMIN", "MOD", "SESSION_STARTER"];
+
+impl From<Permission> for String {
+    fn from(permission: Permission) -> Self {
+        KEYS[permission as usize].to_owned()
+    }
+}
+
+/// What the roles of a guild grant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants(BTreeMap<String, Vec<String>>);
+
+impl Grants {
+    /// Nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds what a role grants. The role is an id, as a number, a string, or the bot library's own type; permissions may
+    /// be given by their names, too.
+    #[must_use]
+    pub fn role<P: Into<String>>(mut self, role: impl Display, permissions: impl IntoIterator<Item = P>) -> Self {
+        self.0.entry(role.to_string()).or_default().extend(permissions.into_iter().map(Into::into));
+        self
+    }
+}
+
+/// Who pays for premium, and where it counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subscription {
+    /// Who pays.
+    pub user: u64,
+    /// In how many guilds it may count.
+    pub slots: u32,
+    /// In which it counts.
+    pub guilds: Vec<u64>,
+    /// Epoch seconds; `None`: without end.
+    pub active_until: Option<f64>,
+}
+
+impl Serialize for Subscription {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let guilds: Vec<String> = self.guilds.iter().map(u64::to_string).collect();
+        let mut fields = serializer.serialize_struct("Subscription", 4)?;
+        fields.serialize_field("userid", &self.user.to_string())?;
+        fields.serialize_field("slots", &self.slots)?;
+        fields.serialize_field("guilds", &guilds)?;
+        fields.serialize_field("active_until", &self.active_until)?;
+        fields.end()
+    }
+}
+
+/// A member of the bot's team, as in `GET /team`, plus permissions.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TeamMember {
+    /// The user's id.
+    pub discord_id: String,
+    /// The user's name on the platform.
+    pub username: String,
+    /// The name to show.
+    pub name: String,
+    /// A URL.
+    pub avatar: String,
+    /// A title.
+    pub role: String,
+    /// `#RRGGBB`.
+    pub color: String,
+    /// A lower-case word.
+    pub category: String,
+    /// The place in the list.
+    pub position: u32,
+    /// Of `FOUNDER`, `EXECUTIVE`, `MANAGEMENT`, `SERVICE_STAFF`, `SUPPORT`, `QUALITY_ASSURANCE`, `DOCWRITER`,
+    /// `WEB_DEVELOPER` and `BOT_DEVELOPER`.
+    pub permissions: Vec<String>,
+}
+
+type Answer<T> = BoxFuture<'static, Result<T, CallbackError>>;
+type GuildCallback<T> = Arc<dyn Fn(Guild) -> Answer<T> + Send + Sync>;
+type ListCallback = Arc<dyn Fn() -> Answer<Vec<String>> + Send + Sync>;
+
+/// The callbacks that the bot has given.
+#[derive(Clone, Default)]
+pub(crate) struct Callbacks {
+    pub(crate) grants: Option<GuildCallback<Grants>>,
+    pub(crate) setup: Option<GuildCallback<bool>>,
+    pub(crate) linked: Option<GuildCallback<bool>>,
+    pub(crate) subscriptions: Option<ListCallback>,
+    pub(crate) team: Option<ListCallback>,
+}
+
+/// Makes a guild's callback of a closure.
+pub(crate) fn guild_callback<T, F, A>(callback: F) -> GuildCallback<T>
+where
+    F: Fn(Guild) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<T, CallbackError>> + Send + 'static,
+{
+    Arc::new(move |guild| Box::pin(callback(guild)))
+}
+
+/// Makes a callback of a closure that gives entries, each of which becomes a line.
+pub(crate) fn list_callback<T, F, A>(callback: F) -> ListCallback
+where
+    T: Serialize,
+    F: Fn() -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Vec<T>, CallbackError>> + Send + 'static,
+{
+    Arc::new(move || {
+        let answer = callback();
+        Box::pin(async move { Ok(answer.await?.iter().map(serde_json::to_string).collect::<Result<_, _>>()?) })
+    })
+}
+
+/// What the callbacks say of a guild.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answers {
+    pub(crate) setup: bool,
+    pub(crate) linked: bool,
+    pub(crate) grants: BTreeMap<u64, Vec<String>>,
+}
+
+impl Answers {
+    /// The roles that make their holders staff. The guild's own id stands for everyone.
+    pub(crate) fn granting_roles(&self, guild: u64) -> Vec<u64> {
+        self.grants.keys().copied().filter(|role| *role != guild).collect()
+    }
+}
+
+/// The last answer of each callback.
+#[derive(Clone, Default)]
+struct Last {
+    setup: Option<bool>,
+    linked: Option<bool>,
+    grants: Option<BTreeMap<u64, Vec<String>>>,
+}
+
+/// The last answers of all guilds.
+#[derive(Default)]
+pub(crate) struct LastAnswers(HashMap<u64, Last>);
+
+/// What a guild's callbacks said this time.
+pub(crate) struct Asked {
+    setup: Option<bool>,
+    linked: Option<bool>,
+    grants: Option<BTreeMap<u64, Vec<String>>>,
+}
+
+impl Asked {
+    pub(crate) fn has_failed(&self) -> bool {
+        self.setup.is_none() || self.linked.is_none() || self.grants.is_none()
+    }
+}
+
+impl LastAnswers {
+    /// The last answers for a guild, if there is one of each callback.
+    pub(crate) fn of(&self, guild: u64) -> Option<Answers> {
+        let last = self.0.get(&guild)?.clone();
+        Some(Answers { setup: last.setup?, linked: last.linked?, grants: last.grants? })
+    }
+
+    /// Keeps what was answered this time; for what was not, the last answer counts.
+    pub(crate) fn keep(&mut self, guild: u64, asked: Asked) -> Option<Answers> {
+        let last = self.0.entry(guild).or_default();
+        last.setup = asked.setup.or(last.setup);
+        last.linked = asked.linked.or(last.linked);
+        if asked.grants.is_some() {
+            last.grants = asked.grants;
+        }
+        self.of(guild)
+    }
+
+    pub(crate) fn retain(&mut self, stays: impl Fn(u64) -> bool) {
+        self.0.retain(|guild, _| stays(*guild));
+    }
+
+    pub(crate) fn forget(&mut self, guild: u64) {
+        self.0.remove(&guild);
+    }
+}
+
+impl Callbacks {
+    /// Asks the three of a guild at the same time.
+    pub(crate) async fn ask(&self, guild: &Guild, time: &Time<'_>) -> Asked {
+        let ask_bool = async |name, callback: &Option<GuildCallback<bool>>| match callback {
+            Some(callback) => time.limit(name, || callback(guild.clone())).await,
+            None => Some(false),
+        };
+        let ask_grants = async {
+            match &self.grants {
+                Some(callback) => {
+                    time.limit("grants", || callback(guild.clone())).await.map(|grants| sane(grants, time))
+                }
+                None => Some(BTreeMap::new()),
+            }
+        };
+        let (grants, setup, linked) =
+            tokio::join!(ask_grants, ask_bool("setup", &self.setup), ask_bool("linked", &self.linked));
+        Asked { setup, linked, grants }
+    }
+}
+
+/// The time limit of callbacks, and where their failures are told.
+pub(crate) struct Time<'a> {
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) limit: Duration,
+    pub(crate) reporter: &'a Reporter,
+}
+
+impl Time<'_> {
+    /// What the callback answers in time.
+    pub(crate) async fn limit<T>(&self, name: &str, call: impl FnOnce() -> Answer<T>) -> Option<T> {
+        let answer = AssertUnwindSafe(async { call().await }).catch_unwind();
+        let problem: &dyn Display = tokio::select! {
+            biased;
+            answer = answer => match answer {
+                Ok(Ok(answer)) => return Some(answer),
+                Ok(Err(error)) => return self.fail(name, &error),
+                Err(_) => &"it panicked",
+            },
+            () = self.clock.sleep(self.limit) => &"it took too long",
+        };
+        self.fail(name, problem)
+    }
+
+    fn fail<T>(&self, name: &str, problem: &dyn Display) -> Option<T> {
+        self.reporter.count(|counters| counters.callback_failures += 1);
+        self.reporter.warn_once(
+            &format!("callback {name}"),
+            &format!("the callback {name} failed: {problem}. Its last answer counts, and it is asked again"),
+        );
+        None
+    }
+}
+
+/// Without what is no role, and the keys that no role can grant.
+fn sane(grants: Grants, time: &Time<'_>) -> BTreeMap<u64, Vec<String>> {
+    let mut sane = BTreeMap::new();
+    for (role, keys) in grants.0 {
+        let Some(id) = role.parse().ok().filter(|id| *id != 0) else {
+            time.reporter.warn_once(
+                &format!("grants role {role}"),
+                &format!("grants names {role:?}, which is not the id of a role; it is left out"),
+            );
+            continue;
+        };
+        let (known, unknown): (Vec<String>, Vec<String>) =
+            keys.into_iter().partition(|key| KEYS.contains(&key.as_str()));
+        for key in unknown {
+            let meant = KEYS.iter().min_by_key(|known| distance(&key, known)).copied().unwrap_or_default();
+            time.reporter.warn_once(
+                &format!("grants key {key}"),
+                &format!(
+                    "grants names the key {key:?} for the role {role}, which no role can grant; did you mean {meant}? It is \
+                     left out"
+                ),
+            );
+        }
+        if !known.is_empty() {
+            sane.insert(id, known);
+        }
+    }
+    sane
+}
+
+/// How many characters have to be changed, added or removed.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (line, a) in one.to_uppercase().chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, b) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_callback_has_its_own_last_answer() {
+        let asked = |setup, linked, roles: Option<&[u64]>| Asked {
+            setup,
+            linked,
+            grants: roles.map(|roles| roles.iter().map(|role| (*role, vec!["MOD".to_owned()])).collect()),
+        };
+        let mut last = LastAnswers::default();
+        assert_eq!(last.keep(1, asked(Some(true), None, Some(&[50]))), None, "linked has never answered");
+        let answers = last.keep(1, asked(None, Some(true), None)).unwrap();
+        assert!(answers.setup && answers.linked);
+        assert_eq!(answers.granting_roles(1), [50]);
+        assert_eq!(last.keep(2, asked(None, Some(true), None)), None, "another guild has its own");
+        let answers = last.keep(1, asked(Some(false), None, Some(&[]))).unwrap();
+        assert_eq!(answers, Answers { setup: false, linked: true, grants: BTreeMap::new() });
+    }
+}

@@ -1,0 +1,120 @@
+//! One request and its answer: the time limit, failures and outages, what the service ignores.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use serde_json::{Map, Value};
+
+use crate::clock::Clock;
+use crate::core::Core;
+use crate::outage::Channel;
+use crate::sender::reason;
+use crate::transport::{Answer, Body, Request, Response};
+
+/// When something of a request last moved.
+type Moved = Arc<Mutex<Duration>>;
+
+impl Core {
+    /// Sends a request and waits for the answer, as long as anything moves.
+    pub(crate) async fn call(&self, channel: Channel, what: &str, request: Request) -> Answer {
+        self.reporter.count(|counters| counters.requests += 1);
+        match self.send(request).await {
+            Err(reason) => Answer::Later(self.fail_with(channel, &format!("{what}: {reason}"), None)),
+            Ok(Response { status, retry_after, data }) => match (status, data) {
+                (200, None) => {
+                    let reason = format!("{what}: the answer is not of a bot-companion service; check COMPANION_URL");
+                    Answer::Later(self.fail_with(channel, &reason, None))
+                }
+                (200 | 409 | 413 | 422, data) => {
+                    let data = data.unwrap_or_default();
+                    self.succeed(channel);
+                    self.note_ignored(&data);
+                    Answer::Answered(status, data)
+                }
+                (429, _) => Answer::Later(self.delay(channel, retry_after.as_deref())),
+                (401, _) => Answer::Later(self.fail_with(channel, REFUSED_KEY, retry_after.as_deref())),
+                (status, data) => {
+                    let reason = format!("{what}: {}", meaning(status, &data.unwrap_or_default()));
+                    Answer::Later(self.fail_with(channel, &reason, retry_after.as_deref()))
+                }
+            },
+        }
+    }
+
+    /// An answer that helps nobody: the same is tried again. Gives the delay.
+    pub(crate) fn fail(&self, channel: Channel, status: u16, data: &Map<String, Value>) -> Duration {
+        self.fail_with(channel, &meaning(status, data), None)
+    }
+
+    async fn send(&self, mut request: Request) -> Result<Response, String> {
+        let moved: Moved = Arc::new(Mutex::new(self.clock.now()));
+        if let Body::Stream(lines) = request.body {
+            let (clock, moved) = (Arc::clone(&self.clock), Arc::clone(&moved));
+            request.body = Body::Stream(lines.inspect(move |_| note(&moved, &*clock)).boxed());
+        }
+        let mut response = self.transport.send(request);
+        loop {
+            let last = *moved.lock().unwrap_or_else(PoisonError::into_inner);
+            let left = (last + self.limits.stall_timeout).saturating_sub(self.clock.now());
+            if left.is_zero() {
+                return Err(format!("nothing moved for {:?}", self.limits.stall_timeout));
+            }
+            tokio::select! {
+                biased;
+                response = &mut response => return response,
+                () = self.clock.sleep(left) => {}
+            }
+        }
+    }
+
+    fn fail_with(&self, channel: Channel, reason: &str, retry_after: Option<&str>) -> Duration {
+        self.reporter.count(|counters| counters.failures += 1);
+        let is_first = self.lock().outage.begin(channel, self.clock.now());
+        if is_first && reason == REFUSED_KEY {
+            self.reporter.error(reason);
+        } else if is_first {
+            self.reporter
+                .warn(&format!("the service cannot be reached; the bot goes on, and it is tried again: {reason}"));
+        }
+        self.delay(channel, retry_after)
+    }
+
+    fn delay(&self, channel: Channel, retry_after: Option<&str>) -> Duration {
+        let failures = self.lock().outage.count(channel);
+        let delay = self.limits.retry_delay(failures, self.clock.random());
+        let asked =
+            retry_after.and_then(|header| self.limits.asked_delay(header, self.clock.epoch(), self.clock.random()));
+        asked.map_or(delay, |asked| asked.max(delay))
+    }
+
+    fn succeed(&self, channel: Channel) {
+        let mut state = self.lock();
+        if let Some(outage) = state.outage.succeed(channel, self.clock.now()) {
+            self.reporter.info(&format!("the service is back after {} s", outage.as_secs()));
+            state.is_doubtful = true;
+            self.start_after(&mut state, Duration::ZERO);
+        }
+    }
+
+    fn note_ignored(&self, data: &Map<String, Value>) {
+        if let Some(ignored) = data.get("ignored").and_then(Value::as_u64) {
+            self.reporter.count(|counters| counters.lines_ignored += ignored);
+        }
+        for reason in data.get("reasons").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+            let kind = reason.trim_start_matches(|one: char| one.is_ascii_digit());
+            self.reporter.warn_once(&format!("ignored {kind}"), &format!("the service ignores: {reason}"));
+        }
+    }
+}
+
+const REFUSED_KEY: &str = "the service refuses the bot key; check COMPANION_BOT_KEY. It is tried again";
+
+fn meaning(status: u16, data: &Map<String, Value>) -> String {
+    let hint = if status == 404 || (300..400).contains(&status) { "; check COMPANION_URL" } else { "" };
+    format!("status {status}, {}{hint}", reason(data))
+}
+
+fn note(moved: &Moved, clock: &dyn Clock) {
+    *moved.lock().unwrap_or_else(PoisonError::into_inner) = clock.now();
+}

@@ -1,0 +1,308 @@
+//! The handle that a bot holds: what it tells, and what it asks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::broadcast;
+
+use crate::builder::Builder;
+use crate::core::{Core, Phase, State, has_work};
+use crate::feedback::{self, Delivery, Entry, PendingDelivery};
+use crate::marks::{GuildMark, Key, Mark};
+use crate::settings::{Settings, SettingsError};
+use crate::spool::Spool;
+use crate::status::{Notice, Status};
+
+/// What the bot sees. The adapters tell it; a bot on another library tells it by itself, in the order in which it happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "ids speak for themselves")]
+pub enum BotEvent {
+    /// A shard has a new session (READY). It is unknown until it is ready.
+    Session { shard: u32 },
+    /// All guilds of a shard have arrived.
+    Ready { shard: u32 },
+    /// The bot joined a guild, or it is available again.
+    GuildHere { guild: u64 },
+    /// The bot was removed from a guild. An outage is not that.
+    GuildGone { guild: u64 },
+    /// A guild has an outage: the bot is in it, but cannot see it.
+    GuildUnavailable { guild: u64 },
+    /// A guild has another name, icon or owner.
+    GuildChanged { guild: u64 },
+    /// A role was created or changed.
+    RoleChanged { guild: u64 },
+    /// A role was deleted.
+    RoleGone { guild: u64, role: u64 },
+    /// A member joined.
+    MemberJoined { guild: u64, user: u64, roles: Vec<u64> },
+    /// A member has other roles.
+    MemberChanged { guild: u64, user: u64, roles: Vec<u64> },
+    /// A member left.
+    MemberGone { guild: u64, user: u64 },
+}
+
+/// Keeps the service up to date. It is cheap to clone, and nothing here waits, but for [`close`](Self::close).
+#[derive(Clone)]
+pub struct Companion {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Companion {
+    /// With the address in `COMPANION_URL` and the key in `COMPANION_BOT_KEY`.
+    pub fn from_env() -> Result<Builder, SettingsError> {
+        Ok(Builder::with(Settings::from_env()?))
+    }
+
+    /// With this address and this key.
+    pub fn builder(url: &str, key: &str) -> Result<Builder, SettingsError> {
+        Ok(Builder::with(Settings::new(url, key)?))
+    }
+
+    /// Tells what the bot sees.
+    pub fn tell(&self, event: &BotEvent) {
+        if !self.core.is_open() {
+            return;
+        }
+        let core = &self.core;
+        match *event {
+            BotEvent::Session { shard } => core.shard_lost(shard),
+            BotEvent::Ready { shard } => core.shard_ready(shard),
+            BotEvent::GuildHere { guild } => core.mark_guild(guild, GuildMark::WHOLE),
+            BotEvent::GuildGone { guild } => core.guild_gone(guild),
+            // Its members may change unseen.
+            BotEvent::GuildUnavailable { guild } => core.lock().staff.forget(guild),
+            BotEvent::GuildChanged { guild } => core.mark_guild(guild, GuildMark::FIELDS),
+            BotEvent::RoleChanged { guild } => core.mark_guild(guild, GuildMark::ASK),
+            BotEvent::RoleGone { guild, role } => {
+                let has_granted = core.lock().staff.role_gone(guild, role);
+                core.mark_guild(guild, if has_granted { GuildMark::WHOLE } else { GuildMark::ASK });
+            }
+            BotEvent::MemberJoined { guild, user, ref roles } => {
+                core.member(guild, user, roles);
+                core.members_counted(guild);
+            }
+            BotEvent::MemberChanged { guild, user, ref roles } => core.member(guild, user, roles),
+            BotEvent::MemberGone { guild, user } => {
+                core.member_gone(guild, user);
+                core.members_counted(guild);
+            }
+        }
+    }
+
+    /// The answers of the callbacks have changed for this guild.
+    pub fn changed(&self, guild: impl Into<u64>) {
+        if self.core.is_open() {
+            self.core.mark_guild(guild.into(), GuildMark::WHOLE);
+        }
+    }
+
+    /// The answers of the callbacks have changed for many guilds: everything is sent again.
+    pub fn all_changed(&self) {
+        if self.core.is_open() {
+            self.core.resync(&mut self.core.lock());
+        }
+    }
+
+    /// Somebody has paid, or stopped.
+    pub fn subscriptions_changed(&self) {
+        self.make_stale(|state| state.subscriptions.is_stale = true);
+    }
+
+    /// The team's roster has changed.
+    pub fn team_changed(&self) {
+        self.make_stale(|state| state.team.is_stale = true);
+    }
+
+    /// Somebody has rated the bot: a [`Feedback`](crate::Feedback), or any value that has its fields. The same id again
+    /// replaces the entry.
+    pub fn feedback(&self, entry: &impl Serialize) -> PendingDelivery {
+        match feedback::feedback_line(entry) {
+            Ok((line, about)) => self.core.add_feedback(line, about),
+            Err(reason) => {
+                let (entry, pending) = Entry::new(String::new(), String::new());
+                entry.end(Delivery::NotDelivered(reason));
+                pending
+            }
+        }
+    }
+
+    /// They took it back.
+    pub fn feedback_gone(&self, id: &str) -> PendingDelivery {
+        self.core.add_feedback(feedback::feedback_gone_line(id), format!("that feedback {id:?} was taken back"))
+    }
+
+    /// How things are.
+    pub fn status(&self) -> Status {
+        self.core.status()
+    }
+
+    /// What the feed tells from now on. A receiver that does not keep up misses the oldest.
+    pub fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.core.reporter.notices()
+    }
+
+    /// Sends what waits, for at most [`Limits::close_timeout`](crate::Limits::close_timeout). Nothing is sent afterwards.
+    pub async fn close(&self) {
+        let mut phase = self.core.phase.subscribe();
+        self.core.phase.send_if_modified(|phase| {
+            let is_open = *phase == Phase::Open;
+            if is_open {
+                *phase = Phase::Closing;
+            }
+            is_open
+        });
+        // The task that sends may be gone with its runtime: then nobody says that it is closed.
+        let longest = self.core.limits.close_timeout + Duration::from_secs(1);
+        tokio::select! {
+            biased;
+            _ = phase.wait_for(|phase| *phase == Phase::Closed) => {}
+            () = self.core.clock.sleep(longest) => {}
+        }
+    }
+
+    #[cfg(any(feature = "serenity", feature = "twilight"))]
+    pub(crate) fn role_changed(&self, guild: u64) {
+        self.tell(&BotEvent::RoleChanged { guild });
+    }
+
+    #[cfg(any(feature = "serenity", feature = "twilight"))]
+    pub(crate) fn role_gone(&self, guild: u64, role: u64) {
+        self.tell(&BotEvent::RoleGone { guild, role });
+    }
+
+    #[cfg(any(feature = "serenity", feature = "twilight"))]
+    pub(crate) fn member_changed(&self, guild: u64, user: u64, roles: Vec<u64>) {
+        self.tell(&BotEvent::MemberChanged { guild, user, roles });
+    }
+
+    fn make_stale(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.core.lock();
+        if self.core.is_open() && state.snapshots.is_ready(0) {
+            change(&mut state);
+            self.core.start_after(&mut state, Duration::ZERO);
+        }
+    }
+}
+
+impl Core {
+    fn guild_gone(&self, guild: u64) {
+        let mut state = self.lock();
+        state.snapshots.accept(guild);
+        state.staff.forget(guild);
+        state.answers.forget(guild);
+        state.retries.remove(&guild);
+        if state.snapshots.marks(guild) {
+            state.marks.put_gone(guild);
+            self.mark(&mut state, Key::Guild(guild), Mark::Guild(GuildMark::default()));
+        }
+    }
+
+    fn member(&self, guild: u64, user: u64, roles: &[u64]) {
+        let mut state = self.lock();
+        let is_news = state.staff.member(guild, user, roles, self.clock.now());
+        if is_news || state.marks.has_member_gone(guild, user) {
+            let mark = Mark::Member { roles: roles.to_vec(), replaces_gone: false };
+            self.mark(&mut state, Key::Member { guild, user }, mark);
+        }
+    }
+
+    fn member_gone(&self, guild: u64, user: u64) {
+        let mut state = self.lock();
+        state.staff.member_gone(guild, user, self.clock.now());
+        self.mark(&mut state, Key::Member { guild, user }, Mark::MemberGone);
+    }
+
+    fn members_counted(&self, guild: u64) {
+        let mut state = self.lock();
+        if state.snapshots.marks(guild) {
+            state.marks.count_members(guild, self.clock.now(), self.limits.member_count_interval);
+            self.wake.notify_one();
+        }
+    }
+
+    fn add_feedback(&self, line: String, about: String) -> PendingDelivery {
+        let (mut entry, pending) = Entry::new(line, about);
+        let mut state = self.lock();
+        let refused = if !self.is_open() {
+            Some("closed".to_owned())
+        } else if entry.line.len() > self.limits.line_bytes {
+            let text = format!("feedback is too long: its line has more than {} bytes", self.limits.line_bytes);
+            self.reporter.warn(&text);
+            Some(text)
+        } else if state.feedback.len() >= self.limits.feedback {
+            let text = format!("too much feedback waits, {} entries: more is refused", self.limits.feedback);
+            self.reporter.warn_once("feedback", &text);
+            Some(text)
+        } else {
+            None
+        };
+        if let Some(reason) = refused {
+            self.reporter.count(|counters| counters.feedback_dropped += 1);
+            entry.end(Delivery::NotDelivered(reason));
+            return pending;
+        }
+        entry.spooled = self.with_spool(&mut state, |spool| spool.add(&entry.line));
+        state.feedback.push_back(entry);
+        self.start_gathered(&mut state);
+        pending
+    }
+
+    /// The service has taken an entry or refused it.
+    pub(crate) fn end_feedback(&self, state: &mut State, entry: Entry, delivery: Delivery) {
+        self.reporter.count(|counters| match delivery {
+            Delivery::Delivered => counters.feedback_delivered += 1,
+            Delivery::NotDelivered(_) => counters.feedback_dropped += 1,
+        });
+        if let Some(number) = entry.spooled {
+            self.with_spool(state, |spool| spool.remove(number));
+        }
+        entry.end(delivery);
+    }
+
+    pub(crate) fn open_spool(&self, path: &std::path::Path) {
+        match Spool::open(path) {
+            Ok(spool) => {
+                let mut state = self.lock();
+                let entries = spool.entries().take(self.limits.feedback);
+                state.feedback = entries.map(|(number, line)| Entry::from_spool(number, line.to_owned())).collect();
+                state.spool = Some(spool);
+                if !state.feedback.is_empty() {
+                    self.start_gathered(&mut state);
+                }
+            }
+            Err(error) => self.reporter.warn(&format!(
+                "the spool {} cannot be used, and feedback that waits is lost when the bot ends: {error}",
+                path.display()
+            )),
+        }
+    }
+
+    fn with_spool<T>(&self, state: &mut State, act: impl FnOnce(&mut Spool) -> std::io::Result<T>) -> Option<T> {
+        let done = act(state.spool.as_mut()?);
+        done.map_err(|error| {
+            self.reporter.warn_once("spool", &format!("the spool cannot be written: {error}"));
+        })
+        .ok()
+    }
+
+    /// Closed: whatever is left is told so.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        let left = has_work(&state);
+        let batch = state.batch.take();
+        let entries: Vec<Entry> =
+            batch.into_iter().flat_map(crate::batch::Batch::into_feedback).chain(state.feedback.drain(..)).collect();
+        for entry in entries {
+            let reason = if entry.spooled.is_some() { "closed; it is sent at the next start" } else { "closed" };
+            self.reporter.count(|counters| counters.feedback_dropped += u64::from(entry.spooled.is_none()));
+            entry.end(Delivery::NotDelivered(reason.to_owned()));
+        }
+        state.spool = None;
+        drop(state);
+        if left {
+            self.reporter.warn("closed before everything was sent");
+        }
+        self.phase.send_replace(Phase::Closed);
+    }
+}

@@ -1,0 +1,149 @@
+//! The queue of feedback and its results.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+/// What somebody says of the bot.
+#[derive(Clone, Debug, Serialize)]
+pub struct Feedback {
+    /// Yours, 1 to 64 characters; the same again replaces the entry.
+    pub id: String,
+    /// The text, up to 4,000 characters.
+    #[serde(rename = "feedback")]
+    pub text: String,
+    /// 1 to 5.
+    pub rating: u8,
+    /// Epoch seconds.
+    pub timestamp: f64,
+    /// Who says it.
+    pub submitter: Submitter,
+}
+
+/// Who gives feedback.
+#[derive(Clone, Debug, Serialize)]
+pub struct Submitter {
+    /// The user's id.
+    pub id: String,
+    /// The user's name on the platform.
+    pub username: String,
+    /// The name to show; `None`: the username.
+    pub name: Option<String>,
+    /// A URL; `None`: the default picture.
+    pub avatar: Option<String>,
+}
+
+/// What became of a feedback call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The service has it.
+    Delivered,
+    /// The service does not have it, and why.
+    NotDelivered(String),
+}
+
+impl Delivery {
+    /// Whether the service has it.
+    pub fn is_delivered(&self) -> bool {
+        *self == Self::Delivered
+    }
+}
+
+impl fmt::Display for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delivered => f.write_str("delivered"),
+            Self::NotDelivered(reason) => write!(f, "not delivered: {reason}"),
+        }
+    }
+}
+
+/// Becomes the [`Delivery`]. It may be dropped; the feedback is sent all the same.
+#[derive(Debug)]
+pub struct PendingDelivery(oneshot::Receiver<Delivery>);
+
+impl PendingDelivery {
+    /// What became of it, if that is known by now.
+    pub fn now(&mut self) -> Option<Delivery> {
+        match self.0.try_recv() {
+            Ok(delivery) => Some(delivery),
+            Err(oneshot::error::TryRecvError::Empty) => None,
+            Err(oneshot::error::TryRecvError::Closed) => Some(closed()),
+        }
+    }
+}
+
+impl Future for PendingDelivery {
+    type Output = Delivery;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Delivery> {
+        Pin::new(&mut self.0).poll(context).map(|delivery| delivery.unwrap_or_else(|_| closed()))
+    }
+}
+
+fn closed() -> Delivery {
+    Delivery::NotDelivered("closed".to_owned())
+}
+
+/// An entry on its way.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// The line of the events request.
+    pub(crate) line: String,
+    /// Names it in the log.
+    pub(crate) about: String,
+    /// Its number in the spool.
+    pub(crate) spooled: Option<u64>,
+    result: Option<oneshot::Sender<Delivery>>,
+}
+
+impl Entry {
+    pub(crate) fn new(line: String, about: String) -> (Self, PendingDelivery) {
+        let (sender, receiver) = oneshot::channel();
+        (Self { line, about, spooled: None, result: Some(sender) }, PendingDelivery(receiver))
+    }
+
+    /// One that a process before this one has left.
+    pub(crate) fn from_spool(number: u64, line: String) -> Self {
+        Self { line, about: "feedback of an earlier start".to_owned(), spooled: Some(number), result: None }
+    }
+
+    /// Tells what became of it.
+    pub(crate) fn end(mut self, delivery: Delivery) {
+        if let Some(result) = self.result.take() {
+            let _ = result.send(delivery);
+        }
+    }
+}
+
+/// The line of an entry, and what names it in the log.
+pub(crate) fn feedback_line(entry: &impl Serialize) -> Result<(String, String), String> {
+    match serde_json::to_value(entry) {
+        Ok(Value::Object(mut fields)) => {
+            let about = format!("feedback {}", fields.get("id").unwrap_or(&Value::Null));
+            fields.insert("type".to_owned(), "feedback".into());
+            Ok((Value::Object(fields).to_string(), about))
+        }
+        Ok(_) => Err("it is not an object".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The line that takes an entry back.
+pub(crate) fn feedback_gone_line(id: &str) -> String {
+    serde_json::json!({"type": "feedback_gone", "id": id}).to_string()
+}
+
+/// Entries that wait, in order.
+pub(crate) type Queue = VecDeque<Entry>;
+
+/// Puts entries before all others, in their order.
+pub(crate) fn put_first(queue: &mut Queue, entries: impl DoubleEndedIterator<Item = Entry>) {
+    entries.rev().for_each(|entry| queue.push_front(entry));
+}

@@ -1,0 +1,95 @@
+//! The report on the process and its shards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::core::Core;
+use crate::outage::Channel;
+use crate::sender::say_connected;
+use crate::transport::{Answer, Body, Request};
+
+/// Sends one whenever the interval has passed since the last one began, for ever.
+pub(crate) async fn run(core: &Arc<Core>) {
+    let mut not_before = Duration::ZERO;
+    loop {
+        let due = (core.lock().last_heartbeat + core.limits.heartbeat_interval).max(not_before);
+        if due > core.clock.now() {
+            core.clock.sleep(due.saturating_sub(core.clock.now())).await;
+        } else if core.source.shards().is_empty() {
+            core.shards_known.notified().await;
+        } else if let Ok(_only_one) = core.heartbeat_turn.try_lock() {
+            if let Some(delay) = send(core, Channel::Heartbeat).await {
+                not_before = core.clock.now() + delay;
+            }
+        } else {
+            // The sender introduces the process; that counts as well.
+            drop(core.heartbeat_turn.lock().await);
+        }
+    }
+}
+
+/// Introduces the process before its first snapshot: when it started decides whose shards these are. Gives the delay after
+/// which it is to be tried again.
+pub(crate) async fn introduce(core: &Arc<Core>) -> Option<Duration> {
+    let _only_one = core.heartbeat_turn.lock().await;
+    if core.lock().is_introduced { None } else { send(core, Channel::Introduction).await }
+}
+
+/// Sends one. Gives the delay after which it is to be tried again, if the service did not take it.
+async fn send(core: &Arc<Core>, channel: Channel) -> Option<Duration> {
+    core.lock().last_heartbeat = core.clock.now();
+    let request = Request {
+        method: "PUT",
+        path: "/bot/heartbeat".to_owned(),
+        instance: None,
+        sequence: None,
+        body: Body::Json(body(core).to_string().into_bytes()),
+    };
+    match core.call(channel, "heartbeat", request).await {
+        Answer::Later(delay) => return Some(delay),
+        Answer::Answered(200, _) => core.reporter.count(|counters| counters.heartbeats += 1),
+        Answer::Answered(status, data) => {
+            let reason = data.get("reason").and_then(Value::as_str).unwrap_or("no reason is given");
+            core.reporter
+                .warn_once("heartbeat", &format!("the service refuses the heartbeat (status {status}): {reason}"));
+        }
+    }
+    let mut state = core.lock();
+    state.is_introduced = true;
+    say_connected(core, &mut state);
+    None
+}
+
+fn body(core: &Core) -> Value {
+    let shards: Vec<Value> = core
+        .source
+        .shards()
+        .iter()
+        .map(|shard| {
+            json!({
+                "id": shard.id,
+                "sent_ms_ago": shard.sent_ms_ago,
+                "acknowledged_ms_ago": shard.acknowledged_ms_ago,
+                "latency": shard.latency,
+            })
+        })
+        .collect();
+    json!({
+        "instance": core.instance,
+        "started_at": core.started_at,
+        "memory": resident_memory(),
+        "library": core.source.library(),
+        "shard_count": core.source.shard_count(),
+        "shards": shards,
+    })
+}
+
+/// What this process holds in memory, in bytes; 0 where the system does not tell.
+fn resident_memory() -> u64 {
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return 0 };
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kibibytes.unwrap_or_default() * 1024
+}

@@ -1,0 +1,67 @@
+//! Keeps a bot-companion service up to date with what a Discord bot knows.
+//!
+//! See the README for how to attach it. The parts, each in a file of its own:
+//!
+//! | part | decides |
+//! |---|---|
+//! | `marks` | what has changed and waits to be sent; its bound; what replaces what |
+//! | `snapshots` | which shards are to be sent whole, and the lines of a snapshot |
+//! | `sender`, `batch` | the numbering, one request at a time, retries, resync |
+//! | `heartbeat` | the report on the process and its shards |
+//! | `staff`, `listing` | who holds a granting role, and whether that is completely known |
+//! | `callbacks` | what only the bot knows: limits on time and parallelism, last answers |
+//! | `feedback`, `spool` | the queue of feedback, its results, the spool on disk |
+//! | `status` | log lines, counters, the status, notices |
+//! | `transport`, `calls`, `outage`, `http`, `gzip` | HTTP: gzip, time limits, the envelope, outages |
+//! | `source` | the bot library, as all of the above see it |
+//! | `on_serenity`, `on_twilight`, `library`, `table` | the adapters: the library's events, and the guilds that they tell of |
+//!
+//! `core` is what they share: one state behind one lock, which nobody holds while waiting. All work is one future, which
+//! [`Builder::start`] gives to tokio; time, chance and the transport are handed in, so that a test replays an hour in a moment.
+
+mod batch;
+mod builder;
+mod callbacks;
+mod calls;
+mod clock;
+mod companion;
+mod core;
+mod feedback;
+mod gzip;
+mod heartbeat;
+mod http;
+#[cfg(any(feature = "serenity", feature = "twilight"))]
+mod library;
+mod limits;
+mod listing;
+mod marks;
+#[cfg(feature = "serenity")]
+mod on_serenity;
+#[cfg(feature = "twilight")]
+mod on_twilight;
+mod outage;
+mod sender;
+mod settings;
+mod snapshots;
+mod source;
+mod spool;
+mod staff;
+mod status;
+#[cfg(any(feature = "serenity", feature = "twilight"))]
+mod table;
+mod transport;
+
+pub use builder::Builder;
+pub use callbacks::{CallbackError, Grants, Permission, Subscription, TeamMember};
+pub use clock::{Clock, SystemClock};
+pub use companion::{BotEvent, Companion};
+pub use feedback::{Delivery, Feedback, PendingDelivery, Submitter};
+pub use limits::Limits;
+#[cfg(feature = "serenity")]
+pub use on_serenity::{SerenityCompanion, SerenityHandler};
+#[cfg(feature = "twilight")]
+pub use on_twilight::TwilightCompanion;
+pub use settings::SettingsError;
+pub use source::{Guild, GuildState, ListingError, Member, Page, ShardHealth, Source};
+pub use status::{Counters, Level, LogSink, Notice, State, Status, Waiting};
+pub use transport::{Body, Request, Response, Transport};

@@ -1,0 +1,61 @@
+//! Failures in a row, and when they are worth a word.
+
+use std::time::Duration;
+
+/// Who has sent a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Channel {
+    Sender,
+    Heartbeat,
+    /// The sender's heartbeat before a snapshot: its failures are the sender's, its success is both's.
+    Introduction,
+}
+
+impl Channel {
+    fn index(self) -> usize {
+        usize::from(self == Self::Heartbeat)
+    }
+}
+
+/// Whether the service can be reached.
+#[derive(Default)]
+pub(crate) struct Outage {
+    /// Failures in a row, by channel.
+    failures: [u32; 2],
+    /// Channels that have failed in this outage.
+    has_failed: [bool; 2],
+    since: Duration,
+}
+
+impl Outage {
+    pub(crate) fn is_on(&self) -> bool {
+        self.has_failed.contains(&true)
+    }
+
+    /// One more failure in a row; gives how many.
+    pub(crate) fn count(&mut self, channel: Channel) -> u32 {
+        let failures = &mut self.failures[channel.index()];
+        *failures = failures.saturating_add(1);
+        *failures
+    }
+
+    /// The service does not serve. Says whether an outage begins with that.
+    pub(crate) fn begin(&mut self, channel: Channel, now: Duration) -> bool {
+        let is_first = !self.is_on();
+        if is_first {
+            self.since = now;
+        }
+        self.has_failed[channel.index()] = true;
+        is_first
+    }
+
+    /// The service has answered. Gives how long the outage was, if it ends with that: when every channel that has
+    /// failed was answered again.
+    pub(crate) fn succeed(&mut self, channel: Channel, now: Duration) -> Option<Duration> {
+        let was_on = self.is_on();
+        let answered = if channel == Channel::Introduction { 0..2 } else { channel.index()..channel.index() + 1 };
+        self.failures[answered.clone()].fill(0);
+        self.has_failed[answered].fill(false);
+        (was_on && !self.is_on()).then(|| now.saturating_sub(self.since))
+    }
+}

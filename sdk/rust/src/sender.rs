@@ -1,0 +1,349 @@
+//! The numbering, one request at a time, retries, resync.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::stream::{self, StreamExt as _};
+use serde_json::{Map, Value, json};
+
+use crate::batch;
+use crate::core::{Core, Phase, State, wait_until};
+use crate::heartbeat;
+use crate::outage::Channel;
+use crate::snapshots::{self, Refused, Shard, Written, with_line_end};
+use crate::source::shard_of;
+use crate::transport::{Answer, Body, Request};
+
+/// The next thing to do.
+enum Step {
+    Batch,
+    Introduce,
+    Snapshot(u32),
+    Subscriptions,
+    Probe,
+    MakeBatch,
+}
+
+/// Sends for ever; when the feed closes, what is left, each request once.
+pub(crate) async fn run(core: &Arc<Core>) {
+    let mut phase = core.phase.subscribe();
+    let mut closing = async || drop(phase.wait_for(|phase| *phase != Phase::Open).await);
+    while core.is_open() {
+        if begin_work(core) {
+            work(core).await;
+        } else {
+            let wake = async {
+                tokio::select! {
+                    biased;
+                    () = core.wake.notified() => {}
+                    () = closing() => {}
+                }
+            };
+            wait_until(&*core.clock, Some(next_due(core)), wake).await;
+        }
+    }
+    core.lock().is_working = true;
+    // If the wait for a retry was cut short, this is the last try.
+    work(core).await;
+}
+
+fn begin_work(core: &Core) -> bool {
+    let mut state = core.lock();
+    core.tick(&mut state);
+    let now = core.clock.now();
+    let is_due = state.start_at.is_some_and(|at| at <= now)
+        || state.is_doubtful
+        || state.subscriptions.is_stale
+        || state.team.is_stale
+        || state.marks.next_count().is_some_and(|at| at + core.limits.gather_time <= now);
+    if is_due {
+        state.start_at = None;
+        state.is_working = true;
+    }
+    is_due
+}
+
+fn next_due(core: &Core) -> Duration {
+    let state = core.lock();
+    let count = state.marks.next_count().map(|at| at + core.limits.gather_time);
+    [state.start_at, count].into_iter().flatten().fold(Core::next_tick(&state), Duration::min)
+}
+
+/// Does one thing after the other until nothing is left.
+async fn work(core: &Arc<Core>) {
+    let requests = core.reporter.counters().requests;
+    loop {
+        let step = {
+            let mut state = core.lock();
+            core.tick(&mut state);
+            let step = next_step(core, &mut state);
+            state.is_working = step.is_some();
+            if step.is_none() && core.are_own_shards_sent(&state) && core.reporter.counters().requests > requests {
+                core.reporter.synced();
+            }
+            step
+        };
+        let Some(step) = step else { return };
+        let done = AssertUnwindSafe(take_step(core, step)).catch_unwind().await;
+        let delay = done.unwrap_or_else(|panic| {
+            core.say_fault(&*panic);
+            Some(core.limits.longest_retry)
+        });
+        if let Some(delay) = delay
+            && !pause(core, delay).await
+        {
+            return;
+        }
+    }
+}
+
+/// Waits. Says whether to go on: closing ends the wait, and there is no second one.
+async fn pause(core: &Core, delay: Duration) -> bool {
+    let mut phase = core.phase.subscribe();
+    tokio::select! {
+        biased;
+        _ = phase.wait_for(|phase| *phase != Phase::Open) => false,
+        () = core.clock.sleep(delay) => true,
+    }
+}
+
+fn next_step(core: &Core, state: &mut State) -> Option<Step> {
+    if state.batch.is_some() {
+        return Some(Step::Batch);
+    }
+    let shard = state.snapshots.next_stale();
+    if !state.is_introduced && (shard.is_some() || state.subscriptions.is_stale) {
+        return Some(Step::Introduce);
+    }
+    if let Some(shard) = shard {
+        return Some(Step::Snapshot(shard));
+    }
+    if state.subscriptions.is_stale {
+        return Some(Step::Subscriptions);
+    }
+    if state.is_doubtful {
+        if state.snapshots.ready().next().is_some() {
+            return Some(Step::Probe);
+        }
+        state.is_doubtful = false;
+    }
+    let has_counts = state.marks.next_count().is_some_and(|at| at <= core.clock.now());
+    let has_changes = state.marks.len() > 0 || !state.feedback.is_empty() || state.team.is_stale || has_counts;
+    has_changes.then_some(Step::MakeBatch)
+}
+
+/// Gives the delay after which the same is to be tried again.
+async fn take_step(core: &Arc<Core>, step: Step) -> Option<Duration> {
+    match step {
+        Step::Batch => batch::send(core).await,
+        Step::Introduce => heartbeat::introduce(core).await,
+        Step::Snapshot(shard) => send_snapshot(core, shard).await,
+        Step::Subscriptions => send_subscriptions(core).await,
+        Step::Probe => probe(core).await,
+        Step::MakeBatch => {
+            batch::make(core).await;
+            None
+        }
+    }
+}
+
+async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
+    let (count, sequence) = {
+        let mut state = core.lock();
+        let count = state.snapshots.shard_count;
+        state.snapshots.begin(shard);
+        state.marks.drop_guilds(|guild| shard_of(guild, count) == shard);
+        (count, snapshot_number(&mut state))
+    };
+    let mut guilds = core.source.guild_ids(shard);
+    guilds.retain(|guild| shard_of(*guild, count) == shard);
+    core.forget_other_guilds(shard, &guilds);
+    let written: Written = Arc::default();
+    let body = Body::Stream(snapshots::lines(core, guilds, &written));
+    let request = numbered(core, "PUT", format!("/bot/shards/{count}/{shard}/guilds"), sequence, body);
+    let answer = core.call(Channel::Sender, &format!("the snapshot of shard {shard}"), request).await;
+    let replaced = std::mem::take(&mut core.lock().replaced);
+    let (status, data) = match answer {
+        Answer::Answered(200, _) => {
+            core.reporter.count(|counters| {
+                counters.snapshots += 1;
+                counters.lines_sent += written.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
+            });
+            let mut state = core.lock();
+            state.next = sequence;
+            state.refusals = 0;
+            state.snapshots.end(shard, Shard::Sent);
+            say_connected(core, &mut state);
+            core.reporter.forget("changes");
+            return None;
+        }
+        Answer::Answered(status, data) => (status, data),
+        Answer::Later(delay) => {
+            core.lock().snapshots.end(shard, Shard::Stale);
+            core.put_back(replaced);
+            return Some(delay);
+        }
+    };
+    core.lock().snapshots.end(shard, Shard::Stale);
+    core.put_back(replaced);
+    if status == 409 {
+        return overtaken(core, &data);
+    }
+    let guild =
+        line_index(&data).and_then(|line| written.lock().unwrap_or_else(PoisonError::into_inner).get(line).copied());
+    let Some(guild) = guild.filter(|_| status == 422) else { return Some(core.fail(Channel::Sender, status, &data)) };
+    let what = match core.lock().snapshots.refuse(guild) {
+        Refused::Unavailable => "stays as it was",
+        Refused::LeftOut => "is left out",
+    };
+    core.reporter.count(|counters| counters.lines_refused += 1);
+    core.reporter.warn_once(
+        &format!("refused {guild}"),
+        &format!("the service refuses guild {guild}, which {what} until it changes: {}", reason(&data)),
+    );
+    None
+}
+
+/// Never 1: a service that lost everything expects 1, and must find a gap in whatever comes after a snapshot.
+fn snapshot_number(state: &mut State) -> u64 {
+    state.next = state.next.max(2);
+    state.next
+}
+
+/// Says once that every own shard has been sent.
+pub(crate) fn say_connected(core: &Core, state: &mut State) {
+    if state.snapshots.is_connected || !core.are_own_shards_sent(state) || core.source.expects_shards() {
+        return;
+    }
+    state.snapshots.is_connected = true;
+    let guilds: usize = state.snapshots.ready().map(|shard| core.source.guild_ids(shard).len()).sum();
+    let shards = state.snapshots.ready().count();
+    let plural = |count, name| if count == 1 { format!("1 {name}") } else { format!("{count} {name}s") };
+    core.reporter.info(&format!(
+        "connected to {} as {}: {}, {}, {} staff",
+        core.url,
+        core.source.name().unwrap_or_else(|| "the bot".to_owned()),
+        plural(guilds, "guild"),
+        plural(shards, "shard"),
+        state.staff.len(),
+    ));
+}
+
+async fn send_subscriptions(core: &Arc<Core>) -> Option<Duration> {
+    core.lock().subscriptions.is_stale = false;
+    let callback = core.callbacks.subscriptions.as_ref()?;
+    let Some(mut lines) = core.callback_time().limit("subscriptions", || callback()).await else {
+        core.lock().subscriptions.retry_at = Some(core.clock.now() + core.limits.callback_retry);
+        return None;
+    };
+    let sequence = {
+        let mut state = core.lock();
+        lines.retain(|line| line.len() <= core.limits.line_bytes && !state.refused_subscriptions.contains(line));
+        if state.subscriptions.acknowledged == Some(digest(&lines)) {
+            return None;
+        }
+        snapshot_number(&mut state)
+    };
+    let end = json!({"end": lines.len()}).to_string();
+    let body: Vec<Vec<u8>> = lines.iter().cloned().chain([end]).map(with_line_end).collect();
+    let body = Body::Stream(stream::iter(body).boxed());
+    let request = numbered(core, "PUT", "/bot/subscriptions".to_owned(), sequence, body);
+    let answer = core.call(Channel::Sender, "the subscriptions", request).await;
+    let mut state = core.lock();
+    if let Answer::Answered(200, _) = answer {
+        state.next = sequence;
+        state.refusals = 0;
+        state.subscriptions.acknowledged = Some(digest(&lines));
+        core.reporter.count(|counters| counters.lines_sent += lines.len() as u64);
+        return None;
+    }
+    state.subscriptions.is_stale = true;
+    drop(state);
+    match answer {
+        Answer::Later(delay) => Some(delay),
+        Answer::Answered(409, data) => overtaken(core, &data),
+        Answer::Answered(status, data) => {
+            let line = line_index(&data).and_then(|line| lines.get(line)).filter(|_| status == 422);
+            let Some(line) = line else { return Some(core.fail(Channel::Sender, status, &data)) };
+            core.reporter.count(|counters| counters.lines_refused += 1);
+            core.reporter.warn(&format!("the service refuses a subscription, which is left out: {}", reason(&data)));
+            let mut state = core.lock();
+            if state.refused_subscriptions.len() >= REFUSED_SUBSCRIPTIONS {
+                state.refused_subscriptions.clear();
+            }
+            state.refused_subscriptions.insert(line.clone());
+            None
+        }
+    }
+}
+
+/// Refused subscriptions that are remembered.
+const REFUSED_SUBSCRIPTIONS: usize = 1_000;
+
+/// No events at the next number: an answer without a gap means that the service still has all that came before.
+async fn probe(core: &Arc<Core>) -> Option<Duration> {
+    let sequence = core.lock().next;
+    let request = numbered(core, "POST", "/bot/events".to_owned(), sequence, Body::Lines(Vec::new()));
+    match core.call(Channel::Sender, "a request without events", request).await {
+        Answer::Later(delay) => Some(delay),
+        Answer::Answered(409, data) => {
+            let mut state = core.lock();
+            state.next = state.next.max(next_of(&data));
+            core.resync(&mut state);
+            None
+        }
+        Answer::Answered(200, _) => {
+            let mut state = core.lock();
+            state.is_doubtful = false;
+            state.resyncs = 0;
+            None
+        }
+        Answer::Answered(status, data) => Some(core.fail(Channel::Sender, status, &data)),
+    }
+}
+
+/// A snapshot or the subscriptions came too late: they are sent anew, under the number that the service expects.
+fn overtaken(core: &Core, data: &Map<String, Value>) -> Option<Duration> {
+    let mut state = core.lock();
+    let has_moved = next_of(data) > state.next;
+    state.next = state.next.max(next_of(data));
+    state.is_introduced = false;
+    if has_moved {
+        return None;
+    }
+    state.refusals += 1;
+    Some(core.limits.retry_delay(state.refusals, core.clock.random()))
+}
+
+/// A request that carries the name of this process and a number.
+pub(crate) fn numbered(core: &Core, method: &'static str, path: String, sequence: u64, body: Body) -> Request {
+    Request { method, path, instance: Some(core.instance.clone()), sequence: Some(sequence), body }
+}
+
+/// The number that the service expects next.
+pub(crate) fn next_of(data: &Map<String, Value>) -> u64 {
+    data.get("next").and_then(Value::as_u64).unwrap_or(1)
+}
+
+/// The line that an answer names, counted from 0.
+pub(crate) fn line_index(data: &Map<String, Value>) -> Option<usize> {
+    usize::try_from(data.get("line")?.as_u64()?.checked_sub(1)?).ok()
+}
+
+/// What an answer says about why.
+pub(crate) fn reason(data: &Map<String, Value>) -> &str {
+    ["reason", "error"].iter().find_map(|name| data.get(*name)?.as_str()).unwrap_or("no reason is given")
+}
+
+/// Tells whether two lists of lines are the same, without keeping them.
+pub(crate) fn digest(lines: &[String]) -> u128 {
+    let half = |salt: u8| {
+        let mut hasher = DefaultHasher::new();
+        (salt, lines).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    half(0) << 64 | half(1)
+}

@@ -1,0 +1,123 @@
+//! What the feed asks the bot's side for, at the moment of sending: so an old state is never sent after a new one.
+
+use futures_util::future::BoxFuture;
+
+/// A guild as the bot sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Guild {
+    /// Its id.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// The hash of its icon.
+    pub icon: Option<String>,
+    /// The id of its owner.
+    pub owner: u64,
+    /// How many members it has.
+    pub members: u64,
+}
+
+impl Guild {
+    /// A guild without an icon.
+    pub fn new(id: u64, name: impl Into<String>, owner: u64, members: u64) -> Self {
+        Self { id, name: name.into(), icon: None, owner, members }
+    }
+
+    /// The same with this icon.
+    #[must_use]
+    pub fn with_icon(mut self, icon: Option<String>) -> Self {
+        self.icon = icon;
+        self
+    }
+}
+
+/// How a guild is at the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GuildState {
+    /// The bot sees it.
+    Available(Guild),
+    /// The platform has an outage: the bot is in it, but cannot see it.
+    Unavailable,
+    /// The bot is not in it.
+    Gone,
+}
+
+/// A member with all roles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The user's id.
+    pub user: u64,
+    /// The ids of all roles of this member.
+    pub roles: Vec<u64>,
+}
+
+/// How one of the process's own shards is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ShardHealth {
+    /// Its id.
+    pub id: u32,
+    /// Milliseconds since it last sent a heartbeat to the platform.
+    pub sent_ms_ago: Option<f64>,
+    /// Milliseconds since one was acknowledged.
+    pub acknowledged_ms_ago: Option<f64>,
+    /// Milliseconds between the two.
+    pub latency: Option<f64>,
+}
+
+impl ShardHealth {
+    /// A shard of which nothing is known but that it is there.
+    pub fn new(id: u32) -> Self {
+        Self { id, ..Self::default() }
+    }
+}
+
+/// Why members cannot be listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListingError {
+    /// The platform refuses it (401 or 403): the privileged intent is not enabled.
+    Forbidden,
+    /// Anything else; it is tried again.
+    Failed(String),
+}
+
+/// A page of members, in ascending order of their ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The members.
+    pub members: Vec<Member>,
+    /// Whether there is no page after this one.
+    pub is_last: bool,
+}
+
+/// The bot library, as the feed sees it.
+pub trait Source: Send + Sync + 'static {
+    /// The bot's name, as far as it is known.
+    fn name(&self) -> Option<String>;
+    /// The library and its version, such as `serenity 0.12`.
+    fn library(&self) -> Option<String>;
+    /// Into how many shards the guilds are split.
+    fn shard_count(&self) -> u32;
+    /// The process's own shards, as far as the library knows them.
+    fn shards(&self) -> Vec<ShardHealth>;
+    /// Whether further own shards are about to come. Libraries start one after the other.
+    fn expects_shards(&self) -> bool {
+        false
+    }
+    /// The guilds of a shard, those with an outage too.
+    fn guild_ids(&self, shard: u32) -> Vec<u64>;
+    /// How a guild is now.
+    fn guild(&self, id: u64) -> GuildState;
+    /// Whether the client gets members' events.
+    fn has_members_intent(&self) -> bool;
+    /// The members that hold one of these roles, if the library's cache has every member of the guild.
+    fn cached_holders(&self, guild: u64, roles: &[u64]) -> Option<Vec<Member>>;
+    /// The page of the guild's members whose ids are above `after`, from the platform.
+    fn list_members(&self, guild: u64, after: u64) -> BoxFuture<'static, Result<Page, ListingError>>;
+}
+
+/// The shard of a guild.
+pub(crate) fn shard_of(guild: u64, shard_count: u32) -> u32 {
+    u32::try_from((guild >> 22) % u64::from(shard_count.max(1))).unwrap_or_default()
+}

@@ -1,0 +1,78 @@
+//! Requests to the service and their answers, whatever carries them.
+
+use std::fmt;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use serde_json::{Map, Value};
+
+/// The body of a request, before compression.
+pub enum Body {
+    /// A JSON document.
+    Json(Vec<u8>),
+    /// Lines that are all there.
+    Lines(Vec<u8>),
+    /// Lines that are made while they are sent.
+    Stream(BoxStream<'static, Vec<u8>>),
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(bytes) => write!(f, "Json({} bytes)", bytes.len()),
+            Self::Lines(bytes) => write!(f, "Lines({} bytes)", bytes.len()),
+            Self::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}
+
+/// A request.
+#[derive(Debug)]
+pub struct Request {
+    /// `PUT` or `POST`.
+    pub method: &'static str,
+    /// Below the service's address, beginning with a slash.
+    pub path: String,
+    /// The header `Feed-Instance`.
+    pub instance: Option<String>,
+    /// The header `Feed-Sequence`.
+    pub sequence: Option<u64>,
+    /// The body.
+    pub body: Body,
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// The HTTP status.
+    pub status: u16,
+    /// The header `Retry-After`.
+    pub retry_after: Option<String>,
+    /// `data` of the envelope; `None` if the answer is not the envelope.
+    pub data: Option<Map<String, Value>>,
+}
+
+/// Carries requests to the service. Nobody but the feed retries: a failure is told at once.
+pub trait Transport: Send + Sync + 'static {
+    /// Sends a request. The error says what happened, without any secret.
+    fn send(&self, request: Request) -> BoxFuture<'static, Result<Response, String>>;
+}
+
+/// What came back, as far as the sender has to know it.
+pub(crate) enum Answer {
+    /// Nothing that counts: the same again, after this time.
+    Later(std::time::Duration),
+    /// 200, 409, 413 or 422.
+    Answered(u16, Map<String, Value>),
+}
+
+/// `data` of an envelope.
+pub(crate) fn envelope_data(body: &[u8]) -> Option<Map<String, Value>> {
+    match serde_json::from_slice(body).ok()? {
+        Value::Object(mut envelope) if envelope.contains_key("code") => match envelope.remove("data") {
+            Some(Value::Object(data)) => Some(data),
+            _ => None,
+        },
+        _ => None,
+    }
+}

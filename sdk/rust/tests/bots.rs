@@ -1,0 +1,192 @@
+//! The examples, which are real bots on real libraries, on a fake Discord, reporting to the reference service.
+//!
+//! `FAKE_DISCORD_PYTHON` names an interpreter that has the fake Discord's dependencies. With `BOT_COMPANION`, a binary of the
+//! service, a bot reports to the real one, too.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unreachable_pub, reason = "a test")]
+#![cfg(unix)]
+
+#[path = "bots_harness/http.rs"]
+mod http;
+#[path = "bots_harness/processes.rs"]
+mod processes;
+
+use processes::{Discord, Service, example, start_bot, wait_for};
+use serde_json::{Value, json};
+
+const HARBOUR: &str = "4194304";
+const VALLEY: &str = "8388608";
+
+/// Two guilds on two shards. Crew hold the role 50.
+fn world() -> Value {
+    json!({
+        "shards": 2,
+        "heartbeat_interval": 1000,
+        "guilds": [
+            {
+                "id": HARBOUR, "name": "Harbour", "owner_id": "10", "roles": [{"id": "50", "name": "Crew"}],
+                "members": [
+                    {"user": {"id": "10", "username": "marlow"}, "roles": []},
+                    {"user": {"id": "20", "username": "finch"}, "roles": ["50"]},
+                    {"user": {"id": "21", "username": "reed"}, "roles": []},
+                ],
+            },
+            {"id": VALLEY, "name": "Valley", "owner_id": "11", "members": [{"user": {"id": "11"}, "roles": []}]},
+        ],
+    })
+}
+
+fn staff(data: &Value) -> &Value {
+    &data["guilds"][HARBOUR]["staff"]
+}
+
+/// A bot that has sent everything.
+fn start(name: &str) -> (Discord, Service, processes::Process) {
+    let (discord, service) = (Discord::start(&world()), Service::start());
+    let bot = start_bot(name, &discord, &service);
+    service.await_data("everything arrives", |data| {
+        *staff(data) == json!({"20": ["50"]}) && data["guilds"][VALLEY]["staff"] == json!({})
+    });
+    (discord, service, bot)
+}
+
+fn guilds_staff_and_shards_arrive(name: &str) {
+    let (_discord, service, bot) = start(name);
+    let data = service.data();
+    assert_eq!(data["guilds"][HARBOUR]["name"], "Harbour");
+    assert_eq!(data["guilds"][HARBOUR]["setup"], true);
+    assert_eq!(data["guilds"][HARBOUR]["grants"], json!({"50": ["MOD"]}));
+    wait_for("the bot says so", || bot.output().contains("as lantern: 2 guilds, 2 shards"));
+    service.await_data("the shards' latencies", |data| {
+        let heartbeat =
+            data["heartbeats"].as_object().and_then(|beats| beats.values().next()).cloned().unwrap_or_default();
+        let shards = heartbeat["shards"].as_array().cloned().unwrap_or_default();
+        shards.len() == 2
+            && shards.iter().all(|shard| shard["latency"].is_number())
+            && heartbeat["memory"].as_u64() > Some(0)
+    });
+}
+
+fn changes_are_followed(name: &str) {
+    let (discord, service, _bot) = start(name);
+    discord.emit("GUILD_MEMBER_UPDATE", &json!({"guild_id": HARBOUR, "user": {"id": "21"}, "roles": ["50"]}));
+    service.await_data("a role is given", |data| staff(data)["21"] == json!(["50"]));
+    // Many changes of one member in a row: the last counts, whatever tasks the library makes of them.
+    for roles in [json!([]), json!(["50"])].iter().cycle().take(51) {
+        discord.emit("GUILD_MEMBER_UPDATE", &json!({"guild_id": HARBOUR, "user": {"id": "21"}, "roles": roles}));
+    }
+    discord.emit("GUILD_MEMBER_REMOVE", &json!({"guild_id": HARBOUR, "user": {"id": "20"}}));
+    service.await_data("a role is taken and a member leaves", |data| *staff(data) == json!({}));
+    discord.emit("GUILD_UPDATE", &json!({"id": HARBOUR, "name": "Harbour City"}));
+    service.await_data("a guild is renamed", |data| data["guilds"][HARBOUR]["name"] == "Harbour City");
+    let joined = json!({"id": "12582912", "name": "New", "owner_id": "12", "members": [{"user": {"id": "12"}, "roles": ["50"]}]});
+    discord.emit("GUILD_CREATE", &joined);
+    service.await_data("a guild is joined", |data| data["guilds"]["12582912"]["staff"] == json!({"12": ["50"]}));
+    discord.emit("GUILD_DELETE", &json!({"id": VALLEY, "unavailable": true}));
+    discord.emit("GUILD_DELETE", &json!({"id": "12582912"}));
+    service.await_data("a guild is left", |data| data["guilds"]["12582912"].is_null());
+    assert_eq!(service.data()["guilds"][VALLEY]["name"], "Valley", "an outage is not a departure");
+}
+
+fn a_new_session_is_followed(name: &str) {
+    let (discord, service, _bot) = start(name);
+    let mut changed = world();
+    changed["guilds"].as_array_mut().unwrap().pop();
+    changed["guilds"][0]["members"].as_array_mut().unwrap().remove(1);
+    discord.control("world", &changed);
+    discord.control("invalid_session", &json!({"shard": 0, "resumable": false}));
+    discord.control("invalid_session", &json!({"shard": 1, "resumable": false}));
+    service.await_data("what was left meanwhile is gone", |data| {
+        data["guilds"][VALLEY].is_null() && *staff(data) == json!({})
+    });
+    // Events of the new session are heard.
+    discord.emit("GUILD_MEMBER_UPDATE", &json!({"guild_id": HARBOUR, "user": {"id": "21"}, "roles": ["50"]}));
+    service.await_data("a role is given", |data| *staff(data) == json!({"21": ["50"]}));
+}
+
+fn members_that_cannot_be_listed_stay(name: &str) {
+    let (discord, service) = (Discord::start(&world()), Service::start());
+    let members = "GET /guilds/{id}/members";
+    discord.control("fault", &json!({"where": members, "do": "status", "status": 500}));
+    let bot = start_bot(name, &discord, &service);
+    wait_for("the bot says so", || bot.output().contains("the members of guild 4194304 cannot be listed"));
+    service.await_data("the guild arrives", |data| data["guilds"][HARBOUR]["name"] == "Harbour");
+    let requests = service.requests().to_string();
+    assert!(!requests.contains(r#""20""#), "no staff was sent: {requests}");
+    discord.clear_faults();
+    service.await_data("the staff arrives", |data| *staff(data) == json!({"20": ["50"]}));
+}
+
+fn the_service_may_go_away(name: &str) {
+    let (discord, service, bot) = start(name);
+    service.fault(&json!({"kind": "away", "times": 0, "path": "/bot"}));
+    discord.emit("GUILD_UPDATE", &json!({"id": HARBOUR, "name": "Harbour City"}));
+    wait_for("the bot notices", || bot.output().contains("the service cannot be reached"));
+    service.forget();
+    service.clear_faults();
+    service.await_data("everything arrives again", |data| {
+        data["guilds"][HARBOUR]["name"] == "Harbour City" && data["guilds"][VALLEY]["name"] == "Valley"
+    });
+    wait_for("the bot says so", || bot.output().contains("the service is back"));
+    assert_eq!(bot.output().matches("the service cannot be reached").count(), 1, "{}", bot.output());
+}
+
+fn sigterm_sends_what_waits(name: &str) {
+    let (discord, service, mut bot) = start(name);
+    service.fault(&json!({"kind": "away", "times": 0, "path": "/bot/events"}));
+    discord.emit("GUILD_UPDATE", &json!({"id": HARBOUR, "name": "Harbour City"}));
+    wait_for("the change waits for a retry", || bot.output().contains("the service cannot be reached"));
+    service.clear_faults();
+    bot.terminate();
+    let status = bot.await_end();
+    assert!(status.success(), "{status}: {}", bot.output());
+    assert_eq!(service.data()["guilds"][HARBOUR]["name"], "Harbour City");
+    assert!(!bot.output().contains("closed before everything was sent"), "{}", bot.output());
+}
+
+fn the_bot_does_not_start_without_settings(name: &str) {
+    let output = example(name).env("DISCORD_TOKEN", "x").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("COMPANION_URL is not set"), "{text}");
+    let output = example(name)
+        .env("DISCORD_TOKEN", "x")
+        .envs([("COMPANION_URL", "http://127.0.0.1:1"), ("COMPANION_BOT_KEY", "bck_secret\n")])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("COMPANION_BOT_KEY has"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+}
+
+fn the_real_service_accepts_it(name: &str) {
+    let folder = std::env::temp_dir().join(format!("bot-companion-feed-{name}-{}", std::process::id()));
+    let Some(service) = Service::start_real(&folder) else { return };
+    let discord = Discord::start(&world());
+    let _bot = start_bot(name, &discord, &service);
+    wait_for("both shards are there", || {
+        let state = http::request("GET", &format!("{}/bot/state", service.url), Some(&service.key), None);
+        let shards = state["data"]["shards"].as_array().cloned().unwrap_or_default();
+        shards.iter().filter(|shard| shard["shard_count"] == 2 && shard["guilds"] == 1).count() == 2
+    });
+    drop(service);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+macro_rules! with_each_library {
+    ($($test:ident)*) => {
+        mod serenity { $(#[test] fn $test() { super::$test("serenity"); })* }
+        mod poise { $(#[test] fn $test() { super::$test("poise"); })* }
+        mod twilight { $(#[test] fn $test() { super::$test("twilight"); })* }
+    };
+}
+
+with_each_library! {
+    guilds_staff_and_shards_arrive
+    changes_are_followed
+    a_new_session_is_followed
+    members_that_cannot_be_listed_stay
+    the_service_may_go_away
+    sigterm_sends_what_waits
+    the_bot_does_not_start_without_settings
+    the_real_service_accepts_it
+}

@@ -1,0 +1,145 @@
+//! What the scenarios cannot show: lists of several pages, bounds on staff, the spool, panics in callbacks.
+
+#![expect(clippy::unwrap_used, unreachable_pub, reason = "a test")]
+
+#[path = "parts_harness/mod.rs"]
+mod parts_harness;
+
+use std::sync::Arc;
+
+use bot_companion_feed::{BotEvent, Companion, Delivery, Feedback, Grants, Permission, Submitter};
+use parts_harness::{GUILD, Lines, Memory, Ranks, builder, ready};
+use serde_json::{Value, json};
+
+fn staff_of(line: &Value) -> usize {
+    line["staff"].as_object().map_or(0, serde_json::Map::len)
+}
+
+async fn guild_line_with_staff(members: u64) -> (Value, Arc<Ranks>, Lines) {
+    let (service, lines) = (Memory::new(), Lines::default());
+    let ranks = Arc::new(Ranks::new(members));
+    let companion = builder(&service, &lines)
+        .grants(async |_| Ok(Grants::new().role(50, [Permission::Mod])))
+        .start(ranks.clone())
+        .unwrap();
+    ready(&companion);
+    let line = service.await_line(|line| line["type"] == "guild" && line.get("staff").is_some()).await;
+    companion.close().await;
+    (line, ranks, lines)
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_are_listed_page_by_page_with_pauses() {
+    let (line, ranks, _) = guild_line_with_staff(2_500).await;
+    assert_eq!(staff_of(&line), 2_500);
+    let asked = ranks.asked.lock().unwrap();
+    assert_eq!(asked.iter().map(|(after, _)| *after).collect::<Vec<_>>(), [0, 1_000, 2_000]);
+    let pauses: Vec<_> = asked.windows(2).map(|two| two[1].1.saturating_sub(two[0].1)).collect();
+    assert!(pauses.iter().all(|pause| pause.as_millis() >= 250), "{pauses:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_staff_than_the_service_takes_is_left_out_and_said() {
+    let (line, _, lines) = guild_line_with_staff(10_001).await;
+    assert_eq!(staff_of(&line), 10_000);
+    assert!(lines.contain("guild 4194304 has more than 10000 staff"), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_callback_that_panics_has_failed() {
+    let (service, lines) = (Memory::new(), Lines::default());
+    let companion = builder(&service, &lines)
+        .setup(async |guild| if guild.id == GUILD { panic!("a mistake of the bot's") } else { Ok(true) })
+        .start(Arc::new(Ranks::new(1)))
+        .unwrap();
+    ready(&companion);
+    service.await_line(|line| *line == json!({"id": GUILD.to_string(), "unavailable": true})).await;
+    assert!(lines.contain("the callback setup failed: it panicked"), "{lines:?}");
+    companion.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_the_members_of_a_guild_are_listed_again() {
+    let (service, ranks) = (Memory::new(), Arc::new(Ranks::new(1)));
+    let companion = builder(&service, &Lines::default())
+        .grants(async |_| Ok(Grants::new().role(50, [Permission::Mod])))
+        .start(ranks.clone())
+        .unwrap();
+    ready(&companion);
+    service.await_path("/bot/events", 1).await;
+    assert_eq!(service.lines().last().unwrap()["staff"], json!({"1": ["50"]}));
+    companion.tell(&BotEvent::GuildUnavailable { guild: GUILD });
+    companion.tell(&BotEvent::GuildHere { guild: GUILD });
+    service.await_path("/bot/events", 2).await;
+    assert_eq!(service.lines().last().unwrap().get("staff"), None, "what was listed before the outage is old");
+    service.await_path("/bot/events", 3).await;
+    assert_eq!(service.lines().last().unwrap()["staff"], json!({"1": ["50"]}));
+    assert_eq!(ranks.asked.lock().unwrap().len(), 2);
+    companion.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_who_left_is_not_forgotten_by_a_snapshot_that_failed() {
+    let (service, lines, ranks) = (Memory::new(), Lines::default(), Arc::new(Ranks::new(1)));
+    *ranks.is_cached.lock().unwrap() = true;
+    let companion = builder(&service, &lines)
+        .grants(async |_| Ok(Grants::new().role(50, [Permission::Mod])))
+        .start(ranks.clone())
+        .unwrap();
+    ready(&companion);
+    let path = "/bot/shards/1/0/guilds";
+    service.await_path(path, 1).await;
+    companion.tell(&BotEvent::MemberGone { guild: GUILD, user: 7 });
+    service.set_away(true);
+    // The snapshot that fails has the staff in it, the one after it has not.
+    companion.all_changed();
+    lines.await_line("the service cannot be reached").await;
+    *ranks.is_cached.lock().unwrap() = false;
+    companion.tell(&BotEvent::GuildUnavailable { guild: GUILD });
+    service.set_away(false);
+    service.await_path(path, 2).await;
+    service.await_line(|line| line["type"] == "member_gone" && line["user"] == "7").await;
+    companion.close().await;
+}
+
+fn feedback(id: &str) -> Feedback {
+    Feedback {
+        id: id.to_owned(),
+        text: "Good.".to_owned(),
+        rating: 5,
+        timestamp: 1_767_225_600.0,
+        submitter: Submitter { id: "20".to_owned(), username: "finch".to_owned(), name: None, avatar: None },
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn feedback_in_the_spool_outlives_the_process() {
+    let path = std::env::temp_dir().join(format!("bot-companion-feed-parts-{}", std::process::id()));
+    let start = |service: &Arc<Memory>, lines: &Lines| -> Companion {
+        builder(service, lines).spool(&path).start(Arc::new(Ranks::new(1))).unwrap()
+    };
+    let (service, lines) = (Memory::new(), Lines::default());
+    service.set_away(true);
+    let companion = start(&service, &lines);
+    let result = companion.feedback(&feedback("a"));
+    // Another process must not use the same file meanwhile.
+    let other = Lines::default();
+    let second = start(&service, &other);
+    assert!(other.contain("the spool") && other.contain("another process uses it"), "{other:?}");
+    second.close().await;
+    companion.close().await;
+    assert_eq!(result.await, Delivery::NotDelivered("closed; it is sent at the next start".to_owned()));
+    assert_eq!(companion.status().counters.feedback_dropped, 0);
+
+    service.set_away(false);
+    let companion = start(&service, &lines);
+    let delivery = companion.feedback(&feedback("b"));
+    assert!(delivery.await.is_delivered());
+    let ids: Vec<Value> = service.lines().iter().map(|line| line["id"].clone()).collect();
+    assert_eq!(ids, ["a", "b"], "what was in the spool comes first");
+    companion.close().await;
+    assert_eq!(std::fs::read(&path).unwrap(), b"", "what was delivered is not in the spool");
+    for suffix in ["", ".lock"] {
+        std::fs::remove_file(format!("{}{suffix}", path.display())).unwrap();
+    }
+}
