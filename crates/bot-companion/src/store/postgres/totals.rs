@@ -87,18 +87,26 @@ pub(super) async fn note_swept(db: &Transaction<'_>, topics: &mut ChangedTopics,
 
 /// Writes down how the totals change.
 pub(super) async fn write(db: &Transaction<'_>, change: &TotalsChange) -> Sql<()> {
-    let shards = change.shards();
-    if !shards.is_empty() {
-        let (counts, ids): (Vec<i64>, Vec<i64>) = shards.iter().map(|(shard, _)| *shard).unzip();
-        let (guilds, members): (Vec<i64>, Vec<i64>) =
-            shards.iter().map(|(_, more)| (more.guilds, more.members)).unzip();
-        // One statement, however many shards the events were about.
-        let sql =
-            "UPDATE feed_shards SET guilds = feed_shards.guilds + more.guilds, member_sum = member_sum + more.members
-            FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS more (count, id, guilds, members)
-            WHERE shard_count = more.count AND shard_id = more.id";
-        let statement = db.prepare_cached(sql).await?;
-        db.execute(&statement, &[&counts, &ids, &guilds, &members]).await?;
+    match &change.shards()[..] {
+        [] => {}
+        // Mostly it is one, and the database would plan the other statement again every time.
+        [((count, id), more)] => {
+            let sql = "UPDATE feed_shards SET guilds = guilds + $3, member_sum = member_sum + $4
+                WHERE shard_count = $1 AND shard_id = $2";
+            let statement = db.prepare_cached(sql).await?;
+            db.execute(&statement, &[count, id, &more.guilds, &more.members]).await?;
+        }
+        shards => {
+            let (counts, ids): (Vec<i64>, Vec<i64>) = shards.iter().map(|(shard, _)| *shard).unzip();
+            let (guilds, members): (Vec<i64>, Vec<i64>) =
+                shards.iter().map(|(_, more)| (more.guilds, more.members)).unzip();
+            let sql = "UPDATE feed_shards
+                SET guilds = feed_shards.guilds + more.guilds, member_sum = member_sum + more.members
+                FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS more (count, id, guilds, members)
+                WHERE shard_count = more.count AND shard_id = more.id";
+            let statement = db.prepare_cached(sql).await?;
+            db.execute(&statement, &[&counts, &ids, &guilds, &members]).await?;
+        }
     }
     if let Some(RatingsChange { count, sum }) = change.ratings() {
         let sql = "UPDATE totals SET feedback = feedback + $1, ratings = ratings + $2";
