@@ -3,8 +3,10 @@
 use reqwest::Method;
 use serde_json::Value;
 
+use crate::feed_docs::run_examples;
 use crate::harness::binary::{Running, command};
 use crate::harness::{Answer, Client, Folder};
+use crate::repository::read;
 
 /// A running `dev`.
 pub struct Dev {
@@ -451,4 +453,20 @@ async fn a_switch_that_is_turned_twice_is_turned_once() {
     dev.off("overloaded").await;
     dev.off("guilds-slow/owner").await;
     assert_eq!(dev.user("owner").await.guilds().await.len(), 3);
+}
+
+#[tokio::test]
+async fn the_page_of_the_api_names_every_switch_and_its_examples_do_what_it_shows() {
+    let dev = Dev::start(&[]).await;
+    let page = read("docs/dashboard.md");
+    let section = page.split("\n## ").find(|section| section.starts_with("Make it fail")).unwrap();
+    let listed = json(&dev.control(Method::GET, "").await);
+    let name = |each: &Value| each["name"].as_str().unwrap().to_owned();
+    for switch in listed["switches"].as_array().unwrap() {
+        let row = format!("| `{}` | {} |", name(switch), switch["for"].as_str().unwrap());
+        assert!(section.contains(&row), "{row}");
+    }
+    assert!(listed["acts"].as_array().unwrap().iter().all(|act| section.contains(&format!("`{}`", name(act)))));
+    let url = format!("http://{}", dev.service.address);
+    run_examples(section, &[("URL", &url), ("SANDBOX", &dev.sandbox_url)]).await;
 }

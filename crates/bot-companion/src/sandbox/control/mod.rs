@@ -202,7 +202,7 @@ impl Control {
         Ok(())
     }
 
-    /// Switches everything off.
+    /// Switches everything off, and lets nothing wait because of earlier failures or too many requests.
     async fn reset(&self, people: &[Person]) -> Result<(), String> {
         for (switch, reach) in self.positions(people).await? {
             let names = people.iter().filter(|person| reach.people.contains(&person.name));
@@ -210,6 +210,10 @@ impl Control {
             for person in names.map(Some).chain(everybody) {
                 self.set(people, switch, person, false).await?;
             }
+        }
+        if let Some(service) = self.service.get() {
+            service.forget_failures();
+            service.set_rate_limited(false).await?;
         }
         Ok(())
     }
