@@ -12,6 +12,7 @@
 
 mod browsers;
 mod command_line;
+mod compression;
 mod connections;
 mod dashboard;
 mod drain;
