@@ -15,6 +15,7 @@ mod command_line;
 mod compression;
 mod connections;
 mod dashboard;
+mod dashboard_docs;
 mod drain;
 mod errors;
 mod feed;
