@@ -115,6 +115,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             listen: s.text("http.listen", value::listen)?,
             base_path: s.text("http.base_path", value::base_path)?,
             allowed_origins: value::distinct(s.list("http.allowed_origins", value::origin)?),
+            allowed_headers: value::distinct(s.list("http.allowed_headers", value::header_name)?),
             trusted_proxies: s.list("http.trusted_proxies", value::network)?,
             loopback_names_only: false,
         },

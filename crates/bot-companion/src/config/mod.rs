@@ -61,6 +61,8 @@ pub struct HttpConfig {
     pub base_path: String,
     /// `http.allowed_origins`
     pub allowed_origins: Vec<String>,
+    /// `http.allowed_headers`, in lower case.
+    pub allowed_headers: Vec<String>,
     /// `http.trusted_proxies`
     pub trusted_proxies: Vec<Network>,
     /// Whether only requests to loopback names are answered. Not a setting: `dev` does, `serve` does not.

@@ -139,6 +139,13 @@ pub(super) fn origin(text: &str) -> Result<String, Advice> {
     Ok(origin)
 }
 
+/// A header's name, in lower case.
+pub(super) fn header_name(text: &str) -> Result<String, Advice> {
+    // In a list of names that may be sent, the star would mean every header.
+    let name = http::HeaderName::try_from(text).ok().filter(|name| name != "*");
+    name.map(|name| name.to_string()).ok_or_else(|| "write the name of a header, such as \"traceparent\"".into())
+}
+
 /// The provider's API, without a slash at its end.
 pub(super) fn base_url(text: &str) -> Result<String, Advice> {
     let url = web_url(text)

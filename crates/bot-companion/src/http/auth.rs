@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use secrecy::ExposeSecret;
 
 use super::context::RequestContext;
+use super::cors;
 use super::error::ApiError;
 use super::extract::{self, UserSession};
 use super::respond::{Success, json};
@@ -23,7 +24,6 @@ use crate::config::IdpConfig;
 const CODE: HeaderName = HeaderName::from_static("idp-code");
 const VERIFIER: HeaderName = HeaderName::from_static("idp-code-verifier");
 const REDIRECT_URI: HeaderName = HeaderName::from_static("idp-redirect-uri");
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// How to sign in
 ///
@@ -108,9 +108,9 @@ fn redirect_uri(idp: &IdpConfig, headers: &HeaderMap) -> Result<String, ApiError
 /// The redirect address of the page that asks.
 fn redirect_uri_of_page<'a>(idp: &'a IdpConfig, headers: &HeaderMap) -> Option<&'a str> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    match (text(header::ORIGIN), text(FETCH_SITE), text(header::HOST)) {
+    match (text(header::ORIGIN), text(header::HOST)) {
         // A page of the service's own site asks without an origin.
-        (None, Some("same-origin"), Some(host)) => idp.redirect_uri_at(host),
-        (origin, ..) => idp.redirect_uri_for(origin),
+        (None, Some(host)) if cors::is_same_origin(headers) => idp.redirect_uri_at(host),
+        (origin, _) => idp.redirect_uri_for(origin),
     }
 }

@@ -3,15 +3,17 @@
 use std::sync::OnceLock;
 
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use http::HeaderMap;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{InfoBuilder, License, OpenApiBuilder};
 
-use super::respond::json;
+use super::encoding;
+use super::respond::encoded_json;
 use crate::api::error::{Details, ErrorData, Refusal};
 use crate::api::refusals::Refusals;
 use crate::version::Version;
+use crate::views::compressible::CompressibleBody;
 
 /// The API as an OpenAPI 3.1 document: indented JSON that ends with a newline.
 pub fn document() -> String {
@@ -46,9 +48,10 @@ pub fn document() -> String {
 /// What the API offers, in OpenAPI 3.1.
 #[utoipa::path(get, path = "/openapi.json", operation_id = "openapi", tag = "public",
     responses((status = 200, description = "The document", body = serde_json::Value), Refusals))]
-pub(super) async fn show() -> Response {
-    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
-    json(DOCUMENT.get_or_init(|| document().into()).clone()).into_response()
+pub(super) async fn show(headers: HeaderMap) -> Response {
+    static DOCUMENT: OnceLock<CompressibleBody> = OnceLock::new();
+    let document = DOCUMENT.get_or_init(|| CompressibleBody::new(document().into()));
+    encoded_json(encoding::encode(document, &headers).await).into_response()
 }
 
 #[derive(OpenApi)]

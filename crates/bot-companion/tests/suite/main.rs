@@ -12,8 +12,10 @@
 
 mod browsers;
 mod command_line;
+mod compression;
 mod connections;
 mod dashboard;
+mod dashboard_docs;
 mod drain;
 mod errors;
 mod feed;

@@ -3,7 +3,6 @@
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::feed_docs::run_examples;
 use crate::harness::binary::{Running, command};
 use crate::harness::{Answer, Client, Folder};
 use crate::repository::read;
@@ -456,7 +455,7 @@ async fn a_switch_that_is_turned_twice_is_turned_once() {
 }
 
 #[tokio::test]
-async fn the_page_of_the_api_names_every_switch_and_its_examples_do_what_it_shows() {
+async fn the_page_of_the_api_names_every_switch() {
     let dev = Dev::start(&[]).await;
     let page = read("docs/dashboard.md");
     let section = page.split("\n## ").find(|section| section.starts_with("Make it fail")).unwrap();
@@ -467,6 +466,6 @@ async fn the_page_of_the_api_names_every_switch_and_its_examples_do_what_it_show
         assert!(section.contains(&row), "{row}");
     }
     assert!(listed["acts"].as_array().unwrap().iter().all(|act| section.contains(&format!("`{}`", name(act)))));
-    let url = format!("http://{}", dev.service.address);
-    run_examples(section, &[("URL", &url), ("SANDBOX", &dev.sandbox_url)]).await;
+    // Its examples are run with all others of the page.
+    assert!(section.contains("```console"));
 }
