@@ -154,7 +154,7 @@ fn configuration(
 
 /// As in production, but for one: the few people of the sandbox stand for all users, so each may sign in ten times as often. A
 /// dashboard that signs in again and again by mistake meets the limit all the same.
-const LIMITS: &str = "limits.sign_ins_per_user = 200";
+const LIMITS: &str = "[limits]\nsign_ins_per_user = 200";
 const NO_LIMITS: &str = r#"
         [limits]
         exempt = ["127.0.0.0/8", "::1"]

@@ -17,7 +17,7 @@ use crate::sandbox::{SandboxState, pairs, value};
 pub(in crate::sandbox) const PATH: &str = "/control";
 
 /// What cannot be done: a status and a sentence.
-pub(super) type Refusal = (StatusCode, String);
+pub(super) type NotSwitched = (StatusCode, String);
 
 /// Answers a request for this path, which begins with [`PATH`].
 pub(in crate::sandbox) async fn answer(state: &SandboxState, head: &Parts, body: &[u8]) -> Reply {
@@ -51,7 +51,7 @@ pub(in crate::sandbox) async fn answer(state: &SandboxState, head: &Parts, body:
 }
 
 /// A change by its path.
-async fn changed(state: &SandboxState, people: &[Person], method: &Method, rest: &str) -> Result<Reply, Refusal> {
+async fn changed(state: &SandboxState, people: &[Person], method: &Method, rest: &str) -> Result<Reply, NotSwitched> {
     let (name, person) = rest
         .trim_start_matches('/')
         .split_once('/')
@@ -81,7 +81,7 @@ async fn submitted(
     state: &SandboxState,
     people: &[Person],
     form: &[(String, String)],
-) -> Result<&'static str, Refusal> {
+) -> Result<&'static str, NotSwitched> {
     let (name, to) = (value(form, "switch").unwrap_or_default(), value(form, "to").unwrap_or_default());
     let named = value(form, "person").filter(|name| !name.is_empty());
     let person = named.map(|name| find(people, name)).transpose()?;
@@ -104,7 +104,7 @@ async fn turn(
     switch: Switch,
     person: Option<&Person>,
     to: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), NotSwitched> {
     let About { name, target, .. } = switch.about();
     match (target, person) {
         (Target::Everybody, Some(_)) => {
@@ -117,22 +117,22 @@ async fn turn(
     done.map_err(|problem| (StatusCode::CONFLICT, problem))
 }
 
-async fn perform(state: &SandboxState, what: Act, person: Option<&Person>) -> Result<(), Refusal> {
+async fn perform(state: &SandboxState, what: Act, person: Option<&Person>) -> Result<(), NotSwitched> {
     let people = state.people.lock().clone();
     let person = person.ok_or_else(|| nobody_named(what.about().name, &people))?;
     act(state, what, person).await.map_err(|problem| (StatusCode::CONFLICT, problem))
 }
 
-fn find<'a>(people: &'a [Person], name: &str) -> Result<&'a Person, Refusal> {
+fn find<'a>(people: &'a [Person], name: &str) -> Result<&'a Person, NotSwitched> {
     let found = people.iter().find(|person| person.name == name);
     found.ok_or_else(|| (StatusCode::NOT_FOUND, format!("There is nobody of that name; there are {}.", names(people))))
 }
 
-fn nobody_named(what: &str, people: &[Person]) -> Refusal {
+fn nobody_named(what: &str, people: &[Person]) -> NotSwitched {
     (StatusCode::BAD_REQUEST, format!("Say for whom: {PATH}/{what}/PERSON. There are {}.", names(people)))
 }
 
-fn unknown(name: &str) -> Refusal {
+fn unknown(name: &str) -> NotSwitched {
     let all = Switch::ALL.map(|switch| switch.about().name).into_iter().chain(Act::ALL.map(|act| act.about().name));
     let known = all.collect::<Vec<_>>().join(", ");
     (StatusCode::NOT_FOUND, format!("There is no switch “{name}”; there are {known}."))
@@ -165,7 +165,7 @@ fn about(about: About) -> Value {
     json!({ "name": about.name, "for": target, "shows": about.shows })
 }
 
-fn refuse((status, problem): Refusal) -> Reply {
+fn refuse((status, problem): NotSwitched) -> Reply {
     reply::json(status, &json!({ "error": problem }))
 }
 
