@@ -148,6 +148,12 @@ impl DemoBot {
         if health.instances.iter().any(|(id, instance)| is_real(id) && now.since(instance.reported) < SILENCE) {
             return Ok(false);
         }
+        // Those of earlier runs, which may have ended only just now.
+        for (instance, known) in health.instances {
+            let (started_at, shards) = (known.started_at, Vec::new());
+            let last = Heartbeat { instance, started_at, memory: 0, shard_count: SHARDS, shards };
+            self.app.store.beat(last, now.before(LONG_SILENT)).await?;
+        }
         self.beat(now).await?;
         let guilds = data::guilds();
         for shard in (0..SHARDS).filter_map(|id| ShardKey::new(SHARDS, id)) {
@@ -216,11 +222,12 @@ impl BotWatch for DemoBot {
         if *presence == Presence::Gone {
             return;
         }
-        let was_there = *presence != Presence::Coming;
-        *presence = Presence::Gone;
-        if was_there && let Err(error) = self.take_everything_back().await {
+        // If the caller leaves meanwhile, the next one begins again.
+        let taken_back = if *presence == Presence::Coming { Ok(()) } else { self.take_everything_back().await };
+        if let Err(error) = taken_back {
             warn!(error = format!("{error:#}"), "the demo bot could not take back all it has said");
         }
+        *presence = Presence::Gone;
         self.is_gone.store(true, Ordering::Release);
         info!(
             instance = instance.name.as_str(),

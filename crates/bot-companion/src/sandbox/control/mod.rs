@@ -187,7 +187,9 @@ impl Control {
                 None => *reach = Reach::default(),
             }
         });
-        self.served.lock().retain(|name| to && affected.iter().all(|person| person.name != *name));
+        if switch == Switch::GuildsStale {
+            self.served.lock().retain(|name| affected.iter().all(|person| person.name != *name));
+        }
         if let Some(service) = self.service.get() {
             service.forget_failures();
         }
