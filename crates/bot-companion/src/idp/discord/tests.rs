@@ -112,7 +112,7 @@ async fn a_sign_in_from_code_to_revocation() {
 
 #[tokio::test]
 async fn every_answer_to_an_exchange_has_its_meaning() {
-    use IdpErrorKind::{Misconfigured, RateLimited, Refused, Rejected, Unavailable};
+    use IdpErrorKind::{Misconfigured, RateLimited, RedirectRefused, Refused, Rejected, Unavailable};
     let limited = |retry_after, json, global| Fault::RateLimited { retry_after, json, global };
     for (fault, expected) in [
         (Fault::InvalidGrant, (Rejected, true)),
@@ -120,7 +120,7 @@ async fn every_answer_to_an_exchange_has_its_meaning() {
         (Fault::Unauthorized, (Misconfigured, false)),
         (
             status(400, r#"{"error":"invalid_request","error_description":"Invalid \"redirect_uri\" in request."}"#),
-            (Misconfigured, true),
+            (RedirectRefused, true),
         ),
         (status(403, "<html>"), (Refused, true)),
         (status(500, "{}"), (Unavailable, true)),
