@@ -133,6 +133,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             redirect_uri: s.list("idp.redirect_uri", value::redirect_uri)?,
             authorize_url: s.text("idp.authorize_url", value::page_url)?,
             invite_url: s.text("idp.invite_url", value::invite_url)?,
+            cdn_url: s.text("idp.cdn_url", value::cdn_url)?,
             connect_timeout: s.text("idp.connect_timeout", duration("3s", TEN_MS..=MINUTE))?,
             sign_in_timeout: s.text("idp.sign_in_timeout", duration("12s", TEN_MS..=2 * MINUTE))?,
             list_timeout: s.text("idp.list_timeout", duration("8s", TEN_MS..=2 * MINUTE))?,

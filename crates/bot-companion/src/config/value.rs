@@ -176,6 +176,16 @@ pub(super) fn invite_url(text: &str) -> Result<String, Advice> {
     Ok(text.to_owned())
 }
 
+/// The address below which pictures lie, without a slash at its end.
+pub(super) fn cdn_url(text: &str) -> Result<String, Advice> {
+    let url = web_url(text).filter(|url| url.query().is_none());
+    let url = url.ok_or("write the whole address, such as \"https://cdn.discordapp.com\"")?;
+    if url.scheme() == "http" && !is_loopback(&url) {
+        return Err("write https: a page over https does not show pictures over http".into());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
 /// Kept as it is written, because the provider compares it letter by letter.
 pub(super) fn redirect_uri(text: &str) -> Result<String, Advice> {
     match web_url(text) {
@@ -185,7 +195,7 @@ pub(super) fn redirect_uri(text: &str) -> Result<String, Advice> {
 }
 
 /// The origin of an address that [`redirect_uri`] accepted.
-pub(super) fn origin_of(address: &str) -> Option<String> {
+pub(crate) fn origin_of(address: &str) -> Option<String> {
     web_url(address).map(|url| url.origin().ascii_serialization())
 }
 

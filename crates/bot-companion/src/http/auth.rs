@@ -62,7 +62,8 @@ pub(super) async fn sign_in(
     headers: HeaderMap,
 ) -> Result<Success<NewSession>, ApiError> {
     let attempt = attempt(&app, &headers, context.client)?;
-    let signed_in = app.accounts.sign_in(attempt, |user| app.views.sessions.last_uses(user)).await?;
+    let mut signed_in = app.accounts.sign_in(attempt, |user| app.views.sessions.last_uses(user)).await?;
+    signed_in.user.avatar = app.sources.pictures.shown(signed_in.user.avatar);
     Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user: signed_in.user.into() }))
 }
 

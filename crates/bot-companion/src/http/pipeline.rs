@@ -293,7 +293,8 @@ fn log(refusal: &ApiError, context: &RequestContext, method: &Method, path: &str
     let (method, path) = (Untrusted(method.as_str()), Untrusted(path));
     // Balancers are told on purpose, and again and again, that the process is stopping. That the provider refuses us is logged
     // where it is called, at most once per minute.
-    let is_expected = matches!(refusal.code, ErrorCode::Draining | ErrorCode::IdpMisconfigured);
+    let is_expected =
+        matches!(refusal.code, ErrorCode::Draining | ErrorCode::IdpMisconfigured | ErrorCode::IdpRedirectRefused);
     let failed = status.is_server_error() && !is_expected;
     let status = status.as_u16();
     if failed {

@@ -165,17 +165,29 @@ impl GuildsView {
                 let facts = store.person(user, ids).await?;
                 let now = self.sources.clock.now();
                 let expires = guild::expiry(&facts, now);
-                (GuildList::new(guild::entries(user, &stored.guilds, facts, now)), expires)
+                let mut entries = guild::entries(user, &stored.guilds, facts, now);
+                for entry in &mut entries {
+                    self.show_icon(&mut entry.icon);
+                }
+                (GuildList::new(entries), expires)
             }
             Listing::Invitable => {
                 let without_bot = store.without_bot(ids).await?;
                 let invite = |guild: Snowflake| self.invite_url.replace("{guild}", &guild.to_string());
-                (guilds::invitable(guild::invitable(&stored.guilds, &without_bot), invite), None)
+                let mut invitable = guild::invitable(&stored.guilds, &without_bot);
+                for guild in &mut invitable {
+                    self.show_icon(&mut guild.icon);
+                }
+                (guilds::invitable(invitable, invite), None)
             }
         };
         let body = CompressibleBody::new(list.body.clone());
         let response = GuildsResponse { list, body, fetched: stored.fetched, list_version, listed, expires };
         Ok(self.cache_of(listing).insert(user, read, response))
+    }
+
+    fn show_icon(&self, icon: &mut String) {
+        *icon = self.sources.pictures.shown(std::mem::take(icon));
     }
 }
 

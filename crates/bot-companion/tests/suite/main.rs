@@ -53,6 +53,7 @@ mod snapshots;
 mod starting;
 mod stats;
 mod store_copy;
+mod switches;
 mod tls;
 mod two_ways;
 mod unread_answers;
