@@ -22,9 +22,8 @@ pub struct SignInOptions<'a> {
     pub redirect_uri: &'a str,
 }
 
-/// A new session (2.2).
+/// A new session.
 #[derive(Serialize, ToSchema)]
-#[schema(as = Session)]
 pub struct NewSession {
     /// The session token, shown this once. Send it in the header `Token`.
     #[schema(pattern = "^bcs_[0-9A-Za-z]{36}$")]

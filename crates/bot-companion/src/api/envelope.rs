@@ -10,11 +10,10 @@ pub(super) const OPENING: &[u8] = br#"{"code":200,"message":"OK","data":"#;
 /// The bytes after it.
 pub(super) const CLOSING: &[u8] = b"}";
 
-/// The envelope of a success.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Envelope<T: ToSchema> {
+/// The envelope of a success, as `document.rs` describes it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Envelope<T> {
     /// The HTTP status.
-    #[schema(minimum = 200, maximum = 200)]
     pub code: u16,
     /// Human-readable result text.
     pub message: String,
@@ -22,7 +21,7 @@ pub struct Envelope<T: ToSchema> {
     pub data: T,
 }
 
-/// No data: `{}`.
+/// Nothing to tell: `{}`.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct Nothing {}
 

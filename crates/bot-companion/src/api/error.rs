@@ -12,6 +12,9 @@ macro_rules! error_codes {
         pub enum ErrorCode { $($code),+ }
 
         impl ErrorCode {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$code),+];
+
             /// The HTTP status.
             pub const fn status(self) -> StatusCode {
                 match self { $(Self::$code => StatusCode::$status),+ }
@@ -69,48 +72,51 @@ error_codes! {
     Internal: INTERNAL_SERVER_ERROR, "internal", "Something went wrong on our side. Report the `request_id` to the operator.";
 }
 
+impl ErrorCode {
+    /// The fields of [`Details`] that an error with this code has.
+    pub const fn details(self) -> &'static [&'static str] {
+        match self {
+            Self::ResyncRequired | Self::SnapshotOutdated => &["next"],
+            Self::RedirectUriUnknown => &["configured"],
+            Self::LineInvalid => &["line", "reason"],
+            _ => &[],
+        }
+    }
+}
+
 /// The envelope of an error.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Refusal {
-    /// The HTTP status.
-    #[schema(minimum = 400, maximum = 599)]
+#[derive(Clone, Debug, Serialize)]
+struct Refusal {
     code: u16,
-    /// One sentence that says what to do.
     message: &'static str,
-    /// Its stable code and the request's id.
     data: ErrorData,
 }
 
 /// The data of an error.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct ErrorData {
-    /// A stable code to program against.
-    #[schema(pattern = "^[a-z_]+$", example = "token_invalid")]
+#[derive(Clone, Debug, Serialize)]
+struct ErrorData {
     error: &'static str,
-    /// Names the request in the service's log; the same as the header `X-Request-Id`.
     request_id: String,
-    /// What the client needs to know beyond the code.
     #[serde(flatten)]
-    #[schema(value_type = Details)]
     details: Option<Details>,
 }
 
 /// What some errors tell beyond their code.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Details {
-    /// The number of the event that the service waits for; with `resync_required` and `snapshot_outdated`.
+    /// The number of the event that the service waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub next: Option<u64>,
-    /// How many redirect addresses are configured; with `redirect_uri_unknown`.
+    /// How many redirect addresses are configured. Only with `redirect_uri_unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub configured: Option<u64>,
-    /// The line that cannot be taken, counted from 1; with `line_invalid`.
+    /// The line that cannot be taken, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub line: Option<u64>,
-    /// Why, and what to send instead; with `line_invalid`.
+    /// Why, and what to send instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub reason: Option<String>,

@@ -6,6 +6,42 @@ use utoipa::ToSchema;
 use crate::domain::feed::{FeedState, InstanceState, ShardState};
 use crate::domain::{Health, Time};
 
+/// How a process of the bot and its own shards are.
+#[derive(Debug, ToSchema)]
+pub struct HeartbeatReport {
+    /// The name of this start of the process, as in `Feed-Instance`.
+    #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$")]
+    pub instance: String,
+    /// When the process started, epoch seconds; the same in every heartbeat.
+    #[schema(minimum = 0)]
+    pub started_at: f64,
+    /// How many bytes of memory the process uses.
+    #[schema(minimum = 0, maximum = 1_125_899_906_842_624_u64)]
+    pub memory: Option<u64>,
+    /// How many shards the bot has in all.
+    #[schema(minimum = 1, maximum = 100_000)]
+    pub shard_count: u32,
+    /// The shards of this process.
+    #[schema(max_items = 100_000)]
+    pub shards: Vec<ShardReport>,
+}
+
+/// How a shard is. What is `null` or left out keeps its last value.
+#[derive(Debug, ToSchema)]
+pub struct ShardReport {
+    /// Its number, below `shard_count`.
+    #[schema(maximum = 99_999)]
+    pub id: u32,
+    /// How many milliseconds ago it last sent a heartbeat to the platform.
+    #[schema(minimum = 0)]
+    pub sent_ms_ago: Option<f64>,
+    /// How many milliseconds ago one was last acknowledged.
+    #[schema(minimum = 0)]
+    pub acknowledged_ms_ago: Option<f64>,
+    /// The latency in milliseconds; a negative one counts as unknown.
+    pub latency: Option<f64>,
+}
+
 /// What became of what was sent.
 #[derive(Debug, Default, Serialize, ToSchema)]
 pub struct Taken {
@@ -82,8 +118,10 @@ pub struct InstanceData {
     /// The number of its next event.
     next: u64,
     /// When it started, epoch seconds, and never after it was first seen; null if it has not said so.
+    #[schema(required = true)]
     started_at: Option<f64>,
     /// Milliseconds since its last heartbeat; null if there was none, or none for a long time.
+    #[schema(required = true)]
     heartbeat_age: Option<u64>,
 }
 
@@ -104,6 +142,7 @@ pub struct ShardStateData {
     /// How many guilds it holds.
     guilds: u64,
     /// Milliseconds since its last heartbeat; null if there was none, or none for a long time.
+    #[schema(required = true)]
     heartbeat_age: Option<u64>,
 }
 

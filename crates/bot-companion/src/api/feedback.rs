@@ -8,7 +8,7 @@ use super::envelope::{CLOSING, OPENING};
 use super::user::UserData;
 use crate::domain::feedback::FeedbackEntry;
 
-/// A feedback entry as `GET /feedback` shows it (2.7).
+/// A feedback entry.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = FeedbackEntry)]
 pub struct FeedbackData {

@@ -2,14 +2,15 @@
 
 use bytes::Bytes;
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use utoipa::ToSchema;
-use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::envelope;
 use crate::domain::subscription::Plus;
 use crate::domain::{GuildEntry, InvitableGuild, Permission, PermissionSet, Role, Snowflake};
 
-/// A guild as `GET /guilds` shows it (2.4).
+/// A guild that has the bot, as the session's user sees it.
 #[derive(Clone, Debug, serde::Serialize, ToSchema)]
 #[schema(as = Guild)]
 pub struct GuildData {
@@ -35,8 +36,8 @@ pub struct GuildData {
     service: bool,
     /// Premium status.
     plus: PlusData,
-    /// Every permission key with its value.
-    #[schema(schema_with = permissions_schema)]
+    /// What the session's user may do.
+    #[schema(value_type = Permissions)]
     permissions: PermissionsData,
 }
 
@@ -54,7 +55,7 @@ pub enum RoleData {
     Moderator,
 }
 
-/// The premium status of a guild (2.5).
+/// The premium status of a guild.
 #[derive(Clone, Debug, serde::Serialize, ToSchema)]
 #[schema(as = Plus)]
 pub struct PlusData {
@@ -67,9 +68,9 @@ pub struct PlusData {
 /// A subscription as the API shows it.
 #[derive(Clone, Debug, Default, serde::Serialize, ToSchema)]
 pub struct PlusRecord {
-    /// Who pays; an empty string where nobody does.
+    /// The id of the user who pays; an empty string where nobody does.
     userid: String,
-    /// The guilds it covers.
+    /// The ids of the guilds that it covers.
     #[schema(value_type = Vec<String>)]
     guilds: Vec<Snowflake>,
     /// How many guilds it may cover; informational.
@@ -90,15 +91,21 @@ impl Serialize for PermissionsData {
     }
 }
 
-fn permissions_schema() -> Object {
-    Permission::ALL
-        .into_iter()
-        .fold(ObjectBuilder::new().schema_type(Type::Object), |object, key| {
+/// The schema of [`PermissionsData`].
+struct Permissions;
+
+impl PartialSchema for Permissions {
+    fn schema() -> RefOr<Schema> {
+        let object =
+            ObjectBuilder::new().schema_type(Type::Object).description(Some("All 20 permission keys, always present."));
+        let with_keys = Permission::ALL.into_iter().fold(object, |object, key| {
             object.property(key.name(), ObjectBuilder::new().schema_type(Type::Boolean)).required(key.name())
-        })
-        .description(Some("All 20 permission keys, always present."))
-        .build()
+        });
+        with_keys.into()
+    }
 }
+
+impl ToSchema for Permissions {}
 
 impl From<GuildEntry> for GuildData {
     fn from(guild: GuildEntry) -> Self {

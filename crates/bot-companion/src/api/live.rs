@@ -2,8 +2,11 @@
 
 use bytes::Bytes;
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
+use utoipa::{PartialSchema, ToSchema};
 
+use super::document::text_enum;
 use crate::domain::live::LiveTopics;
 
 /// The session has ended, and so does the stream.
@@ -11,13 +14,43 @@ pub const ENDED: Bytes = Bytes::from_static(b"event: ended\ndata: {}\n\n");
 /// A sign of life.
 pub const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
-/// The data of an event `changed`.
+/// The data of an event `changed` of `GET /live`.
 #[derive(Serialize, ToSchema)]
-pub struct Changed {
+pub struct Changes {
     /// What to read again.
-    #[schema(example = json!(["status", "guilds"]))]
-    pub changed: Vec<&'static str>,
+    #[schema(value_type = Vec<PublicTopic>)]
+    changed: Vec<&'static str>,
 }
+
+/// The data of an event of `GET /me/live`.
+#[derive(ToSchema)]
+pub struct UserChanges {
+    /// What to read again. The event `changed` has it; the event `ended`, the last one, does not.
+    #[schema(required = false, nullable = false)]
+    pub changed: Option<Vec<UserTopic>>,
+}
+
+/// The schema of the topics that everybody may read.
+struct PublicTopic;
+
+/// The schema of all topics.
+pub struct UserTopic;
+
+impl PartialSchema for PublicTopic {
+    fn schema() -> RefOr<Schema> {
+        text_enum(LiveTopics::PUBLIC.names(), "What to read again: `GET /`, `/team`, `/feedback` or `/stats`.").into()
+    }
+}
+
+impl PartialSchema for UserTopic {
+    fn schema() -> RefOr<Schema> {
+        let description = "What to read again: `GET /`, `/team`, `/feedback`, `/stats`, `/guilds` and below it, `/sessions` or `/me`.";
+        text_enum(LiveTopics::ALL.names(), description).into()
+    }
+}
+
+impl ToSchema for PublicTopic {}
+impl ToSchema for UserTopic {}
 
 /// The first event of a stream: everything is to be read, and after so many milliseconds a lost stream is to be opened again.
 pub fn first(topics: LiveTopics, retry_millis: u64) -> Bytes {
@@ -35,7 +68,7 @@ pub fn changed(topics: LiveTopics) -> Bytes {
 
 fn append(event: &mut Vec<u8>, topics: LiveTopics) {
     event.extend_from_slice(b"event: changed\ndata: ");
-    super::envelope::append(event, &Changed { changed: topics.names().collect() });
+    super::envelope::append(event, &Changes { changed: topics.names().collect() });
     event.extend_from_slice(b"\n\n");
 }
 

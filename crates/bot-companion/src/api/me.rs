@@ -1,8 +1,11 @@
 //! `GET /me`.
 
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
+use utoipa::{PartialSchema, ToSchema};
 
+use super::document::text_enum;
 use super::user::UserData;
 use crate::domain::{Permission, PermissionSet, SessionId, Time};
 
@@ -14,9 +17,21 @@ pub struct Me {
     /// The session that asks.
     session: CurrentSession,
     /// The permission keys that the team's roster grants the user.
-    #[schema(example = json!(["SUPPORT"]))]
+    #[schema(value_type = Vec<TeamPermission>)]
     team: Vec<&'static str>,
 }
+
+/// The schema of a permission key that the team's roster may grant.
+struct TeamPermission;
+
+impl PartialSchema for TeamPermission {
+    fn schema() -> RefOr<Schema> {
+        let names = PermissionSet::TEAM.keys().map(Permission::name);
+        text_enum(names, "A permission key that says who somebody is to the bot's team.").into()
+    }
+}
+
+impl ToSchema for TeamPermission {}
 
 /// The session that asks.
 #[derive(Clone, Debug, Serialize, ToSchema)]

@@ -3,8 +3,10 @@
 //! Nothing here knows the web framework: `http` makes responses of these bytes.
 
 pub mod auth;
+pub mod document;
 pub mod envelope;
 pub mod error;
+pub mod examples;
 pub mod feed;
 pub mod feedback;
 pub mod guilds;

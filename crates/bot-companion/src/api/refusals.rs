@@ -1,109 +1,146 @@
-//! Which errors a path may answer with, for the OpenAPI document: one type per group of paths.
+//! Which errors an operation may answer with, for the OpenAPI document. Each error response has a name and the codes that it may
+//! carry; each kind of route has a group of these. Where two groups of an operation answer with the same status, the one that is
+//! listed later counts.
+
+use std::collections::BTreeMap;
 
 use utoipa::IntoResponses;
+use utoipa::openapi::{Ref, RefOr, Response};
 
-use super::error::Refusal;
+use super::error::ErrorCode;
 
-/// What any path may answer.
-#[derive(IntoResponses)]
-pub enum Refusals {
-    /// `host_invalid`, `body_broken`; of a sign-in also `idp_code_missing`, `idp_code_malformed`, `idp_code_verifier_malformed`, `redirect_uri_unknown`; of a numbered body of the bot also `feed_header_invalid`
-    #[response(status = 400)]
-    BadRequest(Refusal),
-    /// `body_too_large`
-    #[response(status = 413)]
-    BodyTooLarge(Refusal),
-    /// `rate_limited`; where a snapshot is taken, `snapshot_busy` too
-    #[response(status = 429, headers(("Retry-After" = u64)))]
-    RateLimited(Refusal),
-    /// `headers_too_large`
-    #[response(status = 431)]
-    HeadersTooLarge(Refusal),
-    /// `internal`
-    #[response(status = 500)]
-    Internal(Refusal),
-    /// `overloaded`, `store_unavailable`, `timeout`; where the identity provider is asked, `idp_rate_limited` too; of `/ready`, `draining`
-    #[response(status = 503, headers(("Retry-After" = u64)))]
-    Unavailable(Refusal),
+macro_rules! error_responses {
+    ($($name:ident: $($code:ident),+;)+) => {
+        /// An error response of the OpenAPI document. All of its codes have the same status.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "each row of the table has its codes")]
+        pub enum ErrorResponse { $($name),+ }
+
+        impl ErrorResponse {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// Its name among the document's responses.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name)),+ }
+            }
+
+            /// What may have gone wrong.
+            pub const fn codes(self) -> &'static [ErrorCode] {
+                match self { $(Self::$name => &[$(ErrorCode::$code),+]),+ }
+            }
+        }
+    };
 }
 
-/// What a path with a session may answer.
-#[derive(IntoResponses)]
-pub enum TokenRefusals {
-    /// `token_missing`, `token_invalid`
-    #[response(status = 401, headers(("WWW-Authenticate" = String)))]
-    Unauthorized(Refusal),
+error_responses! {
+    BadRequest: HostInvalid, BodyBroken;
+    SignInBadRequest: IdpCodeMissing, IdpCodeMalformed, IdpCodeVerifierMalformed, RedirectUriUnknown, HostInvalid, BodyBroken;
+    FeedBadRequest: FeedHeaderInvalid, HostInvalid, BodyBroken;
+    TokenUnauthorized: TokenMissing, TokenInvalid;
+    SignInUnauthorized: IdpCodeRejected;
+    BotUnauthorized: BotKeyInvalid;
+    SignInForbidden: ScopeMissing, UserBlocked;
+    NotFound: NotFound;
+    SessionNotFound: SessionNotFound, NotFound;
+    GuildNotFound: GuildNotFound, NotFound;
+    MethodNotAllowed: MethodNotAllowed;
+    EventsConflict: ResyncRequired;
+    SnapshotConflict: SnapshotOutdated;
+    BodyTooLarge: BodyTooLarge;
+    FeedBodyTooLarge: FeedBodyTooLarge;
+    EncodingUnsupported: EncodingUnsupported;
+    LineInvalid: LineInvalid;
+    RateLimited: RateLimited;
+    SnapshotRateLimited: RateLimited, SnapshotBusy;
+    HeadersTooLarge: HeadersTooLarge;
+    Internal: Internal;
+    IdpBadGateway: IdpUnavailable, IdpMisconfigured;
+    Unavailable: Overloaded, Timeout;
+    StoreUnavailable: Overloaded, StoreUnavailable, Timeout;
+    IdpUnavailable: Overloaded, StoreUnavailable, Timeout, IdpRateLimited;
+    StoppingUnavailable: Overloaded, Timeout, Draining;
+    LiveUnavailable: Overloaded, StoreUnavailable, Timeout, Draining;
+    BotUnavailable: Overloaded, StoreUnavailable;
+    IdpGatewayTimeout: IdpTimeout;
 }
 
-/// What a sign-in may answer.
-#[derive(IntoResponses)]
-pub enum SignInRefusals {
-    /// `idp_code_rejected`
-    #[response(status = 401)]
-    Unauthorized(Refusal),
-    /// `scope_missing`, `user_blocked`
-    #[response(status = 403)]
-    Forbidden(Refusal),
+macro_rules! groups {
+    ($($(#[$doc:meta])+ $group:ident: $($response:ident),+;)+) => {
+        $(
+            $(#[$doc])+
+            #[derive(Clone, Copy, Debug)]
+            pub struct $group;
+
+            impl IntoResponses for $group {
+                fn responses() -> BTreeMap<String, RefOr<Response>> {
+                    [$(ErrorResponse::$response),+].into_iter().map(ErrorResponse::reference).collect()
+                }
+            }
+        )+
+    };
 }
 
-/// What a path that asks the identity provider may answer.
-#[derive(IntoResponses)]
-pub enum IdpRefusals {
-    /// `idp_unavailable`, `idp_misconfigured`. With `Retry-After` the provider was not asked, because it failed too often: a code that was sent is not used up, and may be sent again after that time
-    #[response(status = 502, headers(("Retry-After" = u64)))]
-    BadGateway(Refusal),
-    /// `idp_timeout`
-    #[response(status = 504)]
-    GatewayTimeout(Refusal),
+groups! {
+    /// What any path for people may answer.
+    Refusals: BadRequest, NotFound, MethodNotAllowed, BodyTooLarge, RateLimited, HeadersTooLarge, Internal, Unavailable;
+    /// What a path that is not rate-limited may answer, for load balancers.
+    ReadinessRefusals: BadRequest, NotFound, MethodNotAllowed, BodyTooLarge, HeadersTooLarge, Internal, StoppingUnavailable;
+    /// What a path that needs the store may answer.
+    StoreRefusals: StoreUnavailable;
+    /// What a path with a session may answer.
+    TokenRefusals: TokenUnauthorized, StoreUnavailable;
+    /// What a sign-in may answer.
+    SignInRefusals: SignInBadRequest, SignInUnauthorized, SignInForbidden;
+    /// What a path that asks the identity provider may answer.
+    IdpRefusals: IdpBadGateway, IdpUnavailable, IdpGatewayTimeout;
+    /// What a path that names a session may answer.
+    SessionNotFound: SessionNotFound;
+    /// What a path that names a guild may answer.
+    GuildNotFound: GuildNotFound;
+    /// What a stream for anybody may answer.
+    LiveRefusals: StoppingUnavailable;
+    /// What a stream of a user may answer.
+    UserLiveRefusals: LiveUnavailable;
+    /// What any path with a bot's key may answer.
+    BotRefusals: BadRequest, BotUnauthorized, NotFound, MethodNotAllowed, RateLimited, HeadersTooLarge, Internal, BotUnavailable;
+    /// What a path that takes a body may answer.
+    UploadRefusals: FeedBodyTooLarge, EncodingUnsupported, LineInvalid, StoreUnavailable;
+    /// What events may be answered with.
+    EventsRefusals: FeedBadRequest, EventsConflict;
+    /// What a snapshot may be answered with.
+    SnapshotRefusals: FeedBadRequest, SnapshotConflict, SnapshotRateLimited;
 }
 
-/// What a path that names a session may answer.
-#[derive(IntoResponses)]
-pub enum SessionNotFound {
-    /// `session_not_found`
-    #[response(status = 404)]
-    NotFound(Refusal),
+impl ErrorResponse {
+    /// The status of all its codes.
+    pub fn status(self) -> u16 {
+        self.codes().first().map_or(500, |code| code.status().as_u16())
+    }
+
+    /// Its status, and the reference to it.
+    fn reference(self) -> (String, RefOr<Response>) {
+        (self.status().to_string(), Ref::new(format!("#/components/responses/{}", self.name())).into())
+    }
 }
 
-/// What a path that names a guild may answer.
-#[derive(IntoResponses)]
-pub enum GuildNotFound {
-    /// `guild_not_found`: unknown, without the bot, or not the user's
-    #[response(status = 404)]
-    NotFound(Refusal),
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// What a path with a bot's key may answer.
-#[derive(IntoResponses)]
-pub enum BotRefusals {
-    /// `bot_key_invalid`
-    #[response(status = 401, headers(("WWW-Authenticate" = String)))]
-    Unauthorized(Refusal),
-}
+    #[test]
+    fn all_codes_of_a_response_have_its_status() {
+        for response in ErrorResponse::ALL {
+            let statuses: Vec<u16> = response.codes().iter().map(|code| code.status().as_u16()).collect();
+            assert!(statuses.iter().all(|status| *status == response.status()), "{response:?}: {statuses:?}");
+        }
+    }
 
-/// What a path that names a shard may answer.
-#[derive(IntoResponses)]
-pub enum ShardNotFound {
-    /// `not_found`: there can be no such shard
-    #[response(status = 404)]
-    NotFound(Refusal),
-}
-
-/// What a path that takes a body may answer.
-#[derive(IntoResponses)]
-pub enum UploadRefusals {
-    /// `encoding_unsupported`
-    #[response(status = 415, headers(("Accept-Encoding" = String)))]
-    EncodingUnsupported(Refusal),
-    /// `line_invalid`, with `line` and `reason`
-    #[response(status = 422)]
-    LineInvalid(Refusal),
-}
-
-/// What a path with numbered bodies may answer.
-#[derive(IntoResponses)]
-pub enum FeedRefusals {
-    /// `resync_required`, `snapshot_outdated`, with `next`
-    #[response(status = 409)]
-    Conflict(Refusal),
+    #[test]
+    fn every_code_is_in_a_response() {
+        for code in ErrorCode::ALL {
+            let named = ErrorResponse::ALL.iter().any(|response| response.codes().contains(code));
+            assert!(named, "no operation is documented to answer {}", code.name());
+        }
+    }
 }

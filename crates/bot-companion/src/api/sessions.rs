@@ -5,9 +5,9 @@ use utoipa::ToSchema;
 
 use crate::domain::Session;
 
-/// One login of the user.
+/// One session of the user.
 #[derive(Serialize, ToSchema)]
-#[schema(as = SessionEntry)]
+#[schema(as = Session)]
 pub struct SessionData {
     /// Its name, for `DELETE /sessions/{id}`; it is no token.
     id: String,

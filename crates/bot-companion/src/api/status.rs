@@ -11,7 +11,7 @@ use super::envelope::{CLOSING, OPENING, append};
 use crate::domain::health::{HealthSummary, ShardRecord, Uptime};
 use crate::version::{Commit, Version};
 
-/// The status (2.9); the type is for the documentation, the bytes are made below.
+/// The status of the API and of the bot.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Status)]
 pub struct StatusData {
@@ -23,7 +23,7 @@ pub struct StatusData {
     health: HealthData,
 }
 
-/// The running version (2.9).
+/// The running version of the service.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Version)]
 pub struct VersionData {
@@ -39,10 +39,13 @@ pub struct VersionData {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Commit)]
 pub struct CommitData {
+    /// Its hash.
     sha: &'static str,
+    /// What it changed.
     message: &'static str,
+    /// Who made it.
     author: &'static str,
-    /// Epoch seconds.
+    /// When, epoch seconds.
     timestamp: u64,
 }
 
@@ -70,10 +73,11 @@ pub struct ApiHealth {
     latency: Latency,
 }
 
-/// Milliseconds.
+/// How long things took, in milliseconds.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Latency {
     /// From the client's `Sent-Epoch` to the request's arrival; `null` without a usable one.
+    #[schema(required = true)]
     response: Option<f64>,
     /// From the request's arrival to its answer.
     process: f64,
@@ -89,7 +93,7 @@ pub struct BotHealth {
     uptime: UptimeData,
 }
 
-/// A shard as the status shows it (2.9).
+/// How a shard of the bot is.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ShardRecord)]
@@ -98,11 +102,11 @@ pub struct ShardData {
     heartbeat_sent: f64,
     /// Epoch seconds of the last heartbeat acknowledged; 0 if never known.
     heartbeat_acknowledged: f64,
-    /// Milliseconds.
+    /// The latency in milliseconds.
     latency: f64,
 }
 
-/// Since when the bot runs (2.9).
+/// Since when the bot runs.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Uptime)]
 pub struct UptimeData {

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::envelope;
 use crate::domain::{Roster, Snowflake, TeamMember};
 
-/// A member of the team as `GET /team` shows one (2.8).
+/// A member of the team that maintains the bot.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = TeamMember)]
 pub struct TeamMemberData {

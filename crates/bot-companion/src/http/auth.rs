@@ -15,7 +15,7 @@ use super::extract::{self, UserSession};
 use super::respond::{Success, json};
 use crate::accounts::{SCOPE, SignInAttempt};
 use crate::api::auth::{NewSession, SignInOptions};
-use crate::api::envelope::{self, Envelope, Nothing};
+use crate::api::envelope::{self, Nothing};
 use crate::api::error::ErrorCode;
 use crate::api::refusals::{IdpRefusals, Refusals, SignInRefusals, TokenRefusals};
 use crate::app::App;
@@ -25,12 +25,12 @@ const CODE: HeaderName = HeaderName::from_static("idp-code");
 const VERIFIER: HeaderName = HeaderName::from_static("idp-code-verifier");
 const REDIRECT_URI: HeaderName = HeaderName::from_static("idp-redirect-uri");
 
-/// How to sign in
+/// Get what a sign-in needs
 ///
 /// What a dashboard needs to send a user to the identity provider, so that one build of it works with the sandbox and in
 /// production. The redirect address is the one for the page's own origin.
-#[utoipa::path(get, path = "/auth", operation_id = "signInOptions", tag = "dashboard",
-    responses((status = 200, description = "Where to send the user", body = Envelope<SignInOptions>), Refusals))]
+#[utoipa::path(get, path = "/auth", operation_id = "getSignInOptions", tag = "dashboard",
+    responses((status = 200, description = "Where to send the user", body = SignInOptions), Refusals))]
 pub(super) async fn options(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let idp = &app.config.idp;
     let body = envelope::success(&SignInOptions {
@@ -54,7 +54,8 @@ pub(super) async fn options(State(app): State<Arc<App>>, headers: HeaderMap) -> 
             description = "PKCE's `code_verifier`, if the code was asked for with a challenge."),
         ("Idp-Redirect-Uri" = Option<String>, Header,
             description = "The redirect address that the code was asked for with, from a server: one of those in `idp.redirect_uri` of the service. Not needed if there is only one. A page's own `Origin` goes first.")),
-    responses((status = 200, description = "Signed in", body = Envelope<NewSession>), SignInRefusals, IdpRefusals, Refusals))]
+    responses((status = 200, description = "Signed in", body = NewSession),
+        Refusals, SignInRefusals, IdpRefusals))]
 pub(super) async fn sign_in(
     State(app): State<Arc<App>>,
     context: RequestContext,
@@ -68,9 +69,9 @@ pub(super) async fn sign_in(
 
 /// Sign out
 ///
-/// Ends the session of the token.
+/// Ends the session of the token, and no other.
 #[utoipa::path(delete, path = "/auth", operation_id = "signOut", tag = "dashboard", security(("session" = [])),
-    responses((status = 200, description = "Signed out", body = Envelope<Nothing>), TokenRefusals, Refusals))]
+    responses((status = 200, description = "Signed out", body = Nothing), Refusals, TokenRefusals))]
 pub(super) async fn sign_out(State(app): State<Arc<App>>, session: UserSession) -> Result<Success<Nothing>, ApiError> {
     // Another request may have ended it meanwhile; it is over either way.
     app.accounts.end_session(session.user, session.id).await?;

@@ -8,16 +8,15 @@ use axum::response::{IntoResponse, Response};
 use super::context::RequestContext;
 use super::error::ApiError;
 use super::respond::json;
-use crate::api::envelope::Envelope;
 use crate::api::feedback::FeedbackData;
-use crate::api::refusals::Refusals;
+use crate::api::refusals::{Refusals, StoreRefusals};
 use crate::app::App;
 
-/// Feedback
+/// List some feedback
 ///
 /// At most five entries of 4 or 5 stars, chosen at random at each call.
-#[utoipa::path(get, path = "/feedback", operation_id = "feedback", tag = "public",
-    responses((status = 200, description = "Some feedback", body = Envelope<Vec<FeedbackData>>), Refusals))]
+#[utoipa::path(get, path = "/feedback", operation_id = "listFeedback", tag = "public",
+    responses((status = 200, description = "Some feedback", body = Vec<FeedbackData>), Refusals, StoreRefusals))]
 pub(super) async fn list(State(app): State<Arc<App>>, context: RequestContext) -> Result<Response, ApiError> {
     Ok(json(app.views.feedback.get(context.seed).await?).into_response())
 }

@@ -14,7 +14,6 @@ use super::encoding::{self, EncodedBody};
 use super::error::ApiError;
 use super::extract::UserSession;
 use super::respond::encoded_json;
-use crate::api::envelope::Envelope;
 use crate::api::error::ErrorCode;
 use crate::api::guilds::{GuildData, InvitableGuildData};
 use crate::api::refusals::{GuildNotFound, IdpRefusals, Refusals, TokenRefusals};
@@ -23,15 +22,17 @@ use crate::domain::{Snowflake, Time};
 use crate::views::compressible::CompressibleBody;
 use crate::views::guilds::{GuildsResponse, Listing};
 
-/// Guilds
+/// List your guilds
 ///
 /// All guilds that the session's user is in and that have the bot, by role (Owner first), then name. The provider's list behind it
 /// may be up to an hour old while the provider does not work; the header `Age` tells. Send `Cache-Control: no-cache` to ask the
 /// provider first, at most once in 10 seconds.
-#[utoipa::path(get, path = "/guilds", operation_id = "guilds", tag = "dashboard", security(("session" = [])),
-    responses((status = 200, description = "The guilds", body = Envelope<Vec<GuildData>>,
-            headers(("Age" = u64, description = "Seconds since the provider's list was fetched"))),
-        TokenRefusals, IdpRefusals, Refusals))]
+#[utoipa::path(get, path = "/guilds", operation_id = "listGuilds", tag = "dashboard", security(("session" = [])),
+    params(("Cache-Control" = Option<String>, Header, example = "no-cache",
+            description = "`no-cache` asks the identity provider first, at most once in 10 seconds per user.")),
+    responses((status = 200, description = "The guilds", body = Vec<GuildData>,
+            headers(("Age" = u64))),
+        Refusals, TokenRefusals, IdpRefusals))]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     session: UserSession,
@@ -40,16 +41,18 @@ pub(super) async fn list(
     respond_list(&app, Listing::WithBot, &session, &headers).await
 }
 
-/// One guild
+/// Get one guild
 ///
 /// One entry of `GET /guilds`. A guild that is not known, does not have the bot or is not the user's is not found, and the answer
 /// does not say which. A backend that saves a guild's settings checks its caller's token with this; before what matters, it sends
 /// `Cache-Control: no-cache`.
-#[utoipa::path(get, path = "/guilds/{id}", operation_id = "guild", tag = "dashboard", security(("session" = [])),
-    params(("id" = String, Path, description = "The guild's id.")),
-    responses((status = 200, description = "The guild", body = Envelope<GuildData>,
-            headers(("Age" = u64, description = "Seconds since the provider's list was fetched"))),
-        GuildNotFound, TokenRefusals, IdpRefusals, Refusals))]
+#[utoipa::path(get, path = "/guilds/{id}", operation_id = "getGuild", tag = "dashboard", security(("session" = [])),
+    params(("id" = String, Path, example = "871203344918732833", description = "The guild's id."),
+        ("Cache-Control" = Option<String>, Header, example = "no-cache",
+            description = "`no-cache` asks the identity provider first, at most once in 10 seconds per user.")),
+    responses((status = 200, description = "The guild", body = GuildData,
+            headers(("Age" = u64))),
+        Refusals, GuildNotFound, TokenRefusals, IdpRefusals))]
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     session: UserSession,
@@ -64,15 +67,17 @@ pub(super) async fn show(
     Ok(respond(body, cached.age(app.clock.now())).into_response())
 }
 
-/// Guilds to add the bot to
+/// List the guilds to add the bot to
 ///
 /// The guilds that the user may manage and that are known not to have the bot, by name, each with the provider's page on which the
 /// user adds the bot.
-#[utoipa::path(get, path = "/guilds/invitable", operation_id = "invitableGuilds", tag = "dashboard",
+#[utoipa::path(get, path = "/guilds/invitable", operation_id = "listInvitableGuilds", tag = "dashboard",
     security(("session" = [])),
-    responses((status = 200, description = "The guilds", body = Envelope<Vec<InvitableGuildData>>,
-            headers(("Age" = u64, description = "Seconds since the provider's list was fetched"))),
-        TokenRefusals, IdpRefusals, Refusals))]
+    params(("Cache-Control" = Option<String>, Header, example = "no-cache",
+            description = "`no-cache` asks the identity provider first, at most once in 10 seconds per user.")),
+    responses((status = 200, description = "The guilds", body = Vec<InvitableGuildData>,
+            headers(("Age" = u64))),
+        Refusals, TokenRefusals, IdpRefusals))]
 pub(super) async fn invitable(
     State(app): State<Arc<App>>,
     session: UserSession,

@@ -11,8 +11,8 @@ use super::context::RequestContext;
 use super::error::ApiError;
 use super::extract::{self, UserSession};
 use crate::api::error::ErrorCode;
-use crate::api::live::Changed;
-use crate::api::refusals::{Refusals, TokenRefusals};
+use crate::api::live::{Changes, UserChanges};
+use crate::api::refusals::{LiveRefusals, Refusals, TokenRefusals, UserLiveRefusals};
 use crate::app::App;
 use crate::concurrency::LimitReached;
 use crate::live::{LiveError, StreamOwner};
@@ -24,24 +24,25 @@ const NO: HeaderValue = HeaderValue::from_static("no");
 /// When a client that was refused should come back.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Live updates
+/// Stream what has changed
 ///
 /// Server-Sent Events that say what to read again: `event: changed` with the topics `status`, `team`, `feedback` and `stats`. The
 /// first event names them all. A stream holds no data, so nothing is missed if it is opened again. At most one event per second, and
-/// a comment every 15 seconds. It does not end by itself.
-#[utoipa::path(get, path = "/live", operation_id = "live", tag = "public",
-    responses((status = 200, description = "A stream of events", body = Changed, content_type = "text/event-stream"), Refusals))]
+/// a comment every 15 seconds. It does not end by itself. The schema is that of an event's data.
+#[utoipa::path(get, path = "/live", operation_id = "streamChanges", tag = "public",
+    responses((status = 200, description = "A stream of events", body = Changes, content_type = "text/event-stream"),
+        Refusals, LiveRefusals))]
 pub(super) async fn public(State(app): State<Arc<App>>, context: RequestContext) -> Result<Response, ApiError> {
     open(&app, &context, None).await
 }
 
-/// Live updates of the user
+/// Stream what has changed for the user
 ///
-/// The same with the topics `guilds`, `sessions` and `me`, too. It does not count as a use of the session, and ends with it, after
+/// The same as `GET /live` with the topics `guilds`, `sessions` and `me`, too. It does not count as a use of the session, and ends with it, after
 /// `event: ended`. A browser's `EventSource` cannot send the header `Token`: read the stream with `fetch`.
-#[utoipa::path(get, path = "/me/live", operation_id = "liveOfUser", tag = "dashboard", security(("session" = [])),
-    responses((status = 200, description = "A stream of events", body = Changed, content_type = "text/event-stream"),
-        TokenRefusals, Refusals))]
+#[utoipa::path(get, path = "/me/live", operation_id = "streamMyChanges", tag = "dashboard", security(("session" = [])),
+    responses((status = 200, description = "A stream of events", body = UserChanges, content_type = "text/event-stream"),
+        Refusals, TokenRefusals, UserLiveRefusals))]
 pub(super) async fn of_user(
     State(app): State<Arc<App>>,
     context: RequestContext,

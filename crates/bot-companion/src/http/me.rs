@@ -7,17 +7,16 @@ use axum::extract::State;
 use super::error::ApiError;
 use super::extract::UserSession;
 use super::respond::Success;
-use crate::api::envelope::Envelope;
 use crate::api::error::ErrorCode;
 use crate::api::me::{CurrentSession, Me};
 use crate::api::refusals::{Refusals, TokenRefusals};
 use crate::app::App;
 
-/// Who is signed in
+/// Get who is signed in
 ///
 /// The session's user as of their last sign-in, the session with its end, and what the team's roster grants the user.
-#[utoipa::path(get, path = "/me", operation_id = "me", tag = "dashboard", security(("session" = [])),
-    responses((status = 200, description = "The user and the session", body = Envelope<Me>), TokenRefusals, Refusals))]
+#[utoipa::path(get, path = "/me", operation_id = "getMe", tag = "dashboard", security(("session" = [])),
+    responses((status = 200, description = "The user and the session", body = Me), Refusals, TokenRefusals))]
 pub(super) async fn show(State(app): State<Arc<App>>, session: UserSession) -> Result<Success<Me>, ApiError> {
     let known = app.views.me.get(session.user).await?.ok_or(ErrorCode::TokenInvalid)?;
     let expires = app.config.sessions.end(session.created, session.last_seen);

@@ -4,56 +4,109 @@ use std::sync::OnceLock;
 
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
-use utoipa::OpenApi;
+use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{InfoBuilder, License, OpenApiBuilder};
+use utoipa::openapi::server::{Server, ServerBuilder, ServerVariableBuilder};
+use utoipa::openapi::tag::{Tag, TagBuilder};
+use utoipa::openapi::{ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, RefOr};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::encoding;
 use super::respond::encoded_json;
-use crate::api::error::{Details, ErrorData, Refusal};
+use crate::api::document;
 use crate::api::refusals::Refusals;
 use crate::version::Version;
 use crate::views::compressible::CompressibleBody;
 
+const DESCRIPTION: &str = "\
+The backend of a chat bot's dashboard and website.
+
+Every answer is an envelope of `code`, `message` and `data`, and the HTTP status equals `code`. In an error, `data.error` is a stable \
+code to program against, and `data.request_id` names the request in the service's log. Only live streams and this document come as they \
+are.
+
+A dashboard signs its user in with `POST /auth` and sends the token that it gets in the header `Token`. `HEAD` works wherever `GET` \
+does. Query parameters and bodies that are not described here are ignored. Ids are strings, because they do not fit a JavaScript \
+number; times are epoch seconds.";
+
+const TAGS: [(&str, &str); 4] = [
+    ("public", "What everybody may read, from any page, without credentials."),
+    ("dashboard", "Signing in, and what a signed-in user sees. Only pages of the configured origins may call it."),
+    ("bot", "The feed, by which the bot reports its guilds, premium, feedback, team and health."),
+    ("operations", "For load balancers, and for the tools of developers."),
+];
+
 /// The API as an OpenAPI 3.1 document: indented JSON that ends with a newline.
 pub fn document() -> String {
-    let paths = super::routes().document;
-    let info = InfoBuilder::new()
-        .title("bot-companion")
-        .version(Version::NAME)
-        .description(Some(
-            "The backend of a chat bot's dashboard and website. Every answer is an envelope of `code`, `message` and `data`, \
-             and the HTTP status equals `code`. Only this document, `/openapi.json`, comes as it is.",
-        ))
-        .license(Some(License::new("MIT")));
-    let mut document = OpenApiBuilder::new().info(info.build()).build();
-    document.merge(paths);
-    // Responses that are shared between paths do not bring their schemas along by themselves.
-    document.merge(Shared::openapi());
-    let scheme = ApiKey::Header(ApiKeyValue::with_description("Token", "The session token of `POST /auth`."));
-    let bearer = HttpBuilder::new()
-        .scheme(HttpAuthScheme::Bearer)
-        .bearer_format("bck_…")
-        .description(Some("A bot's key, made with `bot-companion key create`."));
-    let components = document.components.get_or_insert_default();
-    components.add_security_scheme("session", SecurityScheme::ApiKey(scheme));
-    components.add_security_scheme("bot", SecurityScheme::Http(bearer.build()));
-    let mut text = document.to_pretty_json().unwrap_or_default();
+    let mut text = describe().to_pretty_json().unwrap_or_default();
     text.push('\n');
     text
 }
 
-/// This document
+fn describe() -> OpenApi {
+    let license = LicenseBuilder::new().name("MIT").identifier(Some("MIT")).build();
+    let info = InfoBuilder::new()
+        .title("bot-companion")
+        .version(Version::NAME)
+        .description(Some(DESCRIPTION))
+        .contact(Some(ContactBuilder::new().name(Some("The operator of the service")).build()))
+        .license(Some(license));
+    let mut document = OpenApiBuilder::new().info(info.build()).servers(Some(servers())).build();
+    document.merge(super::routes().document);
+    document.tags = Some(TAGS.map(tag).into());
+    document::complete(&mut document);
+    let token = ApiKey::Header(ApiKeyValue::with_description("Token", "The session token of `POST /auth`."));
+    let key = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .bearer_format("bck_…")
+        .description(Some("A bot's key, made with `bot-companion key create`."));
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("session", SecurityScheme::ApiKey(token));
+    components.add_security_scheme("bot", SecurityScheme::Http(key.build()));
+    document
+}
+
+fn tag((name, description): (&str, &str)) -> Tag {
+    TagBuilder::new().name(name).description(Some(description)).build()
+}
+
+/// The sandbox first: what tools do without being told otherwise should harm nobody.
+fn servers() -> [Server; 2] {
+    let host = ServerVariableBuilder::new()
+        .default_value("bot-companion.example")
+        .description(Some("Name, perhaps port, and perhaps the base path of your service."));
+    [
+        ServerBuilder::new()
+            .url("http://127.0.0.1:8080")
+            .description(Some("The sandbox on your machine: `bot-companion dev`."))
+            .build(),
+        ServerBuilder::new().url("https://{host}").description(Some("Your service.")).parameter("host", host).build(),
+    ]
+}
+
+/// Get this document
 ///
-/// What the API offers, in OpenAPI 3.1.
-#[utoipa::path(get, path = "/openapi.json", operation_id = "openapi", tag = "public",
-    responses((status = 200, description = "The document", body = serde_json::Value), Refusals))]
+/// What the API offers, in OpenAPI 3.1, without an envelope.
+#[utoipa::path(get, path = "/openapi.json", operation_id = "getOpenApiDocument", tag = "operations",
+    responses((status = 200, description = "The document", body = OpenApiDocument), Refusals))]
 pub(super) async fn show(headers: HeaderMap) -> Response {
     static DOCUMENT: OnceLock<CompressibleBody> = OnceLock::new();
     let document = DOCUMENT.get_or_init(|| CompressibleBody::new(document().into()));
     encoded_json(encoding::encode(document, &headers).await).into_response()
 }
 
-#[derive(OpenApi)]
-#[openapi(components(schemas(Refusal, ErrorData, Details)))]
-struct Shared;
+/// The schema of the document.
+struct OpenApiDocument;
+
+impl PartialSchema for OpenApiDocument {
+    fn schema() -> RefOr<Schema> {
+        let anything = AdditionalProperties::FreeForm(true);
+        ObjectBuilder::new()
+            .schema_type(Type::Object)
+            .additional_properties(Some(anything))
+            .description(Some("An OpenAPI document."))
+            .into()
+    }
+}
+
+impl ToSchema for OpenApiDocument {}

@@ -10,21 +10,21 @@ use http_body_util::Full;
 
 use super::error::ApiError;
 use super::respond::{Success, json};
-use crate::api::envelope::{self, Envelope};
+use crate::api::envelope;
 use crate::api::error::ErrorCode;
 use crate::api::readiness::{READY, Readiness};
-use crate::api::refusals::Refusals;
+use crate::api::refusals::ReadinessRefusals;
 use crate::app::App;
 
 /// After this long a process that is restarted may be back.
 const RESTART_TIME: Duration = Duration::from_secs(5);
 
-/// Readiness
+/// Get whether requests are taken
 ///
 /// For load balancers: 200 while this process takes requests, 503 `draining` as soon as it was asked to stop. It says nothing about
 /// the store on purpose: all replicas share it, and taking all of them out of service would help nobody.
-#[utoipa::path(get, path = "/ready", operation_id = "ready", tag = "public",
-    responses((status = 200, description = "Requests are taken", body = Envelope<Readiness>), Refusals))]
+#[utoipa::path(get, path = "/ready", operation_id = "getReadiness", tag = "operations",
+    responses((status = 200, description = "Requests are taken", body = Readiness), ReadinessRefusals))]
 pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Success<Readiness>, ApiError> {
     if app.is_shutting_down() {
         Err(ApiError::new(ErrorCode::Draining).after(RESTART_TIME))

@@ -8,18 +8,18 @@ use axum::extract::{Path, State};
 use super::error::ApiError;
 use super::extract::UserSession;
 use super::respond::Success;
-use crate::api::envelope::{Envelope, Nothing};
+use crate::api::envelope::Nothing;
 use crate::api::error::ErrorCode;
 use crate::api::refusals::{Refusals, SessionNotFound, TokenRefusals};
 use crate::api::sessions::SessionData;
 use crate::app::App;
 use crate::domain::SessionId;
 
-/// Own sessions
+/// List your sessions
 ///
 /// Every session of the user, newest first.
-#[utoipa::path(get, path = "/sessions", operation_id = "sessions", tag = "dashboard", security(("session" = [])),
-    responses((status = 200, description = "The sessions", body = Envelope<Vec<SessionData>>), TokenRefusals, Refusals))]
+#[utoipa::path(get, path = "/sessions", operation_id = "listSessions", tag = "dashboard", security(("session" = [])),
+    responses((status = 200, description = "The sessions", body = Vec<SessionData>), Refusals, TokenRefusals))]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     session: UserSession,
@@ -29,22 +29,22 @@ pub(super) async fn list(
     Ok(Success(sessions.into_iter().map(|found| SessionData::new(is_own(&found.id), found)).collect()))
 }
 
-/// Sign out everywhere
+/// End all your sessions
 ///
-/// Ends every session of the user, the one that asks too.
-#[utoipa::path(delete, path = "/sessions", operation_id = "endSessions", tag = "dashboard", security(("session" = [])),
-    responses((status = 200, description = "All ended", body = Envelope<Nothing>), TokenRefusals, Refusals))]
+/// Signs the user out everywhere: ends every session, the one that asks too.
+#[utoipa::path(delete, path = "/sessions", operation_id = "endAllSessions", tag = "dashboard", security(("session" = [])),
+    responses((status = 200, description = "All ended", body = Nothing), Refusals, TokenRefusals))]
 pub(super) async fn end_all(State(app): State<Arc<App>>, session: UserSession) -> Result<Success<Nothing>, ApiError> {
     app.accounts.end_sessions(session.user).await?;
     Ok(Success(Nothing {}))
 }
 
-/// End one session
+/// End one of your sessions
 ///
-/// Ends one session of the user.
+/// Ends one session of the user, such as the one on a lost device.
 #[utoipa::path(delete, path = "/sessions/{id}", operation_id = "endSession", tag = "dashboard", security(("session" = [])),
-    params(("id" = String, Path, description = "From `GET /sessions`.")),
-    responses((status = 200, description = "Ended", body = Envelope<Nothing>), SessionNotFound, TokenRefusals, Refusals))]
+    params(("id" = String, Path, example = "5Txg0sEHwN9s0CHB", description = "The session's id, from `GET /sessions`.")),
+    responses((status = 200, description = "Ended", body = Nothing), Refusals, SessionNotFound, TokenRefusals))]
 pub(super) async fn end_one(
     State(app): State<Arc<App>>,
     session: UserSession,

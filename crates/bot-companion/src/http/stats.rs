@@ -10,22 +10,22 @@ use http_body_util::Full;
 
 use super::error::ApiError;
 use super::etag;
-use crate::api::envelope::Envelope;
-use crate::api::refusals::Refusals;
+use crate::api::refusals::{Refusals, StoreRefusals};
 use crate::api::stats::StatsData;
 use crate::app::App;
 
 /// A browser may keep it and must ask whether it is still right.
 const CACHING: HeaderValue = HeaderValue::from_static("no-cache");
 
-/// Totals
+/// Get the totals
 ///
 /// How many guilds have the bot, how many members they have together, how many shards the bot has, and what the feedback comes to.
 /// Right after the bot has changed its number of shards, guilds and members may be those from before, for some seconds.
-#[utoipa::path(get, path = "/stats", operation_id = "stats", tag = "public",
+#[utoipa::path(get, path = "/stats", operation_id = "getStats", tag = "public",
     params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the answer that you have.")),
-    responses((status = 200, description = "The totals", body = Envelope<StatsData>, headers(("ETag" = String))),
-        (status = 304, description = "What you have still holds"), Refusals))]
+    responses((status = 200, description = "The totals", body = StatsData, headers(("ETag" = String))),
+        (status = 304, description = "What you have still holds", headers(("ETag" = String))),
+        Refusals, StoreRefusals))]
 pub(super) async fn show(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let cached = app.views.stats.get().await?;
     Ok(etag::respond(&cached, CACHING, &headers).await.into_response())

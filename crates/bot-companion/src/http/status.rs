@@ -9,8 +9,7 @@ use http::{HeaderMap, HeaderName};
 use super::context::RequestContext;
 use super::error::ApiError;
 use super::respond::json;
-use crate::api::envelope::Envelope;
-use crate::api::refusals::Refusals;
+use crate::api::refusals::{Refusals, StoreRefusals};
 use crate::api::status::StatusData;
 use crate::app::App;
 use crate::domain::Time;
@@ -19,12 +18,12 @@ const SENT_EPOCH: HeaderName = HeaderName::from_static("sent-epoch");
 /// A `Sent-Epoch` older than this says nothing about latency.
 const OLDEST_SENT: f64 = 3600.0 * 1000.0;
 
-/// Status
+/// Get the status
 ///
-/// The API is online, together with version, memory, API latency and the health of the bot's shards.
-#[utoipa::path(get, path = "/", operation_id = "status", tag = "public",
+/// That the API is online, its version and latency, and how the bot and its shards are.
+#[utoipa::path(get, path = "/", operation_id = "getStatus", tag = "public",
     params(("Sent-Epoch" = Option<String>, Header, example = "1800000000.25", description = "When the request was sent, epoch seconds; the answer then tells the latency. Anything else is ignored.")),
-    responses((status = 200, description = "The status", body = Envelope<StatusData>), Refusals))]
+    responses((status = 200, description = "The status", body = StatusData), Refusals, StoreRefusals))]
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     context: RequestContext,

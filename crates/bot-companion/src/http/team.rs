@@ -10,20 +10,20 @@ use http_body_util::Full;
 
 use super::error::ApiError;
 use super::etag;
-use crate::api::envelope::Envelope;
-use crate::api::refusals::Refusals;
+use crate::api::refusals::{Refusals, StoreRefusals};
 use crate::api::team::TeamMemberData;
 use crate::app::App;
 
 const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60, stale-while-revalidate=300");
 
-/// Team
+/// Get the team
 ///
 /// The team that maintains the bot, by category, then position, then name.
-#[utoipa::path(get, path = "/team", operation_id = "team", tag = "public",
+#[utoipa::path(get, path = "/team", operation_id = "getTeam", tag = "public",
     params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the answer that you have.")),
-    responses((status = 200, description = "The team", body = Envelope<Vec<TeamMemberData>>, headers(("ETag" = String))),
-        (status = 304, description = "What you have still holds"), Refusals))]
+    responses((status = 200, description = "The team", body = Vec<TeamMemberData>, headers(("ETag" = String))),
+        (status = 304, description = "What you have still holds", headers(("ETag" = String))),
+        Refusals, StoreRefusals))]
 pub(super) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let cached = app.views.team.get().await?;
     Ok(etag::respond(&cached, CACHING, &headers).await.into_response())

@@ -14,10 +14,10 @@ use tracing::warn;
 use super::error::ApiError;
 use super::extract::{Bot, Sender};
 use super::respond::Success;
-use crate::api::envelope::{Envelope, Nothing};
+use crate::api::envelope::Nothing;
 use crate::api::error::ErrorCode;
-use crate::api::feed::{StateData, Taken};
-use crate::api::refusals::{BotRefusals, FeedRefusals, Refusals, ShardNotFound, UploadRefusals};
+use crate::api::feed::{HeartbeatReport, StateData, Taken};
+use crate::api::refusals::{BotRefusals, EventsRefusals, SnapshotRefusals, UploadRefusals};
 use crate::app::App;
 use crate::domain::feed::{self, Event, InstanceId, ShardKey};
 use crate::store::{Fed, Foreign};
@@ -30,13 +30,12 @@ const HEARTBEAT_BYTES: u64 = 1 << 20;
 const EVENTS_BYTES: u64 = 16 << 20;
 /// How many events a batch may have.
 const EVENTS: usize = 10_000;
-/// Heartbeat
+/// Send a heartbeat
 ///
-/// A process of the bot says how it and its own shards are, every 15 seconds: `instance`, `started_at` (epoch seconds), `memory`
-/// (bytes), `shard_count`, and `shards` of `id`, `sent_ms_ago`, `acknowledged_ms_ago` and `latency` (milliseconds or null).
-#[utoipa::path(put, path = "/bot/heartbeat", operation_id = "botHeartbeat", tag = "bot", security(("bot" = [])),
-    request_body(content = serde_json::Value, description = "The report", content_type = "application/json"),
-    responses((status = 200, description = "Noted", body = Envelope<Nothing>), BotRefusals, UploadRefusals, Refusals))]
+/// A process of the bot says how it and its own shards are, every 15 seconds.
+#[utoipa::path(put, path = "/bot/heartbeat", operation_id = "sendHeartbeat", tag = "bot", security(("bot" = [])),
+    request_body(content = HeartbeatReport, description = "The report", content_type = "application/json"),
+    responses((status = 200, description = "Noted", body = Nothing), BotRefusals, UploadRefusals))]
 pub(super) async fn heartbeat(
     State(app): State<Arc<App>>,
     bot: Bot,
@@ -54,19 +53,19 @@ pub(super) async fn heartbeat(
     Ok(Success(Nothing {}))
 }
 
-/// A shard's guilds
+/// Replace a shard's guilds
 ///
 /// The whole truth of one shard: one guild a line, then `{"end": N}` with their number. It replaces, in one step, every guild for
 /// which `(id >> 22) % shard_count` is the shard. `{"id": …, "unavailable": true}` keeps a guild as it is.
-#[utoipa::path(put, path = "/bot/shards/{shard_count}/{shard_id}/guilds", operation_id = "botGuilds", tag = "bot",
+#[utoipa::path(put, path = "/bot/shards/{shard_count}/{shard_id}/guilds", operation_id = "replaceShardGuilds", tag = "bot",
     security(("bot" = [])),
     params(("shard_count" = u32, Path, minimum = 1, maximum = 100_000, description = "How many shards there are."),
         ("shard_id" = u32, Path, maximum = 99_999, description = "Which of them."),
         ("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
     request_body(content = String, description = "The guilds, one JSON object a line", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Replaced", body = Envelope<Taken>),
-        BotRefusals, ShardNotFound, UploadRefusals, FeedRefusals, Refusals))]
+    responses((status = 200, description = "Replaced", body = Taken),
+        BotRefusals, UploadRefusals, SnapshotRefusals))]
 pub(super) async fn guilds(
     State(app): State<Arc<App>>,
     bot: Bot,
@@ -82,15 +81,15 @@ pub(super) async fn guilds(
     snapshot::receive(&app, shard, instance, sender.sequence, upload).await.map(Success)
 }
 
-/// All subscriptions
+/// Replace all subscriptions
 ///
 /// The whole truth of premium: one subscription a line, then `{"end": N}` with their number.
-#[utoipa::path(put, path = "/bot/subscriptions", operation_id = "botSubscriptions", tag = "bot", security(("bot" = [])),
+#[utoipa::path(put, path = "/bot/subscriptions", operation_id = "replaceSubscriptions", tag = "bot", security(("bot" = [])),
     params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
     request_body(content = String, description = "The subscriptions, one JSON object a line", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Replaced", body = Envelope<Taken>),
-        BotRefusals, UploadRefusals, FeedRefusals, Refusals))]
+    responses((status = 200, description = "Replaced", body = Taken),
+        BotRefusals, UploadRefusals, SnapshotRefusals))]
 pub(super) async fn subscriptions(
     State(app): State<Arc<App>>,
     bot: Bot,
@@ -104,15 +103,15 @@ pub(super) async fn subscriptions(
     snapshot::receive(&app, snapshot::Subscriptions, instance, sender.sequence, upload).await.map(Success)
 }
 
-/// Events
+/// Send events
 ///
 /// What changed, in order: one event a line, numbered from `Feed-Sequence`. All of them count, or none.
-#[utoipa::path(post, path = "/bot/events", operation_id = "botEvents", tag = "bot", security(("bot" = [])),
+#[utoipa::path(post, path = "/bot/events", operation_id = "sendEvents", tag = "bot", security(("bot" = [])),
     params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first of these events.")),
     request_body(content = Option<String>, description = "The events, one JSON object a line; none asks whether the number is right", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Applied, or known already", body = Envelope<Taken>),
-        BotRefusals, UploadRefusals, FeedRefusals, Refusals))]
+    responses((status = 200, description = "Applied, or known already", body = Taken),
+        BotRefusals, UploadRefusals, EventsRefusals))]
 pub(super) async fn events(
     State(app): State<Arc<App>>,
     bot: Bot,
@@ -199,12 +198,12 @@ async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, Taken), ApiErro
     Ok((events, taken))
 }
 
-/// What the service holds
+/// Get what the service holds
 ///
 /// The bot's processes with the numbers of their next events, its shards with the ages of their snapshots and heartbeats, and
 /// how much there is of everything.
-#[utoipa::path(get, path = "/bot/state", operation_id = "botState", tag = "bot", security(("bot" = [])),
-    responses((status = 200, description = "The state", body = Envelope<StateData>), BotRefusals, Refusals))]
+#[utoipa::path(get, path = "/bot/state", operation_id = "getBotState", tag = "bot", security(("bot" = [])),
+    responses((status = 200, description = "The state", body = StateData), BotRefusals))]
 pub(super) async fn state(State(app): State<Arc<App>>, bot: Bot) -> Result<Success<StateData>, ApiError> {
     let (state, health) = (app.store.feed_state().await?, app.store.health().await?);
     Ok(Success(StateData::new(state, &health, &bot.key, app.clock.now())))

@@ -1,0 +1,275 @@
+//! What the OpenAPI document has beyond what the handlers say: the envelope around every answer, the headers, the error responses and
+//! the examples. All of them are components with a name, to which the operations refer, so that generated clients have one type for each.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use utoipa::PartialSchema;
+use utoipa::openapi::example::{Example, ExampleBuilder};
+use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::header::{Header, HeaderBuilder};
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::schema::{Components, Object, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::{Content, ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
+
+use super::error::{self, Details, ErrorCode};
+use super::examples;
+use super::refusals::ErrorResponse;
+
+const JSON: &str = "application/json";
+/// The one answer that comes without an envelope.
+const PLAIN: &str = "OpenApiDocument";
+
+/// Adds everything that operations have in common.
+pub fn complete(document: &mut OpenApi) {
+    let components = document.components.get_or_insert_default();
+    for operation in document.paths.paths.values_mut().flat_map(operations) {
+        // A call without credentials says so, or tools take it for forgotten.
+        operation.security.get_or_insert_default();
+        for parameter in operation.parameters.iter_mut().flatten().filter_map(inline) {
+            forbid_null(&mut parameter.schema);
+        }
+        let body = operation.request_body.as_mut().and_then(inline);
+        for content in body.into_iter().flat_map(|body| body.content.values_mut()).filter_map(inline) {
+            let name = operation.operation_id.as_deref().unwrap_or_default();
+            forbid_null(&mut content.schema);
+            add_example(components, content, name, examples::request(name));
+        }
+        for response in operation.responses.responses.values_mut().filter_map(inline) {
+            complete_success(components, response);
+        }
+    }
+    for response in ErrorResponse::ALL {
+        add_error_response(components, *response);
+    }
+}
+
+/// The operations of a path.
+pub fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
+}
+
+fn inline<T>(value: &mut RefOr<T>) -> Option<&mut T> {
+    match value {
+        RefOr::T(value) => Some(value),
+        RefOr::Ref(_) => None,
+    }
+}
+
+/// What may be left out of a request cannot be sent as null.
+fn forbid_null(schema: &mut Option<RefOr<Schema>>) {
+    if let Some(RefOr::T(Schema::Object(object))) = schema
+        && let SchemaType::Array(types) = &object.schema_type
+        && let Some(other) = types.iter().find(|of_type| **of_type != Type::Null)
+    {
+        object.schema_type = SchemaType::Type(other.clone());
+    }
+}
+
+/// Adds envelope, example and headers to an answer that is not an error.
+fn complete_success(components: &mut Components, response: &mut Response) {
+    for (media_type, content) in &mut response.content {
+        let RefOr::T(content) = content else { continue };
+        let Some((name, is_list)) = content.schema.as_ref().and_then(payload) else { continue };
+        if media_type != JSON || name == PLAIN {
+            add_example(components, content, &name, examples::data(&name));
+            continue;
+        }
+        let envelope_name = format!("{name}{}Response", if is_list { "List" } else { "" });
+        let example = examples::data(&name).map(|data| {
+            let data = if is_list { json!([data]) } else { data };
+            json!({ "code": 200, "message": "OK", "data": data })
+        });
+        if let Some(data) = content.schema.replace(Ref::from_schema_name(&envelope_name).into()) {
+            components.schemas.insert(envelope_name.clone(), envelope(200, data).into());
+        }
+        add_example(components, content, &envelope_name, example);
+    }
+    let own = std::mem::take(&mut response.headers).into_keys();
+    let names = own.collect::<Vec<_>>();
+    response.headers = headers(components, names.iter().map(String::as_str));
+}
+
+/// The name of a payload, and whether it is a list of these.
+fn payload(schema: &RefOr<Schema>) -> Option<(String, bool)> {
+    let name = |reference: &Ref| Some(reference.ref_location.rsplit('/').next()?.to_owned());
+    match schema {
+        RefOr::Ref(reference) => Some((name(reference)?, false)),
+        RefOr::T(Schema::Array(array)) => {
+            let items = serde_json::to_value(&array.items).ok()?;
+            Some((items.get("$ref")?.as_str()?.rsplit('/').next()?.to_owned(), true))
+        }
+        RefOr::T(_) => None,
+    }
+}
+
+/// The envelope of an answer with this status.
+fn envelope(status: u16, data: RefOr<Schema>) -> Object {
+    let code = constant(Type::Integer, status.into(), "The HTTP status.");
+    let message = if status == 200 { "`OK`." } else { "One sentence for people that says what to do. It may change." };
+    let message = ObjectBuilder::new().schema_type(Type::String).description(Some(message));
+    ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("code", code)
+        .required("code")
+        .property("message", message)
+        .required("message")
+        .property("data", data)
+        .required("data")
+        .build()
+}
+
+/// A schema with a single value.
+pub(super) fn constant(of_type: Type, value: Value, description: &str) -> Object {
+    // `const` is younger than the library's types.
+    let only = Extensions::from_iter([("const", value)]);
+    ObjectBuilder::new().schema_type(of_type).description(Some(description)).extensions(Some(only)).build()
+}
+
+/// A schema of texts that are all known.
+pub(super) fn text_enum<'a>(values: impl IntoIterator<Item = &'a str>, description: &str) -> Object {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(values)).description(Some(description)).build()
+}
+
+fn add_example(components: &mut Components, content: &mut Content, name: &str, value: Option<Value>) {
+    if let Some(value) = value {
+        components.examples.insert(name.to_owned(), example(value).into());
+        content.examples.insert("example".to_owned(), example_reference(name));
+    }
+}
+
+fn example(value: Value) -> Example {
+    ExampleBuilder::new().value(Some(value)).build()
+}
+
+fn example_reference(name: &str) -> RefOr<Example> {
+    RefOr::Ref(Ref::new(format!("#/components/examples/{name}")))
+}
+
+/// Adds an error response with its schemas, examples and headers.
+fn add_error_response(components: &mut Components, response: ErrorResponse) {
+    let (name, codes) = (response.name(), response.codes());
+    let (error_name, data_name) = (format!("{name}Error"), format!("{name}ErrorData"));
+    let data = Ref::from_schema_name(&data_name).into();
+    components.schemas.insert(data_name, error_data(codes).into());
+    components.schemas.insert(error_name.clone(), envelope(response.status(), data).into());
+    let mut content = ContentBuilder::new().schema(Some(Ref::from_schema_name(error_name))).build();
+    for code in codes {
+        let key = format!("{code:?}");
+        components.examples.insert(key.clone(), example(error_example(*code)).into());
+        content.examples.insert(code.name().to_owned(), example_reference(&key));
+    }
+    let explained = codes.iter().map(|code| format!("- `{}`: {}", code.name(), code.message()));
+    let mut described =
+        ResponseBuilder::new().description(explained.collect::<Vec<_>>().join("\n")).content(JSON, content).build();
+    described.headers = headers(components, codes.iter().filter_map(|code| header_of(*code)));
+    components.responses.insert(name.to_owned(), described.into());
+}
+
+/// The data of an error with one of these codes. A detail that not all of them have is optional.
+fn error_data(codes: &[ErrorCode]) -> Object {
+    let names = codes.iter().map(|code| code.name());
+    let mut data = ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("error", text_enum(names, "What went wrong, to program against."))
+        .required("error")
+        .property(
+            "request_id",
+            ObjectBuilder::new()
+                .schema_type(Type::String)
+                .description(Some("Names the request in the service's log; the same as the header `X-Request-Id`.")),
+        )
+        .required("request_id");
+    if let RefOr::T(Schema::Object(details)) = Details::schema() {
+        for (name, schema) in details.properties {
+            let has = |code: &&ErrorCode| code.details().contains(&name.as_str());
+            let count = codes.iter().filter(has).count();
+            if count > 0 {
+                data = data.property(&name, schema);
+            }
+            if count == codes.len() {
+                data = data.required(&name);
+            }
+        }
+    }
+    data.build()
+}
+
+fn error_example(code: ErrorCode) -> Value {
+    let all = examples::details();
+    let has = |name| code.details().contains(&name);
+    let details = Details {
+        next: all.next.filter(|_| has("next")),
+        configured: all.configured.filter(|_| has("configured")),
+        line: all.line.filter(|_| has("line")),
+        reason: all.reason.filter(|_| has("reason")),
+    };
+    serde_json::from_slice(&error::body(code, examples::REQUEST_ID, Some(&details))).unwrap_or_default()
+}
+
+/// The header that comes with an error.
+fn header_of(code: ErrorCode) -> Option<&'static str> {
+    match code {
+        ErrorCode::TokenMissing | ErrorCode::TokenInvalid | ErrorCode::BotKeyInvalid => Some("WWW-Authenticate"),
+        ErrorCode::MethodNotAllowed => Some("Allow"),
+        ErrorCode::EncodingUnsupported => Some("Accept-Encoding"),
+        ErrorCode::RateLimited
+        | ErrorCode::SnapshotBusy
+        | ErrorCode::Overloaded
+        | ErrorCode::StoreUnavailable
+        | ErrorCode::Draining
+        | ErrorCode::Timeout
+        | ErrorCode::IdpRateLimited
+        | ErrorCode::IdpUnavailable => Some("Retry-After"),
+        _ => None,
+    }
+}
+
+/// References to these headers, and to those of every answer.
+fn headers<'a>(components: &mut Components, own: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, RefOr<Header>> {
+    let names = own.into_iter().chain(["X-Request-Id", "Cache-Control"]);
+    let mut references = BTreeMap::new();
+    for name in names {
+        components.headers.insert(name.to_owned(), header(name).into());
+        references.insert(name.to_owned(), RefOr::Ref(Ref::new(format!("#/components/headers/{name}"))));
+    }
+    references
+}
+
+fn header(name: &str) -> Header {
+    let (of_type, example, description) = match name {
+        "X-Request-Id" => (
+            Type::String,
+            json!(examples::REQUEST_ID),
+            "Names the request in the service's log. Tell it to the operator with a report.",
+        ),
+        "Cache-Control" => {
+            (Type::String, json!("no-store"), "Whether the answer may be kept, and for how long; mostly `no-store`.")
+        }
+        "Retry-After" => (
+            Type::Integer,
+            json!(2),
+            "After so many seconds, try again. `idp_unavailable` has it only while the provider is not asked, because it failed too often.",
+        ),
+        "Age" => {
+            (Type::Integer, json!(12), "So many seconds ago the identity provider was asked for the user's guilds.")
+        }
+        "ETag" => (
+            Type::String,
+            json!("\"5b1f7c2e9d3a4806\""),
+            "Names this state of the answer. Send it as `If-None-Match`, and you get 304 while nothing has changed.",
+        ),
+        "WWW-Authenticate" => (Type::String, json!("Session header=\"Token\""), "Which credential to send."),
+        "Allow" => (Type::String, json!("GET, HEAD, OPTIONS"), "The methods that this path takes."),
+        "Accept-Encoding" => (Type::String, json!("gzip"), "How a body may be compressed."),
+        _ => (Type::String, Value::Null, ""),
+    };
+    let is_always_sent = name != "Retry-After";
+    HeaderBuilder::new()
+        .schema(Some(ObjectBuilder::new().schema_type(of_type)))
+        .description(Some(description))
+        .example(Some(example))
+        // The library's type has no such field.
+        .extensions(is_always_sent.then(|| Extensions::from_iter([("required", true)])))
+        .build()
+}
