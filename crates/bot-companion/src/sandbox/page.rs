@@ -28,7 +28,7 @@ struct Ask {
 /// Shows who there is; with `choice`, sends that person's code on its way; with `cancel`, a refusal.
 pub(super) fn authorize(state: &SandboxState, encoded: &str) -> Reply {
     let asked = pairs(encoded.as_bytes());
-    if let Some(sent) = value(&asked, "redirect_uri").filter(|sent| is_address_of_nobody(state, sent)) {
+    if let Some(sent) = value(&asked, "redirect_uri").filter(|sent| is_unregistered(state, sent)) {
         return unregistered(state, sent);
     }
     let ask = match check(state, &asked) {
@@ -98,7 +98,7 @@ fn address(text: &str) -> Result<Url, String> {
 }
 
 /// Whether an address could be sent to but is not registered. The provider compares letter by letter, and so does this.
-fn is_address_of_nobody(state: &SandboxState, sent: &str) -> bool {
+fn is_unregistered(state: &SandboxState, sent: &str) -> bool {
     sent.len() <= LONGEST && address(sent).is_ok() && !state.redirect_uris.lock().iter().any(|known| known == sent)
 }
 
@@ -112,7 +112,7 @@ fn unregistered(state: &SandboxState, sent: &str) -> Reply {
     let example = if sent.contains('\'') { "URL" } else { sent };
     let body = format!(
         "<h1>This redirect address is not registered</h1>\n<p>The link to this page has the <code>redirect_uri</code></p>\n\
-         {PRE}{sent}</pre>\n<p>Registered are, and they are compared letter by letter:</p>\n<ul>\n{}</ul>\n\
+         {PRE}{sent}</pre>\n<p>These are registered, and they are compared letter by letter:</p>\n<ul>\n{}</ul>\n\
          <p>Send one of these, or register another. With <code>dev</code>:</p>\n\
          {PRE}bot-companion dev --redirect-uri '{}'</pre>\n\
          <p>In production it stands in <code>idp.redirect_uri</code> of the service, its origin in \

@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -174,9 +175,7 @@ impl Control {
         let service = self.service.get().filter(|_| switch != Switch::ProviderRefuses);
         if let (Some(service), true) = (service, to) {
             // A good list that arrived afterwards would hide what is switched on.
-            for person in &affected {
-                service.settle_list(person.id).await;
-            }
+            join_all(affected.iter().map(|person| service.settle_list(person.id))).await;
         }
         self.on.send_modify(|on| {
             let reach = on.entry(switch).or_default();
