@@ -160,10 +160,8 @@ fn add_error_response(components: &mut Components, response: ErrorResponse) {
         content.examples.insert(code.name().to_owned(), example_reference(&key));
     }
     let explained = codes.iter().map(|code| format!("- `{}`: {}", code.name(), code.message()));
-    let mut described = ResponseBuilder::new()
-        .description(explained.collect::<Vec<_>>().join("\n"))
-        .content(JSON, content)
-        .build();
+    let mut described =
+        ResponseBuilder::new().description(explained.collect::<Vec<_>>().join("\n")).content(JSON, content).build();
     described.headers = headers(components, codes.iter().filter_map(|code| header_of(*code)));
     components.responses.insert(name.to_owned(), described.into());
 }
@@ -228,10 +226,7 @@ fn header_of(code: ErrorCode) -> Option<&'static str> {
 }
 
 /// References to these headers, and to those of every answer.
-fn headers<'a>(
-    components: &mut Components,
-    own: impl IntoIterator<Item = &'a str>,
-) -> BTreeMap<String, RefOr<Header>> {
+fn headers<'a>(components: &mut Components, own: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, RefOr<Header>> {
     let names = own.into_iter().chain(["X-Request-Id", "Cache-Control"]);
     let mut references = BTreeMap::new();
     for name in names {
@@ -256,7 +251,9 @@ fn header(name: &str) -> Header {
             json!(2),
             "After so many seconds, try again. `idp_unavailable` has it only while the provider is not asked, because it failed too often.",
         ),
-        "Age" => (Type::Integer, json!(12), "So many seconds ago the identity provider was asked for the user's guilds."),
+        "Age" => {
+            (Type::Integer, json!(12), "So many seconds ago the identity provider was asked for the user's guilds.")
+        }
         "ETag" => (
             Type::String,
             json!("\"5b1f7c2e9d3a4806\""),

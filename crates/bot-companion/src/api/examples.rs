@@ -66,7 +66,9 @@ pub fn data(name: &str) -> Option<Value> {
             }],
             "guilds": 2, "subscriptions": 1, "feedback": 321, "team": 5,
         }),
-        "OpenApiDocument" => json!({ "openapi": "3.1.0", "info": { "title": "bot-companion", "version": "0.1.0" }, "paths": {} }),
+        "OpenApiDocument" => {
+            json!({ "openapi": "3.1.0", "info": { "title": "bot-companion", "version": "0.1.0" }, "paths": {} })
+        }
         _ => return None,
     })
 }

@@ -57,7 +57,7 @@ pub enum RoleData {
 
 /// The premium status of a guild.
 #[derive(Clone, Debug, serde::Serialize, ToSchema)]
-#[schema(as = Plus)]
+#[schema(as = PlusStatus)]
 pub struct PlusData {
     /// The subscription that covers the guild; empty values where there is none.
     plus: PlusRecord,
@@ -96,9 +96,8 @@ struct Permissions;
 
 impl PartialSchema for Permissions {
     fn schema() -> RefOr<Schema> {
-        let object = ObjectBuilder::new()
-            .schema_type(Type::Object)
-            .description(Some("All 20 permission keys, always present."));
+        let object =
+            ObjectBuilder::new().schema_type(Type::Object).description(Some("All 20 permission keys, always present."));
         let with_keys = Permission::ALL.into_iter().fold(object, |object, key| {
             object.property(key.name(), ObjectBuilder::new().schema_type(Type::Boolean)).required(key.name())
         });

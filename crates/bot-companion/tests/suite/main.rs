@@ -35,6 +35,7 @@ mod kill_feed;
 mod limits;
 mod live;
 mod odd_requests;
+mod openapi;
 mod outages;
 mod process;
 mod provider_errors;
