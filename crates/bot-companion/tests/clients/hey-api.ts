@@ -29,7 +29,7 @@ assert.equal(notFound, "guild_not_found");
 const stop = new AbortController();
 const live = await api.streamMyChanges({ signal: stop.signal, sseMaxRetryAttempts: 1 });
 for await (const event of live.stream) {
-  const topics: api.UserTopic[] | undefined = event.changed;
+  const topics: api.UserLiveTopic[] | undefined = event.changed;
   assert.deepEqual(topics, ["status", "team", "feedback", "stats", "guilds", "sessions", "me"]);
   break;
 }
