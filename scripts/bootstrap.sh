@@ -101,15 +101,17 @@ stop() {
     wait "$process" 2>/dev/null || true
 }
 
-# start_dev BINARY [ARGUMENT…]: starts the service with its sandbox on a free port and waits until it listens. Sets `service` (its
-# process), `url`, `bot_key`, and `log` and `data`, unless they are set already.
+# start_dev BINARY [ARGUMENT…]: starts the service with its sandbox and without limits on a free port, and waits until it listens.
+# Sets `service` (its process), `url`, `bot_key`, and `log` and `data`, unless they are set already.
 start_dev() {
-    local binary=$1 _
+    local binary=$1 limits=() _
     shift
+    # One of an earlier release, to compare with, has no limits anyway.
+    if [[ "$("$binary" dev --help)" == *--no-limits* ]]; then limits=(--no-limits); fi
     log="${log:-$work/service.log}"
     data="${data:-$work/data}"
     : >"$log"
-    "$binary" dev --listen 127.0.0.1:0 --data "$data" "$@" >"$log" 2>&1 &
+    "$binary" dev --listen 127.0.0.1:0 --data "$data" "${limits[@]}" "$@" >"$log" 2>&1 &
     service=$!
     started+=("$service")
     url='' bot_key=''

@@ -60,7 +60,7 @@ class Service:
     async def start(self) -> None:
         log = FOLDER / "service.log"
         with log.open("wb") as output:
-            arguments = ["dev", "--listen", self.listen, "--data", str(FOLDER / "service")]
+            arguments = ["dev", "--no-limits", "--listen", self.listen, "--data", str(FOLDER / "service")]
             self._process = await asyncio.create_subprocess_exec(BINARY, *arguments, stdout=output, stderr=output)
         # The last line of the banner, which is printed when the demo bot has sent its guilds.
         await until("the service starts", lambda: "show what your dashboard does" in log.read_text())

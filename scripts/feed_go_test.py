@@ -33,7 +33,7 @@ class Service:
     def start(self, data: str) -> None:
         log = FOLDER / "service.log"
         with log.open("wb") as output:
-            command = [BINARY, "dev", "--listen", self.listen, "--data", str(FOLDER / data)]
+            command = [BINARY, "dev", "--no-limits", "--listen", self.listen, "--data", str(FOLDER / data)]
             self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         # The last line of the banner, which is printed when the demo bot has sent its guilds.
         until("the service starts", lambda: "show what your dashboard does" in log.read_text())

@@ -33,8 +33,24 @@ async def until_refused(load: Load, url: str, token: str) -> float:
     return first
 
 
-async def revoke(site: Site, load: Load, number: int) -> tuple[float, list[float]]:
-    """How long the replica that ended the session and the others still took it, counted from the acknowledgement."""
+async def until_ended(load: Load, url: str, token: str, listening: asyncio.Event) -> float:
+    """When the live stream said that its session has ended; it must be over then."""
+    said = ""
+    async with load.client.get(f"{url}/me/live", headers={"Token": token}) as response:
+        if response.status != 200:
+            raise Failed(f"{response.status} for a live stream")
+        async for line in response.content:
+            said = line.decode().strip() or said
+            listening.set()
+            if said == "event: ended":
+                ended = time.monotonic()
+        if said != "data: {}":
+            raise Failed(f"a live stream broke off after: {said}")
+    return ended
+
+
+async def revoke(site: Site, load: Load, number: int) -> tuple[float, list[float], list[float]]:
+    """How long the replica that ended the session, the others, and live streams still took it, from the acknowledgement."""
     ending, *others = site.replicas[number % 3 :] + site.replicas[: number % 3]
     token = await load.sign_in(10_000 + number, ending.url)
     if token is None:
@@ -42,15 +58,20 @@ async def revoke(site: Site, load: Load, number: int) -> tuple[float, list[float
     del load.sessions[token]
     for replica in (ending, *others) * 2:
         await load.expect(200, "GET", f"{replica.url}/guilds", headers={"Token": token})
+    # One at each replica, and one that the balancer passes on.
+    places = [(replica.url, asyncio.Event()) for replica in site.replicas] + [(site.url, asyncio.Event())]
+    streams = [asyncio.create_task(until_ended(load, url, token, listening)) for url, listening in places]
+    await asyncio.wait_for(asyncio.gather(*(listening.wait() for _, listening in places)), PATIENCE)
     polls = [asyncio.create_task(until_refused(load, replica.url, token)) for replica in (ending, *others)]
     try:
         await load.expect(200, "DELETE", f"{ending.url}/auth", headers={"Token": token})
         acknowledged = time.monotonic()
         own, *rest = [max(0.0, refused - acknowledged) for refused in await asyncio.gather(*polls)]
+        ended = await asyncio.wait_for(asyncio.gather(*streams), PATIENCE)
     finally:
-        for poll in polls:
-            poll.cancel()
-    return own, rest
+        for task in (*polls, *streams):
+            task.cancel()
+    return own, rest, [max(0.0, end - acknowledged) for end in ended]
 
 
 def distribution(times: list[float]) -> str:
@@ -62,13 +83,15 @@ def distribution(times: list[float]) -> str:
 async def measure(site: Site, load: Load, count: int) -> None:
     own: list[float] = []
     others: list[float] = []
+    streams: list[float] = []
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def one(number: int) -> None:
         async with limit:
-            here, elsewhere = await revoke(site, load, number)
+            here, elsewhere, ended = await revoke(site, load, number)
             own.append(here)
             others.extend(elsewhere)
+            streams.extend(ended)
 
     tasks = [asyncio.create_task(one(number)) for number in range(count)]
     try:
@@ -78,8 +101,10 @@ async def measure(site: Site, load: Load, count: int) -> None:
             task.cancel()
     print(f"{count} revocations, from the acknowledgement to the first refusal")
     print(f"  on the replica that was asked: {distribution(own)}")
-    print(f"  on the two others: {distribution(others)}", flush=True)
+    print(f"  on the two others: {distribution(others)}")
+    print(f"  live streams, until they said so: {distribution(streams)}", flush=True)
     site.testbed.promise("a session that was ended is refused everywhere", max(*own, *others), REFUSED_WITHIN)
+    site.testbed.promise("a live stream ends with its session", max(streams), REFUSED_WITHIN)
 
 
 async def program(count: int) -> None:

@@ -1,9 +1,10 @@
 //! The service without its sockets: everything a handler can reach, built by one function for production and tests alike.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use tracing::{debug, warn};
 
@@ -11,6 +12,8 @@ use crate::accounts::Accounts;
 use crate::background::Background;
 use crate::clock::Clock;
 use crate::config::{self, Config, ConfigError, keyfile};
+use crate::domain::feed::InstanceId;
+use crate::domain::picture::PictureHost;
 use crate::idp::{Provider, ProviderOptions};
 use crate::live::Live;
 use crate::random::Random;
@@ -53,7 +56,16 @@ pub struct App {
     /// Background tasks.
     pub background: Background,
     pub(crate) sources: Sources,
+    /// Who hears of bots, if anybody does.
+    bot_watch: OnceLock<Arc<dyn BotWatch>>,
     shutting_down: AtomicBool,
+}
+
+/// Hears of each process of a bot before what it sends counts; `dev` makes room for real bots that way.
+#[async_trait]
+pub trait BotWatch: Send + Sync {
+    /// This process sends something, which waits until this returns.
+    async fn before(&self, instance: &InstanceId);
 }
 
 /// Why the service cannot start.
@@ -87,6 +99,7 @@ impl App {
             vault: Arc::new(vault(&config)?),
             clock: clock.clone(),
             background: Background::here(),
+            pictures: PictureHost::new(&config.idp.cdn_url),
             stale_warnings: Arc::default(),
         };
         let rate_limits = Arc::new(RateLimits::new(&config.limits, &config.feed, clock.clone()));
@@ -106,9 +119,23 @@ impl App {
             accounts,
             background: sources.background.clone(),
             sources,
+            bot_watch: OnceLock::new(),
             shutting_down: AtomicBool::new(false),
             config,
         }))
+    }
+
+    /// From now on this one hears of bots; the first who asks for it does.
+    pub fn watch_bots(&self, watch: Arc<dyn BotWatch>) {
+        // There is only one caller, `dev`.
+        let _ = self.bot_watch.set(watch);
+    }
+
+    /// A process of a bot has sent something that is about to count.
+    pub async fn bot_sends(&self, instance: &InstanceId) {
+        if let Some(watch) = self.bot_watch.get() {
+            watch.before(instance).await;
+        }
     }
 
     /// Begins the shutdown: `/ready` says so, and a load balancer should send requests elsewhere.

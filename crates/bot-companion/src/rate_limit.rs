@@ -99,6 +99,21 @@ impl RateLimits {
         limit.take(limit.subject(&user), self.clock.ticks())
     }
 
+    /// Refuses an address's requests for this span, as if it had sent far too many; `false` if it has no limit.
+    pub fn exhaust(&self, client: IpAddr, span: Duration) -> bool {
+        let limited = self.requests.as_ref().zip(self.counted_as(client));
+        limited.is_some_and(|(limit, subject)| {
+            limit.exhaust(limit.subject(&subject), self.clock.ticks(), span);
+            true
+        })
+    }
+
+    /// Forgets what everybody has sent.
+    pub fn reset(&self) {
+        let all = [&self.requests, &self.refused_sign_ins, &self.exchanges_per_user, &self.feed, &self.refused_keys];
+        all.into_iter().flatten().for_each(RateLimit::reset);
+    }
+
     /// Whom an address counts as, unless it is free of limits: an IPv4 address, or an IPv6 network.
     pub fn counted_as(&self, client: IpAddr) -> Option<u64> {
         (!self.exempt.iter().any(|network| network.contains(client))).then(|| subject(client))
@@ -192,14 +207,23 @@ impl RateLimit {
         }
     }
 
+    /// Allows nothing for this span.
+    fn exhaust(&self, subject: u64, now: Duration, span: Duration) {
+        let mut buckets = self.set(subject).lock();
+        let index = index_of(&mut buckets, subject);
+        let until = nanos(now).saturating_add(nanos(span)).saturating_add(self.tolerance);
+        buckets[index].paid_at = until.saturating_sub(self.interval);
+    }
+
+    /// Forgets everybody.
+    pub(crate) fn reset(&self) {
+        self.sets.iter().for_each(|set| *set.lock() = Default::default());
+    }
+
     fn count(&self, subject: u64, now: Duration, happened: bool) -> Result<u64, Duration> {
         let now = nanos(now);
         let mut buckets = self.set(subject).lock();
-        let index = buckets.iter().position(|bucket| bucket.subject == subject).unwrap_or_else(|| {
-            let least = (0..WAYS).min_by_key(|index| buckets[*index].paid_at).unwrap_or(0);
-            buckets[least] = Bucket { subject, paid_at: 0 };
-            least
-        });
+        let index = index_of(&mut buckets, subject);
         let paid_at = buckets[index].paid_at.max(now).saturating_add(self.interval);
         let allowed = self.judge(paid_at, now);
         if happened || allowed.is_ok() {
@@ -226,6 +250,15 @@ impl RateLimit {
     fn set(&self, subject: u64) -> &Mutex<[Bucket; WAYS]> {
         &self.sets[usize::try_from(subject >> 32).unwrap_or(0) % SETS]
     }
+}
+
+/// The bucket of a subject; a new one is that of the subject that has asked least.
+fn index_of(buckets: &mut [Bucket; WAYS], subject: u64) -> usize {
+    buckets.iter().position(|bucket| bucket.subject == subject).unwrap_or_else(|| {
+        let least = (0..WAYS).min_by_key(|index| buckets[*index].paid_at).unwrap_or(0);
+        buckets[least] = Bucket { subject, paid_at: 0 };
+        least
+    })
 }
 
 fn nanos(span: Duration) -> u64 {
@@ -255,6 +288,18 @@ mod tests {
         assert_eq!(limit.take(1, at(100)), Ok(()));
         assert_eq!(limit.take(1, at(100)), Err(at(100)));
         assert_eq!(limit.look(1, at(100_000)), Ok(()));
+    }
+
+    #[test]
+    fn an_exhausted_subject_waits_its_span_or_until_all_is_forgotten() {
+        let limit = limit(10, 3);
+        let at = Duration::from_secs;
+        limit.exhaust(1, at(100), at(30));
+        assert_eq!(limit.take(1, at(100)), Err(at(30)));
+        assert_eq!((limit.take(1, at(129)), limit.take(1, at(130))), (Err(at(1)), Ok(())));
+        limit.exhaust(1, at(130), at(30));
+        limit.reset();
+        assert_eq!(limit.take(1, at(130)), Ok(()));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use tracing::warn;
 
 use crate::background::Background;
 use crate::clock::Clock;
+use crate::domain::picture::PictureHost;
 use crate::idp::Provider;
 use crate::log_throttle::Throttle;
 use crate::store::{Freshness, Store, StoreError};
@@ -26,6 +27,8 @@ pub struct Sources {
     pub clock: Clock,
     /// Background tasks.
     pub background: Background,
+    /// From where pictures are shown.
+    pub pictures: PictureHost,
     /// Limits the warnings about responses that are served stale.
     pub stale_warnings: Arc<Throttle>,
 }

@@ -122,7 +122,8 @@ class Real(Program):
 
     def command(self) -> list[str]:
         self._number += 1
-        return [self._binary, "dev", "--listen", "127.0.0.1:0", "--data", str(self._work / str(self._number))]
+        data = str(self._work / str(self._number))
+        return [self._binary, "dev", "--no-limits", "--listen", "127.0.0.1:0", "--data", data]
 
     def find(self, output: str) -> tuple[str, str] | None:
         url = re.search(r"^ *service +(http://\S*[0-9])/$", output, re.MULTILINE)

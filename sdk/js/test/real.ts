@@ -17,7 +17,7 @@ export class RealService {
 
   async start(): Promise<void> {
     const listen = this.url ? new URL(this.url).host : "127.0.0.1:0";
-    const child = spawn(BINARY as string, ["dev", "--listen", listen, "--data", join(this.folder, "data")], {
+    const child = spawn(BINARY as string, ["dev", "--no-limits", "--listen", listen, "--data", join(this.folder, "data")], {
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#process = child;

@@ -24,7 +24,7 @@ class Service:
 
     async def start(self) -> None:
         self.process = await asyncio.create_subprocess_exec(
-            BINARY, "dev", "--listen", self.listen, "--data", str(self.data),
+            BINARY, "dev", "--no-limits", "--listen", self.listen, "--data", str(self.data),
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
         banner = await asyncio.wait_for(self._banner(self.process), DEADLINE)

@@ -107,9 +107,11 @@ fn end_after(error: &IdpError, now: crate::domain::Time, tries: u32) -> Revocati
         IdpErrorKind::Unavailable | IdpErrorKind::Timeout if !error.code_spent => RevocationEnd::unsent(now, None),
         IdpErrorKind::RateLimited(wait) => RevocationEnd::failed(now, tries, Some(wait)),
         // The operator may correct our credentials meanwhile.
-        IdpErrorKind::Misconfigured | IdpErrorKind::Refused | IdpErrorKind::Unavailable | IdpErrorKind::Timeout => {
-            RevocationEnd::failed(now, tries, None)
-        }
+        IdpErrorKind::Misconfigured
+        | IdpErrorKind::RedirectRefused
+        | IdpErrorKind::Refused
+        | IdpErrorKind::Unavailable
+        | IdpErrorKind::Timeout => RevocationEnd::failed(now, tries, None),
         IdpErrorKind::Rejected | IdpErrorKind::Unauthorized => RevocationEnd::over(now),
     }
 }

@@ -75,9 +75,10 @@ impl SignInError {
         match self {
             Self::Rejected | Self::ScopeMissing | Self::Blocked | Self::Limited(_) | Self::Crashed => true,
             Self::Idp(error) => match error.kind {
-                // A wrong redirect address or form; wrong credentials of ours are refused before the code is looked at.
+                // A wrong form; wrong credentials of ours are refused before the code is looked at.
                 IdpErrorKind::Misconfigured => error.code_spent,
                 IdpErrorKind::Rejected
+                | IdpErrorKind::RedirectRefused
                 | IdpErrorKind::Unauthorized
                 | IdpErrorKind::Refused
                 | IdpErrorKind::RateLimited(_) => true,

@@ -47,6 +47,7 @@ error_codes! {
     IdpUnavailable: BAD_GATEWAY, "idp_unavailable", "The identity provider is not working right now. Try again later.";
     IdpTimeout: GATEWAY_TIMEOUT, "idp_timeout", "The identity provider did not answer in time. Try again later.";
     IdpMisconfigured: BAD_GATEWAY, "idp_misconfigured", "The service is not set up correctly at the identity provider. Tell its operator.";
+    IdpRedirectRefused: BAD_GATEWAY, "idp_misconfigured", "The identity provider refuses the redirect address. Compare, letter by letter: `redirect_uri` in your link to the authorize page; the one that the service sends for your page's `Origin`, which `GET /auth` tells; and those registered at the provider. All three must be the same.";
     RateLimited: TOO_MANY_REQUESTS, "rate_limited", "Too many requests. Try again after the time in `Retry-After`.";
     Overloaded: SERVICE_UNAVAILABLE, "overloaded", "The service is overloaded. Try again after the time in `Retry-After`.";
     StoreUnavailable: SERVICE_UNAVAILABLE, "store_unavailable", "The service cannot reach its data right now. Try again after the time in `Retry-After`.";

@@ -182,9 +182,9 @@ impl GuildList {
         Some([envelope::OPENING, entry, envelope::CLOSING].concat().into())
     }
 
-    /// How much memory it takes.
-    pub fn size(&self) -> usize {
-        self.body.len() + self.entries.len() * size_of::<(Snowflake, u32, u32)>()
+    /// How much memory it takes besides the body.
+    pub fn index_size(&self) -> usize {
+        self.entries.len() * size_of::<(Snowflake, u32, u32)>()
     }
 }
 

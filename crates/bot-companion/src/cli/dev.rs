@@ -2,16 +2,17 @@
 
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use secrecy::{ExposeSecret, SecretString};
 
+use super::switchboard::Switchboard;
 use super::{demo, logging, print, runtime, serve};
-use crate::app::App;
+use crate::app::{App, BotWatch};
 use crate::clock::Clock;
-use crate::config::{Config, Layer, keyfile};
+use crate::config::{Config, Layer, keyfile, origin_of};
 use crate::domain::token::{self, random_text};
 use crate::http::HttpService;
 use crate::random::{Random, secret_bytes};
@@ -20,16 +21,33 @@ use crate::server;
 use crate::version::Version;
 
 const CLIENT_ID: &str = "sandbox";
+/// The redirect addresses that are registered from the start, of the usual development servers.
+const REDIRECT_URIS: [&str; 3] =
+    ["http://localhost:3000/callback", "http://localhost:5173/callback", "http://localhost:8000/callback"];
 
-pub(super) fn run(listen: SocketAddr, data: &Path, store: Option<&SecretString>) -> anyhow::Result<()> {
-    ensure_loopback(listen)?;
+/// What was asked for.
+#[derive(Debug)]
+pub(super) struct DevOptions {
+    pub(super) listen: SocketAddr,
+    pub(super) data: PathBuf,
+    /// Instead of a file in the folder.
+    pub(super) store: Option<SecretString>,
+    /// Beside the usual ones.
+    pub(super) redirect_uris: Vec<String>,
+    pub(super) no_limits: bool,
+}
+
+pub(super) fn run(options: &DevOptions) -> anyhow::Result<()> {
+    let DevOptions { listen, data, store, .. } = options;
+    ensure_loopback(*listen)?;
     std::fs::create_dir_all(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
     runtime()?.block_on(async {
         let clock = Clock::system();
+        let started_at = clock.now();
         let secret = SecretString::from(random_text(32, secret_bytes));
-        let socket = sandbox_socket(listen)?;
+        let socket = sandbox_socket(*listen)?;
         let sandbox_address = socket.local_addr()?;
-        let mut config = configuration(listen, data, sandbox_address, &secret, std::env::vars_os())?;
+        let mut config = configuration(options, sandbox_address, &secret, std::env::vars_os())?;
         if let Some(url) = store {
             // Where it is no file there is no key beside it.
             config.secrets = vec![keyfile::load_or_create(&data.join("bot-companion.db"))?];
@@ -44,14 +62,17 @@ pub(super) fn run(listen: SocketAddr, data: &Path, store: Option<&SecretString>)
             SandboxOptions {
                 client_id: CLIENT_ID.to_owned(),
                 client_secret: secret,
-                people: people::demo(),
+                redirect_uris: config.idp.redirect_uri.clone(),
+                people: people::with_pictures(people::demo()),
                 service_url: Some(service.clone()),
                 clock: clock.clone(),
             },
         )?;
         let app = App::build(config, clock, Random::from_system()).await?;
         demo::admit_key(&app).await?;
-        let bot = demo::DemoBot::new(Arc::clone(&app), service.clone())?;
+        let bot = Arc::new(demo::DemoBot::new(Arc::clone(&app), started_at)?);
+        app.watch_bots(Arc::clone(&bot) as Arc<dyn BotWatch>);
+        sandbox.connect(Arc::new(Switchboard::new(Arc::clone(&app), Arc::clone(&bot))));
         let shown = async {
             // The banner promises data, so it comes after it.
             bot.introduce().await;
@@ -86,19 +107,21 @@ fn sandbox_socket(listen: SocketAddr) -> anyhow::Result<TcpListener> {
 /// What `dev` sets; the environment still wins, but not where that would open the sandbox's door to others or write demo data
 /// over somebody's own: a shell in which `serve` is set up must be safe to try `dev` in.
 fn configuration(
-    listen: SocketAddr,
-    data: &Path,
+    options: &DevOptions,
     sandbox: SocketAddr,
     secret: &SecretString,
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> anyhow::Result<Config> {
+    let DevOptions { listen, data, .. } = options;
     let database = toml::Value::from(format!("sqlite:{}", data.join("bot-companion.db").display()));
     let secret = secret.expose_secret();
+    let (redirect_uris, origins) = redirect_uris(&options.redirect_uris);
+    let limits = if options.no_limits { NO_LIMITS } else { LIMITS };
     let text = format!(
         r#"
         [http]
         listen = "{listen}"
-        allowed_origins = ["http://localhost:3000", "http://localhost:5173", "http://localhost:8000"]
+        allowed_origins = {origins}
         [store]
         url = {database}
         [idp]
@@ -106,17 +129,14 @@ fn configuration(
         authorize_url = "http://{sandbox}/oauth2/authorize"
         client_id = "{CLIENT_ID}"
         client_secret = "{secret}"
-        redirect_uri = ["http://localhost:3000/callback", "http://localhost:5173/callback", "http://localhost:8000/callback"]
+        redirect_uri = {redirect_uris}
+        # The sandbox draws pictures, so that none is missing without a network.
+        cdn_url = "http://{sandbox}"
         # A person's name is a code that works again and again.
         code_memory = "0s"
-        [limits]
-        exempt = ["127.0.0.0/8", "::1"]
-        # A developer signs in as the same few people all day.
-        sign_ins_per_user = 0
-        [feed]
-        requests_per_second = 0
         [log]
         filter = "warn,bot_companion=info"
+        {limits}
         "#
     );
     let environment: Vec<_> = environment.into_iter().collect();
@@ -132,6 +152,26 @@ fn configuration(
     Ok(config)
 }
 
+/// As in production, but for one: the few people of the sandbox stand for all users, so each may sign in ten times as often. A
+/// dashboard that signs in again and again by mistake meets the limit all the same.
+const LIMITS: &str = "[limits]\nsign_ins_per_user = 200";
+const NO_LIMITS: &str = r#"
+        [limits]
+        exempt = ["127.0.0.0/8", "::1"]
+        sign_ins_per_user = 0
+        [feed]
+        requests_per_second = 0
+"#;
+
+/// The redirect addresses, those that were asked for first, and their origins. Of each origin there is one.
+fn redirect_uris(asked: &[String]) -> (toml::Value, toml::Value) {
+    let taken: Vec<_> = asked.iter().filter_map(|uri| origin_of(uri)).collect();
+    let usual = REDIRECT_URIS.into_iter().filter(|uri| !origin_of(uri).is_some_and(|origin| taken.contains(&origin)));
+    let all: Vec<String> = asked.iter().cloned().chain(usual.map(str::to_owned)).collect();
+    let origins: Vec<String> = all.iter().filter_map(|uri| origin_of(uri)).collect();
+    (all.into(), origins.into())
+}
+
 fn banner(service: &str, sandbox: &Sandbox, data: &Path) -> String {
     let names: Vec<_> = sandbox.people().into_iter().map(|person| person.name).collect();
     format!(
@@ -141,6 +181,7 @@ bot-companion {version}, for trying out. All of it runs on this machine; Ctrl-C 
   service    {service}/
   API        {service}/openapi.json
   sign-in    {authorize}
+  failures   {control}
   people     {people}
   bot key    {key}
   data       {data}
@@ -150,17 +191,22 @@ Sign in as one of the people and list their guilds:
   TOKEN=$(curl -s -X POST -H 'Idp-Code: owner' {service}/auth | grep -o 'bcs_[0-9A-Za-z]*')
   curl -s -H "Token: $TOKEN" {service}/guilds
 
-Be the bot that says something, and see what the service holds of it; the demo bot steps aside once yours sends heartbeats:
+Be the bot: the demo bot and its data are gone with the first call of yours. See what the service holds of it:
 
-  curl -s -X POST -H 'Authorization: Bearer {key}' -H 'Feed-Instance: mine' -H 'Feed-Sequence: 1' \
-    -d '{{"type": "guild_gone", "id": "1"}}' {service}/bot/events
+  curl -s -X PUT -H 'Authorization: Bearer {key}' {service}/bot/heartbeat \
+    -d '{{"instance": "mine", "started_at": '$(date +%s)', "memory": 50000000, "shard_count": 1, "shards": [{{"id": 0}}]}}'
   curl -s -H 'Authorization: Bearer {key}' {service}/bot/state
+
+Let things fail, such as the guild list; DELETE in place of PUT mends it:
+
+  curl -s -X PUT {control}/guilds-fail
 
 The codes refused, no-scope, slow, rate-limited, edge-limited, down and nonsense show what your dashboard does when a sign-in fails.
 
 "#,
         version = Version::NAME,
         authorize = sandbox.authorize_url(),
+        control = sandbox.control_url(),
         key = token::DEMO_KEY,
         people = names.join(", "),
         data = data.display(),
@@ -172,9 +218,38 @@ mod tests {
     use super::*;
 
     fn loaded(environment: &[(&str, &str)]) -> anyhow::Result<Config> {
-        let loopback = "127.0.0.1:1".parse()?;
+        loaded_with(&[], false, environment)
+    }
+
+    fn loaded_with(redirects: &[&str], no_limits: bool, environment: &[(&str, &str)]) -> anyhow::Result<Config> {
+        let listen = "127.0.0.1:1".parse()?;
         let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        configuration(loopback, Path::new("data"), loopback, &SecretString::from("s"), environment)
+        let redirect_uris = redirects.iter().map(|uri| (*uri).to_owned()).collect();
+        let options = DevOptions { listen, data: "data".into(), store: None, redirect_uris, no_limits };
+        configuration(&options, listen, &SecretString::from("s"), environment)
+    }
+
+    #[test]
+    fn redirect_addresses_are_added_with_their_origins_and_replace_those_of_the_same() {
+        let config = loaded_with(&["http://localhost:4200/back", "http://localhost:3000/auth"], false, &[]).unwrap();
+        let expected = ["http://localhost:4200/back", "http://localhost:3000/auth", REDIRECT_URIS[1], REDIRECT_URIS[2]];
+        assert_eq!(config.idp.redirect_uri, expected);
+        assert!(config.http.allowed_origins.contains(&"http://localhost:4200".to_owned()));
+        assert_eq!(config.http.allowed_origins.len(), 4);
+        let refused = loaded_with(&["localhost:3000"], false, &[]).unwrap_err().to_string();
+        assert!(refused.contains("idp.redirect_uri") && refused.contains("write the whole address"), "{refused}");
+    }
+
+    #[test]
+    fn limits_are_those_of_production_unless_there_are_to_be_none() {
+        let usual = Config::load(None, Vec::<(String, String)>::new()).unwrap();
+        let config = loaded(&[]).unwrap();
+        assert_eq!(config.limits.requests_per_second, usual.limits.requests_per_second);
+        assert_eq!(config.feed.requests_per_second, usual.feed.requests_per_second);
+        assert!(config.limits.exempt.is_empty() && config.limits.sign_ins_per_user == 200);
+        let config = loaded_with(&[], true, &[]).unwrap();
+        assert_eq!((config.limits.exempt.len(), config.limits.sign_ins_per_user), (2, 0));
+        assert_eq!(config.feed.requests_per_second, 0);
     }
 
     #[test]

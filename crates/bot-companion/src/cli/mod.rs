@@ -9,6 +9,7 @@ mod key;
 mod logging;
 mod serve;
 mod store;
+mod switchboard;
 mod team;
 mod users;
 
@@ -52,6 +53,13 @@ enum Command {
         /// Keep the demo data in this PostgreSQL database instead; one that holds nothing else.
         #[arg(long, value_name = "URL")]
         store: Option<SecretString>,
+        /// Register this redirect address, too, and let pages of its origin call; may be given several times. It takes the
+        /// place of the one that is registered for the same origin.
+        #[arg(long, value_name = "URL")]
+        redirect_uri: Vec<String>,
+        /// Without rate limits, for tests and measurements.
+        #[arg(long)]
+        no_limits: bool,
     },
     /// Check the configuration and say what is wrong with it.
     Check {
@@ -96,7 +104,9 @@ impl ConfigFile {
 pub fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve { config, listen } => serve::run(&config, listen),
-        Command::Dev { listen, data, store } => dev::run(listen, &data, store.as_ref()),
+        Command::Dev { listen, data, store, redirect_uri, no_limits } => {
+            dev::run(&dev::DevOptions { listen, data, store, redirect_uris: redirect_uri, no_limits })
+        }
         Command::Check { config } => check::run(&config),
         Command::Config => print(crate::config::DEFAULTS),
         Command::Openapi => print(&crate::http::document()),

@@ -22,6 +22,7 @@ pub use key::{SecretKey, SecretKeyError};
 pub(crate) use load::start_wait;
 pub use load::{ConfigError, Layer};
 pub use network::{Network, NetworkError};
+pub(crate) use value::origin_of;
 
 /// The commented defaults, which are also the reference of all settings.
 pub const DEFAULTS: &str = include_str!("default.toml");
@@ -60,6 +61,8 @@ pub struct HttpConfig {
     pub base_path: String,
     /// `http.allowed_origins`
     pub allowed_origins: Vec<String>,
+    /// `http.allowed_headers`, in lower case.
+    pub allowed_headers: Vec<String>,
     /// `http.trusted_proxies`
     pub trusted_proxies: Vec<Network>,
     /// Whether only requests to loopback names are answered. Not a setting: `dev` does, `serve` does not.
@@ -103,6 +106,8 @@ pub struct IdpConfig {
     pub authorize_url: String,
     /// `idp.invite_url`: where a user adds the bot to a guild, with `{guild}` for its id and `{client_id}` for ours.
     pub invite_url: String,
+    /// `idp.cdn_url`: from where the provider's pictures are shown, without a slash at its end.
+    pub cdn_url: String,
     /// `idp.connect_timeout`
     pub connect_timeout: Duration,
     /// `idp.sign_in_timeout`: exchange and user together.

@@ -139,6 +139,13 @@ pub(super) fn origin(text: &str) -> Result<String, Advice> {
     Ok(origin)
 }
 
+/// A header's name, in lower case.
+pub(super) fn header_name(text: &str) -> Result<String, Advice> {
+    // In a list of names that may be sent, the star would mean every header.
+    let name = http::HeaderName::try_from(text).ok().filter(|name| name != "*");
+    name.map(|name| name.to_string()).ok_or_else(|| "write the name of a header, such as \"traceparent\"".into())
+}
+
 /// The provider's API, without a slash at its end.
 pub(super) fn base_url(text: &str) -> Result<String, Advice> {
     let url = web_url(text)
@@ -169,6 +176,16 @@ pub(super) fn invite_url(text: &str) -> Result<String, Advice> {
     Ok(text.to_owned())
 }
 
+/// The address below which pictures lie, without a slash at its end.
+pub(super) fn cdn_url(text: &str) -> Result<String, Advice> {
+    let url = web_url(text).filter(|url| url.query().is_none());
+    let url = url.ok_or("write the whole address, such as \"https://cdn.discordapp.com\"")?;
+    if url.scheme() == "http" && !is_loopback(&url) {
+        return Err("write https: a page over https does not show pictures over http".into());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
 /// Kept as it is written, because the provider compares it letter by letter.
 pub(super) fn redirect_uri(text: &str) -> Result<String, Advice> {
     match web_url(text) {
@@ -178,7 +195,7 @@ pub(super) fn redirect_uri(text: &str) -> Result<String, Advice> {
 }
 
 /// The origin of an address that [`redirect_uri`] accepted.
-pub(super) fn origin_of(address: &str) -> Option<String> {
+pub(crate) fn origin_of(address: &str) -> Option<String> {
     web_url(address).map(|url| url.origin().ascii_serialization())
 }
 

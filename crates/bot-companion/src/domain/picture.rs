@@ -1,8 +1,36 @@
 //! Addresses of pictures. A picture field is always a URL: the thing's own, else the provider's default one.
+//!
+//! They are stored as the provider's own addresses, and [`PictureHost`] says where they are shown from. So what is stored does not
+//! depend on a setting.
+
+use std::sync::Arc;
 
 use super::Snowflake;
 
 const CDN: &str = "https://cdn.discordapp.com";
+
+/// From where the provider's pictures are shown.
+#[derive(Clone, Debug)]
+pub struct PictureHost {
+    /// `None` if it is the provider itself.
+    other: Option<Arc<str>>,
+}
+
+impl PictureHost {
+    /// The host with this address, which has no slash at its end.
+    pub fn new(url: &str) -> Self {
+        Self { other: (url != CDN).then(|| url.into()) }
+    }
+
+    /// The address at which a picture is shown. One that is not the provider's stays as it is.
+    pub fn shown(&self, url: String) -> String {
+        let path = self.other.as_ref().and_then(|_| url.strip_prefix(CDN)).filter(|path| path.starts_with('/'));
+        match (&self.other, path) {
+            (Some(other), Some(path)) => format!("{other}{path}"),
+            _ => url,
+        }
+    }
+}
 
 /// A user's avatar from the hash that the provider names.
 pub fn avatar(user: Snowflake, hash: Option<&str>) -> String {
@@ -51,5 +79,18 @@ mod tests {
         assert_eq!(guild_icon(id, Some("abc1")), format!("https://cdn.discordapp.com/icons/{id}/abc1.png"));
         assert_eq!(guild_icon(id, Some("https://example.com/i.png")), "https://example.com/i.png");
         assert_eq!(guild_icon(id, Some("http://example.com/i.png")), default);
+    }
+
+    #[test]
+    fn only_the_providers_pictures_are_shown_from_elsewhere() {
+        let (provider, other) = (PictureHost::new(CDN), PictureHost::new("http://127.0.0.1:8081"));
+        for (url, elsewhere) in [
+            ("https://cdn.discordapp.com/icons/1/a.png", "http://127.0.0.1:8081/icons/1/a.png"),
+            ("https://cdn.discordapp.com.example/a.png", "https://cdn.discordapp.com.example/a.png"),
+            ("https://example.com/i.png", "https://example.com/i.png"),
+        ] {
+            assert_eq!(provider.shown(url.to_owned()), url);
+            assert_eq!(other.shown(url.to_owned()), elsewhere);
+        }
     }
 }

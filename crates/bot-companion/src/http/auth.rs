@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use secrecy::ExposeSecret;
 
 use super::context::RequestContext;
+use super::cors;
 use super::error::ApiError;
 use super::extract::{self, UserSession};
 use super::respond::{Success, json};
@@ -23,7 +24,6 @@ use crate::config::IdpConfig;
 const CODE: HeaderName = HeaderName::from_static("idp-code");
 const VERIFIER: HeaderName = HeaderName::from_static("idp-code-verifier");
 const REDIRECT_URI: HeaderName = HeaderName::from_static("idp-redirect-uri");
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Get what a sign-in needs
 ///
@@ -55,14 +55,15 @@ pub(super) async fn options(State(app): State<Arc<App>>, headers: HeaderMap) -> 
         ("Idp-Redirect-Uri" = Option<String>, Header,
             description = "The redirect address that the code was asked for with, from a server: one of those in `idp.redirect_uri` of the service. Not needed if there is only one. A page's own `Origin` goes first.")),
     responses((status = 200, description = "Signed in", body = NewSession),
-        Refusals, SignInRefusals, IdpRefusals))]
+        Refusals, IdpRefusals, SignInRefusals))]
 pub(super) async fn sign_in(
     State(app): State<Arc<App>>,
     context: RequestContext,
     headers: HeaderMap,
 ) -> Result<Success<NewSession>, ApiError> {
     let attempt = attempt(&app, &headers, context.client)?;
-    let signed_in = app.accounts.sign_in(attempt, |user| app.views.sessions.last_uses(user)).await?;
+    let mut signed_in = app.accounts.sign_in(attempt, |user| app.views.sessions.last_uses(user)).await?;
+    signed_in.user.avatar = app.sources.pictures.shown(signed_in.user.avatar);
     Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user: signed_in.user.into() }))
 }
 
@@ -108,9 +109,9 @@ fn redirect_uri(idp: &IdpConfig, headers: &HeaderMap) -> Result<String, ApiError
 /// The redirect address of the page that asks.
 fn redirect_uri_of_page<'a>(idp: &'a IdpConfig, headers: &HeaderMap) -> Option<&'a str> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    match (text(header::ORIGIN), text(FETCH_SITE), text(header::HOST)) {
+    match (text(header::ORIGIN), text(header::HOST)) {
         // A page of the service's own site asks without an origin.
-        (None, Some("same-origin"), Some(host)) => idp.redirect_uri_at(host),
-        (origin, ..) => idp.redirect_uri_for(origin),
+        (None, Some(host)) if cors::is_same_origin(headers) => idp.redirect_uri_at(host),
+        (origin, _) => idp.redirect_uri_for(origin),
     }
 }

@@ -130,6 +130,7 @@ impl From<IdpError> for ApiError {
             }
             IdpErrorKind::Timeout => Self::new(ErrorCode::IdpTimeout),
             IdpErrorKind::Misconfigured => Self::new(ErrorCode::IdpMisconfigured),
+            IdpErrorKind::RedirectRefused => Self::new(ErrorCode::IdpRedirectRefused),
         }
         .because(&error)
     }

@@ -4,21 +4,42 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 
-use super::respond::json;
+use super::encoding::{self, EncodedBody};
+use super::respond::encoded_json;
 use crate::views::tagged::TaggedBody;
 
 /// The response, or a 304 if what the client has is still valid; `caching` is its `Cache-Control`.
-pub(super) fn respond(cached: &TaggedBody, caching: HeaderValue, headers: &HeaderMap) -> Response<Full<Bytes>> {
-    let unchanged = headers.get_all(header::IF_NONE_MATCH).iter().any(|known| matches_etag(known, &cached.etag));
-    let mut response = if unchanged {
-        let mut response = Response::new(Full::default());
+pub(super) async fn respond(cached: &TaggedBody, caching: HeaderValue, asked: &HeaderMap) -> Response<Full<Bytes>> {
+    respond_with(encoding::encode(&cached.body, asked).await, cached, caching, asked)
+}
+
+/// The same, if that takes no work now.
+pub(super) fn try_respond(
+    cached: &TaggedBody,
+    caching: HeaderValue,
+    asked: &HeaderMap,
+) -> Option<Response<Full<Bytes>>> {
+    encoding::try_encode(&cached.body, asked).map(|body| respond_with(body, cached, caching, asked))
+}
+
+fn respond_with(
+    body: EncodedBody,
+    cached: &TaggedBody,
+    caching: HeaderValue,
+    asked: &HeaderMap,
+) -> Response<Full<Bytes>> {
+    let etag = if body.is_gzip { &cached.gzip_etag } else { &cached.etag };
+    let unchanged = asked.get_all(header::IF_NONE_MATCH).iter().any(|known| matches_etag(known, etag));
+    let mut response = encoded_json(body);
+    if unchanged {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
-        response
-    } else {
-        json(cached.body.clone())
-    };
+        *response.body_mut() = Full::default();
+        // They describe a body, and there is none.
+        response.headers_mut().remove(header::CONTENT_TYPE);
+        response.headers_mut().remove(header::CONTENT_ENCODING);
+    }
     response.headers_mut().insert(header::CACHE_CONTROL, caching);
-    if let Ok(etag) = HeaderValue::from_str(&cached.etag) {
+    if let Ok(etag) = HeaderValue::from_str(etag) {
         response.headers_mut().insert(header::ETAG, etag);
     }
     response

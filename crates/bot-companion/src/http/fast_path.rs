@@ -27,14 +27,14 @@ pub(super) fn try_respond<B: Body>(
     }
     match path {
         "/" => app.views.status.cached(|| status::latencies(app, context, headers)).map(json),
-        "/team" => app.views.team.cached().map(|cached| team::respond(&cached, headers)),
+        "/team" => team::try_respond(app, headers),
         "/feedback" => app.views.feedback.cached(context.seed).map(json),
-        "/stats" => app.views.stats.cached().map(|cached| stats::respond(&cached, headers)),
+        "/stats" => stats::try_respond(app, headers),
         "/guilds" if !guilds::wants_fresh(headers) => {
             let token = extract::session_token(headers).ok()?;
             let session = app.views.sessions.cached(&token, context.time)?;
             let cached = app.views.guilds.cached(session.user, context.time)?;
-            Some(guilds::respond(&cached, cached.age(context.time)))
+            guilds::try_respond(&cached, context.time, headers)
         }
         "/ready" => readiness::try_respond(app),
         _ => None,

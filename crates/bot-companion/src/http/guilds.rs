@@ -10,14 +10,16 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use http_body_util::Full;
 
+use super::encoding::{self, EncodedBody};
 use super::error::ApiError;
 use super::extract::UserSession;
-use super::respond::json;
+use super::respond::encoded_json;
 use crate::api::error::ErrorCode;
 use crate::api::guilds::{GuildData, InvitableGuildData};
 use crate::api::refusals::{GuildNotFound, IdpRefusals, Refusals, TokenRefusals};
 use crate::app::App;
-use crate::domain::Snowflake;
+use crate::domain::{Snowflake, Time};
+use crate::views::compressible::CompressibleBody;
 use crate::views::guilds::{GuildsResponse, Listing};
 
 /// List your guilds
@@ -36,8 +38,7 @@ pub(super) async fn list(
     session: UserSession,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let cached = app.views.guilds.get(Listing::WithBot, session.user, wants_fresh(&headers)).await?;
-    Ok(respond(&cached, cached.age(app.clock.now())).into_response())
+    respond_list(&app, Listing::WithBot, &session, &headers).await
 }
 
 /// Get one guild
@@ -62,7 +63,8 @@ pub(super) async fn show(
     // A list is fetched even for what is no id, so that the time that it takes says nothing.
     let cached = app.views.guilds.get(Listing::WithBot, session.user, wants_fresh(&headers)).await?;
     let body = id.and_then(|id| cached.list.one(id)).ok_or(ErrorCode::GuildNotFound)?;
-    Ok(respond_with(body, cached.age(app.clock.now())).into_response())
+    let body = encoding::encode(&CompressibleBody::new(body), &headers).await;
+    Ok(respond(body, cached.age(app.clock.now())).into_response())
 }
 
 /// List the guilds to add the bot to
@@ -81,17 +83,32 @@ pub(super) async fn invitable(
     session: UserSession,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let cached = app.views.guilds.get(Listing::Invitable, session.user, wants_fresh(&headers)).await?;
-    Ok(respond(&cached, cached.age(app.clock.now())).into_response())
+    respond_list(&app, Listing::Invitable, &session, &headers).await
 }
 
-/// The whole list with its age.
-pub(super) fn respond(cached: &GuildsResponse, age: Duration) -> http::Response<Full<Bytes>> {
-    respond_with(cached.list.body.clone(), age)
+async fn respond_list(
+    app: &App,
+    listing: Listing,
+    session: &UserSession,
+    headers: &HeaderMap,
+) -> Result<Response, ApiError> {
+    let cached = app.views.guilds.get(listing, session.user, wants_fresh(headers)).await?;
+    let body = encoding::encode(&cached.body, headers).await;
+    Ok(respond(body, cached.age(app.clock.now())).into_response())
 }
 
-fn respond_with(body: Bytes, age: Duration) -> http::Response<Full<Bytes>> {
-    let mut response = json(body);
+/// The whole list, if nothing is left to do.
+pub(super) fn try_respond(
+    cached: &GuildsResponse,
+    now: Time,
+    headers: &HeaderMap,
+) -> Option<http::Response<Full<Bytes>>> {
+    encoding::try_encode(&cached.body, headers).map(|body| respond(body, cached.age(now)))
+}
+
+/// A response with the age of the provider's list.
+fn respond(body: EncodedBody, age: Duration) -> http::Response<Full<Bytes>> {
+    let mut response = encoded_json(body);
     response.headers_mut().insert(header::AGE, HeaderValue::from(age.as_secs()));
     response
 }

@@ -5,6 +5,7 @@ mod auth;
 mod bounds;
 mod context;
 mod cors;
+mod encoding;
 mod error;
 mod etag;
 mod extract;

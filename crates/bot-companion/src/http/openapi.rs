@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use http::HeaderMap;
 use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::server::{Server, ServerBuilder, ServerVariableBuilder};
@@ -11,10 +11,12 @@ use utoipa::openapi::tag::{Tag, TagBuilder};
 use utoipa::openapi::{ContactBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::respond::json;
+use super::encoding;
+use super::respond::encoded_json;
 use crate::api::document;
 use crate::api::refusals::Refusals;
 use crate::version::Version;
+use crate::views::compressible::CompressibleBody;
 
 const DESCRIPTION: &str = "\
 The backend of a chat bot's dashboard and website.
@@ -87,9 +89,10 @@ fn servers() -> [Server; 2] {
 /// What the API offers, in OpenAPI 3.1, without an envelope.
 #[utoipa::path(get, path = "/openapi.json", operation_id = "getOpenApiDocument", tag = "operations",
     responses((status = 200, description = "The document", body = OpenApiDocument), Refusals))]
-pub(super) async fn show() -> Response {
-    static DOCUMENT: OnceLock<Bytes> = OnceLock::new();
-    json(DOCUMENT.get_or_init(|| document().into()).clone()).into_response()
+pub(super) async fn show(headers: HeaderMap) -> Response {
+    static DOCUMENT: OnceLock<CompressibleBody> = OnceLock::new();
+    let document = DOCUMENT.get_or_init(|| CompressibleBody::new(document().into()));
+    encoded_json(encoding::encode(document, &headers).await).into_response()
 }
 
 /// The schema of the document.

@@ -18,6 +18,7 @@ use tower::ServiceExt;
 use tracing::{debug, error};
 
 use super::context::{Peer, REQUEST_ID, RequestContext};
+use super::cors::UnlistedOrigins;
 use super::error::ApiError;
 use super::framing::TrackedBody;
 use super::respond::Success;
@@ -46,6 +47,7 @@ pub struct HttpService {
     app: Arc<App>,
     router: Router,
     zones: Arc<Zones>,
+    unlisted_origins: Arc<UnlistedOrigins>,
 }
 
 impl HttpService {
@@ -53,7 +55,7 @@ impl HttpService {
     pub fn new(app: Arc<App>) -> Self {
         let table = super::routes();
         let router = table.router.fallback(async || ApiError::new(ErrorCode::NotFound)).with_state(Arc::clone(&app));
-        Self { app, router, zones: Arc::new(table.zones) }
+        Self { app, router, zones: Arc::new(table.zones), unlisted_origins: Arc::default() }
     }
 
     /// The app inside.
@@ -170,7 +172,7 @@ impl HttpService {
         };
         if is_preflight(&parts.method, &parts.headers) && zone.cors.has_readers() {
             let mut response = StatusCode::NO_CONTENT.into_response();
-            zone.cors.add_preflight_headers(response.headers_mut());
+            zone.cors.add_preflight_headers(response.headers_mut(), &self.app.config.http.allowed_headers);
             return response;
         }
         let Some(uri) = path.and_then(|path| path.parse::<Uri>().ok()) else {
@@ -245,7 +247,10 @@ impl HttpService {
         if context.secure {
             headers.insert(header::STRICT_TRANSPORT_SECURITY, HSTS);
         }
-        context.zone.cors.add_headers(headers, asked.get(header::ORIGIN), &self.app.config.http.allowed_origins);
+        let allowed = &self.app.config.http.allowed_origins;
+        if let Err(origin) = context.zone.cors.add_headers(headers, asked.get(header::ORIGIN), allowed) {
+            self.unlisted_origins.warn(origin, asked, context);
+        }
     }
 }
 
@@ -288,7 +293,8 @@ fn log(refusal: &ApiError, context: &RequestContext, method: &Method, path: &str
     let (method, path) = (Untrusted(method.as_str()), Untrusted(path));
     // Balancers are told on purpose, and again and again, that the process is stopping. That the provider refuses us is logged
     // where it is called, at most once per minute.
-    let is_expected = matches!(refusal.code, ErrorCode::Draining | ErrorCode::IdpMisconfigured);
+    let is_expected =
+        matches!(refusal.code, ErrorCode::Draining | ErrorCode::IdpMisconfigured | ErrorCode::IdpRedirectRefused);
     let failed = status.is_server_error() && !is_expected;
     let status = status.as_u16();
     if failed {
@@ -323,7 +329,8 @@ mod tests {
         let nothing = std::iter::empty::<(String, String)>();
         let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
         let app = App::build(config, Clock::manual(Time::from_seconds(1)), Random::seeded(1)).await.unwrap();
-        HttpService { app, router, zones: Arc::new(Routes::default().unknown(PUBLIC).zones) }
+        let zones = Arc::new(Routes::default().unknown(PUBLIC).zones);
+        HttpService { app, router, zones, unlisted_origins: Arc::default() }
     }
 
     async fn get_from(service: &HttpService, path: &str) -> (StatusCode, HeaderMap, Value) {

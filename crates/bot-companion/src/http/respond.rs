@@ -6,6 +6,7 @@ use http::{HeaderValue, header};
 use http_body_util::Full;
 use serde::Serialize;
 
+use super::encoding::EncodedBody;
 use crate::api::envelope;
 
 /// A success with this data.
@@ -22,5 +23,13 @@ impl<T: Serialize> IntoResponse for Success<T> {
 pub(super) fn json(body: Bytes) -> http::Response<Full<Bytes>> {
     let mut response = http::Response::new(body.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A 200 with a body that is JSON, perhaps compressed.
+pub(super) fn encoded_json(body: EncodedBody) -> http::Response<Full<Bytes>> {
+    let mut response = json(Bytes::new());
+    body.add_headers(response.headers_mut());
+    *response.body_mut() = body.bytes.into();
     response
 }

@@ -13,7 +13,6 @@ use super::etag;
 use crate::api::refusals::{Refusals, StoreRefusals};
 use crate::api::stats::StatsData;
 use crate::app::App;
-use crate::views::tagged::TaggedBody;
 
 /// A browser may keep it and must ask whether it is still right.
 const CACHING: HeaderValue = HeaderValue::from_static("no-cache");
@@ -29,10 +28,11 @@ const CACHING: HeaderValue = HeaderValue::from_static("no-cache");
         Refusals, StoreRefusals))]
 pub(super) async fn show(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let cached = app.views.stats.get().await?;
-    Ok(respond(&cached, &headers).into_response())
+    Ok(etag::respond(&cached, CACHING, &headers).await.into_response())
 }
 
-/// The response, or a 304 if what the client has is still valid.
-pub(super) fn respond(cached: &TaggedBody, headers: &HeaderMap) -> http::Response<Full<Bytes>> {
-    etag::respond(cached, CACHING, headers)
+/// The response, if it is cached and nothing is left to do.
+pub(super) fn try_respond(app: &App, headers: &HeaderMap) -> Option<http::Response<Full<Bytes>>> {
+    let cached = app.views.stats.cached()?;
+    etag::try_respond(&cached, CACHING, headers)
 }

@@ -13,7 +13,6 @@ use super::etag;
 use crate::api::refusals::{Refusals, StoreRefusals};
 use crate::api::team::TeamMemberData;
 use crate::app::App;
-use crate::views::tagged::TaggedBody;
 
 const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60, stale-while-revalidate=300");
 
@@ -27,10 +26,11 @@ const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60, stale
         Refusals, StoreRefusals))]
 pub(super) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let cached = app.views.team.get().await?;
-    Ok(respond(&cached, &headers).into_response())
+    Ok(etag::respond(&cached, CACHING, &headers).await.into_response())
 }
 
-/// The response, or a 304 if what the client has is still valid.
-pub(super) fn respond(cached: &TaggedBody, headers: &HeaderMap) -> http::Response<Full<Bytes>> {
-    etag::respond(cached, CACHING, headers)
+/// The response, if it is cached and nothing is left to do.
+pub(super) fn try_respond(app: &App, headers: &HeaderMap) -> Option<http::Response<Full<Bytes>>> {
+    let cached = app.views.team.cached()?;
+    etag::try_respond(&cached, CACHING, headers)
 }

@@ -117,6 +117,11 @@ impl Provider {
         Ok(guilds)
     }
 
+    /// Forgets every failure: no circuit is open, no limit lasts, no refusal counts. For the sandbox, whose failures are made to order.
+    pub fn forget_failures(&self) {
+        self.guard.reset();
+    }
+
     async fn grant(&self, caller: Caller, form: &[(&str, &str)]) -> Result<Grant, IdpError> {
         let request = self.post("/oauth2/token", form);
         // The time before the call: a grant may count as a moment older than it is, not as younger.
@@ -161,7 +166,7 @@ impl Provider {
             Err((error, outcome)) => {
                 permit.settle(outcome);
                 // Strangers can cause this as often as they like.
-                if error.kind == IdpErrorKind::Misconfigured
+                if matches!(error.kind, IdpErrorKind::Misconfigured | IdpErrorKind::RedirectRefused)
                     && let Some(count) = self.refusals.count(self.options.clock.ticks())
                 {
                     tracing::error!(

@@ -36,6 +36,10 @@ impl FailureBudget {
         Self { limit: limit.max(1), refused: [0; SLOTS], newest: 0, exhausted: false }
     }
 
+    pub(super) fn limit(&self) -> u32 {
+        self.limit
+    }
+
     pub(super) fn spend(&mut self, now: Duration) {
         self.advance_to(now);
         let newest = index(self.newest);

@@ -58,13 +58,15 @@ struct GuardState {
 
 impl Guard {
     pub(super) fn new(clock: Clock, failure_budget: u32) -> Self {
-        let state = GuardState {
-            breakers: [CircuitBreaker::new(); Endpoint::COUNT],
-            limited_until: [Duration::ZERO; Endpoint::COUNT],
-            budget: FailureBudget::new(failure_budget),
-        };
         let shares = RateLimit::per_span((failure_budget / SHARES).max(1), WINDOW);
-        Self { clock, state: Mutex::new(state), shares }
+        Self { clock, state: Mutex::new(GuardState::new(failure_budget)), shares }
+    }
+
+    /// Forgets all that has happened.
+    pub(super) fn reset(&self) {
+        let mut state = self.state.lock();
+        *state = GuardState::new(state.budget.limit());
+        self.shares.reset();
     }
 
     /// Permits one call that may take up to `limit`; an error if it must not be made now.
@@ -139,6 +141,14 @@ impl Guard {
 }
 
 impl GuardState {
+    fn new(failure_budget: u32) -> Self {
+        Self {
+            breakers: [CircuitBreaker::new(); Endpoint::COUNT],
+            limited_until: [Duration::ZERO; Endpoint::COUNT],
+            budget: FailureBudget::new(failure_budget),
+        }
+    }
+
     fn fail(&mut self, endpoint: Endpoint, probe: Option<u64>, now: Duration) {
         if let Some(pause) = self.breakers[endpoint as usize].fail(probe, now) {
             tracing::warn!(

@@ -90,6 +90,8 @@ pub enum IdpErrorKind {
     CircuitOpen(Duration),
     /// It did not answer in time.
     Timeout,
-    /// It refuses *our* credentials, redirect address or request: the operator has to act.
+    /// It refuses *our* credentials or request: the operator has to act.
     Misconfigured,
+    /// It refuses the redirect address: it is not registered, or not the one that the code was asked for with.
+    RedirectRefused,
 }

@@ -93,8 +93,8 @@ fn refusal(status: StatusCode, word: Option<&str>, json: &Value) -> (IdpErrorKin
         || json["errors"].is_object() || json.as_object().is_some_and(|it| it.values().any(Value::is_array));
     match word {
         Some("invalid_client" | "unauthorized_client") => (IdpErrorKind::Misconfigured, false),
-        // A wrong redirect address comes as either of two errors; both are our fault, and both may have used up the code.
-        _ if blamed("redirect_uri") => (IdpErrorKind::Misconfigured, true),
+        // A wrong redirect address comes as either of two errors, and both may have used up the code.
+        _ if blamed("redirect_uri") => (IdpErrorKind::RedirectRefused, true),
         Some("invalid_grant") => (IdpErrorKind::Rejected, true),
         _ if blamed("code") || blamed("code_verifier") || blamed("refresh_token") => (IdpErrorKind::Rejected, true),
         _ if blamed("client_id") || blamed("client_secret") => (IdpErrorKind::Misconfigured, false),
@@ -130,7 +130,7 @@ mod tests {
     fn every_answer_has_one_meaning() {
         use CallOutcome::{Blocked, Denied, Failed, Healthy};
         use Endpoint::{Guilds, Revoke, Token, User};
-        use IdpErrorKind::{Misconfigured, Refused, Rejected, Unauthorized, Unavailable};
+        use IdpErrorKind::{Misconfigured, RedirectRefused, Refused, Rejected, Unauthorized, Unavailable};
         let bearer = r#"{"message":"401: Unauthorized","code":0}"#;
         let cases: &[(Endpoint, u16, &str, Meaning)] = &[
             (Token, 400, r#"{"error":"invalid_grant"}"#, (Rejected, true, Healthy)),
@@ -151,13 +151,13 @@ mod tests {
                 Token,
                 400,
                 r#"{"error":"invalid_request","error_description":"Invalid \"redirect_uri\" in request."}"#,
-                (Misconfigured, true, Healthy),
+                (RedirectRefused, true, Healthy),
             ),
             (
                 Token,
                 400,
                 r#"{"error":"invalid_grant","error_description":"Invalid \"redirect_uri\" in request."}"#,
-                (Misconfigured, true, Healthy),
+                (RedirectRefused, true, Healthy),
             ),
             (Token, 400, r#"{"error":"unsupported_grant_type"}"#, (Misconfigured, true, Healthy)),
             (Token, 400, r#"{"client_id":["Value \"x\" is not snowflake."]}"#, (Misconfigured, false, Healthy)),
@@ -167,7 +167,12 @@ mod tests {
             (Token, 401, bearer, (Misconfigured, false, Denied)),
             (Token, 400, r#"{"code":50035,"errors":{"code":{"_errors":[]}}}"#, (Rejected, true, Healthy)),
             (Token, 400, r#"{"code":50035,"errors":{"client_id":{"_errors":[]}}}"#, (Misconfigured, false, Healthy)),
-            (Token, 400, r#"{"code":50035,"errors":{"redirect_uri":{"_errors":[]}}}"#, (Misconfigured, true, Healthy)),
+            (
+                Token,
+                400,
+                r#"{"code":50035,"errors":{"redirect_uri":{"_errors":[]}}}"#,
+                (RedirectRefused, true, Healthy),
+            ),
             (Token, 400, r#"{"code":50035,"errors":{"other":{"_errors":[]}}}"#, (Misconfigured, true, Healthy)),
             (Token, 400, r#"{"other":["Not a well formed URL."]}"#, (Misconfigured, true, Healthy)),
             (Token, 400, "what?", (Refused, true, Healthy)),

@@ -91,8 +91,11 @@ pub(super) fn user(state: &SandboxState, headers: &HeaderMap) -> Reply {
 }
 
 /// The guilds they are in.
-pub(super) fn guilds(state: &SandboxState, headers: &HeaderMap) -> Reply {
-    let Some(person) = bearer(state, headers, "guilds") else { return reply::api_error(StatusCode::UNAUTHORIZED) };
+pub(super) async fn guilds(state: &SandboxState, headers: &HeaderMap) -> io::Result<Reply> {
+    let Some(person) = bearer(state, headers, "guilds") else { return Ok(reply::api_error(StatusCode::UNAUTHORIZED)) };
+    if let Some(fault) = state.control.fault_of_list(&person.name).await {
+        return reply::fault(fault).await;
+    }
     let guilds = person.guilds.iter().map(|guild| {
         json!({
             "id": guild.id,
@@ -104,7 +107,7 @@ pub(super) fn guilds(state: &SandboxState, headers: &HeaderMap) -> Reply {
             "features": guild.features,
         })
     });
-    reply::json(StatusCode::OK, &Value::Array(guilds.collect()))
+    Ok(reply::json(StatusCode::OK, &Value::Array(guilds.collect())))
 }
 
 /// What a special code simulates.

@@ -49,7 +49,7 @@ pub enum Fault {
 
 /// The faults of one endpoint.
 #[derive(Debug, Default)]
-struct Switch {
+struct EndpointSwitch {
     calls: AtomicUsize,
     state: Mutex<SwitchState>,
 }
@@ -71,11 +71,11 @@ struct HoldPoint {
 /// The switches of all endpoints.
 #[derive(Debug, Default)]
 pub(super) struct FaultSwitches {
-    switches: [Arc<Switch>; Endpoint::COUNT],
+    switches: [Arc<EndpointSwitch>; Endpoint::COUNT],
 }
 
 impl FaultSwitches {
-    fn at(&self, endpoint: Endpoint) -> &Arc<Switch> {
+    fn at(&self, endpoint: Endpoint) -> &Arc<EndpointSwitch> {
         &self.switches[endpoint as usize]
     }
 
@@ -124,7 +124,7 @@ impl FaultSwitches {
 #[derive(Debug)]
 #[must_use = "calls go on as soon as the hold is dropped"]
 pub struct Hold {
-    switch: Arc<Switch>,
+    switch: Arc<EndpointSwitch>,
     point: Arc<HoldPoint>,
 }
 

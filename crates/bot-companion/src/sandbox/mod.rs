@@ -3,12 +3,15 @@
 //!
 //! - `server`: sockets and routes. `api`: the four endpoints. `page`: the page on which one chooses a person.
 //! - `grants`: codes and tokens. `people`: who there is. `faults`: fault injection. `reply`: responses, good and bad.
+//! - `control`: the switches of `dev`, by a page and over HTTP. `pictures`: avatars and icons.
 
 mod api;
+mod control;
 mod faults;
 mod grants;
 mod page;
 pub mod people;
+mod pictures;
 mod reply;
 mod server;
 
@@ -22,10 +25,12 @@ use parking_lot::Mutex;
 use secrecy::SecretString;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use self::control::Control;
 use self::faults::FaultSwitches;
 use self::grants::{IssuedTokens, Terms};
 use crate::clock::Clock;
 use crate::idp::Endpoint;
+pub use control::{ServiceState, ServiceSwitches};
 pub use faults::{Fault, Hold};
 pub use people::{Person, PersonGuild};
 
@@ -39,6 +44,8 @@ pub struct SandboxOptions {
     pub client_id: String,
     /// That application's secret.
     pub client_secret: SecretString,
+    /// The addresses to which a browser may be sent back, letter by letter.
+    pub redirect_uris: Vec<String>,
     /// Who can sign in.
     pub people: Vec<Person>,
     /// Where the service can be called, for the commands on the page (`http://127.0.0.1:8080`).
@@ -62,8 +69,10 @@ struct SandboxState {
     people: Mutex<Vec<Person>>,
     /// The index of each name in `people`: a load test brings thousands.
     indexes: HashMap<String, usize>,
+    redirect_uris: Mutex<Vec<String>>,
     grants: Mutex<IssuedTokens>,
     switches: FaultSwitches,
+    control: Control,
 }
 
 impl Sandbox {
@@ -76,10 +85,12 @@ impl Sandbox {
         let state = Arc::new(SandboxState {
             indexes: options.people.iter().enumerate().map(|(index, person)| (person.name.clone(), index)).collect(),
             people: Mutex::new(options.people.clone()),
+            redirect_uris: Mutex::new(options.redirect_uris.clone()),
             options,
             loopback: bound.ip().is_loopback(),
             grants: Mutex::default(),
             switches: FaultSwitches::default(),
+            control: Control::default(),
         });
         let stop = CancellationToken::new();
         tokio::spawn(server::run(listener, Arc::clone(&state), stop.clone()));
@@ -89,6 +100,21 @@ impl Sandbox {
     /// Closes the listener and every connection.
     pub fn stop(&self) {
         self.stop.token().cancel();
+    }
+
+    /// Lets the switches that are about the service act on this one.
+    pub fn connect(&self, service: Arc<dyn ServiceSwitches>) {
+        self.state.control.connect(service);
+    }
+
+    /// Where the switches are, for a browser and for curl.
+    pub fn control_url(&self) -> String {
+        format!("http://{}{}", self.address, control::PATH)
+    }
+
+    /// Lets a browser be sent back to this address, too.
+    pub fn register_redirect_uri(&self, uri: &str) {
+        self.state.redirect_uris.lock().push(uri.to_owned());
     }
 
     /// What goes into `idp.base_url`.

@@ -10,7 +10,7 @@ use super::api::SPECIAL_CODES;
 use super::grants::{Challenge, Terms};
 use super::people::Person;
 use super::reply::{self, Reply};
-use super::{SCOPE, SandboxState, pairs, query, value};
+use super::{SandboxState, control, pairs, query, value};
 
 /// Nobody's address or state is longer, and everything here comes back on the page.
 const LONGEST: usize = 2048;
@@ -28,6 +28,9 @@ struct Ask {
 /// Shows who there is; with `choice`, sends that person's code on its way; with `cancel`, a refusal.
 pub(super) fn authorize(state: &SandboxState, encoded: &str) -> Reply {
     let asked = pairs(encoded.as_bytes());
+    if let Some(sent) = value(&asked, "redirect_uri").filter(|sent| is_address_of_nobody(state, sent)) {
+        return unregistered(state, sent);
+    }
     let ask = match check(state, &asked) {
         Ok(ask) => ask,
         Err(problem) => return error(&problem),
@@ -66,20 +69,22 @@ fn check(state: &SandboxState, asked: &[(String, String)]) -> Result<Ask, String
         None => return Err(format!("client_id is missing; this sandbox knows the application “{ours}”.")),
     }
     let redirect = value(asked, "redirect_uri").map(address).transpose()?;
-    if value(asked, "response_type") != Some("code") {
-        return Err("response_type must be “code”.".to_owned());
+    match value(asked, "response_type") {
+        Some("code") => {}
+        Some(_) => return Err("response_type must be “code”.".to_owned()),
+        None => return Err("response_type is missing; write response_type=code.".to_owned()),
     }
+    let Some(scope) = value(asked, "scope").filter(|scope| !scope.trim().is_empty()) else {
+        return Err("scope is missing; write scope=identify+guilds.".to_owned());
+    };
     let challenge = match (value(asked, "code_challenge"), value(asked, "code_challenge_method")) {
         (None, _) => None,
         (Some(challenge), Some("S256")) => Some(Challenge::S256(challenge.to_owned())),
         (Some(challenge), None | Some("plain")) => Some(Challenge::Plain(challenge.to_owned())),
         (Some(_), Some(_)) => return Err("code_challenge_method must be “S256” or “plain”.".to_owned()),
     };
-    let terms = Terms {
-        scope: value(asked, "scope").filter(|scope| !scope.is_empty()).unwrap_or(SCOPE).to_owned(),
-        redirect_uri: value(asked, "redirect_uri").map(str::to_owned),
-        challenge,
-    };
+    let terms =
+        Terms { scope: scope.to_owned(), redirect_uri: value(asked, "redirect_uri").map(str::to_owned), challenge };
     Ok(Ask { terms, redirect, state: value(asked, "state").map(str::to_owned) })
 }
 
@@ -90,6 +95,33 @@ fn address(text: &str) -> Result<Url, String> {
         matches!(url.scheme(), "http" | "https") && plain
     });
     url.ok_or_else(|| "redirect_uri must be a plain http or https address.".to_owned())
+}
+
+/// Whether an address could be sent to but is not registered. The provider compares letter by letter, and so does this.
+fn is_address_of_nobody(state: &SandboxState, sent: &str) -> bool {
+    sent.len() <= LONGEST && address(sent).is_ok() && !state.redirect_uris.lock().iter().any(|known| known == sent)
+}
+
+/// Says what was sent, what is registered, and how to register another.
+fn unregistered(state: &SandboxState, sent: &str) -> Reply {
+    let mut registered = String::new();
+    for uri in state.redirect_uris.lock().iter() {
+        let _ = writeln!(registered, "<li><code>{}</code></li>", escape(uri));
+    }
+    // Quotes would not survive in a command line.
+    let example = if sent.contains('\'') { "URL" } else { sent };
+    let body = format!(
+        "<h1>This redirect address is not registered</h1>\n<p>The link to this page has the <code>redirect_uri</code></p>\n\
+         {PRE}{sent}</pre>\n<p>Registered are, and they are compared letter by letter:</p>\n<ul>\n{}</ul>\n\
+         <p>Send one of these, or register another. With <code>dev</code>:</p>\n\
+         {PRE}bot-companion dev --redirect-uri '{}'</pre>\n\
+         <p>In production it stands in <code>idp.redirect_uri</code> of the service, its origin in \
+         <code>http.allowed_origins</code>, and the same address among the redirects of your application at the provider.</p>",
+        if registered.is_empty() { "<li>none</li>\n" } else { &registered },
+        escape(example),
+        sent = escape(sent),
+    );
+    reply::page(StatusCode::BAD_REQUEST, document("Unknown redirect address", &body))
 }
 
 fn send_back(to: &Url, answer: &[(&str, &str)], ask: &Ask) -> Reply {
@@ -133,7 +165,7 @@ fn choose(state: &SandboxState, asked: &[(String, String)], ask: &Ask) -> Reply 
         escape(&state.options.client_id),
         escape(&ask.terms.scope),
     );
-    document(StatusCode::OK, "Choose a person", &body)
+    reply::page(StatusCode::OK, document("Choose a person", &body))
 }
 
 fn show_code(state: &SandboxState, person: &Person, code: &str) -> Reply {
@@ -143,7 +175,7 @@ fn show_code(state: &SandboxState, person: &Person, code: &str) -> Reply {
         escape(person.global_name.as_deref().unwrap_or(&person.username)),
         escape(&sign_in(state, code)),
     );
-    document(StatusCode::OK, "Your code", &body)
+    reply::page(StatusCode::OK, document("Your code", &body))
 }
 
 /// How to sign in without a browser.
@@ -160,6 +192,11 @@ fn command_line(state: &SandboxState) -> String {
         let _ = writeln!(html, "<dt><code>{code}</code></dt><dd>{what}</dd>");
     }
     html.push_str("</dl>\n");
+    let _ = writeln!(
+        html,
+        "<p><a href=\"{}\">Make other things fail</a>: guild lists, sessions, the bot.</p>",
+        control::PATH
+    );
     html
 }
 
@@ -171,24 +208,23 @@ fn sign_in(state: &SandboxState, code: &str) -> String {
 fn error(problem: &str) -> Reply {
     let body =
         format!("<h1>This does not work</h1>\n<p>{}</p>\n<p><a href=\"/\">Choose a person</a></p>", escape(problem));
-    document(StatusCode::BAD_REQUEST, "Something is wrong", &body)
+    reply::page(StatusCode::BAD_REQUEST, document("Something is wrong", &body))
 }
 
-fn document(status: StatusCode, title: &str, body: &str) -> Reply {
+pub(super) fn document(title: &str, body: &str) -> String {
     let style = include_str!("page.css");
-    let html = format!(
+    format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title} · sandbox</title>\n\
          <style>\n{style}</style>\n</head>\n<body>\n<main>\n<p class=\"tag\">Sandbox: nobody here is real</p>\n{body}\n</main>\n</body>\n</html>\n"
-    );
-    reply::page(status, html)
+    )
 }
 
 fn initial(name: &str) -> String {
     name.chars().find(|character| character.is_alphanumeric()).unwrap_or('?').to_uppercase().collect()
 }
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

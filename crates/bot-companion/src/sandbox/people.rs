@@ -1,4 +1,4 @@
-//! Who can sign in at the sandbox, and the six people of the demonstration.
+//! Who can sign in at the sandbox, and the seven people of the demonstration.
 
 use crate::domain::Snowflake;
 
@@ -47,7 +47,7 @@ pub struct DemoGuild {
     pub name: &'static str,
 }
 
-/// Every person of the demonstration but `newcomer` is in this one, which `owner` owns.
+/// Every person of the demonstration but `newcomer` and `collector` is in this one, which `owner` owns.
 pub const HARBOUR: DemoGuild = DemoGuild { id: 871_203_344_918_732_833, name: "Harbour City Roleplay" };
 /// A name with quotes and pictures in it.
 pub const NIGHT_SHIFT: DemoGuild = DemoGuild { id: 902_557_118_203_744_311, name: "\"Night Shift\" 🌙 & friends" };
@@ -78,6 +78,14 @@ pub const MEMBER: u64 = 690_412_558_730_167_039;
 /// The id of `newcomer`.
 pub const NEWCOMER: u64 = 1_209_977_341_852_663_811;
 
+/// The id of `collector`.
+pub const COLLECTOR: u64 = 733_905_118_246_071_307;
+
+/// How many guilds `collector` is in: as many as the provider lists.
+pub const COLLECTED: u64 = 200;
+/// How many of these have the bot, the first ones.
+pub const COLLECTED_WITH_BOT: u64 = 150;
+
 /// The role in [`HARBOUR`] that the bot maps to its administrators.
 pub const ADMINISTRATOR_ROLE: u64 = 871_210_556_034_695_201;
 /// The role in [`HARBOUR`] that the bot maps to its moderators.
@@ -96,7 +104,7 @@ pub fn id(number: u64) -> Snowflake {
     Snowflake::new(number).expect("a number that is an id")
 }
 
-/// The six people of the demonstration, one for each way to stand in a guild.
+/// The seven people of the demonstration: one for each way to stand in a guild, and one who is in as many as can be.
 pub fn demo() -> Vec<Person> {
     let owns = |guild| place(guild, true, EVERYTHING);
     let manages = |guild| place(guild, false, PLAIN | MANAGE_GUILD);
@@ -138,7 +146,53 @@ pub fn demo() -> Vec<Person> {
             vec![visits(HARBOUR), visits(LANTERN), owns(TIN_CAN), visits(LIBRARY)],
         ),
         person("newcomer", NEWCOMER, ("just_arrived", Some("Robin")), "Is in no guild at all.", vec![]),
+        person(
+            "collector",
+            COLLECTOR,
+            ("one.of.each", Some("Wilhelmina Featherstonehaugh-Cholmondeley")),
+            "Is in 200 guilds, the most there can be; 150 of them have the bot.",
+            (0..COLLECTED).map(collected).collect(),
+        ),
     ]
+}
+
+/// One of the guilds of `collector`, who owns every tenth of them and may manage every fifth.
+pub fn collected(number: u64) -> PersonGuild {
+    const PLACES: [&str; 10] =
+        ["Bay", "Canyon", "Delta", "Fjord", "Glade", "Harbor", "Island", "Meadow", "Ridge", "Summit"];
+    const KINDS: [&str; 7] = ["Club", "Crew", "Gaming", "Roleplay", "Society", "Support", "& Friends"];
+    // Ids of a year's time, some hours apart, so that they fall into both shards.
+    let guild = ((274_340_000_000 + number * 9_973_001) << 22) | (2 * number + 1);
+    let pick = |list: &[&'static str], by: u64| list[usize::try_from(by).unwrap_or(0) % list.len()];
+    let (owner, permissions) = match number % 10 {
+        0 => (true, EVERYTHING),
+        5 => (false, PLAIN | MANAGE_GUILD),
+        _ => (false, PLAIN),
+    };
+    PersonGuild {
+        id: id(guild),
+        name: format!("{} {} {}", pick(&PLACES, number), pick(&KINDS, number / 10), number + 1),
+        icon: None,
+        owner,
+        permissions,
+        features: Vec::new(),
+    }
+}
+
+/// The same people with pictures: one for each person but `member`, and one for each of their guilds.
+pub fn with_pictures(mut people: Vec<Person>) -> Vec<Person> {
+    for person in &mut people {
+        person.avatar = Some(picture_hash(person.id)).filter(|_| person.id != id(MEMBER));
+        for guild in &mut person.guilds {
+            guild.icon = Some(picture_hash(guild.id));
+        }
+    }
+    people
+}
+
+/// A hash of a picture, as the provider writes one. The sandbox draws a picture for any.
+pub fn picture_hash(id: Snowflake) -> String {
+    format!("{:032x}", u128::from(id.get()).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835))
 }
 
 fn person(name: &str, number: u64, names: (&str, Option<&str>), about: &str, guilds: Vec<PersonGuild>) -> Person {
@@ -147,7 +201,7 @@ fn person(name: &str, number: u64, names: (&str, Option<&str>), about: &str, gui
         id: id(number),
         username: names.0.to_owned(),
         global_name: names.1.map(str::to_owned),
-        // Made-up hashes would be pictures that do not load.
+        // A made-up hash is a picture that does not load, unless the sandbox draws it; see `with_pictures`.
         avatar: None,
         about: about.to_owned(),
         guilds,
@@ -175,14 +229,14 @@ mod tests {
     fn everybody_stands_where_the_demonstration_says() {
         let people = demo();
         let names: Vec<_> = people.iter().map(|person| person.name.as_str()).collect();
-        assert_eq!(names, ["owner", "manager", "administrator", "moderator", "member", "newcomer"]);
+        assert_eq!(names, ["owner", "manager", "administrator", "moderator", "member", "newcomer", "collector"]);
         let harbour: Vec<_> = people
             .iter()
             .map(|person| person.guilds.iter().find(|guild| guild.id == id(HARBOUR.id)))
             .map(|guild| guild.map(|guild| (guild.owner, guild.permissions & 0x28)))
             .collect();
         let plain = Some((false, 0));
-        assert_eq!(harbour, [Some((true, 0x28)), Some((false, 0x20)), plain, plain, plain, None]);
+        assert_eq!(harbour, [Some((true, 0x28)), Some((false, 0x20)), plain, plain, plain, None, None]);
         let listed = people.iter().flat_map(|person| &person.guilds);
         let owned: HashSet<_> = listed.filter(|guild| guild.owner).map(|guild| guild.id).collect();
         assert!(WITH_BOT.iter().all(|guild| owned.contains(&id(guild.id))), "the bot reports an owner for each");
@@ -191,8 +245,10 @@ mod tests {
     #[test]
     fn ids_are_ids_that_a_javascript_number_would_garble() {
         let guilds = WITH_BOT.into_iter().chain([LIBRARY, SOURDOUGH]).map(|guild| guild.id);
-        let others = [OWNER, MANAGER, ADMINISTRATOR, MODERATOR, MEMBER, NEWCOMER, ADMINISTRATOR_ROLE, MODERATOR_ROLE];
-        let all: Vec<u64> = guilds.chain(others).collect();
+        let others = [OWNER, MANAGER, ADMINISTRATOR, MODERATOR, MEMBER, NEWCOMER, COLLECTOR];
+        let roles = [ADMINISTRATOR_ROLE, MODERATOR_ROLE];
+        let collected = (0..COLLECTED).map(|number| collected(number).id.get());
+        let all: Vec<u64> = guilds.chain(others).chain(roles).chain(collected).collect();
         assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
         for number in all {
             assert_eq!(id(number).get(), number);

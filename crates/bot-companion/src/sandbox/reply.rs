@@ -19,9 +19,12 @@ pub(super) type Reply = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const PNG: HeaderValue = HeaderValue::from_static("image/png");
 /// Nothing from anywhere else, and nothing that runs.
 const PAGE_POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const FORM_POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 pub(super) fn json(status: StatusCode, body: &Value) -> Reply {
     build(status, JSON, body.to_string())
@@ -34,6 +37,27 @@ pub(super) fn page(status: StatusCode, html: String) -> Reply {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply
+}
+
+/// A page with forms that come back here. Without a referrer policy of its own the browser would send them with `Origin: null`.
+pub(super) fn form_page(status: StatusCode, html: String) -> Reply {
+    let mut reply = page(status, html);
+    let headers = reply.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(FORM_POLICY));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(header::VARY, HeaderValue::from_static("accept"));
+    reply
+}
+
+/// A picture, which any page may show and keep, as the provider's own.
+pub(super) fn picture(image: Vec<u8>) -> Reply {
+    let mut reply = build(StatusCode::OK, PNG, image);
+    let headers = reply.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=86400"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("cross-origin"));
     reply
 }
 
@@ -125,8 +149,8 @@ fn truncated() -> Reply {
     reply
 }
 
-fn build(status: StatusCode, content_type: HeaderValue, body: String) -> Reply {
-    let body = Full::new(Bytes::from(body)).map_err(|never: Infallible| match never {}).boxed_unsync();
+fn build(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Reply {
+    let body = Full::new(body.into()).map_err(|never: Infallible| match never {}).boxed_unsync();
     let mut reply = Response::new(body);
     *reply.status_mut() = status;
     reply.headers_mut().insert(header::CONTENT_TYPE, content_type);

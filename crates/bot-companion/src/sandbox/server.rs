@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::reply::{self, Reply};
-use super::{SandboxState, api, page};
+use super::{SandboxState, api, control, page, pairs, pictures, value};
 use crate::domain::host;
 use crate::idp::Endpoint;
 
@@ -69,6 +69,10 @@ async fn route(state: &SandboxState, request: Request<Incoming>) -> io::Result<R
         "/api/v10/users/@me" => Endpoint::User,
         "/api/v10/users/@me/guilds" => Endpoint::Guilds,
         "/" | "/oauth2/authorize" | "/api/v10/oauth2/authorize" => return Ok(browse(state, &path, &request)),
+        path if path == control::PATH || path.starts_with("/control/") => return Ok(control(state, request).await),
+        path if path.starts_with("/avatars/") || path.starts_with("/icons/") || path.starts_with("/embed/") => {
+            return Ok(picture(path, &request));
+        }
         _ => return Ok(reply::api_error(StatusCode::NOT_FOUND)),
     };
     let method = if endpoint.is_ours() { Method::POST } else { Method::GET };
@@ -78,14 +82,32 @@ async fn route(state: &SandboxState, request: Request<Incoming>) -> io::Result<R
     if let Some(fault) = state.switches.arrive(endpoint).await {
         return reply::fault(fault).await;
     }
+    if let Some(fault) = state.control.fault_at(endpoint).await {
+        return reply::fault(fault).await;
+    }
     let (head, body) = request.into_parts();
     let Some(body) = read(body).await else { return Ok(reply::api_error(StatusCode::PAYLOAD_TOO_LARGE)) };
     match endpoint {
         Endpoint::Token => api::token(state, &head.headers, &body).await,
         Endpoint::Revoke => Ok(api::revoke(state, &head.headers, &body)),
         Endpoint::User => Ok(api::user(state, &head.headers)),
-        Endpoint::Guilds => Ok(api::guilds(state, &head.headers)),
+        Endpoint::Guilds => api::guilds(state, &head.headers).await,
     }
+}
+
+async fn control(state: &SandboxState, request: Request<Incoming>) -> Reply {
+    let (head, body) = request.into_parts();
+    let Some(body) = read(body).await else { return reply::api_error(StatusCode::PAYLOAD_TOO_LARGE) };
+    control::answer(state, &head, &body).await
+}
+
+fn picture(path: &str, request: &Request<Incoming>) -> Reply {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return reply::api_error(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    let asked = pairs(request.uri().query().unwrap_or_default().as_bytes());
+    let image = pictures::find(path, value(&asked, "size"));
+    image.map_or_else(|| reply::api_error(StatusCode::NOT_FOUND), reply::picture)
 }
 
 fn browse(state: &SandboxState, path: &str, request: &Request<Incoming>) -> Reply {

@@ -11,6 +11,7 @@ use super::*;
 use crate::domain::Time;
 
 const REDIRECT: &str = "https://dash.example/callback?tab=1";
+const QUOTED_REDIRECT: &str = "https://dash.example/?q=\"><script>";
 
 struct World {
     sandbox: Arc<Sandbox>,
@@ -23,6 +24,7 @@ fn world() -> World {
     let options = SandboxOptions {
         client_id: "417".to_owned(),
         client_secret: "s3cret".into(),
+        redirect_uris: vec![REDIRECT.to_owned(), QUOTED_REDIRECT.to_owned()],
         people: people::demo(),
         service_url: Some("http://127.0.0.1:8080/".to_owned()),
         clock: clock.clone(),
@@ -34,7 +36,7 @@ fn world() -> World {
 
 impl World {
     async fn page(&self, asked: &[(&str, &str)]) -> Response {
-        let usual = [("client_id", "417"), ("response_type", "code")];
+        let usual = [("client_id", "417"), ("response_type", "code"), ("scope", "identify guilds")];
         let missing = usual.into_iter().filter(|(name, _)| asked.iter().all(|(given, _)| given != name));
         let path = query("/oauth2/authorize", missing.chain(asked.iter().copied()));
         self.client.get(format!("http://{}{path}", self.sandbox.address)).send().await.unwrap()
@@ -94,7 +96,7 @@ async fn a_browser_chooses_a_person_and_comes_back_with_a_code() {
     let url = page.url().clone();
     let html = page.text().await.unwrap();
     let links = links(&html);
-    assert_eq!(links.len(), 7, "six people and a way out");
+    assert_eq!(links.len(), 8, "seven people and a way out");
 
     let chosen = world.client.get(url.join(&links[1]).unwrap()).send().await.unwrap();
     let back = location(&chosen);
@@ -112,7 +114,7 @@ async fn a_browser_chooses_a_person_and_comes_back_with_a_code() {
     assert_eq!(user["username"], "inez_brandt");
     assert_eq!(world.token(&form).await.0, 400, "a code works once");
 
-    let cancelled = world.client.get(url.join(&links[6]).unwrap()).send().await.unwrap();
+    let cancelled = world.client.get(url.join(&links[7]).unwrap()).send().await.unwrap();
     let parameters = self::parameters(&location(&cancelled));
     assert_eq!((value(&parameters, "error"), value(&parameters, "state")), (Some("access_denied"), Some("a b&c=d")));
 }
@@ -143,8 +145,7 @@ async fn hostile_text_stays_text() {
     });
     let evil = "\"><script>alert(1)</script>";
     let state = format!("{evil}\r\nSet-Cookie: a=b");
-    let asked =
-        [("redirect_uri", "https://dash.example/?q=\"><script>"), ("state", &state), ("scope", evil), (evil, evil)];
+    let asked = [("redirect_uri", QUOTED_REDIRECT), ("state", &state), ("scope", evil), (evil, evil)];
     let page = world.page(&asked).await;
     let url = page.url().clone();
     let html = page.text().await.unwrap();
@@ -153,7 +154,8 @@ async fn hostile_text_stays_text() {
     let chosen = world.client.get(url.join(&links(&html)[0]).unwrap()).send().await.unwrap();
     assert!(!chosen.headers().contains_key("set-cookie"));
     assert_eq!(value(&parameters(&location(&chosen)), "state"), Some(state.as_str()));
-    for problem in [[("client_id", evil)], [("redirect_uri", evil)]] {
+    let unknown = "https://dash.example/\"><script>'";
+    for problem in [[("client_id", evil)], [("redirect_uri", evil)], [("redirect_uri", unknown)]] {
         let page = world.page(&problem).await;
         assert_eq!(page.status(), StatusCode::BAD_REQUEST);
         assert!(!page.text().await.unwrap().contains("<script"));
@@ -167,6 +169,12 @@ async fn what_cannot_be_granted_is_said_on_the_page_and_goes_nowhere() {
     for problem in [
         ("client_id", "1"),
         ("response_type", "token"),
+        ("response_type", ""),
+        ("scope", " "),
+        ("redirect_uri", "https://dash.example/callback?tab=2"),
+        ("redirect_uri", "https://dash.example/callback?tab=1&x"),
+        ("redirect_uri", "https://DASH.example/callback?tab=1"),
+        ("redirect_uri", "http://dash.example/callback?tab=1"),
         ("redirect_uri", "javascript:alert(1)"),
         ("redirect_uri", "data:text/html,x"),
         ("redirect_uri", "file:///etc/passwd"),
@@ -183,6 +191,38 @@ async fn what_cannot_be_granted_is_said_on_the_page_and_goes_nowhere() {
     assert_eq!(response.status(), StatusCode::BAD_REQUEST);
     assert_eq!(world.page(&[("choice", "stranger")]).await.status(), StatusCode::BAD_REQUEST);
     assert_eq!(world.page(&[("cancel", "1")]).await.status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn an_unknown_redirect_address_is_shown_beside_the_known_ones() {
+    let world = world();
+    let sent = "http://localhost:3000/callback/";
+    let page = world.page(&[("redirect_uri", sent)]).await;
+    assert_eq!(page.status(), StatusCode::BAD_REQUEST);
+    let html = page.text().await.unwrap();
+    assert!(html.contains(&format!("dev --redirect-uri '{sent}'")) && html.contains("idp.redirect_uri"), "{html}");
+    assert!(html.contains(REDIRECT), "{html}");
+    world.sandbox.register_redirect_uri(sent);
+    assert_eq!(world.page(&[("redirect_uri", sent)]).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn pictures_are_drawn_for_any_page() {
+    let world = world();
+    let get =
+        async |path: &str| world.client.get(format!("http://{}{path}", world.sandbox.address)).send().await.unwrap();
+    for path in ["/avatars/1/abc.png?size=64", "/icons/1/abc.webp?animated=true", "/embed/avatars/0.png"] {
+        let picture = get(path).await;
+        assert_eq!(picture.status(), StatusCode::OK, "{path}");
+        let header = |name: &str| picture.headers()[name].to_str().unwrap().to_owned();
+        assert_eq!(
+            (header("content-type").as_str(), header("access-control-allow-origin").as_str()),
+            ("image/png", "*")
+        );
+        assert!(header("cache-control").starts_with("public") && header("x-content-type-options") == "nosniff");
+        assert!(picture.bytes().await.unwrap().starts_with(b"\x89PNG"));
+    }
+    assert_eq!(get("/embed/avatars/9.png").await.status(), StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]

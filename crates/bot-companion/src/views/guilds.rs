@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cached::{CacheMap, CacheRead, Cached, Weigh};
+use super::compressible::CompressibleBody;
 use crate::accounts::{GuildLists, ListError};
 use crate::api::guilds::{self, GuildList};
 use crate::config::Config;
@@ -42,6 +43,8 @@ pub struct GuildsView {
 pub struct GuildsResponse {
     /// The guilds.
     pub list: GuildList,
+    /// The list's body.
+    pub body: CompressibleBody,
     /// When the provider's list was fetched.
     fetched: Time,
     /// Which of the stored lists it is made of.
@@ -65,7 +68,7 @@ impl GuildsResponse {
 
 impl Weigh for GuildsResponse {
     fn weight(&self) -> usize {
-        self.list.size() + 2 * self.listed + 128
+        self.body.largest_size() + self.list.index_size() + 2 * self.listed + 128
     }
 }
 
@@ -162,16 +165,29 @@ impl GuildsView {
                 let facts = store.person(user, ids).await?;
                 let now = self.sources.clock.now();
                 let expires = guild::expiry(&facts, now);
-                (GuildList::new(guild::entries(user, &stored.guilds, facts, now)), expires)
+                let mut entries = guild::entries(user, &stored.guilds, facts, now);
+                for entry in &mut entries {
+                    self.show_icon(&mut entry.icon);
+                }
+                (GuildList::new(entries), expires)
             }
             Listing::Invitable => {
                 let without_bot = store.without_bot(ids).await?;
                 let invite = |guild: Snowflake| self.invite_url.replace("{guild}", &guild.to_string());
-                (guilds::invitable(guild::invitable(&stored.guilds, &without_bot), invite), None)
+                let mut invitable = guild::invitable(&stored.guilds, &without_bot);
+                for guild in &mut invitable {
+                    self.show_icon(&mut guild.icon);
+                }
+                (guilds::invitable(invitable, invite), None)
             }
         };
-        let response = GuildsResponse { list, fetched: stored.fetched, list_version, listed, expires };
+        let body = CompressibleBody::new(list.body.clone());
+        let response = GuildsResponse { list, body, fetched: stored.fetched, list_version, listed, expires };
         Ok(self.cache_of(listing).insert(user, read, response))
+    }
+
+    fn show_icon(&self, icon: &mut String) {
+        *icon = self.sources.pictures.shown(std::mem::take(icon));
     }
 }
 

@@ -47,11 +47,12 @@ impl MeView {
     async fn read(&self, user: Snowflake) -> Result<Option<Arc<Cached<SignedInUser>>>> {
         let mut read = CacheRead::begin(&self.sources);
         let store = read.depend_on([Topic::Id(user)]);
-        let Some(account) = store.account(user).await? else {
+        let Some(mut account) = store.account(user).await? else {
             self.cache.remove(&user);
             return Ok(None);
         };
         let team = permissions::of_team(store.person(user, Vec::new()).await?.team);
+        account.user.avatar = self.sources.pictures.shown(account.user.avatar);
         Ok(Some(self.cache.insert(user, read, SignedInUser { user: account.user.into(), team })))
     }
 }

@@ -3,6 +3,7 @@
 //! [`cached`] is the cache itself, with its rules for what is fresh and what may be served stale.
 
 pub mod cached;
+pub mod compressible;
 pub mod feedback;
 pub mod guilds;
 pub mod keys;

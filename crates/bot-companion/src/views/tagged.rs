@@ -5,24 +5,27 @@ use std::fmt::Write;
 use aws_lc_rs::digest;
 use bytes::Bytes;
 
+use super::compressible::CompressibleBody;
+
 /// A response that is ready to send.
 #[derive(Debug)]
 pub struct TaggedBody {
     /// The whole body.
-    pub body: Bytes,
+    pub body: CompressibleBody,
     /// Changes with the body; with its quotes.
     pub etag: String,
+    /// The same for the compressed body, which is another sequence of bytes.
+    pub gzip_etag: String,
 }
 
 impl TaggedBody {
     pub(super) fn new(body: Bytes) -> Self {
         let digest = digest::digest(&digest::SHA256, &body);
-        let mut etag = String::from("\"");
+        let mut hex = String::new();
         for byte in &digest.as_ref()[..16] {
             // Writing to a string cannot fail.
-            let _ = write!(etag, "{byte:02x}");
+            let _ = write!(hex, "{byte:02x}");
         }
-        etag.push('"');
-        Self { body, etag }
+        Self { body: CompressibleBody::new(body), etag: format!("\"{hex}\""), gzip_etag: format!("\"{hex}-gzip\"") }
     }
 }

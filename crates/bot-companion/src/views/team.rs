@@ -6,6 +6,7 @@ use super::cached::{CacheRead, CacheSlot, Cached};
 use super::tagged::TaggedBody;
 use super::warm::Warm;
 use crate::api::team;
+use crate::domain::team::RosterEntry;
 use crate::sources::Sources;
 use crate::store::{Result, Topic};
 
@@ -35,7 +36,10 @@ impl TeamView {
 
     async fn read(&self) -> Result<Arc<Cached<TaggedBody>>> {
         let mut read = CacheRead::begin(&self.sources);
-        let roster = read.depend_on([Topic::Team]).team().await?;
+        let mut roster = read.depend_on([Topic::Team]).team().await?;
+        for RosterEntry { member, .. } in &mut roster.0 {
+            member.avatar = self.sources.pictures.shown(std::mem::take(&mut member.avatar));
+        }
         Ok(self.cache.insert(read, TaggedBody::new(team::list(roster))))
     }
 }

@@ -40,7 +40,9 @@ async fn public_answers_and_404_are_for_every_page() {
             for method in [Method::GET, Method::HEAD, Method::PUT] {
                 let answer = from(&app.anon(), method, path, origin).await;
                 assert_eq!(allowed(&answer), Some("*"), "{path} {origin:?}");
-                assert!(!answer.has("vary"), "the same for everyone");
+                if answer.has("vary") {
+                    assert_eq!(answer.header("vary"), "accept-encoding", "the same for every page: {path}");
+                }
                 never_credentials(&answer);
             }
         }
@@ -69,13 +71,13 @@ async fn what_hangs_on_a_session_is_for_the_configured_origins_to_the_letter() {
             for origin in [ORIGIN, "http://localhost:3000"] {
                 let answer = from(&client, method.clone(), path, Some(origin)).await;
                 assert_eq!(allowed(&answer), Some(origin), "{method} {path}");
-                assert_eq!(answer.header("vary"), "origin");
+                assert!(answer.header("vary").starts_with("origin"));
                 never_credentials(&answer);
             }
             for origin in strangers.map(Some).into_iter().chain([None]) {
                 let answer = from(&client, method.clone(), path, origin).await;
                 assert_eq!(allowed(&answer), None, "{method} {path} {origin:?}");
-                assert_eq!(answer.header("vary"), "origin", "a cache must know that there are two");
+                assert!(answer.header("vary").starts_with("origin"), "a cache must know that there are two");
                 assert!(!answer.has("access-control-expose-headers"));
                 never_credentials(&answer);
             }
@@ -142,7 +144,8 @@ async fn a_preflight_allows_what_the_api_takes_and_has_no_body() {
         assert_eq!(answer.header("access-control-allow-methods"), "GET, HEAD, POST, DELETE");
         assert_eq!(
             answer.header("access-control-allow-headers"),
-            "Idp-Code, Idp-Code-Verifier, Token, Sent-Epoch, If-None-Match, Cache-Control, Content-Type"
+            "Idp-Code, Idp-Code-Verifier, Token, Sent-Epoch, If-None-Match, Cache-Control, Content-Type, traceparent, \
+             tracestate, sentry-trace, baggage"
         );
         assert_eq!(answer.header("access-control-max-age"), "7200");
         assert!(!answer.has("content-length") && !answer.has("content-type"), "{:?}", answer.headers);

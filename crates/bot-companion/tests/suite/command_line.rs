@@ -178,6 +178,7 @@ async fn dev_does_what_its_banner_says() {
             role("moderator", "Moderator"),
             role("member", "none"),
             ("newcomer".to_owned(), None),
+            ("collector".to_owned(), None),
         ]
     );
 

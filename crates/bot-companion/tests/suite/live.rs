@@ -126,10 +126,12 @@ async fn premium_that_ends_by_itself_is_news() {
 #[tokio::test]
 async fn a_stream_ends_with_its_session_on_every_replica() {
     let app = TestApp::start().await;
-    let replica = app.replica().await;
+    let replicas = [app.replica().await, app.replica().await];
     let owner = app.user("owner").await;
-    let elsewhere = replica.anon().with_token(owner.token());
-    let mut streams = [listening(&owner, "/me/live", &ALL).await, listening(&elsewhere, "/me/live", &ALL).await];
+    let mut streams = vec![listening(&owner, "/me/live", &ALL).await];
+    for replica in &replicas {
+        streams.push(listening(&replica.anon().with_token(owner.token()), "/me/live", &ALL).await);
+    }
     let other = app.user("owner").await;
     let mut goes_on = listening(&other, "/me/live", &ALL).await;
     owner.delete("/auth").send().await;
@@ -145,7 +147,10 @@ async fn a_stream_ends_with_its_session_on_every_replica() {
     while let Some(message) = goes_on.message().await {
         assert!(message.starts_with("event: ") || message == ":", "{message}");
     }
-    eventually("nothing is left", async || app.app.live.count() == 0 && replica.app.live.count() == 0).await;
+    eventually("nothing is left", async || {
+        [&app, &replicas[0], &replicas[1]].iter().all(|replica| replica.app.live.count() == 0)
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -264,4 +269,18 @@ async fn a_guild_that_joined_the_list_is_watched_from_then_on() {
     heard(&app, &mut stream, "guilds").await;
     app.bot_says([Change::Guild(guild(2, "renamed", OWNER))]).await;
     heard(&app, &mut stream, "guilds").await;
+}
+
+#[tokio::test]
+async fn what_one_replica_is_told_the_streams_of_all_hear() {
+    let app = TestApp::start().await;
+    let replicas = [app.replica().await, app.replica().await];
+    let mut streams = vec![listening(&app.anon(), "/live", &PUBLIC).await];
+    for replica in &replicas {
+        streams.push(listening(&replica.anon(), "/live", &PUBLIC).await);
+    }
+    app.bot_says([team(vec![team_member(1, "Ada", "staff", 1, &[])])]).await;
+    for (stream, replica) in streams.iter_mut().zip([&app, &replicas[0], &replicas[1]]) {
+        heard(replica, stream, "team").await;
+    }
 }

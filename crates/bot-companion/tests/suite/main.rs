@@ -12,8 +12,10 @@
 
 mod browsers;
 mod command_line;
+mod compression;
 mod connections;
 mod dashboard;
+mod dashboard_docs;
 mod drain;
 mod errors;
 mod feed;
@@ -52,6 +54,7 @@ mod snapshots;
 mod starting;
 mod stats;
 mod store_copy;
+mod switches;
 mod tls;
 mod two_ways;
 mod unread_answers;

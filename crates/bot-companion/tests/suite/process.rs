@@ -7,9 +7,10 @@ use std::process::Command;
 use bot_companion::clock::Clock;
 use bot_companion::idp::Endpoint;
 use bot_companion::sandbox::people::{MEMBER, OWNER};
+use reqwest::Method;
 
 use crate::harness::binary::{Running, command, config_file, run};
-use crate::harness::{CLIENT_SECRET, Client, Folder, eventually, sandbox, sqlite_only};
+use crate::harness::{CLIENT_SECRET, Client, Folder, ORIGIN, eventually, sandbox, sqlite_only};
 
 fn serve(config: &Path) -> Command {
     command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()])
@@ -166,4 +167,25 @@ async fn the_log_of_a_whole_sign_in_holds_no_secret_and_no_colours() {
         assert!(!log.contains(secret), "secret {index} is logged in {}", service.log.display());
     }
     assert!(!log.contains('\u{1b}'), "colours in a file");
+}
+
+#[tokio::test]
+async fn a_page_of_an_origin_that_is_not_listed_is_in_the_log_once() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let mut service = Running::start(serve(&config_file(&folder, &provider, ""))).await;
+    let call = |origin: &'static str| service.client().call(Method::GET, "/guilds").header("Origin", origin);
+    call(ORIGIN).send().await.refused(401, "token_missing");
+    // A page of the service's own site.
+    call("https://api.example").header("Sec-Fetch-Site", "same-origin").send().await.refused(401, "token_missing");
+    for _ in 0..3 {
+        call("https://staging.example").send().await.refused(401, "token_missing");
+    }
+    let public = service.client().call(Method::GET, "/team").header("Origin", "https://elsewhere.example");
+    assert_eq!(public.send().await.status, 200);
+    service.terminate();
+    assert!(service.ended().await.success());
+    let log = service.logged();
+    let told: Vec<_> = log.lines().filter(|line| line.contains("http.allowed_origins")).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("WARN") && told[0].contains("origin=https://staging.example"), "{}", told[0]);
 }

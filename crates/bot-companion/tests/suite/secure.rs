@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, StatusCode};
+use h2::RecvStream;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -36,21 +37,30 @@ impl Http2 {
     }
 
     async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, String) {
+        let (parts, mut body) = self.open(method, path, headers).await.into_parts();
+        let mut text = String::new();
+        while let Some(chunk) = next_data(&mut body).await {
+            text.push_str(&chunk);
+        }
+        (parts.status, parts.headers, text)
+    }
+
+    /// The response, whose body is still to come.
+    async fn open(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> Response<RecvStream> {
         let mut request = Request::builder().method(method).uri(format!("https://localhost{path}"));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let mut sender = self.0.clone().ready().await.unwrap();
         let (response, _) = sender.send_request(request.body(()).unwrap(), true).unwrap();
-        let (parts, mut body) = response.await.unwrap().into_parts();
-        let mut bytes = Vec::new();
-        while let Some(chunk) = body.data().await {
-            let chunk = chunk.unwrap();
-            body.flow_control().release_capacity(chunk.len()).unwrap();
-            bytes.extend_from_slice(&chunk);
-        }
-        (parts.status, parts.headers, String::from_utf8(bytes).unwrap())
+        response.await.unwrap()
     }
+}
+
+async fn next_data(body: &mut RecvStream) -> Option<String> {
+    let chunk = body.data().await?.unwrap();
+    body.flow_control().release_capacity(chunk.len()).unwrap();
+    Some(String::from_utf8(chunk.to_vec()).unwrap())
 }
 
 #[tokio::test]
@@ -107,4 +117,22 @@ async fn http2_preflights_and_304_have_no_body() {
         assert_eq!((status, body.as_str()), (StatusCode::NOT_MODIFIED, ""));
         assert!(!headers.contains_key("content-length"), "{headers:?}");
     }
+}
+
+#[tokio::test]
+async fn a_live_stream_and_other_requests_share_an_http2_connection() {
+    let app = TestApp::builder().secure().start().await;
+    let wire = Http2::connect(&app).await;
+    let mut stream = wire.open(Method::GET, "/live", &[]).await.into_body();
+    let mut text = String::new();
+    while !text.contains("\n\n") {
+        text.push_str(&next_data(&mut stream).await.unwrap());
+    }
+    assert!(text.contains("event: changed"), "{text}");
+    assert_eq!(wire.send(Method::GET, "/team", &[]).await.0, StatusCode::OK);
+    app.app.live.close();
+    while let Some(rest) = next_data(&mut stream).await {
+        assert!(!rest.contains("event: "), "it ends: {rest}");
+    }
+    assert_eq!(wire.send(Method::GET, "/team", &[]).await.0, StatusCode::OK, "and the connection does not");
 }

@@ -216,6 +216,7 @@ async fn a_provider_that_cannot_be_reached_has_not_used_the_code() {
     let options = SandboxOptions {
         client_id: "suite".to_owned(),
         client_secret: SecretString::from(CLIENT_SECRET),
+        redirect_uris: Vec::new(),
         people: people::demo(),
         service_url: None,
         clock: app.clock.clone(),
@@ -305,7 +306,9 @@ async fn the_redirect_address_is_the_one_of_the_page_that_asks_and_else_the_firs
         assert_eq!(answer.status, 200, "{origin:?} for {expected}: {}", answer.text());
     }
     let code = consented(&app, "owner", &[("redirect_uri", &second)]).await;
-    app.sign_in(&code).await.refused(502, "idp_misconfigured");
+    let refused = app.sign_in(&code).await.refused(502, "idp_misconfigured");
+    let told = refused.envelope()["message"].as_str().unwrap().to_owned();
+    assert!(told.contains("Compare") && told.contains("`GET /auth`") && !told.contains("://"), "{told}");
 }
 
 #[tokio::test]
@@ -316,6 +319,7 @@ async fn a_redirect_address_is_found_by_its_origin_however_it_is_written() {
         [idp]\nredirect_uri = [\"{ORIGIN}/callback\", \"{written}\"]"
     );
     let app = TestApp::builder().set(&settings).start().await;
+    app.sandbox.register_redirect_uri(written);
     let code = consented(&app, "owner", &[("redirect_uri", written)]).await;
     let call = app.anon().post("/auth").header("Idp-Code", &code).header("Origin", "https://preview.example");
     token_in(&call.send().await);

@@ -162,8 +162,9 @@ impl Service {
     /// The real one, if the environment names a binary.
     pub fn start_real(data: &std::path::Path) -> Option<Self> {
         let binary = std::env::var("BOT_COMPANION").ok()?;
+        let mut dev = Command::new(binary);
         let mut process =
-            Process::start(Command::new(binary).args(["dev", "--listen", "127.0.0.1:0", "--data"]).arg(data));
+            Process::start(dev.args(["dev", "--no-limits", "--listen", "127.0.0.1:0", "--data"]).arg(data));
         let word = |line: &str, start: &str| {
             line.split_whitespace()
                 .find(|word| word.starts_with(start))

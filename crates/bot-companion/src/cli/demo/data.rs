@@ -7,21 +7,27 @@ use crate::domain::feedback::{Feedback, FeedbackEntry};
 use crate::domain::team::{Roster, RosterEntry, TeamMember};
 use crate::domain::{Guild, Permission, PermissionSet, Snowflake, Subscription, Time, User, picture};
 use crate::sandbox::people::{
-    ADMINISTRATOR, ADMINISTRATOR_ROLE, HARBOUR, LANTERN, MANAGER, MEMBER, MODERATOR, MODERATOR_ROLE, NIGHT_SHIFT,
-    OASIS, OWNER, TIN_CAN, id,
+    ADMINISTRATOR, ADMINISTRATOR_ROLE, COLLECTED_WITH_BOT, COLLECTOR, HARBOUR, LANTERN, MANAGER, MEMBER, MODERATOR,
+    MODERATOR_ROLE, NIGHT_SHIFT, OASIS, OWNER, TIN_CAN, collected, id, picture_hash,
 };
 
 const DAY: Duration = Duration::from_hours(24);
 
 /// The guilds that have the demo bot.
 pub(super) fn guilds() -> Vec<Guild> {
-    vec![
+    let mut guilds = vec![
         Guild { grants: Some(roles()), staff: Some(staff()), ..guild(HARBOUR.id, HARBOUR.name, OWNER, 4_812) },
         guild(NIGHT_SHIFT.id, NIGHT_SHIFT.name, MANAGER, 377),
         guild(OASIS.id, OASIS.name, MODERATOR, 1_204),
         Guild { setup: false, ..guild(LANTERN.id, LANTERN.name, ADMINISTRATOR, 58) },
         Guild { linked: false, ..guild(TIN_CAN.id, TIN_CAN.name, MEMBER, 23) },
-    ]
+    ];
+    guilds.extend((0..COLLECTED_WITH_BOT).map(|number| {
+        let listed = collected(number);
+        let owner = if listed.owner { COLLECTOR } else { OWNER };
+        guild(listed.id.get(), &listed.name, owner, 12 + number * number)
+    }));
+    guilds
 }
 
 /// Who pays: one who still does, one who no longer does.
@@ -46,7 +52,7 @@ fn guild(number: u64, name: &str, owner: u64, members: u64) -> Guild {
     Guild {
         id: id(number),
         name: name.to_owned(),
-        icon: None,
+        icon: Some(picture_hash(id(number))),
         owner: id(owner),
         members,
         setup: true,
@@ -68,6 +74,12 @@ fn staff() -> BTreeMap<Snowflake, Vec<Snowflake>> {
     [(id(ADMINISTRATOR), vec![id(ADMINISTRATOR_ROLE)]), (id(MODERATOR), vec![id(MODERATOR_ROLE)])].into()
 }
 
+/// The same as the sandbox gives them when they sign in; `member` has the default one.
+fn avatar(number: u64) -> String {
+    let hash = (number != MEMBER).then(|| picture_hash(id(number)));
+    picture::avatar(id(number), hash.as_deref())
+}
+
 /// The team.
 pub(super) fn team() -> Roster {
     use Permission as P;
@@ -76,7 +88,7 @@ pub(super) fn team() -> Roster {
         let member = TeamMember {
             username: username.to_owned(),
             name: name.to_owned(),
-            avatar: picture::avatar(id(number), None),
+            avatar: avatar(number),
             discord_id: id(number),
             role: role.to_owned(),
             color: color.to_owned(),
@@ -143,7 +155,7 @@ pub(super) fn feedback(now: Time) -> Vec<Feedback> {
                 username: username.to_owned(),
                 name: username.to_owned(),
                 id: id(number),
-                avatar: picture::avatar(id(number), None),
+                avatar: avatar(number),
             },
         },
     };

@@ -1,27 +1,27 @@
-//! The demo bot of `bot-companion dev`: a client of the feed like any other, that steps aside when a real bot reports.
+//! The demo bot of `bot-companion dev`. It is there until a real bot reports, and then gone with all that it has said.
 
 mod data;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use reqwest::{Method, RequestBuilder};
-use serde_json::{Value, json};
+use async_trait::async_trait;
+use tokio::sync::Mutex;
 use tracing::{info, warn};
 
-use crate::app::App;
-use crate::domain::feed::ShardKey;
-use crate::domain::health::SILENCE;
+use crate::app::{App, BotWatch};
+use crate::domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey};
+use crate::domain::health::{Heartbeat, SILENCE, ShardBeat};
 use crate::domain::token::{self, random_text};
-use crate::domain::{Guild, Permission, PermissionSet, Roster, Subscription, Time};
+use crate::domain::{Change, Roster, Time};
 use crate::random::secret_bytes;
-use crate::store::BotKey;
+use crate::store::{BotKey, Committed};
 
-/// When the demo bot says that it started.
-const LONG_AGO: Duration = Duration::from_hours(24 * 365);
 const BEAT_EVERY: Duration = Duration::from_secs(15);
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Longer ago than a process may be silent.
+const LONG_SILENT: Duration = SILENCE.saturating_add(Duration::from_secs(1));
 const SHARDS: u32 = 2;
 /// The prefix of the demo bots' instance names; it tells those of earlier runs from real bots.
 const NAMED: &str = "demo-";
@@ -46,159 +46,192 @@ pub(super) async fn admit_key(app: &App) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A bot of two shards.
+/// A bot of two shards. It is no client of the feed, because it has to make room for bots that started earlier: its data belongs to
+/// a process that counts as silent, so that whatever a real bot sends goes before it, and only its heartbeats are those of a living
+/// one.
 pub(super) struct DemoBot {
     app: Arc<App>,
-    http: reqwest::Client,
-    service: String,
-    instance: String,
+    /// Whose heartbeats it sends.
+    living: InstanceId,
+    /// Whose data it sends.
+    silent: InstanceId,
     started_at: Time,
+    presence: Mutex<Presence>,
+    /// Whether it is gone; asked with every call of a bot.
+    is_gone: AtomicBool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    /// It has said nothing yet.
+    Coming,
+    /// It has said everything and sends heartbeats.
+    Here,
+    /// It sends no heartbeats, because it was told so.
+    Offline,
+    /// A real bot reports.
+    Gone,
 }
 
 impl DemoBot {
-    /// A bot that reports to the service at this address.
-    pub(super) fn new(app: Arc<App>, service: String) -> anyhow::Result<Self> {
-        let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build()?;
-        let instance = format!("{NAMED}{}", random_text(16, secret_bytes));
-        // Long ago: of two processes the later-started one counts, and that must be the real one, even if it was there first.
-        Ok(Self { started_at: app.clock.now().before(LONG_AGO), app, http, service, instance })
+    /// A bot that started then.
+    pub(super) fn new(app: Arc<App>, started_at: Time) -> anyhow::Result<Self> {
+        let name = || {
+            let name = format!("{NAMED}{}", random_text(16, secret_bytes));
+            InstanceId::parse(KEY_ID, &name).context("a name of the demo bot")
+        };
+        let presence = Mutex::new(Presence::Coming);
+        Ok(Self { app, living: name()?, silent: name()?, started_at, presence, is_gone: AtomicBool::new(false) })
     }
 
-    /// Sends everything once, unless a real bot reports.
+    /// Says everything once, unless a real bot reports.
     pub(super) async fn introduce(&self) {
-        if let Err(error) = self.say_everything().await {
-            warn!(error = format!("{error:#}"), "the demo bot could not say all it knows");
+        let mut presence = self.presence.lock().await;
+        if *presence != Presence::Coming {
+            return;
+        }
+        *presence = Presence::Here;
+        match self.say_everything().await {
+            Ok(true) => {}
+            Ok(false) => {
+                info!("a real bot reports, so the demo bot stays away");
+                *presence = Presence::Gone;
+                self.is_gone.store(true, Ordering::Release);
+            }
+            Err(error) => warn!(error = format!("{error:#}"), "the demo bot could not say all it knows"),
         }
     }
 
-    /// Sends heartbeats until it is dropped, except while a real bot does.
+    /// Sends heartbeats until it is dropped or gone.
     pub(super) async fn live(&self) {
         let mut pace = tokio::time::interval(BEAT_EVERY);
         // The first one was sent with everything else.
         pace.tick().await;
-        let mut aside = false;
         loop {
             pace.tick().await;
-            let beaten = async {
-                let other = self.real_bot_beats().await?;
-                if other != aside {
-                    aside = other;
-                    info!("{}", if aside { "the demo bot steps aside for a real one" } else { "the demo bot is back" });
-                }
-                if aside { Ok(()) } else { self.beat().await }
-            };
-            if let Err(error) = beaten.await {
-                let error: anyhow::Error = error;
+            let presence = self.presence.lock().await;
+            if *presence == Presence::Here
+                && let Err(error) = self.beat(self.app.clock.now()).await
+            {
                 warn!(error = format!("{error:#}"), "the demo bot's heartbeat was lost");
             }
         }
     }
 
-    async fn say_everything(&self) -> anyhow::Result<()> {
-        if self.real_bot_beats().await? {
-            return Ok(());
+    /// Stops or resumes its heartbeats; the status shows that at once. `false` if it is gone.
+    pub(super) async fn set_online(&self, online: bool) -> anyhow::Result<bool> {
+        let mut presence = self.presence.lock().await;
+        match *presence {
+            Presence::Gone => return Ok(false),
+            _ if online => {
+                self.beat(self.app.clock.now()).await?;
+                *presence = Presence::Here;
+            }
+            _ => {
+                // As if this had been its last heartbeat.
+                self.report(SHARDS, Vec::new(), self.app.clock.now().before(LONG_SILENT)).await?;
+                *presence = Presence::Offline;
+            }
         }
-        self.beat().await?;
+        Ok(true)
+    }
+
+    pub(super) async fn is_offline(&self) -> bool {
+        *self.presence.lock().await == Presence::Offline
+    }
+
+    /// `false` if a real bot reports.
+    async fn say_everything(&self) -> anyhow::Result<bool> {
+        let now = self.app.clock.now();
+        let health = self.app.store.health().await?;
+        let is_real = |id: &InstanceId| !(id.key == KEY_ID && id.name.as_str().starts_with(NAMED));
+        if health.instances.iter().any(|(id, instance)| is_real(id) && now.since(instance.reported) < SILENCE) {
+            return Ok(false);
+        }
+        // Those of earlier runs, which may have ended only just now.
+        for (instance, known) in health.instances {
+            let (started_at, shards) = (known.started_at, Vec::new());
+            let last = Heartbeat { instance, started_at, memory: 0, shard_count: SHARDS, shards };
+            self.app.store.beat(last, now.before(LONG_SILENT)).await?;
+        }
+        self.beat(now).await?;
         let guilds = data::guilds();
         for shard in (0..SHARDS).filter_map(|id| ShardKey::new(SHARDS, id)) {
-            let own = guilds.iter().filter(|guild| shard.covers(guild.id)).map(guild_line);
-            self.snapshot(&format!("/bot/shards/{SHARDS}/{}/guilds", shard.id), own.collect()).await?;
+            let own = guilds.iter().filter(|guild| shard.covers(guild.id)).cloned().map(GuildLine::Guild);
+            self.snapshot(Scope::Shard(shard), Lines::Guilds(own.collect())).await?;
         }
+        self.snapshot(Scope::Subscriptions, Lines::Subscriptions(data::subscriptions(now))).await?;
+        let said = data::feedback(now).into_iter().map(Change::Feedback).chain([Change::Team(data::team())]);
+        self.app.store.apply(said.collect()).await?;
+        Ok(true)
+    }
+
+    /// Takes back all that it has said, so that nothing but the real bot's data is there.
+    async fn take_everything_back(&self) -> anyhow::Result<()> {
+        for shard in (0..SHARDS).filter_map(|id| ShardKey::new(SHARDS, id)) {
+            self.snapshot(Scope::Shard(shard), Lines::Guilds(Vec::new())).await?;
+        }
+        self.snapshot(Scope::Subscriptions, Lines::Subscriptions(Vec::new())).await?;
         let now = self.app.clock.now();
-        let subscriptions = data::subscriptions(now).iter().map(subscription_line).collect();
-        self.snapshot("/bot/subscriptions", subscriptions).await?;
-        let said = data::feedback(now).into_iter().map(|said| {
-            let entry = said.entry;
-            json!({"type": "feedback", "id": said.id, "feedback": entry.feedback, "rating": entry.rating,
-                "timestamp": entry.timestamp, "submitter": entry.submitter})
-        });
-        let events: Vec<Value> = said.chain([team_event(&data::team())]).collect();
-        self.send(self.numbered(Method::POST, "/bot/events").body(lines(&events))).await.map(drop)
+        let said = data::feedback(now).into_iter().map(|said| Change::FeedbackGone(said.id));
+        self.app.store.apply(said.chain([Change::Team(Roster(Vec::new()))]).collect()).await?;
+        // A process with no shards ends the records of those that it had; then it falls silent.
+        self.report(0, Vec::new(), now).await?;
+        self.report(0, Vec::new(), now.before(LONG_SILENT)).await
     }
 
-    /// Sends a snapshot. They are sent before any event, so their sequence is always 1.
-    async fn snapshot(&self, path: &str, mut things: Vec<Value>) -> anyhow::Result<()> {
-        things.push(json!({"end": things.len()}));
-        self.send(self.numbered(Method::PUT, path).body(lines(&things))).await.map(drop)
+    /// Replaces all of a scope. No event is ever numbered, so the number of the next one is always 1.
+    async fn snapshot(&self, scope: Scope, lines: Lines) -> anyhow::Result<()> {
+        let (store, then) = (&self.app.store, self.app.clock.now().before(LONG_SILENT));
+        let snapshot = store.begin_snapshot(scope, self.silent.clone(), 1, then).await?;
+        store.stage(snapshot, lines).await?;
+        let committed = store.commit_snapshot(snapshot, then).await?;
+        ensure!(matches!(committed, Committed::Replaced { .. }), "a snapshot does not count: {committed:?}");
+        Ok(())
     }
 
-    async fn real_bot_beats(&self) -> anyhow::Result<bool> {
-        let state = self.send(self.request(Method::GET, "/bot/state")).await?;
-        let living = |instance: &Value| {
-            let age = instance["heartbeat_age"].as_u64().map(Duration::from_millis);
-            let real = !instance["instance"].as_str().unwrap_or_default().starts_with(NAMED);
-            real && age.is_some_and(|age| age < SILENCE)
-        };
-        Ok(state["data"]["instances"].as_array().is_some_and(|instances| instances.iter().any(living)))
-    }
-
-    async fn beat(&self) -> anyhow::Result<()> {
+    async fn beat(&self, now: Time) -> anyhow::Result<()> {
         let jitter = |spread: u64| self.app.random.number() % spread;
         let shard = |id| {
-            let (sent, latency) = (100 + jitter(40_000), 35 + jitter(30));
-            json!({"id": id, "sent_ms_ago": sent, "acknowledged_ms_ago": sent - latency, "latency": latency})
+            let latency = 35 + jitter(30);
+            let sent = now.before(Duration::from_millis(100 + jitter(40_000)));
+            #[expect(clippy::cast_precision_loss, reason = "some milliseconds")]
+            let shown = latency as f64;
+            let acknowledged = Some(sent.after(Duration::from_millis(latency)));
+            ShardBeat { id, sent: Some(sent), acknowledged, latency: Some(shown) }
         };
-        let report = json!({
-            "instance": self.instance,
-            "started_at": self.started_at(),
-            "memory": 84_000_000 + jitter(4_000_000),
-            "library": "demo",
-            "shard_count": SHARDS,
-            "shards": (0..SHARDS).map(shard).collect::<Vec<_>>(),
-        });
-        self.send(self.request(Method::PUT, "/bot/heartbeat").body(report.to_string())).await.map(drop)
+        self.report(SHARDS, (0..SHARDS).map(shard).collect(), now).await
     }
 
-    /// To the millisecond: of two bots that started within a second, the later one counts.
-    fn started_at(&self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double exactly")]
-        let millis = self.started_at.millis() as f64;
-        millis / 1000.0
-    }
-
-    fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.service)).bearer_auth(token::DEMO_KEY)
-    }
-
-    fn numbered(&self, method: Method, path: &str) -> RequestBuilder {
-        self.request(method, path).header("Feed-Instance", &self.instance).header("Feed-Sequence", "1")
-    }
-
-    async fn send(&self, request: RequestBuilder) -> anyhow::Result<Value> {
-        let response = request.send().await.context("the service cannot be reached")?;
-        let status = response.status();
-        let body: Value = response.json().await.context("the answer is no JSON")?;
-        ensure!(status.is_success(), "the service answered {status}: {}", body["data"]);
-        Ok(body)
+    async fn report(&self, shard_count: u32, shards: Vec<ShardBeat>, now: Time) -> anyhow::Result<()> {
+        let memory = 84_000_000 + self.app.random.number() % 4_000_000;
+        let started_at = self.started_at;
+        let beat = Heartbeat { instance: self.living.clone(), started_at, memory, shard_count, shards };
+        Ok(self.app.store.beat(beat, now).await?)
     }
 }
 
-fn lines(things: &[Value]) -> String {
-    things.iter().flat_map(|thing| [thing.to_string(), "\n".to_owned()]).collect()
-}
-
-fn names(keys: PermissionSet) -> Vec<&'static str> {
-    keys.keys().map(Permission::name).collect()
-}
-
-fn guild_line(guild: &Guild) -> Value {
-    let grants = guild.grants.iter().flatten().map(|(role, keys)| (role.to_string(), json!(names(*keys))));
-    let staff = guild.staff.iter().flatten().map(|(user, roles)| (user.to_string(), json!(roles)));
-    json!({"id": guild.id, "name": guild.name, "icon": guild.icon, "owner": guild.owner, "members": guild.members,
-        "setup": guild.setup, "linked": guild.linked, "grants": Value::Object(grants.collect()),
-        "staff": Value::Object(staff.collect())})
-}
-
-fn subscription_line(subscription: &Subscription) -> Value {
-    json!({"userid": subscription.userid, "slots": subscription.slots, "guilds": subscription.guilds,
-        "active_until": subscription.active_until.map(Time::seconds)})
-}
-
-fn team_event(team: &Roster) -> Value {
-    let members = team.0.iter().map(|entry| {
-        let mut member = json!(crate::api::team::TeamMemberData::from(entry.member.clone()));
-        member["permissions"] = json!(names(entry.permissions));
-        member
-    });
-    json!({"type": "team", "members": members.collect::<Vec<_>>()})
+#[async_trait]
+impl BotWatch for DemoBot {
+    /// Everything that comes by the feed comes from a real bot.
+    async fn before(&self, instance: &InstanceId) {
+        if self.is_gone.load(Ordering::Acquire) {
+            return;
+        }
+        let mut presence = self.presence.lock().await;
+        if *presence == Presence::Gone {
+            return;
+        }
+        // If the caller leaves meanwhile, the next one begins again.
+        let taken_back = if *presence == Presence::Coming { Ok(()) } else { self.take_everything_back().await };
+        if let Err(error) = taken_back {
+            warn!(error = format!("{error:#}"), "the demo bot could not take back all it has said");
+        }
+        *presence = Presence::Gone;
+        self.is_gone.store(true, Ordering::Release);
+        info!(
+            instance = instance.name.as_str(),
+            "a real bot reports: the demo bot and its data are gone until `dev` starts again"
+        );
+    }
 }

@@ -36,7 +36,9 @@ fn documented() -> Vec<(String, String)> {
             let value = match value {
                 toml::Value::String(text) => text.clone(),
                 toml::Value::Integer(number) => number.to_string(),
-                toml::Value::Array(items) if items.is_empty() => String::new(),
+                toml::Value::Array(items) => {
+                    items.iter().map(|item| item.as_str().unwrap()).collect::<Vec<_>>().join(",")
+                }
                 other => panic!("{other}"),
             };
             settings.push((format!("{section}.{key}"), value));

@@ -60,6 +60,13 @@ pub(super) const FILES: &[(&str, Problems)] = &[
         ],
     ),
     (
+        "http.allowed_headers = [\"X-Trace\", \"*\", \"a b\"]",
+        &[
+            "companion.toml:1: http.allowed_headers = \"*\": write the name of a header, such as \"traceparent\"",
+            "companion.toml:1: http.allowed_headers = \"a b\": write the name of a header, such as \"traceparent\"",
+        ],
+    ),
+    (
         "idp.base_url = \"http://provider.example\"",
         &[
             "companion.toml:1: idp.base_url = \"http://provider.example\": write https: over http, tokens would travel in the clear",

@@ -48,6 +48,7 @@ pub(super) async fn heartbeat(
     }
     let now = app.clock.now();
     let beat = feed::heartbeat(&bot.key, &report, now).map_err(|reason| ApiError::line(1, &reason))?;
+    app.bot_sends(&beat.instance).await;
     app.store.beat(beat, now).await?;
     Ok(Success(Nothing {}))
 }
@@ -75,7 +76,9 @@ pub(super) async fn guilds(
 ) -> Result<Success<Taken>, ApiError> {
     let shard = shard.ok().and_then(|Path((count, id))| parse_shard(&count, &id)).ok_or(ErrorCode::NotFound)?;
     let upload = upload(&app, &bot, &headers, body, app.config.feed.snapshot_bytes)?;
-    snapshot::receive(&app, shard, sender.instance(&bot), sender.sequence, upload).await.map(Success)
+    let instance = sender.instance(&bot);
+    app.bot_sends(&instance).await;
+    snapshot::receive(&app, shard, instance, sender.sequence, upload).await.map(Success)
 }
 
 /// Replace all subscriptions
@@ -95,7 +98,9 @@ pub(super) async fn subscriptions(
     body: Body,
 ) -> Result<Success<Taken>, ApiError> {
     let upload = upload(&app, &bot, &headers, body, app.config.feed.snapshot_bytes)?;
-    snapshot::receive(&app, snapshot::Subscriptions, sender.instance(&bot), sender.sequence, upload).await.map(Success)
+    let instance = sender.instance(&bot);
+    app.bot_sends(&instance).await;
+    snapshot::receive(&app, snapshot::Subscriptions, instance, sender.sequence, upload).await.map(Success)
 }
 
 /// Send events
@@ -123,8 +128,9 @@ pub(super) async fn events(
         }
     };
     // A batch that has arrived as a whole is applied even if the client leaves.
-    let store = Arc::clone(&app.store);
     let (now, instance, first) = (app.clock.now(), sender.instance(&bot), sender.sequence);
+    app.bot_sends(&instance).await;
+    let store = Arc::clone(&app.store);
     let by = instance.clone();
     let fed = app.background.spawn(async move { store.feed(by, first, events, now).await });
     match fed.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))?? {

@@ -43,6 +43,7 @@ fn world_with(adjust: impl FnOnce(&mut ProviderOptions)) -> World {
     let sandbox_options = SandboxOptions {
         client_id: "41771983423143937".to_owned(),
         client_secret: "client-secret".into(),
+        redirect_uris: Vec::new(),
         people: people::demo(),
         service_url: None,
         clock: clock.clone(),

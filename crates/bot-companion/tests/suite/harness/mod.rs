@@ -257,6 +257,7 @@ pub fn sandbox(clock: Clock) -> Arc<Sandbox> {
     let options = SandboxOptions {
         client_id: "suite".to_owned(),
         client_secret: SecretString::from(CLIENT_SECRET),
+        redirect_uris: vec![format!("{ORIGIN}/callback"), "http://localhost:3000/callback".to_owned()],
         people: people::demo(),
         service_url: None,
         clock,

@@ -1,0 +1,114 @@
+//! Compressed responses for clients that accept them (`Accept-Encoding`).
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, header};
+
+use crate::views::compressible::CompressibleBody;
+
+const GZIP: HeaderValue = HeaderValue::from_static("gzip");
+const ACCEPT_ENCODING: HeaderValue = HeaderValue::from_static("accept-encoding");
+
+/// A body as a client accepts it.
+#[derive(Debug)]
+pub(super) struct EncodedBody {
+    /// What is sent.
+    pub(super) bytes: Bytes,
+    /// Whether that is compressed.
+    pub(super) is_gzip: bool,
+}
+
+impl EncodedBody {
+    fn plain(body: &CompressibleBody) -> Self {
+        Self { bytes: body.plain().clone(), is_gzip: false }
+    }
+
+    fn gzip_or_plain(body: &CompressibleBody, gzip: Option<&Bytes>) -> Self {
+        gzip.map_or_else(|| Self::plain(body), |gzip| Self { bytes: gzip.clone(), is_gzip: true })
+    }
+
+    /// Adds to the response how it is encoded, and that another client may get it otherwise.
+    pub(super) fn add_headers(&self, headers: &mut HeaderMap) {
+        headers.insert(header::VARY, ACCEPT_ENCODING);
+        if self.is_gzip {
+            headers.insert(header::CONTENT_ENCODING, GZIP);
+        }
+    }
+}
+
+/// The body as the client accepts it, if that takes no work now.
+pub(super) fn try_encode(body: &CompressibleBody, asked: &HeaderMap) -> Option<EncodedBody> {
+    if accepts_gzip(asked) {
+        body.gzip().map(|gzip| EncodedBody::gzip_or_plain(body, gzip))
+    } else {
+        Some(EncodedBody::plain(body))
+    }
+}
+
+/// The body as the client accepts it.
+pub(super) async fn encode(body: &CompressibleBody, asked: &HeaderMap) -> EncodedBody {
+    if let Some(encoded) = try_encode(body, asked) {
+        return encoded;
+    }
+    let shared = body.clone();
+    let compress = move || EncodedBody::gzip_or_plain(&shared, shared.compress());
+    // A task that panicked, or one that the runtime no longer takes, leaves the body as it is.
+    tokio::task::spawn_blocking(compress).await.unwrap_or_else(|_| EncodedBody::plain(body))
+}
+
+/// Whether the client accepts gzip. What it names counts before `*`.
+fn accepts_gzip(asked: &HeaderMap) -> bool {
+    let lines = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
+    let mut by_wildcard = false;
+    for accepted in lines.flat_map(|line| line.split(',')) {
+        let mut parts = accepted.split(';').map(str::trim);
+        let coding = parts.next().unwrap_or_default();
+        let is_wanted = !parts.any(is_zero_weight);
+        if coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip") {
+            return is_wanted;
+        }
+        by_wildcard |= coding == "*" && is_wanted;
+    }
+    by_wildcard
+}
+
+/// Whether this parameter means "not acceptable". A weight that is malformed counts as one: the body as it is harms nobody.
+fn is_zero_weight(parameter: &str) -> bool {
+    let Some((name, weight)) = parameter.split_once('=') else { return true };
+    name.trim().eq_ignore_ascii_case("q") && !weight.trim().parse().is_ok_and(|weight: f32| weight > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_sent_to_who_accepts_it() {
+        for (lines, accepts) in [
+            (&[][..], false),
+            (&[""], false),
+            (&["gzip"], true),
+            (&["GZIP"], true),
+            (&["x-gzip"], true),
+            (&["gzip, deflate, br, zstd"], true),
+            (&["br", "gzip"], true),
+            (&["br;q=1.0, gzip;q=0.8, *;q=0.1"], true),
+            (&["gzip;q=0"], false),
+            (&["gzip;q=0.000"], false),
+            (&["gzip ; q=0.001"], true),
+            (&["gzip;q=nonsense"], false),
+            (&["gzip;q=NaN"], false),
+            (&["gzip;q"], false),
+            (&["*"], true),
+            (&["*;q=0"], false),
+            (&["*, gzip;q=0"], false),
+            (&["*;q=0, gzip"], true),
+            (&["identity"], false),
+            (&["deflate, br"], false),
+            (&["gzipped"], false),
+        ] {
+            let asked: HeaderMap =
+                lines.iter().map(|line| (header::ACCEPT_ENCODING, HeaderValue::from_static(line))).collect();
+            assert_eq!(accepts_gzip(&asked), accepts, "{lines:?}");
+        }
+    }
+}

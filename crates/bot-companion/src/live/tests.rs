@@ -1,0 +1,65 @@
+//! Streams of a replica that cannot hear the others.
+
+use std::pin::pin;
+
+use futures_util::future::{Either, select};
+use http_body_util::BodyExt;
+
+use super::*;
+use crate::app::App;
+use crate::config::{Config, Layer};
+use crate::domain::{Session, Time, User};
+use crate::random::Random;
+use crate::store::{Freshness, SealedGrant};
+use crate::test_folder::TestFolder;
+
+const NOW: Time = Time::from_seconds(1000);
+
+/// Opens a session of user 1 in the store.
+async fn open_session(app: &App, name: &str, token: TokenHash) -> StreamOwner {
+    let user = Snowflake::new(1).unwrap();
+    let id = SessionId::parse(name).unwrap();
+    let person = User { username: "a".to_owned(), name: "A".to_owned(), id: user, avatar: String::new() };
+    let session = Session { id: id.clone(), user, created: NOW, last_seen: NOW, agent: String::new() };
+    app.store.save_grant(person.clone(), SealedGrant(vec![1]), NOW, None).await.unwrap();
+    app.store.open_session(person, token, session, 50).await.unwrap();
+    StreamOwner { id, token, user }
+}
+
+async fn next(stream: &mut LiveBody) -> Option<String> {
+    let frame = stream.frame().await?.unwrap();
+    Some(String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn while_other_replicas_cannot_be_heard_sessions_are_looked_up() {
+    let folder = TestFolder::new();
+    let settings = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
+    let nothing = std::iter::empty::<(String, String)>();
+    let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
+    let app = App::build(config, Clock::manual(NOW), Random::seeded(1)).await.unwrap();
+    // It hears of nothing that the store changes.
+    let deaf = Arc::new(Freshness::new(app.clock.clone()));
+    let sources = Sources { freshness: Arc::clone(&deaf), ..app.sources.clone() };
+    let live = Arc::new(Live::new(&sources, Arc::clone(&app.views), &app.config.limits));
+    let [ends, stays] = [
+        open_session(&app, "aaaaaaaaaaaaaaaa", TokenHash([1; 32])).await,
+        open_session(&app, "bbbbbbbbbbbbbbbb", TokenHash([2; 32])).await,
+    ];
+    let (user, session) = (ends.user, ends.id.clone());
+    let mut ending = live.open(None, Some(ends), 0).await.unwrap();
+    let mut staying = live.open(None, Some(stays), 0).await.unwrap();
+    for stream in [&mut ending, &mut staying] {
+        assert!(next(stream).await.unwrap().contains("event: changed"));
+    }
+
+    deaf.suspend();
+    assert!(app.store.end_session(user, session, NOW).await.unwrap());
+    let heard = async {
+        assert_eq!(next(&mut ending).await.as_deref(), Some("event: ended\ndata: {}\n\n"));
+        assert_eq!(next(&mut ending).await, None);
+    };
+    assert!(matches!(select(pin!(live.run()), pin!(heard)).await, Either::Right(_)));
+    let at_once = tokio::time::timeout(Duration::ZERO, next(&mut staying)).await;
+    assert!(!at_once.is_ok_and(|message| message.is_none_or(|text| text.contains("ended"))), "the other goes on");
+}
