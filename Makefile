@@ -8,7 +8,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
 export INSTA_UPDATE ?= no
 
-.PHONY: help run build test test-sdks test-versions test-cluster fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi dist needs clean
+.PHONY: help run build test test-openapi test-sdks test-versions test-cluster fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -19,7 +19,7 @@ run: needs ## start the service with demonstration data and a sandbox in the pro
 build: needs ## build the release binary
 	cargo build --release --locked -p bot-companion
 
-test: ## formatting, lints, documentation, all tests (the suite on SQLite and on PostgreSQL), no secret in their logs, the SDKs with real bots, and replicas with faults
+test: ## formatting, lints, documentation, all tests (the suite on SQLite and on PostgreSQL), no secret in their logs, the OpenAPI document with other people's tools, the SDKs with real bots, and replicas with faults
 	@scripts/install-needs tests
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -28,8 +28,12 @@ test: ## formatting, lints, documentation, all tests (the suite on SQLite and on
 	scripts/with-postgres bash -euc 'cargo test --locked --workspace; BOT_COMPANION_TEST_STORE=postgres cargo test --locked -p bot-companion --test suite'
 	scripts/check-secrets-in-log
 	cargo build --locked -p bot-companion
+	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-openapi
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" $(MAKE) --no-print-directory test-sdks
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-cluster
+
+test-openapi: needs ## the OpenAPI document with other people's tools: linters, and clients from four generators
+	scripts/test-openapi
 
 test-sdks: needs ## the SDKs: conformance scenarios, real bots on the fake Discord, the example bots, the client in Go
 	scripts/test-fake-discord

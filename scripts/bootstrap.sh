@@ -63,9 +63,10 @@ install_packages() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
 }
 
-# Makes sure that `node` is one that the JavaScript SDK supports. Where the system's is too old, a newer one comes as a package.
+# need_node [VERSION]: makes sure that `node` is at least this one; without it, the oldest that the JavaScript SDK supports. Where the
+# system's is too old, a newer one comes as a package.
 need_node() {
-    if [ "$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null || echo 0)" -lt 20 ]; then
+    if ! printf '%s\n' "${1:-20}" "$(node -p process.versions.node 2>/dev/null || echo 0)" | sort --check=quiet --version-sort; then
         npm install --silent --no-save --prefix "$target/sdk-js/node" node@22
         export PATH="$target/sdk-js/node/node_modules/.bin:$PATH"
     fi

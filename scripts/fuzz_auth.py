@@ -1,5 +1,5 @@
 """Schemathesis hooks for `scripts/fuzz-api`: every call gets a valid session token or the demo bot's key, a session that a call has
-ended is replaced, and the calls are counted."""
+ended is replaced, live streams are checked by their first event, and the calls are counted."""
 
 import atexit
 import json
@@ -31,6 +31,14 @@ def install_hooks(url):
     @schemathesis.serializer("application/x-ndjson")
     def ndjson(context, value):
         return value.encode() if isinstance(value, str) else json.dumps(value).encode()
+
+    @schemathesis.check
+    def first_event_names_every_topic(context, response, case):
+        if case.method == "GET" and case.path.endswith("/live") and response.status_code == 200:
+            assert "\nevent: changed\ndata: " in response.text, "the first event is no `changed`"
+            topics = json.loads(response.text.split("data: ")[1])["changed"]
+            public = ["status", "team", "feedback", "stats"]
+            assert topics == (public if case.path == "/live" else [*public, "guilds", "sessions", "me"])
 
     @schemathesis.hook
     def after_call(context, case, response):

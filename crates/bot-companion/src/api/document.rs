@@ -157,7 +157,10 @@ fn add_error_response(components: &mut Components, response: ErrorResponse) {
     for code in codes {
         let key = format!("{code:?}");
         components.examples.insert(key.clone(), example(error_example(*code)).into());
-        content.examples.insert(code.name().to_owned(), example_reference(&key));
+        // A code that is explained in two ways has two examples.
+        let same = codes.iter().take_while(|other| *other != code).filter(|other| other.name() == code.name()).count();
+        let label = if same == 0 { code.name().to_owned() } else { format!("{}_{}", code.name(), same + 1) };
+        content.examples.insert(label, example_reference(&key));
     }
     let explained = codes.iter().map(|code| format!("- `{}`: {}", code.name(), code.message()));
     let mut described =
@@ -168,7 +171,8 @@ fn add_error_response(components: &mut Components, response: ErrorResponse) {
 
 /// The data of an error with one of these codes. A detail that not all of them have is optional.
 fn error_data(codes: &[ErrorCode]) -> Object {
-    let names = codes.iter().map(|code| code.name());
+    let mut names: Vec<&str> = codes.iter().map(|code| code.name()).collect();
+    names.dedup();
     let mut data = ObjectBuilder::new()
         .schema_type(Type::Object)
         .property("error", text_enum(names, "What went wrong, to program against."))

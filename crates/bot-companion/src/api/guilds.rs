@@ -57,7 +57,7 @@ pub enum RoleData {
 
 /// The premium status of a guild.
 #[derive(Clone, Debug, serde::Serialize, ToSchema)]
-#[schema(as = Plus)]
+#[schema(as = PlusStatus)]
 pub struct PlusData {
     /// The subscription that covers the guild; empty values where there is none.
     plus: PlusRecord,

@@ -18,7 +18,7 @@ pub const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 #[derive(Serialize, ToSchema)]
 pub struct Changes {
     /// What to read again.
-    #[schema(value_type = Vec<PublicTopic>)]
+    #[schema(value_type = Vec<LiveTopic>)]
     changed: Vec<&'static str>,
 }
 
@@ -27,30 +27,30 @@ pub struct Changes {
 pub struct UserChanges {
     /// What to read again. The event `changed` has it; the event `ended`, the last one, does not.
     #[schema(required = false, nullable = false)]
-    pub changed: Option<Vec<UserTopic>>,
+    pub changed: Option<Vec<UserLiveTopic>>,
 }
 
 /// The schema of the topics that everybody may read.
-struct PublicTopic;
+struct LiveTopic;
 
 /// The schema of all topics.
-pub struct UserTopic;
+pub struct UserLiveTopic;
 
-impl PartialSchema for PublicTopic {
+impl PartialSchema for LiveTopic {
     fn schema() -> RefOr<Schema> {
         text_enum(LiveTopics::PUBLIC.names(), "What to read again: `GET /`, `/team`, `/feedback` or `/stats`.").into()
     }
 }
 
-impl PartialSchema for UserTopic {
+impl PartialSchema for UserLiveTopic {
     fn schema() -> RefOr<Schema> {
         let description = "What to read again: `GET /`, `/team`, `/feedback`, `/stats`, `/guilds` and below it, `/sessions` or `/me`.";
         text_enum(LiveTopics::ALL.names(), description).into()
     }
 }
 
-impl ToSchema for PublicTopic {}
-impl ToSchema for UserTopic {}
+impl ToSchema for LiveTopic {}
+impl ToSchema for UserLiveTopic {}
 
 /// The first event of a stream: everything is to be read, and after so many milliseconds a lost stream is to be opened again.
 pub fn first(topics: LiveTopics, retry_millis: u64) -> Bytes {

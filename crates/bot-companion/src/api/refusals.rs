@@ -56,6 +56,7 @@ error_responses! {
     HeadersTooLarge: HeadersTooLarge;
     Internal: Internal;
     IdpBadGateway: IdpUnavailable, IdpMisconfigured;
+    SignInBadGateway: IdpUnavailable, IdpMisconfigured, IdpRedirectRefused;
     Unavailable: Overloaded, Timeout;
     StoreUnavailable: Overloaded, StoreUnavailable, Timeout;
     IdpUnavailable: Overloaded, StoreUnavailable, Timeout, IdpRateLimited;
@@ -91,7 +92,7 @@ groups! {
     /// What a path with a session may answer.
     TokenRefusals: TokenUnauthorized, StoreUnavailable;
     /// What a sign-in may answer.
-    SignInRefusals: SignInBadRequest, SignInUnauthorized, SignInForbidden;
+    SignInRefusals: SignInBadRequest, SignInUnauthorized, SignInForbidden, SignInBadGateway;
     /// What a path that asks the identity provider may answer.
     IdpRefusals: IdpBadGateway, IdpUnavailable, IdpGatewayTimeout;
     /// What a path that names a session may answer.

@@ -55,7 +55,7 @@ pub(super) async fn options(State(app): State<Arc<App>>, headers: HeaderMap) -> 
         ("Idp-Redirect-Uri" = Option<String>, Header,
             description = "The redirect address that the code was asked for with, from a server: one of those in `idp.redirect_uri` of the service. Not needed if there is only one. A page's own `Origin` goes first.")),
     responses((status = 200, description = "Signed in", body = NewSession),
-        Refusals, SignInRefusals, IdpRefusals))]
+        Refusals, IdpRefusals, SignInRefusals))]
 pub(super) async fn sign_in(
     State(app): State<Arc<App>>,
     context: RequestContext,

@@ -110,3 +110,57 @@ impl PartialSchema for OpenApiDocument {
 }
 
 impl ToSchema for OpenApiDocument {}
+
+#[cfg(test)]
+mod tests {
+    use super::super::routes;
+    use super::super::zone::{Deadline, RateLimitedBy, RequestBody};
+    use super::*;
+    use crate::api::refusals::ErrorResponse;
+
+    /// The codes that an operation may answer with.
+    fn documented(operation: &utoipa::openapi::path::Operation) -> Vec<&'static str> {
+        let references = operation.responses.responses.values().filter_map(|response| match response {
+            RefOr::Ref(reference) => reference.ref_location.rsplit('/').next(),
+            RefOr::T(_) => None,
+        });
+        let named = |name| ErrorResponse::ALL.iter().find(|response| response.name() == name).unwrap();
+        references.flat_map(|name| named(name).codes()).map(|code| code.name()).collect()
+    }
+
+    #[test]
+    fn what_the_middleware_of_a_zone_refuses_is_documented_for_its_routes() {
+        let mut table = routes();
+        for (path, item) in &mut table.document.paths.paths {
+            let zone = table.zones.of(Some(path));
+            for operation in document::operations(item) {
+                let takes_body = operation.request_body.is_some();
+                let codes = documented(operation);
+                let expected = [
+                    ("host_invalid", true),
+                    ("body_broken", true),
+                    ("headers_too_large", true),
+                    ("internal", true),
+                    ("not_found", true),
+                    ("method_not_allowed", true),
+                    ("overloaded", true),
+                    ("rate_limited", zone.rate_limit != RateLimitedBy::Nobody),
+                    ("body_too_large", zone.body == RequestBody::Drained || takes_body),
+                    ("timeout", zone.deadline == Deadline::RequestTimeout || takes_body),
+                ];
+                for (code, may_be) in expected {
+                    assert_eq!(codes.contains(&code), may_be, "{:?}: {code}", operation.operation_id);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_error_response_is_used() {
+        let text = document();
+        for response in ErrorResponse::ALL {
+            let reference = format!("\"#/components/responses/{}\"", response.name());
+            assert!(text.contains(&reference), "{response:?}");
+        }
+    }
+}

@@ -37,6 +37,7 @@ mod kill_feed;
 mod limits;
 mod live;
 mod odd_requests;
+mod openapi;
 mod outages;
 mod process;
 mod provider_errors;

@@ -105,7 +105,8 @@ fn the_openapi_document_says_what_a_guild_is() {
     for role in ["Owner", "Manager", "Administrator", "Moderator"] {
         assert!(roles.contains(&format!("\"{role}\"")), "{roles}");
     }
-    let permissions = &guild["properties"]["permissions"];
+    let permissions = &document["components"]["schemas"]["Permissions"];
+    assert_eq!(guild["properties"]["permissions"]["$ref"], "#/components/schemas/Permissions");
     assert_eq!(permissions["properties"].as_object().unwrap().len(), 20);
     assert_eq!(permissions["required"].as_array().unwrap().len(), 20);
     assert!(permissions["properties"].as_object().unwrap().values().all(|key| key["type"] == "boolean"));

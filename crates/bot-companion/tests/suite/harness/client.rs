@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::PATIENCE;
+use super::{PATIENCE, documented};
 
 /// Somebody who calls the service.
 #[derive(Clone)]
@@ -101,14 +101,20 @@ impl Call {
         self.0.send().await.unwrap().status().as_u16()
     }
 
+    /// The answer, which must be as the OpenAPI document says.
     pub async fn try_send(self) -> reqwest::Result<Answer> {
-        let response = self.0.send().await?;
-        Ok(Answer {
+        let (client, request) = self.0.build_split();
+        let request = request?;
+        let (method, path) = (request.method().clone(), request.url().path().to_owned());
+        let response = client.execute(request).await?;
+        let answer = Answer {
             status: response.status().as_u16(),
             version: response.version(),
             headers: response.headers().clone(),
             body: response.bytes().await?.to_vec(),
-        })
+        };
+        documented::check(&method, &path, &answer);
+        Ok(answer)
     }
 }
 

@@ -6,6 +6,7 @@ mod claims;
 pub mod client;
 mod data;
 mod disk;
+pub mod documented;
 mod logs;
 mod store;
 #[path = "../../../src/test_folder.rs"]
