@@ -58,9 +58,20 @@ impl ConnectionServer {
     pub(super) async fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, state: Arc<ConnectionState>) {
         let _remove = RemoveOnDrop(&self.registry, &state);
         let stream = MonitoredStream { inner: stream, state: Arc::clone(&state), stalled: false };
-        let Some(tls) = &self.tls else {
-            return self.http1(stream, Peer { address: peer.ip(), secure: false }, &state).await;
-        };
+        match &self.tls {
+            None => self.http1(stream, Peer { address: peer.ip(), secure: false }, &state).await,
+            // Boxed, so that connections without TLS do not carry room for it.
+            Some(tls) => Box::pin(self.secure(tls, stream, peer, &state)).await,
+        }
+    }
+
+    async fn secure(
+        self: &Arc<Self>,
+        tls: &TlsAcceptor,
+        stream: MonitoredStream<TcpStream>,
+        peer: SocketAddr,
+        state: &Arc<ConnectionState>,
+    ) {
         state.enter_phase(Phase::Handshake);
         let mut handshake = pin!(tls.accept(stream));
         let accepted = poll_fn(|context| {
@@ -75,9 +86,9 @@ impl ConnectionServer {
         state.enter_phase(Phase::FirstByte);
         let peer = Peer { address: peer.ip(), secure: true };
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-            self.http2(stream, peer, &state).await;
+            self.http2(stream, peer, state).await;
         } else {
-            self.http1(stream, peer, &state).await;
+            self.http1(stream, peer, state).await;
         }
     }
 
