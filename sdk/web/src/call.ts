@@ -51,7 +51,8 @@ export async function failure(response: Response): Promise<CompanionError> {
 /** `fetch`, whose failure is typed unless it is the signal's. */
 export async function send(fetch: Fetch, url: string, init: RequestInit): Promise<Response> {
   try {
-    return await fetch(url, { credentials: "omit", ...init });
+    // The service never redirects, and another host must not get the token.
+    return await fetch(url, { redirect: "manual", ...init });
   } catch (cause) {
     init.signal?.throwIfAborted();
     throw new CompanionError("network", "The service cannot be reached, or does not list this page's origin.", { cause });

@@ -77,7 +77,7 @@ interface Begun {
 
 export function createCompanion(options: CompanionOptions): Companion {
   const url = options.url.replace(/\/+$/, "");
-  const fetch: Fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
+  const fetch: Fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, { credentials: "omit", ...init }));
   const key = `bot-companion:${url}`;
   // On a server there is no page: nothing is kept, and nobody is signed in.
   const page = typeof window === "undefined" ? undefined : window;

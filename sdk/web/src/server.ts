@@ -69,7 +69,15 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
   const url = options.url.replace(/\/+$/, "");
   const { redirectUri } = options;
   const { origin, protocol, hostname } = new URL(redirectUri);
-  const fetch: Fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
+  const plain: Fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
+  // Frameworks keep what `fetch` reads, unless they are told not to; some Workers do not know the setting and throw.
+  let uncached: RequestInit = { cache: "no-store" };
+  try {
+    new Request(url, uncached);
+  } catch {
+    uncached = {};
+  }
+  const fetch: Fetch = (input, { cache: _, ...init } = {}) => plain(input, { ...init, ...uncached });
 
   const isLocal = protocol === "http:" && /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
   const { secure = !isLocal, path = "/", maxAge = 30 * 24 * 3600 } = options.cookie ?? {};
