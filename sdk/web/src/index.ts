@@ -93,7 +93,12 @@ export function createCompanion(options: CompanionOptions): Companion {
   }
 
   const channel = page && "BroadcastChannel" in page ? new page.BroadcastChannel(key) : undefined;
-  const sessions = new SessionStore(key, store, { tell: (message) => channel?.postMessage(message) });
+  let closed = false;
+  const tell = (message: Message) => {
+    // A closed channel throws; what is still under way may end a session.
+    if (!closed) channel?.postMessage(message);
+  };
+  const sessions = new SessionStore(key, store, tell);
   // Tabs with sessions of their own have streams of their own.
   const shared = channel && storage === "local" && store ? page?.navigator?.locks : undefined;
   const live = new Live(fetch, url, sessions, shared);
@@ -219,7 +224,7 @@ export function createCompanion(options: CompanionOptions): Companion {
         if ((error as CompanionError).code !== "token_invalid") throw error;
       }
       sessions.end(session.token);
-      channel?.postMessage({ ended: session.user.id } satisfies Message);
+      tell({ ended: session.user.id });
     },
 
     live(listener, { signal } = {}) {
@@ -296,6 +301,7 @@ export function createCompanion(options: CompanionOptions): Companion {
     },
 
     close() {
+      closed = true;
       live.close();
       channel?.close();
       page?.removeEventListener("storage", look);

@@ -146,7 +146,7 @@ export class Live {
           good();
           this.#open = true;
           const { changed } = JSON.parse(field("data") ?? "{}") as { changed: Topic[] };
-          this.sessions.tabs.tell({ changed });
+          this.sessions.tell({ changed });
           this.#tell(changed);
         }
       }

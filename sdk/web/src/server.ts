@@ -132,7 +132,7 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
       const parameters = new URL(request.url).searchParams;
       const state = parameters.get("state") ?? "";
       const value = /^[\w-]{43}$/.test(state) ? cookiesOf(request).get(begun(state)) : undefined;
-      const [verifier, returnTo] = value?.split(".") ?? [];
+      const [, verifier, returnTo] = /^([\w-]{43})\.(.*)$/.exec(value ?? "") ?? [];
       if (!verifier || returnTo === undefined) {
         throw new CompanionError("state_mismatch", "This sign-in was not begun in this browser. Sign in again.", { status: 400 });
       }

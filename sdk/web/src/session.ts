@@ -23,10 +23,6 @@ export interface Message {
   changed?: string[];
 }
 
-export interface Tabs {
-  tell(message: Message): void;
-}
-
 type Listener = (session: Session | null) => void;
 
 function parse(text: string | null): Session | null {
@@ -43,7 +39,7 @@ export class SessionStore {
   #text: string | null = null;
   #session: Session | null = null;
 
-  constructor(readonly key: string, readonly storage: SessionStorage | undefined, readonly tabs: Tabs) {
+  constructor(readonly key: string, readonly storage: SessionStorage | undefined, readonly tell: (message: Message) => void) {
     this.look();
   }
 
@@ -60,7 +56,7 @@ export class SessionStore {
       // A full or forbidden storage: the session then lives as long as the page.
     }
     this.#take(text);
-    this.tabs.tell({ session: true });
+    this.tell({ session: true });
   }
 
   /** Ends the session with this token; a newer one of another tab stays. */

@@ -165,7 +165,7 @@ describe("live", { skip: needsService }, () => {
 
     const guilds: Reading<unknown[]>[] = [];
     const mine = companion.watch("guilds", companion.guilds, (reading) => guilds.push(reading));
-    assert.deepEqual(guilds, []);
+    assert.equal(guilds.length, 0);
     await signIn(companion, tab, "owner");
     await until("the guilds", () => (guilds.at(-1)?.data?.length ?? 0) > 0);
     assert.deepEqual(guilds[0], { data: undefined, error: undefined, loading: true });
