@@ -44,7 +44,7 @@ export interface Watch {
 }
 
 export interface Companion extends Reads {
-  /** Leaves for the provider's page. The user comes back to `returnTo` (here, if not given) by way of `handleCallback`. */
+  /** Leaves for the provider's page; what stands behind an `await` may still run. The user comes back to `returnTo` (here, if not given) by way of `handleCallback`. */
   signIn(options?: { returnTo?: string | undefined; signal?: AbortSignal | undefined }): Promise<void>;
   /** On the page of the redirect address: ends the sign-in. `null` if the address is no callback. May be called twice. */
   handleCallback(location?: { href: string }): Promise<SignedIn | null>;
