@@ -159,6 +159,10 @@ describe("the core", { skip: needsService }, () => {
     await assert.rejects(companion.handleCallback(), code("state_mismatch"));
 
     await companion.signIn();
+    tab.goto(`${ORIGIN}/callback?error=access_denied&code=member&state=${new URL(tab.assigned as string).searchParams.get("state")}`);
+    await assert.rejects(companion.handleCallback(), code("access_denied"));
+
+    await companion.signIn();
     tab.goto(`${ORIGIN}/callback?error=server_error&state=${new URL(tab.assigned as string).searchParams.get("state")}`);
     await assert.rejects(companion.handleCallback(), code("idp_error"));
     assert.equal(network.count("POST", "/auth"), 0);
