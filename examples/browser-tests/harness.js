@@ -7,14 +7,14 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import { createServer as createTcpServer } from "node:net";
 import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
+import { after } from "node:test";
 import { chromium } from "playwright-core";
 
-// How long a failing test waits, in milliseconds; nothing depends on it otherwise.
 const DEADLINE = Number(process.env.DEADLINE ?? 180_000);
 
 /** The seeded people of the sandbox. */
@@ -34,7 +34,7 @@ export async function until(what, condition) {
 }
 
 /** A port that was free a moment ago. Whoever takes it says so when it is not free any more; see `startOnFreePort`. */
-async function freePort() {
+export async function freePort() {
   const server = createTcpServer().listen(0, "localhost");
   await once(server, "listening");
   const { port } = server.address();
@@ -54,7 +54,14 @@ export async function startOnFreePort(start) {
   }
 }
 
-/** A program that runs until `stop()`. `ready(output)` tells from all that it has printed whether it has started. */
+const cleanups = [];
+/** Does this when the test file ends, however it ends. */
+export const afterwards = (cleanup) => cleanups.push(cleanup);
+after(async () => {
+  for (const cleanup of cleanups.reverse()) await cleanup();
+});
+
+/** A program that runs until the test file ends, or `stop()`. `ready(output)` tells from all that it has printed whether it has started. */
 export async function startProgram(command, args, options, ready) {
   const child = spawn(command, args, { ...options, stdio: ["ignore", "pipe", "pipe"] });
   let output = "";
@@ -65,6 +72,7 @@ export async function startProgram(command, args, options, ready) {
     ended = true;
   });
   child.on("exit", () => (ended = true));
+  afterwards(() => stop());
   const stop = async () => {
     if (ended) return;
     child.kill("SIGTERM");
@@ -82,29 +90,29 @@ export async function startProgram(command, args, options, ready) {
   return { stop, output: () => output };
 }
 
-/** `bot-companion dev` with a redirect address of ours. */
+/** A folder that is gone when the test file ends. */
+export async function makeFolder() {
+  const folder = await mkdtemp(join(tmpdir(), "bot-companion-web-"));
+  afterwards(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** `bot-companion dev` with redirect addresses of ours. */
 export class Service {
-  static async start(redirectUri) {
-    const folder = await mkdtemp(join(tmpdir(), "bot-companion-web-"));
-    const args = ["dev", "--listen", "127.0.0.1:0", "--data", folder, "--no-limits", "--redirect-uri", redirectUri];
+  static async start(...redirectUris) {
+    const folder = await makeFolder();
+    const args = ["dev", "--listen", "127.0.0.1:0", "--data", folder, "--no-limits"];
+    for (const uri of redirectUris) args.push("--redirect-uri", uri);
     // The last lines of the banner come when the demonstration bot has sent its guilds.
     const program = await startProgram(process.env.BOT_COMPANION, args, {}, (output) => output.includes("show what your dashboard does"));
-    return new Service(program, folder);
+    return new Service(program.output());
   }
 
-  constructor(program, folder) {
-    const banner = program.output();
-    this.program = program;
-    this.folder = folder;
+  constructor(banner) {
     this.url = banner.match(/^ *service +(http:\/\/\S+[0-9])\/$/m)[1];
     this.sandbox = banner.match(/^ *failures +(http:\/\/\S+)\/control$/m)[1];
     this.key = banner.match(/bck_[0-9A-Za-z]+/)[0];
     this.sequence = 1;
-  }
-
-  async stop() {
-    await this.program.stop();
-    await rm(this.folder, { recursive: true, force: true });
   }
 
   async call(method, path, headers = {}, body = undefined) {
@@ -158,20 +166,19 @@ export async function servePages(pages) {
     response.end(text);
   }).listen(0, "localhost");
   await once(server, "listening");
-  const stop = async () => {
-    server.closeAllConnections();
+  afterwards(() => {
     server.close();
-    await once(server, "close");
-  };
-  return { origin: `http://localhost:${server.address().port}`, stop };
+    server.closeAllConnections();
+  });
+  return `http://localhost:${server.address().port}`;
 }
-
-export const readText = (path) => readFile(path, "utf8");
 
 export async function launchBrowser() {
   // Chromium's own sandbox does not work for root, nor in most containers.
   const args = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"];
-  return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args, timeout: DEADLINE });
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args, timeout: DEADLINE });
+  afterwards(() => browser.close());
+  return browser;
 }
 
 /** Somebody with a browser of their own: storage and cookies that nobody else has. */

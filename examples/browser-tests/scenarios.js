@@ -1,6 +1,6 @@
 // What every example dashboard must do, whatever it is made with. All of them show the same things by the same names.
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { before, test } from "node:test";
 import { HARBOUR, PEOPLE, Visitor, launchBrowser, until } from "./harness.js";
 
 // Playwright's own waits end a failing test; this is for what else may hang.
@@ -37,7 +37,7 @@ async function comeBackWith(page, change) {
   await page.goto(back.href);
 }
 
-/** Runs all scenarios against an example: `start()` gives its origin and the service behind it, and `stop()`. More tests may follow in
+/** Runs all scenarios against an example: `start()` gives its origin and the service behind it. More tests may follow in
  * `more`, before the last one, after which the demonstration's guilds are gone. */
 export function drive(name, start, more = () => undefined) {
   let example, service, browser;
@@ -46,17 +46,13 @@ export function drive(name, start, more = () => undefined) {
     example = await start();
     service = example.service;
   }, { timeout });
-  after(async () => {
-    await browser?.close();
-    await example?.stop();
-  }, { timeout });
 
   /** A test with as many visitors as it names, who must have seen nothing go wrong but what they expected. */
   const visit = (title, scenario) =>
     test(`${name}: ${title}`, { timeout }, async () => {
       const visitors = [];
-      const arrive = async () => {
-        visitors.push(await Visitor.arrive(browser, example.origin));
+      const arrive = async (origin = example.origin) => {
+        visitors.push(await Visitor.arrive(browser, origin));
         return visitors.at(-1);
       };
       try {
