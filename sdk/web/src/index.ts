@@ -44,7 +44,8 @@ export interface Watch {
 }
 
 export interface Companion extends Reads {
-  /** Leaves for the provider's page; what stands behind an `await` may still run. The user comes back to `returnTo` (here, if not given) by way of `handleCallback`. */
+  /** Leaves for the provider's page; what stands behind an `await` may still run. The user comes back to `returnTo` (here, if not
+   * given) by way of `handleCallback`. */
   signIn(options?: { returnTo?: string | undefined; signal?: AbortSignal | undefined }): Promise<void>;
   /** On the page of the redirect address: ends the sign-in. `null` if the address is no callback. May be called twice. */
   handleCallback(location?: { href: string }): Promise<SignedIn | null>;
@@ -243,6 +244,7 @@ export function createCompanion(options: CompanionOptions): Companion {
       let data: T | undefined;
       let running: AbortController | undefined;
       let again = false;
+      let stopped = false;
       const isMine = isPrivate(topic);
 
       const load = async (late: boolean, fresh = false) => {
@@ -290,6 +292,7 @@ export function createCompanion(options: CompanionOptions): Companion {
         else void load(true);
       }, false);
       const stop = () => {
+        stopped = true;
         forget?.();
         unlive();
         running?.abort();
@@ -297,7 +300,12 @@ export function createCompanion(options: CompanionOptions): Companion {
       signal?.addEventListener("abort", stop, { once: true });
       if (signal?.aborted) stop();
       else begin();
-      return { stop, reload: ({ fresh = false } = {}) => void load(false, fresh) };
+      return {
+        stop,
+        reload({ fresh = false } = {}) {
+          if (!stopped) void load(false, fresh);
+        },
+      };
     },
 
     close() {

@@ -85,34 +85,34 @@ export class Live {
   /** Keeps a stream open until the signal aborts. */
   async #hold(signal: AbortSignal): Promise<void> {
     let failures = 0;
-    while (!signal.aborted) {
-      const token = this.sessions.get()?.token;
-      const lost = new AbortController();
-      const abort = () => lost.abort();
+    /** Does something that is given up when the signal aborts, or when the session is another. */
+    const within = async (work: (own: AbortController) => Promise<void>): Promise<unknown> => {
+      const own = new AbortController();
+      const abort = () => own.abort();
       signal.addEventListener("abort", abort);
       const forget = this.sessions.on(abort);
-      let wait = 0;
       try {
-        await this.#read(token, lost, () => (failures = 0));
+        return await work(own);
       } catch (error) {
-        if (error instanceof CompanionError) {
-          wait = error.retryAfter ?? 0;
-          if (token && error.code === "token_invalid") this.sessions.end(token);
-        }
+        return error;
+      } finally {
+        forget();
+        signal.removeEventListener("abort", abort);
       }
+    };
+    while (!signal.aborted) {
+      const token = this.sessions.get()?.token;
+      const error = await within((own) => this.#read(token, own, () => (failures = 0)));
       this.#open = false;
-      forget();
-      signal.removeEventListener("abort", abort);
+      let wait = 0;
+      if (error instanceof CompanionError) {
+        wait = (error.retryAfter ?? 0) * 1000;
+        if (token && error.code === "token_invalid") this.sessions.end(token);
+      }
       // Another session has another stream, at once.
       if (signal.aborted || this.sessions.get()?.token !== token) continue;
-      const backoff = Math.min(LONGEST_WAIT, this.#retry * 2 ** failures++) * (0.5 + Math.random());
-      const changed = new AbortController();
-      const wake = () => changed.abort();
-      const unhear = this.sessions.on(wake);
-      signal.addEventListener("abort", wake);
-      await sleep(wait * 1000 + backoff, changed.signal).catch(() => undefined);
-      signal.removeEventListener("abort", wake);
-      unhear();
+      wait += Math.min(LONGEST_WAIT, this.#retry * 2 ** failures++) * (0.5 + Math.random());
+      await within((own) => sleep(wait, own.signal));
     }
   }
 

@@ -127,9 +127,8 @@ describe("live", { skip: needsService }, () => {
     const companions = tabs.map((tab) => companionIn(tab, network));
     await signIn(companions[0] as Companion, tabs[0] as Tab, "moderator");
     await until("both are signed in", () => companions.every((companion) => companion.session()));
-    let events = 0;
-    companions.forEach((companion) => companion.live(() => events++));
-    await until("the stream is open", () => events > 0);
+    companions.forEach((companion) => companion.live(() => undefined));
+    await until("the stream is open", () => network.calls.some(({ path, status }) => path === "/me/live" && status === 200));
     await service.control("POST", "end-sessions/moderator");
     await until("both are signed out", () => companions.every((companion) => !companion.session()));
     // No call was needed to find out.
@@ -193,9 +192,14 @@ describe("live", { skip: needsService }, () => {
     await service.control("DELETE");
     watch.reload();
     await until("good again", () => readings.at(-1)?.error === undefined);
-    const stop = new AbortController();
-    stop.abort();
-    companion.watch("stats", companion.stats, () => assert.fail("stopped before"), { signal: stop.signal });
+    // What has been stopped says nothing, and reads nothing.
+    watch.stop();
+    const [told, called] = [readings.length, network.calls.length];
+    watch.reload();
+    companion.watch("stats", companion.stats, () => assert.fail("stopped before"), { signal: AbortSignal.abort() }).reload();
+    await companion.stats();
+    assert.equal(readings.length, told);
+    assert.equal(network.calls.length, called + 1);
   });
 
   // The last one, because the service starts anew.
