@@ -128,7 +128,7 @@ export function createCompanion(options: CompanionOptions): Companion {
   const reads = makeReads((path, request, token) => (token ? authorized(path, request) : call(fetch, url + path, request)));
 
   /** The callback that this page has handled, until it is left or the session ends: a second effect gets the same. */
-  let handled: { address: string; result: Promise<SignedIn> } | undefined;
+  let handled: { addresses: string[]; result: Promise<SignedIn> } | undefined;
   sessions.on((session) => {
     if (!session) handled = undefined;
   });
@@ -176,7 +176,12 @@ export function createCompanion(options: CompanionOptions): Companion {
       const { pathname, search, hash } = page.location;
       const begun: Begun = { verifier: random(), returnTo: safePath(returnTo ?? pathname + search + hash) };
       const state = random();
-      const to = await authorizePage(await call<SignInOptions>(fetch, `${url}/auth`, { signal }), state, begun.verifier);
+      const settings = await call<SignInOptions>(fetch, `${url}/auth`, { signal });
+      // The user would come back to a page that knows nothing of this sign-in.
+      if (new URL(settings.redirect_uri).origin !== page.location.origin) {
+        throw new CompanionError("redirect_uri_unknown", `The service has no redirect address for ${page.location.origin}.`);
+      }
+      const to = await authorizePage(settings, state, begun.verifier);
       try {
         page.sessionStorage.setItem(`${key}:sign-in:${state}`, JSON.stringify(begun));
       } catch (cause) {
@@ -187,19 +192,19 @@ export function createCompanion(options: CompanionOptions): Companion {
     },
 
     async handleCallback(location = page?.location ?? { href: "about:blank" }) {
-      const address = new URL(location.href);
+      const { href } = location;
+      if (handled?.addresses.includes(href)) return handled.result;
+      const address = new URL(href);
       const { searchParams } = address;
-      if (!searchParams.has("code") && !(searchParams.has("error") && searchParams.has("state"))) {
-        return handled?.address === address.href ? handled.result : null;
-      }
+      if (!searchParams.has("code") && !(searchParams.has("error") && searchParams.has("state"))) return null;
       const parameters = new URLSearchParams(searchParams);
       for (const name of ["code", "state", "error", "error_description", "error_uri"]) searchParams.delete(name);
       // Not in the history, not in a `Referer`, and not sent again by a reload.
-      if (page?.location.href === location.href) page.history.replaceState(page.history.state, "", address.href);
-      const mine = (handled = { address: address.href, result: check(parameters) });
-      // Both callers get the rejection; this keeps the promise itself from counting as unheard.
-      mine.result.catch(() => undefined);
-      return mine.result;
+      if (page?.location.href === href) page.history.replaceState(page.history.state, "", address.href);
+      const result = check(parameters);
+      // A router may still have the address as it was.
+      handled = { addresses: [href, address.href], result };
+      return result;
     },
 
     session: () => sessions.get(),
@@ -249,28 +254,24 @@ export function createCompanion(options: CompanionOptions): Companion {
 
       const load = async (late: boolean, fresh = false) => {
         running?.abort();
-        const own = (running = new AbortController());
-        const tell = (error?: CompanionError) => listener({ data, error, loading: false });
-        try {
-          do {
-            if (late) await sleep(Math.random() * jitter, own.signal);
+        const { signal: own } = (running = new AbortController());
+        do {
+          let error: CompanionError | undefined;
+          try {
+            if (late) await sleep(Math.random() * jitter, own);
             again = false;
-            try {
-              const now = await read({ signal: own.signal, cache: "no-cache", fresh });
-              own.signal.throwIfAborted();
-              data = now;
-              tell();
-            } catch (error) {
-              own.signal.throwIfAborted();
-              tell(error instanceof CompanionError ? error : new CompanionError("bad_answer", String(error), { cause: error }));
-            }
-            late = true;
-            fresh = false;
-          } while (again);
-          if (running === own) running = undefined;
-        } catch {
-          // Aborted: somebody else goes on, or nobody.
-        }
+            const now = await read({ signal: own, cache: "no-cache", fresh });
+            if (!own.aborted) data = now;
+          } catch (cause) {
+            error = cause instanceof CompanionError ? cause : new CompanionError("bad_answer", String(cause), { cause });
+          }
+          // Another read goes on, or none.
+          if (own.aborted) return;
+          if (!again) running = undefined;
+          listener({ data, error, loading: false });
+          late = true;
+          fresh = false;
+        } while (again && !own.aborted);
       };
       const begin = () => {
         running?.abort();

@@ -85,6 +85,15 @@ export class SessionStore {
     if (text === this.#text) return;
     this.#text = text;
     this.#session = parse(text);
-    for (const listener of this.#listeners) listener(this.#session);
+    for (const listener of this.#listeners) {
+      try {
+        listener(this.#session);
+      } catch (error) {
+        // A bug of one listener is shown, but disturbs neither the others nor a sign-in.
+        queueMicrotask(() => {
+          throw error;
+        });
+      }
+    }
   }
 }

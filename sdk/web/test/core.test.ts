@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, afterEach, before, describe, test } from "node:test";
 import { type Companion, CompanionError, type CompanionOptions, createCompanion } from "../src/index.js";
-import { Browser, Network, ORIGIN, Service, type Tab, leave, needsService, until } from "./support.js";
+import { Browser, Network, ORIGIN, Service, type Tab, leave, needsService, uncaught, until } from "./support.js";
 
 const service = new Service();
 const open: Companion[] = [];
@@ -178,10 +178,13 @@ describe("the core", { skip: needsService }, () => {
     const tab = new Browser().tab();
     const companion = companionIn(tab, network);
     await comeBack(companion, tab, "collector");
+    const address = tab.location.href;
     const [first, second] = await Promise.all([companion.handleCallback(), companion.handleCallback()]);
     assert.ok(first);
     assert.equal(first, second);
     assert.equal(await companion.handleCallback(), first);
+    // A router's location may still have the code.
+    assert.equal(await companion.handleCallback({ href: address }), first);
     assert.equal(network.count("POST", "/auth"), 1);
     assert.equal((await companion.sessions()).length, 1);
 
@@ -332,6 +335,26 @@ describe("the core", { skip: needsService }, () => {
     strange.close();
     strange.closeAllConnections();
     await assert.rejects(companionIn(tab, new Network(), { url }).stats(), code("network"));
+  });
+
+  test("a page that the service has no redirect address for", async () => {
+    const tab = new Browser().tab("http://localhost:9999/");
+    await assert.rejects(companionIn(tab).signIn(), code("redirect_uri_unknown"));
+    assert.equal(tab.assigned, null);
+  });
+
+  test("a listener that throws spoils no sign-in", async () => {
+    const tab = new Browser().tab();
+    const companion = companionIn(tab);
+    const heard: unknown[] = [];
+    companion.onSession(() => {
+      throw new Error("a bug of the page");
+    });
+    companion.onSession((session) => heard.push(session));
+    const thrown = await uncaught(() => signIn(companion, tab, "owner"));
+    assert.match(String(thrown), /a bug of the page/);
+    assert.equal(heard.length, 1);
+    assert.ok(companion.session());
   });
 
   test("no redirect is followed with the token", async () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
 import { type Companion, type CompanionOptions, type Reading, type Stats, type Status, createCompanion } from "../src/index.js";
-import { Browser, Network, Service, type Tab, leave, needsService, until } from "./support.js";
+import { Browser, Network, Service, type Tab, leave, needsService, uncaught, until } from "./support.js";
 
 const service = new Service();
 const open: Companion[] = [];
@@ -61,22 +61,16 @@ describe("live", { skip: needsService }, () => {
   test("a listener that throws disturbs nobody; one that is gone hears nothing", async () => {
     const network = new Network();
     const companion = companionIn(new Browser().tab(), network);
-    const thrown: unknown[] = [];
-    const hear = (error: unknown) => thrown.push(error);
-    // The test runner would take the error for the test's own.
-    const others = process.listeners("uncaughtException");
-    process.removeAllListeners("uncaughtException");
-    process.on("uncaughtException", hear);
     const heard: string[][] = [];
-    companion.live(() => {
-      throw new Error("a bug of the page");
+    const thrown = await uncaught(async () => {
+      companion.live(() => {
+        throw new Error("a bug of the page");
+      });
+      companion.live((topics) => heard.push(topics));
+      companion.live(() => assert.fail("gone"), { signal: AbortSignal.abort() });
+      await until("the other one", () => heard.length > 0);
     });
-    companion.live((topics) => heard.push(topics));
-    companion.live(() => assert.fail("gone"), { signal: AbortSignal.abort() });
-    await until("both", () => heard.length > 0 && thrown.length > 0);
-    process.removeListener("uncaughtException", hear);
-    for (const each of others) process.on("uncaughtException", each);
-    assert.match(String(thrown[0]), /a bug of the page/);
+    assert.match(String(thrown), /a bug of the page/);
   });
 
   test("tabs share one stream, and another takes over when the one with the stream is closed", async () => {

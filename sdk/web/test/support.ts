@@ -18,6 +18,24 @@ export async function until(what: string, is: () => boolean | Promise<boolean>):
   }
 }
 
+/** What is thrown where nobody catches it, as a browser would show it on its console. */
+export async function uncaught(work: () => Promise<void>): Promise<unknown> {
+  // The test runner would take the error for the test's own.
+  const others = process.listeners("uncaughtException");
+  process.removeAllListeners("uncaughtException");
+  const thrown: unknown[] = [];
+  const hear = (error: unknown) => void thrown.push(error);
+  process.on("uncaughtException", hear);
+  try {
+    await work();
+    await until("something is thrown", () => thrown.length > 0);
+  } finally {
+    process.removeListener("uncaughtException", hear);
+    for (const each of others) process.on("uncaughtException", each);
+  }
+  return thrown[0];
+}
+
 export class Service {
   url = "";
   sandbox = "";
