@@ -31,7 +31,7 @@ test: ## formatting, lints, documentation, all tests (the suite on SQLite and on
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" $(MAKE) --no-print-directory test-sdks
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-cluster
 
-test-sdks: needs ## the SDKs: conformance scenarios, real bots on the fake Discord, the example bots, the client in Go, the dashboard's client
+test-sdks: needs ## the SDKs: conformance scenarios, real bots on the fake Discord, the example bots, the client in Go, the dashboard's client, the example dashboards in Chromium
 	scripts/test-fake-discord
 	scripts/test-conformance
 	scripts/test-sdk-python
@@ -40,6 +40,7 @@ test-sdks: needs ## the SDKs: conformance scenarios, real bots on the fake Disco
 	scripts/test-sdk-rust
 	scripts/test-feed-go
 	scripts/test-examples
+	scripts/test-web-examples
 
 test-versions: needs ## a bot on the oldest and the newest release of each library of Python and JavaScript
 	scripts/test-sdk-versions
