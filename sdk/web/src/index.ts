@@ -246,6 +246,7 @@ export function createCompanion(options: CompanionOptions): Companion {
       listener: (reading: Reading<T>) => void,
       { signal, jitter = 2000 }: { signal?: AbortSignal | undefined; jitter?: number | undefined } = {},
     ): Watch {
+      if (signal?.aborted) return { stop: () => undefined, reload: () => undefined };
       let data: T | undefined;
       let running: AbortController | undefined;
       let again = false;
@@ -299,8 +300,7 @@ export function createCompanion(options: CompanionOptions): Companion {
         running?.abort();
       };
       signal?.addEventListener("abort", stop, { once: true });
-      if (signal?.aborted) stop();
-      else begin();
+      begin();
       return {
         stop,
         reload({ fresh = false } = {}) {

@@ -174,6 +174,8 @@ describe("live", { skip: needsService }, () => {
   test("`watch`: an error beside the last good data", async () => {
     const network = new Network();
     const tab = new Browser().tab();
+    // Without locks a stream is opened at once.
+    tab.navigator.locks = undefined;
     const companion = companionIn(tab, network);
     await signIn(companion, tab, "owner");
     const readings: Reading<unknown[]>[] = [];
