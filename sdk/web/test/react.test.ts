@@ -105,6 +105,8 @@ describe("the hooks", { skip: needsService }, () => {
     page.show(createElement(Guilds));
     await page.sees("Harbour City Roleplay");
     page.show(null);
+    // React lets go of what is gone a little later.
+    await until("no stream is open", () => page?.network.calls.filter(({ path }) => path === "/me/live").every(({ init }) => init.signal?.aborted) ?? false);
     await page.companion.signOut();
     const seen: (string | undefined)[] = [];
     const Spy = () => {
