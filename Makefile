@@ -35,14 +35,16 @@ test: ## formatting, lints, documentation, all tests (the suite on SQLite and on
 test-openapi: needs ## the OpenAPI document with other people's tools: linters, and clients from four generators
 	scripts/test-openapi
 
-test-sdks: needs ## the SDKs: conformance scenarios, real bots on the fake Discord, the example bots, the client in Go
+test-sdks: needs ## the SDKs: conformance scenarios, real bots on the fake Discord, the example bots, the client in Go, the dashboard's client, the example dashboards in Chromium
 	scripts/test-fake-discord
 	scripts/test-conformance
 	scripts/test-sdk-python
 	scripts/test-sdk-js
+	scripts/test-sdk-web
 	scripts/test-sdk-rust
 	scripts/test-feed-go
 	scripts/test-examples
+	scripts/test-web-examples
 
 test-versions: needs ## a bot on the oldest and the newest release of each library of Python and JavaScript
 	scripts/test-sdk-versions
@@ -73,12 +75,13 @@ bench: needs ## measure
 	bench/run
 
 # Written aside first: a failing build must not leave an empty document.
-openapi: needs ## write the OpenAPI document again
+openapi: needs ## write the OpenAPI document again, and the types of the dashboard's client
 	mkdir -p "$(TARGET_DIR)"
 	cargo run -p bot-companion -- openapi > "$(TARGET_DIR)/openapi.json"
 	cp "$(TARGET_DIR)/openapi.json" openapi.json
+	cd sdk/web && npm ci --silent && npm run --silent schema
 
-dist: ## build the packages of the SDKs and of the fake Discord into dist/, and check them
+dist: ## build the packages of the SDKs, of the dashboard's client and of the fake Discord into dist/, and check them
 	scripts/make-dist
 
 needs: # what a build needs besides Rust

@@ -1,0 +1,247 @@
+// What the tests share: the service with its sandbox, an example that runs beside it, and visitors in Chromium who note everything
+// that goes wrong in their pages.
+//
+//   BOT_COMPANION  the service's binary
+//   CHROMIUM       the browser (/usr/bin/chromium, as Debian has it)
+//   DEADLINE       how long a failing test waits, in milliseconds
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import { createServer as createTcpServer } from "node:net";
+import { tmpdir } from "node:os";
+import { extname, join } from "node:path";
+import { after } from "node:test";
+import { chromium } from "playwright-core";
+
+const DEADLINE = Number(process.env.DEADLINE ?? 180_000);
+
+/** The seeded people of the sandbox. */
+export const PEOPLE = ["owner", "manager", "administrator", "moderator", "member", "newcomer", "collector"];
+/** The guild that all of them but the newcomer and the collector are in. */
+export const HARBOUR = { id: "871203344918732833", owner: "280114907635220483", name: "Harbour City Roleplay" };
+
+/** Waits until `condition` gives something. For what Playwright cannot wait for. */
+export async function until(what, condition) {
+  const end = Date.now() + DEADLINE;
+  for (;;) {
+    const found = await condition();
+    if (found) return found;
+    if (Date.now() > end) throw new Error(`in vain: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** A port that was free a moment ago. Whoever takes it says so when it is not free any more; see `startOnFreePort`. */
+export async function freePort() {
+  const server = createTcpServer().listen(0, "localhost");
+  await once(server, "listening");
+  const { port } = server.address();
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+/** Starts what cannot choose a port by itself: `start(port)` throws an error with "in use" in its message if it is taken meanwhile. */
+export async function startOnFreePort(start) {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await start(await freePort());
+    } catch (error) {
+      if (attempt === 5 || !/in use/i.test(error.message)) throw error;
+    }
+  }
+}
+
+const cleanups = [];
+/** Does this when the test file ends, however it ends. */
+export const afterwards = (cleanup) => cleanups.push(cleanup);
+after(async () => {
+  for (const cleanup of cleanups.reverse()) await cleanup();
+});
+
+/** A program that runs until the test file ends, or `stop()`. `ready(output)` tells from all that it has printed whether it has started. */
+export async function startProgram(command, args, options, ready) {
+  const child = spawn(command, args, { ...options, stdio: ["ignore", "pipe", "pipe"] });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text) => (output += text));
+  let ended = false;
+  child.on("error", (error) => {
+    output += error.message;
+    ended = true;
+  });
+  child.on("exit", () => (ended = true));
+  afterwards(() => stop());
+  const stop = async () => {
+    if (ended) return;
+    child.kill("SIGTERM");
+    await until(`${command} ends`, () => ended);
+  };
+  try {
+    await until(`${command} starts`, () => {
+      if (ended) throw new Error(`${command} has ended:\n${output}`);
+      return ready(output);
+    });
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { stop, output: () => output };
+}
+
+/** A folder that is gone when the test file ends. */
+export async function makeFolder() {
+  const folder = await mkdtemp(join(tmpdir(), "bot-companion-web-"));
+  afterwards(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** `bot-companion dev` with redirect addresses of ours. */
+export class Service {
+  static async start(...redirectUris) {
+    const folder = await makeFolder();
+    const args = ["dev", "--listen", "127.0.0.1:0", "--data", folder, "--no-limits"];
+    for (const uri of redirectUris) args.push("--redirect-uri", uri);
+    // The last lines of the banner come when the demonstration bot has sent its guilds.
+    const program = await startProgram(process.env.BOT_COMPANION, args, {}, (output) => output.includes("show what your dashboard does"));
+    return new Service(program.output());
+  }
+
+  constructor(banner) {
+    this.url = banner.match(/^ *service +(http:\/\/\S+[0-9])\/$/m)[1];
+    this.sandbox = banner.match(/^ *failures +(http:\/\/\S+)\/control$/m)[1];
+    this.key = banner.match(/bck_[0-9A-Za-z]+/)[0];
+    this.sequence = 1;
+  }
+
+  async call(method, path, headers = {}, body = undefined) {
+    const answer = await fetch(this.url + path, { method, headers, body });
+    const { data, message } = await answer.json();
+    assert.ok(answer.ok, `${method} ${path}: ${message}`);
+    return data;
+  }
+
+  /** Calls with a session of this person that no page has. */
+  async as(person) {
+    const { token, user } = await this.call("POST", "/auth", { "Idp-Code": person });
+    const call = (method, path) => this.call(method, path, { Token: token });
+    return { user, get: (path) => call("GET", path), delete: (path) => call("DELETE", path) };
+  }
+
+  /** A switch of the sandbox: PUT turns a failure on, DELETE off, POST does it once. */
+  async control(method, path) {
+    const answer = await fetch(`${this.sandbox}/control${path && `/${path}`}`, { method });
+    assert.ok(answer.ok, `${method} /control/${path}: ${answer.status}`);
+  }
+
+  async bot(method, path, lines) {
+    const headers = { Authorization: `Bearer ${this.key}`, "Feed-Instance": "browser-tests", "Feed-Sequence": String(this.sequence) };
+    await this.call(method, path, headers, lines.map((line) => JSON.stringify(line)).join("\n"));
+  }
+
+  /** A real bot reports, with this one guild; the demonstration bot leaves. */
+  async botTakesOver(guild) {
+    const shards = [{ id: 0, sent_ms_ago: 10, acknowledged_ms_ago: 5, latency: 5 }];
+    const heartbeat = { instance: "browser-tests", started_at: Date.now() / 1000, memory: 50_000_000, shard_count: 1, shards };
+    await this.bot("PUT", "/bot/heartbeat", [heartbeat]);
+    await this.bot("PUT", "/bot/shards/1/0/guilds", [guild, { end: 1 }]);
+  }
+
+  /** The bot tells of a change. */
+  async botEvent(event) {
+    await this.bot("POST", "/bot/events", [event]);
+    this.sequence += 1;
+  }
+}
+
+const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml" };
+
+/** Serves pages at a free port of localhost: `pages(path)` gives the text of a file, or nothing. */
+export async function servePages(pages) {
+  const server = createServer(async (request, response) => {
+    const { pathname } = new URL(request.url, "http://localhost");
+    const text = await pages(pathname);
+    response.writeHead(text === undefined ? 404 : 200, { "Content-Type": TYPES[extname(pathname)] ?? TYPES[".html"] });
+    response.end(text);
+  }).listen(0, "localhost");
+  await once(server, "listening");
+  afterwards(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return `http://localhost:${server.address().port}`;
+}
+
+export async function launchBrowser() {
+  // Chromium's own sandbox does not work for root, nor in most containers.
+  const args = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"];
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args, timeout: DEADLINE });
+  afterwards(() => browser.close());
+  return browser;
+}
+
+/** Somebody with a browser of their own: storage and cookies that nobody else has. */
+export class Visitor {
+  static async arrive(browser, origin) {
+    const context = await browser.newContext();
+    context.setDefaultTimeout(DEADLINE);
+    return new Visitor(context, origin);
+  }
+
+  constructor(context, origin) {
+    this.context = context;
+    this.origin = origin;
+    this.problems = [];
+    this.allowed = [];
+    context.on("page", (page) => this.#watch(page));
+  }
+
+  #watch(page) {
+    page.on("pageerror", (error) => this.problems.push(`uncaught: ${error.stack ?? error}`));
+    page.on("console", (message) => {
+      // A response that is an error is noted below, with its method and status.
+      const isResponse = message.text().startsWith("Failed to load resource");
+      if (["error", "warning"].includes(message.type()) && !isResponse) this.problems.push(`console: ${message.text()}`);
+    });
+    page.on("requestfailed", (request) => {
+      // Chromium aborts what is under way when a page is left, a live stream above all.
+      const { errorText } = request.failure();
+      if (errorText !== "net::ERR_ABORTED") this.problems.push(`${request.method()} ${request.url()}: ${errorText}`);
+    });
+    page.on("response", (response) => {
+      if (response.status() < 400) return;
+      this.problems.push(`${response.request().method()} ${new URL(response.url()).pathname}: ${response.status()}`);
+    });
+  }
+
+  /** A new tab with this page of the example. */
+  async open(path = "/") {
+    const page = await this.context.newPage();
+    await page.goto(this.origin + path);
+    return page;
+  }
+
+  /** Takes such problems as expected, from now on and before. */
+  allow(pattern) {
+    this.allowed.push(pattern);
+  }
+
+  /** Nothing has gone wrong that was not allowed. */
+  async check() {
+    for (const page of this.context.pages()) this.problems.push(...(await brokenImages(page)));
+    const isAllowed = (problem) => this.allowed.some((pattern) => pattern.test(problem));
+    assert.deepEqual(this.problems.filter((problem) => !isAllowed(problem)), []);
+  }
+
+  async leave() {
+    await this.context.close();
+  }
+}
+
+/** Pictures that were loaded and are none. One that the browser has not asked for yet, because it is out of sight, is none of them. */
+async function brokenImages(page) {
+  return page.evaluate(() =>
+    [...document.images].filter((image) => image.complete && image.naturalWidth === 0 && image.src).map((image) => `broken image: ${image.src}`),
+  );
+}

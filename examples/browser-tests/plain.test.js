@@ -1,0 +1,20 @@
+import { cp, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Service, makeFolder, startProgram } from "./harness.js";
+import { drive } from "./scenarios.js";
+
+const example = new URL("../plain/", import.meta.url);
+const client = new URL("../../sdk/web/dist/companion.min.js", import.meta.url);
+
+drive("plain", async () => {
+  const folder = await makeFolder();
+  await cp(example, folder, { recursive: true });
+  await cp(client, join(folder, "companion.min.js"));
+  const environment = { ...process.env, PORT: "0" };
+  const server = await startProgram(process.execPath, [join(folder, "serve.mjs")], { env: environment }, (output) => output.includes("\n"));
+  const { origin } = new URL(server.output().trim());
+  const service = await Service.start(`${origin}/callback`);
+  const page = await readFile(join(folder, "index.html"), "utf8");
+  await writeFile(join(folder, "index.html"), page.replace("http://127.0.0.1:8080", service.url));
+  return { service, origin };
+});

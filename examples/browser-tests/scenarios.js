@@ -1,0 +1,241 @@
+// What every example dashboard must do, whatever it is made with. All of them show the same things by the same names.
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+import { HARBOUR, PEOPLE, Visitor, launchBrowser, until } from "./harness.js";
+
+// Playwright's own waits end a failing test; this is for what else may hang.
+const timeout = 600_000;
+
+const signInButton = (page) => page.getByRole("button", { name: "Sign in", exact: true });
+const signOutButton = (page) => page.getByRole("button", { name: "Sign out", exact: true });
+const signOutEverywhereButton = (page) => page.getByRole("button", { name: "Sign out everywhere" });
+const servers = (page) => page.getByRole("list", { name: "Your servers" });
+const serverNames = (page) => servers(page).locator("strong").allTextContents();
+const problem = (page, text) => page.getByRole("alert").filter({ hasText: text });
+
+const isSignedIn = (page, name) => page.getByRole("banner").getByText(name, { exact: true }).waitFor();
+async function isSignedOut(page) {
+  await signInButton(page).waitFor();
+  assert.equal(await signOutButton(page).count(), 0);
+}
+
+/** On the sandbox's page, as this person. */
+const choose = (page, person) => page.getByRole("link", { name: new RegExp(`\\b${person} · @`) }).click();
+
+async function signIn(page, person) {
+  await signInButton(page).click();
+  await choose(page, person);
+}
+
+/** Goes to the sandbox's page and comes back with this in place of its parameters. */
+async function comeBackWith(page, change) {
+  await signInButton(page).click();
+  await page.getByRole("heading", { name: "Who do you want to be?" }).waitFor();
+  const asked = new URL(page.url()).searchParams;
+  const back = new URL(asked.get("redirect_uri"));
+  back.search = new URLSearchParams(change(asked.get("state"))).toString();
+  await page.goto(back.href);
+}
+
+/** Runs all scenarios against an example: `start()` gives its origin and the service behind it. More tests may follow in
+ * `more`, before the last one, after which the demonstration's guilds are gone. */
+export function drive(name, start, more = () => undefined) {
+  let example, service, browser;
+  before(async () => {
+    browser = await launchBrowser();
+    example = await start();
+    service = example.service;
+  }, { timeout });
+
+  /** A test with as many visitors as it names, who must have seen nothing go wrong but what they expected. */
+  const visit = (title, scenario) =>
+    test(`${name}: ${title}`, { timeout }, async () => {
+      const visitors = [];
+      const arrive = async (origin = example.origin) => {
+        visitors.push(await Visitor.arrive(browser, origin));
+        return visitors.at(-1);
+      };
+      try {
+        await scenario(arrive, service);
+        for (const visitor of visitors) await visitor.check();
+      } finally {
+        for (const visitor of visitors) await visitor.leave();
+        await service.control("DELETE", "");
+      }
+    });
+
+  for (const person of PEOPLE) {
+    visit(`${person} signs in, sees their servers, reloads and signs out`, async (arrive) => {
+      const own = await service.as(person);
+      const guilds = await own.get("/guilds");
+      const before = (await own.get("/sessions")).length;
+      const page = await (await arrive()).open();
+      await signIn(page, person);
+      await isSignedIn(page, own.user.name);
+      // Neither code nor state stay in the address.
+      assert.equal(page.url(), `${example.origin}/`);
+      for (let loads = 0; loads < 2; loads += 1) {
+        if (guilds.length === 0) await page.getByText("You are in no server that has the bot.").waitFor();
+        else await servers(page).getByText(guilds.at(-1).name, { exact: true }).waitFor();
+        assert.deepEqual(await serverNames(page), guilds.map((guild) => guild.name));
+        const shown = await servers(page).getByRole("listitem").allTextContents();
+        guilds.forEach((guild, index) => assert.ok(shown[index].includes(guild.role ?? "Member"), shown[index]));
+        // Also where an effect runs twice.
+        assert.equal((await own.get("/sessions")).length, before + 1, "exactly one session was made");
+        await page.getByText("The bot is online").waitFor();
+        await page.reload();
+        await isSignedIn(page, own.user.name);
+      }
+      await signOutButton(page).click();
+      await isSignedOut(page);
+      await until("the session has ended", async () => (await own.get("/sessions")).length === before);
+      await page.reload();
+      await isSignedOut(page);
+    });
+  }
+
+  visit("a sign-in and a sign-out are seen in a second tab", async (arrive) => {
+    const { user } = await service.as("owner");
+    const visitor = await arrive();
+    // Without the stream, which makes a page read again for other reasons.
+    await visitor.context.route("**/live", (route) => route.abort());
+    visitor.allow(/\/live: net::ERR_FAILED$/);
+    const [first, second] = [await visitor.open(), await visitor.open()];
+    await isSignedOut(second);
+    await signIn(first, "owner");
+    await isSignedIn(first, user.name);
+    await isSignedIn(second, user.name);
+    await servers(second).getByText(HARBOUR.name).waitFor();
+    await signOutButton(second).click();
+    await isSignedOut(second);
+    await isSignedOut(first);
+  });
+
+  visit("signing out everywhere reaches another browser", async (arrive) => {
+    const own = await service.as("manager");
+    const [here, elsewhere] = [await (await arrive()).open(), await (await arrive()).open()];
+    for (const page of [here, elsewhere]) {
+      await signIn(page, "manager");
+      await isSignedIn(page, own.user.name);
+      await servers(page).getByText(HARBOUR.name).waitFor();
+    }
+    await signOutEverywhereButton(here).click();
+    await isSignedOut(here);
+    await isSignedOut(elsewhere);
+    await assert.rejects(own.get("/me"), "all sessions have ended");
+  });
+
+  visit("who cancels at the provider's page is told so and can try again", async (arrive) => {
+    const page = await (await arrive()).open();
+    await signInButton(page).click();
+    await page.getByRole("link", { name: "Cancel" }).click();
+    await problem(page, "You did not sign in.").waitFor();
+    await isSignedOut(page);
+    await signIn(page, "member");
+    await signOutButton(page).waitFor();
+    assert.equal(await problem(page, "You did not sign in.").count(), 0);
+  });
+
+  visit("a callback with a wrong state signs nobody in", async (arrive) => {
+    const own = await service.as("member");
+    const before = (await own.get("/sessions")).length;
+    const page = await (await arrive()).open();
+    await comeBackWith(page, () => ({ code: "member", state: "wrong" }));
+    await problem(page, "did not begin on this page").waitFor();
+    await isSignedOut(page);
+    await page.reload();
+    await isSignedOut(page);
+    assert.equal((await own.get("/sessions")).length, before, "the code was not used");
+  });
+
+  for (const address of ["/callback?code=member", "/callback?code=member&state=", "/callback?code=member&state=a-strangers"]) {
+    visit(`opening ${address}, a stranger's, signs nobody in`, async (arrive) => {
+      const own = await service.as("member");
+      const before = (await own.get("/sessions")).length;
+      const page = await (await arrive()).open(address);
+      await problem(page, "did not begin on this page").waitFor();
+      await isSignedOut(page);
+      assert.equal((await own.get("/sessions")).length, before, "the code was not used");
+    });
+  }
+
+  visit("a stranger's callback does not replace who is signed in", async (arrive) => {
+    const { user } = await service.as("owner");
+    const visitor = await arrive();
+    const page = await visitor.open();
+    await signIn(page, "owner");
+    await isSignedIn(page, user.name);
+    await page.goto(`${example.origin}/callback?code=member&state=a-strangers`);
+    await problem(page, "did not begin on this page").waitFor();
+    await isSignedIn(page, user.name);
+  });
+
+  visit("a session that ends while the page is open, and one that ended before a reload", async (arrive) => {
+    const { user } = await service.as("owner");
+    const visitor = await arrive();
+    const page = await visitor.open();
+    await signIn(page, "owner");
+    await isSignedIn(page, user.name);
+    await servers(page).getByText(HARBOUR.name).waitFor();
+    visitor.allow(/^GET .*: 401$/);
+    await service.control("POST", "end-sessions/owner");
+    await isSignedOut(page);
+    await page.getByText("You are signed out.").waitFor();
+
+    await signIn(page, "owner");
+    await isSignedIn(page, user.name);
+    await page.goto("about:blank");
+    await service.control("POST", "end-sessions/owner");
+    await page.goto(example.origin);
+    await isSignedOut(page);
+  });
+
+  visit("a sign-in while the provider is down fails kindly and works afterwards", async (arrive) => {
+    const { user } = await service.as("owner");
+    const visitor = await arrive();
+    const page = await visitor.open();
+    visitor.allow(/^POST .*\/auth: 502$/);
+    await service.control("PUT", "provider-down");
+    await signIn(page, "owner");
+    await problem(page, "Discord does not answer right now.").waitFor();
+    await isSignedOut(page);
+    await service.control("DELETE", "provider-down");
+    await signIn(page, "owner");
+    await isSignedIn(page, user.name);
+    assert.equal(await problem(page, "Discord").count(), 0);
+  });
+
+  visit("a server list that cannot be read is told kindly and comes back", async (arrive) => {
+    const { user } = await service.as("owner");
+    const visitor = await arrive();
+    const page = await visitor.open();
+    visitor.allow(/^GET .*\/guilds: 502$/);
+    await service.control("PUT", "guilds-fail/owner");
+    await signIn(page, "owner");
+    await isSignedIn(page, user.name);
+    await problem(page, "Discord does not answer right now.").waitFor();
+    await service.control("DELETE", "guilds-fail/owner");
+    await page.getByRole("button", { name: "Try again" }).click();
+    await servers(page).getByText(HARBOUR.name).waitFor();
+    assert.equal(await problem(page, "Discord").count(), 0);
+  });
+
+  more(visit, { signIn, problem });
+
+  visit("what the bot changes is seen without a reload, in all tabs", async (arrive) => {
+    const visitor = await arrive();
+    const page = await visitor.open();
+    await signIn(page, "owner");
+    await servers(page).getByText(HARBOUR.name).waitFor();
+    const second = await visitor.open();
+    await servers(second).getByText(HARBOUR.name).waitFor();
+    for (const each of [page, second]) await each.evaluate(() => (window.isSamePage = true));
+
+    const guild = { id: HARBOUR.id, owner: HARBOUR.owner, name: "Harbour Village", members: 7 };
+    await service.botTakesOver(guild);
+    for (const each of [page, second]) await servers(each).getByText("Harbour Village").waitFor();
+    await service.botEvent({ type: "guild", ...guild, name: "Harbour <b>Metropolis</b>" });
+    for (const each of [page, second]) await servers(each).getByText("Harbour <b>Metropolis</b>").waitFor();
+    for (const each of [page, second]) assert.equal(await each.evaluate(() => window.isSamePage), true);
+  });
+}

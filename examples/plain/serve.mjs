@@ -1,0 +1,21 @@
+// A web server for this page: a file if there is one, and index.html for every other path, above all for /callback. Any other
+// server does as well; nginx calls it `try_files $uri /index.html`.
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { extname } from "node:path";
+
+const types = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8" };
+const read = (path) => readFile(new URL(`.${path}`, import.meta.url));
+
+const server = createServer(async (request, response) => {
+  const { pathname } = new URL(request.url, "http://localhost");
+  const path = extname(pathname) in types ? pathname : "/index.html";
+  try {
+    const body = await read(path);
+    response.writeHead(200, { "Content-Type": types[extname(path)] }).end(body);
+  } catch {
+    response.writeHead(404).end();
+  }
+});
+// `localhost`, not 127.0.0.1: for a browser, and for the service, these are two origins.
+server.listen(process.env.PORT ?? 8000, "localhost", () => console.log(`http://localhost:${server.address().port}/`));

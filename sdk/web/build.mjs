@@ -1,0 +1,34 @@
+// Builds the package twice, as ES modules and for `require`, each with its types; the core once more as one small file for pages
+// without a bundler; and takes the licence along.
+import { execFileSync } from "node:child_process";
+import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const folder = new URL("./", import.meta.url);
+const tsc = createRequire(import.meta.url).resolve("typescript/bin/tsc");
+
+rmSync(new URL("dist", folder), { recursive: true, force: true });
+for (const [config, name, type] of [["tsconfig.json", "esm", "module"], ["tsconfig.cjs.json", "cjs", "commonjs"]]) {
+  execFileSync(process.execPath, [tsc, "-p", config], { cwd: folder, stdio: "inherit" });
+  // Node and TypeScript take the kind of a file from the nearest package.json.
+  writeFileSync(new URL(`dist/${name}/package.json`, folder), JSON.stringify({ type }) + "\n");
+}
+const licence = new URL("../../LICENSE", folder);
+if (existsSync(licence)) copyFileSync(licence, new URL("LICENSE", folder));
+
+// TypeScript's and Node's old resolution know no `exports`; they find a folder with a package.json.
+for (const name of ["react", "server"]) {
+  mkdirSync(new URL(name, folder), { recursive: true });
+  writeFileSync(new URL(`${name}/package.json`, folder), JSON.stringify({ main: `../dist/cjs/${name}.js`, types: `../dist/cjs/${name}.d.ts` }) + "\n");
+}
+
+await build({
+  entryPoints: [fileURLToPath(new URL("dist/esm/index.js", folder))],
+  outfile: fileURLToPath(new URL("dist/companion.min.js", folder)),
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: "es2022",
+});

@@ -1,0 +1,320 @@
+// The client of a page: sign-in, session, reads and live changes.
+import { CODE_LIFE, type Call, type Fetch, call, isSignInAgain, sleep } from "./call.js";
+import { CompanionError } from "./errors.js";
+import { Live, type LiveListener, isPrivate } from "./live.js";
+import { safePath } from "./path.js";
+import { authorizePage, random } from "./pkce.js";
+import { type ReadOptions, type Reads, makeReads } from "./reads.js";
+import { type Message, type Session, SessionStore, type SessionStorage } from "./session.js";
+import type { NewSession, SignInOptions, Topic, User } from "./types.js";
+
+export { CompanionError, type ErrorCode, type LocalErrorCode } from "./errors.js";
+export type { LiveListener } from "./live.js";
+export type { ReadOptions, Reads } from "./reads.js";
+export type { Session, SessionStorage } from "./session.js";
+export type * from "./types.js";
+
+export interface CompanionOptions {
+  /** The service's address. */
+  url: string;
+  /** What keeps the session: `"local"` (all tabs, the default), `"session"` (one tab, survives a reload), `"memory"` (until a reload),
+   * or one of your own. */
+  storage?: "local" | "session" | "memory" | SessionStorage | undefined;
+  /** In place of the global `fetch`. */
+  fetch?: Fetch | undefined;
+}
+
+export interface SignedIn {
+  user: User;
+  /** Where the user was, or what `signIn` was given: always a path of this origin. */
+  returnTo: string;
+}
+
+/** What `watch` has read. After a failed read, `data` is what was read before. */
+export interface Reading<T> {
+  readonly data: T | undefined;
+  readonly error: CompanionError | undefined;
+  readonly loading: boolean;
+}
+
+export interface Watch {
+  /** Reads now. */
+  reload(options?: { fresh?: boolean }): void;
+  stop(): void;
+}
+
+export interface Companion extends Reads {
+  /** Leaves for the provider's page; what stands behind an `await` may still run. The user comes back to `returnTo` (here, if not
+   * given) by way of `handleCallback`. */
+  signIn(options?: { returnTo?: string | undefined; signal?: AbortSignal | undefined }): Promise<void>;
+  /** On the page of the redirect address: ends the sign-in. `null` if the address is no callback. May be called twice. */
+  handleCallback(location?: { href: string }): Promise<SignedIn | null>;
+  /** Who is signed in. The same object as long as that does not change. */
+  session(): Session | null;
+  /** Hears of each change, whichever tab made it. Gives back what takes the listener away. */
+  onSession(listener: (session: Session | null) => void): () => void;
+  /** Ends this session: here at once, at the service as soon as it answers. */
+  signOut(): Promise<void>;
+  /** Ends all sessions of the user. If it fails, nothing has changed here. */
+  signOutEverywhere(): Promise<void>;
+  /** Says which topics to read again, and first names all. Gives back what takes the listener away. */
+  live(listener: LiveListener, options?: { signal?: AbortSignal | undefined }): () => void;
+  /** Reads now, whenever the topic changes (after a random part of `jitter`, 2,000 ms, and past the browser's cache), and when
+   * somebody signs in or out. */
+  watch<T>(
+    topic: Topic,
+    read: (options: ReadOptions) => Promise<T>,
+    listener: (reading: Reading<T>) => void,
+    options?: { signal?: AbortSignal | undefined; jitter?: number | undefined },
+  ): Watch;
+  /** Lets go of everything, as if the page were closed. The session stays. */
+  close(): void;
+}
+
+interface Begun {
+  verifier: string;
+  returnTo: string;
+}
+
+export function createCompanion(options: CompanionOptions): Companion {
+  const url = options.url.replace(/\/+$/, "");
+  const fetch: Fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, { credentials: "omit", ...init }));
+  const key = `bot-companion:${url}`;
+  // On a server there is no page: nothing is kept, and nobody is signed in.
+  const page = typeof window === "undefined" ? undefined : window;
+
+  const { storage = "local" } = options;
+  let store: SessionStorage | undefined;
+  try {
+    if (typeof storage === "object") store = storage;
+    else if (storage === "local") store = page?.localStorage;
+    else if (storage === "session") store = page?.sessionStorage;
+  } catch {
+    // Forbidden by the browser: in memory, then.
+  }
+
+  const channel = page && "BroadcastChannel" in page ? new page.BroadcastChannel(key) : undefined;
+  let closed = false;
+  const tell = (message: Message) => {
+    // A closed channel throws; what is still under way may end a session.
+    if (!closed) channel?.postMessage(message);
+  };
+  const sessions = new SessionStore(key, store, tell);
+  // Tabs with sessions of their own have streams of their own.
+  const shared = channel && storage === "local" && store ? page?.navigator?.locks : undefined;
+  const live = new Live(fetch, url, sessions, shared);
+  const look = () => sessions.look();
+  page?.addEventListener("storage", look);
+  // A page from the back/forward cache has heard nothing meanwhile.
+  page?.addEventListener("pageshow", look);
+  if (channel) {
+    channel.onmessage = ({ data }: { data: Message }) => {
+      if (data.session) look();
+      const session = sessions.get();
+      if (session && data.ended === session.user.id) sessions.end(session.token);
+      if (shared) live.hear(data);
+    };
+  }
+
+  async function authorized<T>(path: string, request: Call, { token } = sessions.get() ?? { token: "" }): Promise<T> {
+    if (!token) throw new CompanionError("token_missing", "Nobody is signed in.");
+    try {
+      return await call<T>(fetch, url + path, { ...request, headers: { ...request.headers, Token: token } });
+    } catch (error) {
+      if (error instanceof CompanionError && error.code === "token_invalid") sessions.end(token);
+      throw error;
+    }
+  }
+  const reads = makeReads((path, request, token) => (token ? authorized(path, request) : call(fetch, url + path, request)));
+
+  /** The callback that this page has handled, until it is left or the session ends: a second effect gets the same. */
+  let handled: { addresses: string[]; result: Promise<SignedIn> } | undefined;
+  sessions.on((session) => {
+    if (!session) handled = undefined;
+  });
+
+  async function finish(begun: Begun, code: string): Promise<SignedIn> {
+    const { token, user } = await call<NewSession>(fetch, `${url}/auth`, {
+      method: "POST",
+      headers: { "Idp-Code": code, "Idp-Code-Verifier": begun.verifier },
+      again: isSignInAgain,
+      patience: CODE_LIFE,
+    });
+    sessions.set({ token, user });
+    return { user, returnTo: safePath(begun.returnTo) };
+  }
+
+  /** Looks at a callback's parameters without a wait in between: no second call can come first. */
+  function check(parameters: URLSearchParams): Promise<SignedIn> {
+    const state = parameters.get("state");
+    const entry = `${key}:sign-in:${state}`;
+    let begun: Begun | null = null;
+    try {
+      begun = JSON.parse((state && page?.sessionStorage.getItem(entry)) || "null") as Begun | null;
+      page?.sessionStorage.removeItem(entry);
+    } catch {
+      // Without the storage nothing was begun here.
+    }
+    if (!begun) return Promise.reject(new CompanionError("state_mismatch", "This sign-in was not begun here. Sign in again."));
+    const code = parameters.get("code");
+    const error = parameters.get("error");
+    if (error || !code) {
+      return Promise.reject(
+        error === "access_denied"
+          ? new CompanionError("access_denied", "You did not allow the sign-in.")
+          : new CompanionError("idp_error", `The sign-in failed at the provider: ${error}.`),
+      );
+    }
+    return finish(begun, code);
+  }
+
+  return {
+    ...reads,
+
+    async signIn({ returnTo, signal } = {}) {
+      if (!page) throw new CompanionError("unsupported", "Only a page can sign in.");
+      const { pathname, search, hash } = page.location;
+      const begun: Begun = { verifier: random(), returnTo: safePath(returnTo ?? pathname + search + hash) };
+      const state = random();
+      const settings = await call<SignInOptions>(fetch, `${url}/auth`, { signal });
+      // The user would come back to a page that knows nothing of this sign-in.
+      if (new URL(settings.redirect_uri).origin !== page.location.origin) {
+        throw new CompanionError("redirect_uri_unknown", `The service has no redirect address for ${page.location.origin}.`);
+      }
+      const to = await authorizePage(settings, state, begun.verifier);
+      try {
+        page.sessionStorage.setItem(`${key}:sign-in:${state}`, JSON.stringify(begun));
+      } catch (cause) {
+        throw new CompanionError("unsupported", "The browser keeps nothing for this page, so nobody can sign in.", { cause });
+      }
+      handled = undefined;
+      page.location.assign(to);
+    },
+
+    async handleCallback(location = page?.location ?? { href: "about:blank" }) {
+      const { href } = location;
+      if (handled?.addresses.includes(href)) return handled.result;
+      const address = new URL(href);
+      const { searchParams } = address;
+      if (!searchParams.has("code") && !(searchParams.has("error") && searchParams.has("state"))) return null;
+      const parameters = new URLSearchParams(searchParams);
+      for (const name of ["code", "state", "error", "error_description", "error_uri"]) searchParams.delete(name);
+      // Not in the history, not in a `Referer`, and not sent again by a reload.
+      if (page?.location.href === href) page.history.replaceState(page.history.state, "", address.href);
+      const result = check(parameters);
+      // A router may still have the address as it was.
+      handled = { addresses: [href, address.href], result };
+      return result;
+    },
+
+    session: () => sessions.get(),
+    onSession: (listener) => sessions.on(listener),
+
+    async signOut() {
+      const session = sessions.get();
+      if (!session) return;
+      sessions.end(session.token);
+      try {
+        await authorized("/auth", { method: "DELETE", keepalive: true }, session);
+      } catch (error) {
+        if ((error as CompanionError).code !== "token_invalid") throw error;
+      }
+    },
+
+    async signOutEverywhere() {
+      const session = sessions.get();
+      if (!session) return;
+      try {
+        await authorized("/sessions", { method: "DELETE" }, session);
+      } catch (error) {
+        if ((error as CompanionError).code !== "token_invalid") throw error;
+      }
+      sessions.end(session.token);
+      tell({ ended: session.user.id });
+    },
+
+    live(listener, { signal } = {}) {
+      if (signal?.aborted) return () => undefined;
+      const stop = live.add(listener, true);
+      signal?.addEventListener("abort", stop, { once: true });
+      return stop;
+    },
+
+    watch<T>(
+      topic: Topic,
+      read: (options: ReadOptions) => Promise<T>,
+      listener: (reading: Reading<T>) => void,
+      { signal, jitter = 2000 }: { signal?: AbortSignal | undefined; jitter?: number | undefined } = {},
+    ): Watch {
+      if (signal?.aborted) return { stop: () => undefined, reload: () => undefined };
+      let data: T | undefined;
+      let running: AbortController | undefined;
+      let again = false;
+      let stopped = false;
+      const isMine = isPrivate(topic);
+
+      const load = async (late: boolean, fresh = false) => {
+        running?.abort();
+        const { signal: own } = (running = new AbortController());
+        do {
+          let error: CompanionError | undefined;
+          try {
+            if (late) await sleep(Math.random() * jitter, own);
+            again = false;
+            const now = await read({ signal: own, cache: "no-cache", fresh });
+            if (!own.aborted) data = now;
+          } catch (cause) {
+            error = cause instanceof CompanionError ? cause : new CompanionError("bad_answer", String(cause), { cause });
+          }
+          // Another read goes on, or none.
+          if (own.aborted) return;
+          if (!again) running = undefined;
+          listener({ data, error, loading: false });
+          late = true;
+          fresh = false;
+        } while (again && !own.aborted);
+      };
+      const begin = () => {
+        running?.abort();
+        running = undefined;
+        if (!isMine || sessions.get()) void load(false);
+      };
+
+      const forget = isMine
+        ? sessions.on((session) => {
+            data = undefined;
+            listener({ data, error: undefined, loading: !!session });
+            begin();
+          })
+        : undefined;
+      const unlive = live.add((topics) => {
+        if (!topics.includes(topic) || (isMine && !sessions.get())) return;
+        // A read that is under way may have come too early; one that waits has not.
+        if (running) again = true;
+        else void load(true);
+      }, false);
+      const stop = () => {
+        stopped = true;
+        forget?.();
+        unlive();
+        running?.abort();
+      };
+      signal?.addEventListener("abort", stop, { once: true });
+      begin();
+      return {
+        stop,
+        reload({ fresh = false } = {}) {
+          if (!stopped) void load(false, fresh);
+        },
+      };
+    },
+
+    close() {
+      closed = true;
+      live.close();
+      channel?.close();
+      page?.removeEventListener("storage", look);
+      page?.removeEventListener("pageshow", look);
+    },
+  };
+}

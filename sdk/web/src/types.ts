@@ -1,0 +1,23 @@
+// The names of the OpenAPI document's types that a dashboard uses.
+import type { components } from "./schema.js";
+
+type Schemas = components["schemas"];
+
+export type User = Schemas["User"];
+export type Guild = Schemas["Guild"];
+export type InvitableGuild = Schemas["InvitableGuild"];
+export type Role = Schemas["Role"];
+export type Permissions = Schemas["Permissions"];
+export type Me = Schemas["Me"];
+export type SessionEntry = Schemas["Session"];
+export type Status = Schemas["Status"];
+export type Stats = Schemas["Stats"];
+export type TeamMember = Schemas["TeamMember"];
+export type FeedbackEntry = Schemas["FeedbackEntry"];
+export type SignInOptions = Schemas["SignInOptions"];
+export type NewSession = Schemas["NewSession"];
+/** What can change; a stream names these. */
+export type Topic = Schemas["UserTopic"];
+
+/** Every `data.error` that the service answers a dashboard with. */
+export type ServiceErrorCode = { [Name in keyof Schemas]: Schemas[Name] extends { error: infer Code extends string } ? Code : never }[keyof Schemas];

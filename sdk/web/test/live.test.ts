@@ -1,0 +1,218 @@
+// Streams of changes, shared by tabs and opened again, with the real service.
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, test } from "node:test";
+import { type Companion, type CompanionOptions, type Reading, type Stats, type Status, createCompanion } from "../src/index.js";
+import { Browser, Network, Service, type Tab, leave, needsService, uncaught, until } from "./support.js";
+
+const service = new Service();
+const open: Companion[] = [];
+
+function companionIn(tab: Tab, network: Network, options: Partial<CompanionOptions> = {}): Companion {
+  tab.enter();
+  const companion = createCompanion({ url: service.url, fetch: network.fetch, ...options });
+  open.push(companion);
+  return companion;
+}
+
+async function signIn(companion: Companion, tab: Tab, person: string): Promise<void> {
+  tab.enter();
+  await companion.signIn();
+  tab.goto(await service.choose(tab.assigned as string, person));
+  await companion.handleCallback();
+}
+
+const streams = (network: Network): string[] => network.calls.map(({ path }) => path).filter((path) => path.endsWith("/live"));
+
+describe("live", { skip: needsService }, () => {
+  before(() => service.start());
+  after(() => service.end());
+  afterEach(async () => {
+    for (const companion of open.splice(0)) companion.close();
+    leave();
+    await service.control("DELETE");
+  });
+
+  test("the first event names every topic; a sign-in and a sign-out take another stream", async () => {
+    const network = new Network();
+    const tab = new Browser().tab();
+    const companion = companionIn(tab, network);
+    const heard: string[][] = [];
+    const stop = companion.live((topics) => heard.push(topics));
+    await until("the first event", () => heard.length > 0);
+    assert.deepEqual(heard[0], ["status", "team", "feedback", "stats"]);
+    assert.deepEqual(streams(network), ["/live"]);
+
+    // A listener that comes later hears of every topic, too, without a stream of its own.
+    const late: string[][] = [];
+    companion.live((topics) => late.push(topics))();
+    companion.live((topics) => late.push(topics));
+    await until("the late listener", () => late.length > 0);
+    assert.deepEqual(late, [["status", "team", "feedback", "stats"]]);
+
+    await signIn(companion, tab, "owner");
+    await until("the user's topics", () => heard.some((topics) => topics.includes("guilds")));
+    assert.deepEqual(streams(network), ["/live", "/me/live"]);
+    await companion.signOut();
+    await until("the public stream", () => streams(network).length === 3);
+    assert.equal(streams(network)[2], "/live");
+    stop();
+  });
+
+  test("a listener that throws disturbs nobody; one that is gone hears nothing", async () => {
+    const network = new Network();
+    const companion = companionIn(new Browser().tab(), network);
+    const heard: string[][] = [];
+    const thrown = await uncaught(async () => {
+      companion.live(() => {
+        throw new Error("a bug of the page");
+      });
+      companion.live((topics) => heard.push(topics));
+      companion.live(() => assert.fail("gone"), { signal: AbortSignal.abort() });
+      await until("the other one", () => heard.length > 0);
+    });
+    assert.match(String(thrown), /a bug of the page/);
+  });
+
+  test("tabs share one stream, and another takes over when the one with the stream is closed", async () => {
+    const network = new Network();
+    const browser = new Browser();
+    const tabs = [browser.tab(), browser.tab(), browser.tab()];
+    const companions = tabs.map((tab) => companionIn(tab, network));
+    const heard: string[][][] = tabs.map(() => []);
+    await signIn(companions[0] as Companion, tabs[0] as Tab, "owner");
+    await until("all are signed in", () => companions.every((companion) => companion.session()));
+    companions.forEach((companion, i) => companion.live((topics) => heard[i]?.push(topics)));
+    await until("all have heard", () => heard.every(({ length }) => length > 0));
+    assert.deepEqual(streams(network), ["/me/live"]);
+
+    heard.forEach((each) => (each.length = 0));
+    await service.control("PUT", "bot-offline");
+    await until("all hear of a change", () => heard.every((each) => each.some((topics) => topics.includes("status"))));
+    assert.deepEqual(streams(network), ["/me/live"]);
+
+    heard.forEach((each) => (each.length = 0));
+    companions[0]?.close();
+    await until("another stream", () => streams(network).length === 2);
+    await until("the others hear of everything", () => heard.slice(1).every((each) => each.some((topics) => topics.includes("me"))));
+    assert.deepEqual(heard[0], []);
+    assert.deepEqual(streams(network), ["/me/live", "/me/live"]);
+  });
+
+  test("without locks, without a channel, or with sessions of their own, each tab has its stream", async () => {
+    for (const kind of ["locks", "channel", "session"]) {
+      const network = new Network();
+      const browser = new Browser();
+      const tabs = [browser.tab(), browser.tab()];
+      if (kind === "locks") for (const tab of tabs) tab.navigator.locks = undefined;
+      if (kind === "channel") for (const tab of tabs) Reflect.deleteProperty(tab, "BroadcastChannel");
+      const heard: string[][][] = tabs.map(() => []);
+      const companions = tabs.map((tab) => companionIn(tab, network, kind === "session" ? { storage: "session" } : {}));
+      companions.forEach((companion, i) => companion.live((topics) => heard[i]?.push(topics)));
+      await until("both have heard", () => heard.every(({ length }) => length > 0));
+      assert.deepEqual(streams(network), ["/live", "/live"], kind);
+      for (const companion of companions) companion.close();
+    }
+  });
+
+  test("when the session ends, it is over in every tab", async () => {
+    const network = new Network();
+    const browser = new Browser();
+    const tabs = [browser.tab(), browser.tab()];
+    const companions = tabs.map((tab) => companionIn(tab, network));
+    await signIn(companions[0] as Companion, tabs[0] as Tab, "moderator");
+    await until("both are signed in", () => companions.every((companion) => companion.session()));
+    companions.forEach((companion) => companion.live(() => undefined));
+    await until("the stream is open", () => network.calls.some(({ path, status }) => path === "/me/live" && status === 200));
+    await service.control("POST", "end-sessions/moderator");
+    await until("both are signed out", () => companions.every((companion) => !companion.session()));
+    // No call was needed to find out.
+    assert.deepEqual(network.calls.filter(({ status }) => status === 401), []);
+  });
+
+  test("a token that is over when the stream is opened", async () => {
+    const network = new Network();
+    const tab = new Browser().tab();
+    const companion = companionIn(tab, network);
+    await signIn(companion, tab, "moderator");
+    await service.control("POST", "end-sessions/moderator");
+    const heard: string[][] = [];
+    companion.live((topics) => heard.push(topics));
+    await until("the public stream", () => heard.length > 0);
+    assert.equal(companion.session(), null);
+    assert.deepEqual(streams(network), ["/me/live", "/live"]);
+  });
+
+  test("`watch` reads, reads again after a change, and forgets when somebody signs out", async () => {
+    const network = new Network();
+    const tab = new Browser().tab();
+    const companion = companionIn(tab, network);
+    const states: Reading<Status>[] = [];
+    const watch = companion.watch("status", companion.status, (reading) => states.push(reading));
+    await until("the first reading", () => states.length > 0);
+    assert.equal(states[0]?.loading, false);
+    assert.notEqual(states[0]?.data?.health.bot.uptime.readable, "offline");
+    await service.control("PUT", "bot-offline");
+    await until("offline", () => states.at(-1)?.data?.health.bot.uptime.readable === "offline");
+    for (const { init } of network.calls.filter(({ path }) => path === "/")) assert.equal(init.cache, "no-cache");
+    watch.stop();
+
+    const guilds: Reading<unknown[]>[] = [];
+    const mine = companion.watch("guilds", companion.guilds, (reading) => guilds.push(reading));
+    assert.equal(guilds.length, 0);
+    await signIn(companion, tab, "owner");
+    await until("the guilds", () => (guilds.at(-1)?.data?.length ?? 0) > 0);
+    assert.deepEqual(guilds[0], { data: undefined, error: undefined, loading: true });
+    const before = guilds.length;
+    mine.reload({ fresh: true });
+    await until("read again", () => guilds.length > before);
+    assert.ok(network.calls.some(({ path, headers }) => path === "/guilds" && headers["Cache-Control"] === "no-cache"));
+    await companion.signOut();
+    assert.deepEqual(guilds.at(-1), { data: undefined, error: undefined, loading: false });
+    mine.stop();
+  });
+
+  test("`watch`: an error beside the last good data", async () => {
+    const network = new Network();
+    const tab = new Browser().tab();
+    // Without locks a stream is opened at once.
+    tab.navigator.locks = undefined;
+    const companion = companionIn(tab, network);
+    await signIn(companion, tab, "owner");
+    const readings: Reading<unknown[]>[] = [];
+    const watch = companion.watch("guilds", companion.guilds, (reading) => readings.push(reading));
+    await until("the guilds", () => readings.at(-1)?.data !== undefined);
+    await service.control("PUT", "guilds-fail/owner");
+    watch.reload();
+    await until("the error", () => readings.at(-1)?.error?.code === "idp_unavailable");
+    assert.ok(readings.at(-1)?.data);
+    await service.control("DELETE");
+    watch.reload();
+    await until("good again", () => readings.at(-1)?.error === undefined);
+    // What has been stopped says nothing, and reads nothing.
+    watch.stop();
+    const [told, called] = [readings.length, network.calls.length];
+    watch.reload();
+    companion.watch("stats", companion.stats, () => assert.fail("stopped before"), { signal: AbortSignal.abort() }).reload();
+    await companion.stats();
+    assert.equal(readings.length, told);
+    assert.equal(network.calls.length, called + 1);
+  });
+
+  // The last one, because the service starts anew.
+  test("a lost stream is opened again, and nothing is missed", async () => {
+    const network = new Network();
+    const companion = companionIn(new Browser().tab(), network);
+    const heard: string[][] = [];
+    const readings: Reading<Stats>[] = [];
+    companion.live((topics) => heard.push(topics));
+    companion.watch("stats", companion.stats, (reading) => readings.push(reading), { jitter: 0 });
+    await until("the stream is open", () => heard.length > 0 && readings.length > 1);
+    await service.kill();
+    readings.length = 0;
+    heard.length = 0;
+    await service.start();
+    await until("open again, with every topic", () => heard.some((topics) => topics.length === 4));
+    await until("read again", () => readings.some(({ data, error }) => data && !error));
+    assert.ok(streams(network).length >= 2);
+  });
+});

@@ -1,0 +1,198 @@
+// The hooks, in strict mode, with React's own renderer and the real service.
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, test } from "node:test";
+import { Window } from "happy-dom";
+import { type ReactNode, StrictMode, createElement, useEffect, useState } from "react";
+import { flushSync } from "react-dom";
+import { type Root, createRoot } from "react-dom/client";
+import { renderToString } from "react-dom/server";
+import { type Companion, CompanionError, createCompanion } from "../src/index.js";
+import { CompanionProvider, useCompanion, useGuilds, useLive, useStatus, useUser } from "../src/react.js";
+import { Browser, Network, ORIGIN, Service, type Tab, leave, needsService, until } from "./support.js";
+
+const service = new Service();
+const globals = globalThis as Record<string, unknown>;
+
+/** A page with this content. */
+class Page {
+  readonly network = new Network();
+  readonly companion: Companion;
+  readonly #dom = new Window();
+  readonly #root: Root;
+  readonly #warnings: string[] = [];
+  readonly #error = console.error;
+
+  constructor(readonly tab: Tab, strict = true) {
+    tab.enter();
+    this.companion = createCompanion({ url: service.url, fetch: this.network.fetch });
+    // React's complaints, such as updates of what is not there any more, fail the test.
+    console.error = (...words: unknown[]) => void this.#warnings.push(words.join(" "));
+    // React looks for the page of the tab.
+    Object.assign(tab, { document: this.#dom.document, event: undefined, HTMLIFrameElement: this.#dom.HTMLIFrameElement });
+    globals["document"] = this.#dom.document;
+    const element = this.#dom.document.createElement("div");
+    this.#root = createRoot(element as unknown as Element);
+    this.text = () => element.textContent ?? "";
+    this.wrap = (content) => {
+      const inside = createElement(CompanionProvider, { companion: this.companion }, content);
+      return strict ? createElement(StrictMode, null, inside) : inside;
+    };
+  }
+
+  readonly text: () => string;
+  readonly wrap: (content: ReactNode) => ReactNode;
+
+  show(content: ReactNode): void {
+    flushSync(() => this.#root.render(this.wrap(content)));
+  }
+
+  async sees(text: string | RegExp): Promise<void> {
+    await until(`the page shows ${text}`, () => (typeof text === "string" ? this.text().includes(text) : text.test(this.text())));
+  }
+
+  async signIn(person: string): Promise<void> {
+    await this.companion.signIn();
+    this.tab.goto(await service.choose(this.tab.assigned as string, person));
+  }
+
+  async close(): Promise<void> {
+    this.#root.unmount();
+    this.companion.close();
+    console.error = this.#error;
+    delete globals["document"];
+    await this.#dom.happyDOM.close();
+    assert.deepEqual(this.#warnings, []);
+  }
+}
+
+function Guilds(): ReactNode {
+  const user = useUser();
+  const { data, error, loading, reload } = useGuilds();
+  // Typed: this would not compile with a code that does not exist.
+  if (error?.code === "idp_unavailable") return createElement("p", null, `error ${error.code}, ${data?.length} guilds`);
+  const button = createElement("button", { onClick: () => reload({ fresh: true }) });
+  return createElement("p", null, `${user?.name ?? "nobody"}: ${loading ? "loading" : (data?.map(({ name }) => name).join() ?? "none")}`, button);
+}
+
+describe("the hooks", { skip: needsService }, () => {
+  let page: Page | undefined;
+  before(() => service.start());
+  after(() => service.end());
+  afterEach(async () => {
+    await page?.close();
+    page = undefined;
+    leave();
+    await service.control("DELETE");
+  });
+
+  test("who is signed in, and their guilds; two components read once", async () => {
+    page = new Page(new Browser().tab());
+    page.show([createElement(Guilds, { key: 1 }), createElement(Guilds, { key: 2 })]);
+    await page.sees("nobody: none");
+    await page.signIn("owner");
+    await page.companion.handleCallback();
+    await page.sees(/Marlow Quay: .*Harbour City Roleplay.*Marlow Quay: .*Harbour City Roleplay/);
+    // One when the user signed in, one when the stream was opened, and perhaps one because the list is new; not one per component.
+    assert.ok(page.network.count("GET", "/guilds") <= 3, String(page.network.count("GET", "/guilds")));
+    await page.companion.signOut();
+    await page.sees(/^nobody: nonenobody: none$/);
+  });
+
+  test("another user sees nothing of the one before, also if nothing was shown meanwhile", async () => {
+    page = new Page(new Browser().tab());
+    await page.signIn("owner");
+    await page.companion.handleCallback();
+    page.show(createElement(Guilds));
+    await page.sees("Harbour City Roleplay");
+    page.show(null);
+    // React lets go of what is gone a little later.
+    await until("no stream is open", () => page?.network.calls.filter(({ path }) => path === "/me/live").every(({ init }) => init.signal?.aborted) ?? false);
+    await page.companion.signOut();
+    const seen: (string | undefined)[] = [];
+    const Spy = () => {
+      seen.push(useGuilds().data?.map(({ name }) => name).join());
+      return null;
+    };
+    page.show(createElement(Spy));
+    assert.ok(seen.length > 0);
+    assert.deepEqual(seen.filter((each) => each !== undefined), []);
+  });
+
+  test("handling the callback in an effect, in strict mode, makes one session", async () => {
+    page = new Page(new Browser().tab());
+    await page.signIn("collector");
+    const results: unknown[] = [];
+    const Callback = () => {
+      const companion = useCompanion();
+      const [text, setText] = useState("…");
+      useEffect(() => {
+        let here = true;
+        companion.handleCallback().then(
+          (result) => {
+            results.push(result);
+            if (here) setText(`hello ${result?.user.username}`);
+          },
+          (error: unknown) => setText((error as CompanionError).code),
+        );
+        return () => void (here = false);
+      }, [companion]);
+      return text;
+    };
+    page.show(createElement(Callback));
+    await page.sees("hello ");
+    assert.equal(results.length, 2);
+    assert.equal(results[0], results[1]);
+    assert.equal(page.network.count("POST", "/auth"), 1);
+    assert.equal((await page.companion.sessions()).length, 1);
+    assert.equal(page.tab.location.href, `${ORIGIN}/callback`);
+  });
+
+  test("a failure is typed, and beside the last good list", async () => {
+    page = new Page(new Browser().tab());
+    await page.signIn("owner");
+    await page.companion.handleCallback();
+    let reload: () => void = () => undefined;
+    const Spy = () => {
+      ({ reload } = useGuilds());
+      return createElement(Guilds);
+    };
+    page.show(createElement(Spy));
+    await page.sees("Harbour City Roleplay");
+    await service.control("PUT", "guilds-fail/owner");
+    reload();
+    await page.sees(/error idp_unavailable, [1-9]/);
+  });
+
+  test("the status changes without a reload, and the page is told what else has changed", async () => {
+    page = new Page(new Browser().tab());
+    const heard = new Set<string>();
+    const Status = () => {
+      useLive((topics) => topics.forEach((topic) => heard.add(topic)));
+      return useStatus().data?.health.bot.uptime.readable ?? "…";
+    };
+    page.show(createElement(Status));
+    await page.sees(/^(?!offline)[^…]+$/);
+    await service.control("PUT", "bot-offline");
+    await page.sees("offline");
+    assert.deepEqual([...heard].sort(), ["feedback", "stats", "status", "team"]);
+    // Nothing goes on when nothing is shown.
+    page.show(null);
+    await until("no stream is open", () => page?.network.calls.filter(({ path }) => path === "/live").every(({ init }) => init.signal?.aborted) ?? false);
+  });
+
+  test("without strict mode, too", async () => {
+    page = new Page(new Browser().tab(), false);
+    await page.signIn("owner");
+    await page.companion.handleCallback();
+    page.show(createElement(Guilds));
+    await page.sees("Harbour City Roleplay");
+  });
+
+  test("on a server nobody is signed in, and everything is loading", () => {
+    leave();
+    const companion = createCompanion({ url: service.url });
+    const html = renderToString(createElement(CompanionProvider, { companion }, createElement(Guilds)));
+    assert.match(html, /nobody: loading/);
+    assert.throws(() => renderToString(createElement(Guilds)), /CompanionProvider/);
+  });
+});

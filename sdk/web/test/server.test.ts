@@ -1,0 +1,261 @@
+// The cookie session of a server, with the real service.
+import assert from "node:assert/strict";
+import { after, afterEach, before, describe, test } from "node:test";
+import { CompanionError, type ServerCompanion, createServerCompanion } from "../src/server.js";
+import { Service, needsService } from "./support.js";
+
+const service = new Service();
+// Not the first of the configured addresses, so that it matters that it is sent.
+const SITE = "http://localhost:5173";
+
+class Visitor {
+  readonly cookies = new Map<string, string>();
+  readonly set: string[] = [];
+
+  request(path: string, init: RequestInit = {}): Request {
+    const headers = new Headers(init.headers);
+    if (this.cookies.size) headers.set("Cookie", [...this.cookies].map(([key, value]) => `${key}=${value}`).join("; "));
+    return new Request(new URL(path, SITE), { ...init, headers });
+  }
+
+  take(response: Response): string {
+    for (const cookie of response.headers.getSetCookie()) {
+      this.set.push(cookie);
+      const [, key, value] = /^([^=]+)=([^;]*)/.exec(cookie) as unknown as [string, string, string];
+      if (cookie.includes("Max-Age=0;")) this.cookies.delete(key);
+      else this.cookies.set(key, value);
+    }
+    assert.equal(response.headers.get("Cache-Control"), "no-store");
+    return response.headers.get("Location") as string;
+  }
+}
+
+const sent: { url: string; init: RequestInit }[] = [];
+function companionOf(more: object = {}): ServerCompanion {
+  const spy = (url: string, init: RequestInit = {}) => {
+    sent.push({ url, init });
+    return fetch(url, init);
+  };
+  return createServerCompanion({ url: service.url, redirectUri: `${SITE}/callback`, fetch: spy, ...more });
+}
+
+const code = (wanted: string, status?: number) => (error: unknown) => {
+  assert.ok(error instanceof CompanionError, String(error));
+  assert.equal(error.code, wanted);
+  if (status) assert.equal(error.status, status);
+  return true;
+};
+
+async function signIn(companion: ServerCompanion, visitor: Visitor, person: string, path = "/login"): Promise<string> {
+  const page = visitor.take(await companion.signIn(visitor.request(path)));
+  return visitor.take(await companion.callback(visitor.request(await service.choose(page, person))));
+}
+
+describe("the server's half", { skip: needsService }, () => {
+  before(() => service.start());
+  after(() => service.end());
+  afterEach(async () => {
+    sent.length = 0;
+    await service.control("DELETE");
+  });
+
+  test("signing in, reading and signing out with a cookie", async () => {
+    const companion = companionOf();
+    const visitor = new Visitor();
+    assert.equal(await companion.session(visitor.request("/")), null);
+
+    const response = await companion.signIn(visitor.request("/login?returnTo=/guilds/1%3Ftab%3D2"));
+    assert.equal(response.status, 302);
+    const page = new URL(visitor.take(response));
+    assert.equal(page.searchParams.get("redirect_uri"), `${SITE}/callback`);
+    assert.equal(page.searchParams.get("code_challenge_method"), "S256");
+    assert.match(visitor.set[0] as string, /^companion-[\w-]{43}=[\w-]{43}\.\S+; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax$/);
+
+    const back = await companion.callback(visitor.request(await service.choose(page.href, "owner")));
+    assert.equal(back.status, 302);
+    assert.equal(visitor.take(back), "/guilds/1?tab=2");
+    assert.deepEqual([...visitor.cookies.keys()], ["companion"]);
+    assert.match(visitor.set.at(-1) as string, /^companion=bcs_\w+; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Lax$/);
+    const post = sent.find(({ init }) => init.method === "POST")?.init.headers as Record<string, string>;
+    assert.equal(post["Idp-Redirect-Uri"], `${SITE}/callback`);
+    for (const { init } of sent) {
+      assert.equal(new Headers(init.headers).get("Origin"), null);
+      assert.equal(init.cache, "no-store");
+    }
+
+    assert.equal((await companion.session(visitor.request("/")))?.user.name, "Marlow Quay");
+    const guilds = await companion.api(visitor.request("/")).guilds();
+    assert.equal((await companion.api(visitor.request("/")).guild(guilds[0]?.id as string, { fresh: true })).id, guilds[0]?.id);
+    assert.equal((sent.at(-1)?.init.headers as Record<string, string>)["Cache-Control"], "no-cache");
+
+    const token = companion.token(visitor.request("/")) as string;
+    const out = await companion.signOut(visitor.request("/logout", { method: "POST", headers: { Origin: SITE } }));
+    assert.equal(out.status, 303);
+    assert.equal(visitor.take(out), "/");
+    assert.equal(visitor.cookies.size, 0);
+    assert.equal((await fetch(`${service.url}/me`, { headers: { Token: token } })).status, 401);
+    await assert.rejects(companion.api(visitor.request("/")).guilds(), code("token_missing", 401));
+    assert.ok((await companion.api(visitor.request("/")).stats()).guilds);
+  });
+
+  test("cookies are `Secure`, and no other site of the domain can set them, unless it is localhost", async () => {
+    for (const [redirectUri, secure] of [
+      ["https://dash.example/callback", true],
+      ["http://dash.example/callback", true],
+      ["http://localhost.evil.example/callback", true],
+      ["http://localhost:3000/callback", false],
+      ["http://127.0.0.1:3000/callback", false],
+      ["http://[::1]:3000/callback", false],
+    ] as const) {
+      const response = await companionOf({ redirectUri }).signIn(new Request(new URL("/login", redirectUri)));
+      const [cookie] = response.headers.getSetCookie() as [string];
+      assert.equal(/; Secure$/.test(cookie), secure, redirectUri);
+      assert.equal(cookie.startsWith("__Host-companion-"), secure, redirectUri);
+    }
+    const own = await companionOf({ cookie: { name: "dash", path: "/app", secure: true } }).signIn(new Request(`${SITE}/login`));
+    assert.match(own.headers.getSetCookie()[0] as string, /^dash-\S+; Path=\/app; .*; Secure$/);
+  });
+
+  test("a stranger's code signs nobody in, and is not even sent", async () => {
+    const companion = companionOf();
+    const [victim, attacker] = [new Visitor(), new Visitor()];
+    const page = attacker.take(await companion.signIn(attacker.request("/login")));
+    const callback = await service.choose(page, "member");
+    victim.take(await companion.signIn(victim.request("/login")));
+    sent.length = 0;
+    const state = [...victim.cookies.keys()][0]?.slice("companion-".length) as string;
+    for (const path of [callback, "/callback?code=member", "/callback?code=member&state=", "/callback?code=member&state=x", `/callback?code=member&state=${state}x`, "/callback?error=access_denied", "/callback"]) {
+      await assert.rejects(companion.callback(victim.request(path)), code("state_mismatch", 400), path);
+    }
+    // The session's own cookie is not a sign-in that was begun.
+    victim.cookies.set("companion", "bcs_x.y");
+    await assert.rejects(companion.callback(victim.request("/callback?code=member&state=")), code("state_mismatch", 400));
+    assert.deepEqual(sent, []);
+    // The one who began it can end it; once.
+    attacker.take(await companion.callback(attacker.request(callback)));
+    await assert.rejects(companion.callback(attacker.request(callback)), code("state_mismatch", 400));
+  });
+
+  test("a user who refuses, a provider that fails, a code that is refused", async () => {
+    const companion = companionOf();
+    const visitor = new Visitor();
+    const state = new URL(visitor.take(await companion.signIn(visitor.request("/login")))).searchParams.get("state");
+    await assert.rejects(companion.callback(visitor.request(`/callback?error=access_denied&state=${state}`)), code("access_denied", 403));
+    await assert.rejects(companion.callback(visitor.request(`/callback?error=server_error&state=${state}`)), code("idp_error", 400));
+    await assert.rejects(companion.callback(visitor.request(`/callback?state=${state}`)), code("idp_error", 400));
+    await assert.rejects(companion.callback(visitor.request(`/callback?code=refused&state=${state}`)), code("idp_code_rejected", 401));
+    assert.equal(companion.token(visitor.request("/")), null);
+  });
+
+  test("two tabs sign in at once; a browser that is made to begin many forgets the oldest", async () => {
+    const companion = companionOf();
+    const visitor = new Visitor();
+    const pages: string[] = [];
+    for (const path of ["/login?returnTo=/one", "/login?returnTo=/two"]) pages.push(visitor.take(await companion.signIn(visitor.request(path))));
+    const places = [];
+    for (const page of pages) places.push(visitor.take(await companion.callback(visitor.request(await service.choose(page, "owner")))));
+    assert.deepEqual(places, ["/one", "/two"]);
+    for (let i = 0; i < 12; i++) visitor.take(await companion.signIn(visitor.request("/login")));
+    assert.equal(visitor.cookies.size, 1 + 5);
+  });
+
+  test("`returnTo` never leads to another site", async () => {
+    const companion = companionOf();
+    for (const evil of ["//evil.example", "/\\evil.example", "https://evil.example", "/\t/evil.example", "/\n/evil.example", "/\r\nSet-Cookie: a=b", "/.//evil.example", "/x/..//evil.example", "javascript:alert(1)", "evil", "", "/a\u0000b"]) {
+      const visitor = new Visitor();
+      assert.equal(await signIn(companion, visitor, "owner", `/login?returnTo=${encodeURIComponent(evil)}`), "/", evil);
+      const out = await companion.signOut(visitor.request("/logout", { method: "POST", headers: { Origin: SITE } }), { returnTo: evil });
+      assert.equal(visitor.take(out), "/", evil);
+      // Nor one that somebody has put into the cookie.
+      const page = visitor.take(await companion.signIn(visitor.request("/login")));
+      const [key, value] = [...visitor.cookies][0] as [string, string];
+      visitor.cookies.set(key, `${value.split(".")[0]}.${encodeURIComponent(evil)}`);
+      assert.equal(visitor.take(await companion.callback(visitor.request(await service.choose(page, "owner")))), "/", evil);
+    }
+    assert.equal(await signIn(companion, new Visitor(), "owner", "/login?returnTo=/r%C3%B6les%3Fa%3D1%26b%3D.%23top"), "/r%C3%B6les?a=1&b=.#top");
+  });
+
+  test("an unsafe request must be this site's own", async () => {
+    const companion = companionOf();
+    const visitor = new Visitor();
+    await signIn(companion, visitor, "owner");
+    const good: Record<string, string>[] = [{ Origin: SITE }, { "Sec-Fetch-Site": "same-origin" }, { Origin: SITE, "Sec-Fetch-Site": "same-origin" }];
+    const bad: Record<string, string>[] = [
+      {},
+      { Origin: "null" },
+      { Origin: "" },
+      { Origin: "http://localhost:3000" },
+      { Origin: "https://localhost:5173" },
+      { Origin: `${SITE}.evil.example` },
+      { Origin: `${SITE}/` },
+      { "Sec-Fetch-Site": "cross-site" },
+      { "Sec-Fetch-Site": "same-site" },
+      { "Sec-Fetch-Site": "none" },
+      { Origin: SITE, "Sec-Fetch-Site": "cross-site" },
+      { Origin: "https://evil.example", "Sec-Fetch-Site": "same-origin" },
+      { Referer: `${SITE}/` },
+    ];
+    for (const method of ["POST", "PUT", "PATCH", "DELETE", "PROPFIND"]) {
+      for (const headers of good) companion.api(visitor.request("/save", { method, headers }));
+      for (const headers of bad) {
+        assert.throws(() => companion.api(visitor.request("/save", { method, headers })), code("cross_site", 403), JSON.stringify(headers));
+        assert.throws(() => companion.protect(visitor.request("/save", { method, headers })), code("cross_site", 403));
+      }
+    }
+    for (const headers of bad) {
+      companion.api(visitor.request("/", { headers }));
+      await assert.rejects(companion.signOut(visitor.request("/logout", { method: "POST", headers })), code("cross_site", 403), JSON.stringify(headers));
+    }
+    // An image of another site must not sign anybody out.
+    await assert.rejects(companion.signOut(visitor.request("/logout")), code("method_not_allowed", 405));
+    assert.ok(await companion.session(visitor.request("/")));
+  });
+
+  test("signing out everywhere; the cookie of a session that is over", async () => {
+    const companion = companionOf();
+    const [desk, phone] = [new Visitor(), new Visitor()];
+    await signIn(companion, desk, "manager");
+    await signIn(companion, phone, "manager");
+    const post = { method: "POST", headers: { Origin: SITE } };
+    await service.control("PUT", "overloaded");
+    await assert.rejects(companion.signOut(desk.request("/logout", post), { everywhere: true }), code("overloaded"));
+    await service.control("DELETE");
+    desk.take(await companion.signOut(desk.request("/logout", post), { everywhere: true, returnTo: "/bye" }));
+    assert.equal(await companion.session(phone.request("/")), null);
+    await assert.rejects(companion.api(phone.request("/")).guilds(), code("token_invalid", 401));
+    assert.equal(phone.take(await companion.signOut(phone.request("/logout", post))), "/");
+    assert.equal(phone.cookies.size, 0);
+
+    await signIn(companion, desk, "manager");
+    await service.control("PUT", "overloaded");
+    await assert.rejects(companion.session(desk.request("/")), code("overloaded"), "a failure is not the same as nobody");
+    // The cookie goes, even if the service cannot be told.
+    desk.take(await companion.signOut(desk.request("/logout", post)));
+    assert.equal(desk.cookies.size, 0);
+  });
+
+  test("what is no token is never sent", async () => {
+    const companion = companionOf();
+    for (const value of ["", "x", "bcs_", "bcs_a b", "bcs_a,b"]) {
+      assert.equal(companion.token(new Request(SITE, { headers: { Cookie: `companion=${value}` } })), null, value);
+      assert.equal(await companion.session(new Request(SITE, { headers: { Cookie: `companion=${value}` } })), null, value);
+    }
+    assert.deepEqual(sent, []);
+    assert.equal(companion.token(new Request(SITE, { headers: { Cookie: "a; companion=bcs_1; b=c=d" } })), "bcs_1");
+  });
+
+  test("a runtime whose requests have no `cache`", async () => {
+    const original = globalThis.Request;
+    globalThis.Request = class extends original {
+      constructor(input: RequestInfo | URL, init?: RequestInit) {
+        if (init && "cache" in init) throw new Error("The 'cache' field on 'RequestInitializerDict' is not implemented.");
+        super(input, init);
+      }
+    };
+    const companion = companionOf();
+    globalThis.Request = original;
+    await companion.api(new Request(SITE)).team({ fresh: true });
+    assert.equal("cache" in (sent.at(-1)?.init ?? {}), false);
+    assert.equal("credentials" in (sent.at(-1)?.init ?? {}), false);
+  });
+});

@@ -1,0 +1,227 @@
+// The real service with its sandbox, and a browser as far as the client needs one and Node has none: tabs with their storages, their
+// addresses and their locks.
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const BINARY = process.env["BOT_COMPANION"];
+/** Why tests with the real service are left out; false if they are not. */
+export const needsService = BINARY ? false : "BOT_COMPANION is not set";
+export const ORIGIN = "http://localhost:3000";
+
+/** Waits until it is so. */
+export async function until(what: string, is: () => boolean | Promise<boolean>): Promise<void> {
+  for (const end = Date.now() + 120_000; !(await is()); ) {
+    if (Date.now() > end) throw new Error(`never: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** What is thrown where nobody catches it, as a browser would show it on its console. */
+export async function uncaught(work: () => Promise<void>): Promise<unknown> {
+  // The test runner would take the error for the test's own.
+  const others = process.listeners("uncaughtException");
+  process.removeAllListeners("uncaughtException");
+  const thrown: unknown[] = [];
+  const hear = (error: unknown) => void thrown.push(error);
+  process.on("uncaughtException", hear);
+  try {
+    await work();
+    await until("something is thrown", () => thrown.length > 0);
+  } finally {
+    process.removeListener("uncaughtException", hear);
+    for (const each of others) process.on("uncaughtException", each);
+  }
+  return thrown[0];
+}
+
+export class Service {
+  url = "";
+  sandbox = "";
+  key = "";
+  #process: ChildProcess | null = null;
+  readonly #folder = mkdtempSync(join(tmpdir(), "web-"));
+
+  async start(...more: string[]): Promise<this> {
+    const listen = this.url ? new URL(this.url).host : "127.0.0.1:0";
+    const child = spawn(BINARY as string, ["dev", "--listen", listen, "--data", join(this.#folder, "data"), ...more]);
+    this.#process = child;
+    let output = "";
+    for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (piece: string) => (output += piece));
+    await until("the service listens", () => {
+      if (child.exitCode !== null) throw new Error(`the service has ended: ${output}`);
+      return /bck_\w+/.test(output);
+    });
+    this.url = /service\s+(http:\S+[0-9])/.exec(output)?.[1] ?? "";
+    this.sandbox = /failures\s+(http:\S+)\/control/.exec(output)?.[1] ?? "";
+    this.key = /bck_\w+/.exec(output)?.[0] ?? "";
+    return this;
+  }
+
+  async kill(): Promise<void> {
+    const child = this.#process;
+    this.#process = null;
+    if (!child || child.exitCode !== null) return;
+    const gone = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGKILL");
+    await gone;
+  }
+
+  async end(): Promise<void> {
+    await this.kill();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  /** Switches a failure of the sandbox on or off, or lets something happen. */
+  async control(method: "PUT" | "DELETE" | "POST", name = ""): Promise<void> {
+    const response = await fetch(`${this.sandbox}/control${name && `/${name}`}`, { method });
+    if (!response.ok) throw new Error(`${name}: ${response.status} ${await response.text()}`);
+  }
+
+  /** Where the provider sends the browser when the person has chosen on its page. */
+  async choose(page: string, choice: string): Promise<string> {
+    const response = await fetch(`${page}&choice=${choice}`, { redirect: "manual" });
+    const to = response.headers.get("Location");
+    if (!to) throw new Error(`the provider answers ${response.status}: ${await response.text()}`);
+    return to;
+  }
+
+  /** A session that no page knows of. */
+  async token(person: string): Promise<string> {
+    const response = await fetch(`${this.url}/auth`, { method: "POST", headers: { "Idp-Code": person } });
+    return ((await response.json()) as { data: { token: string } }).data.token;
+  }
+
+  /** What a bot does: it says that it is alive, with this many shards. */
+  async heartbeat(memory: number): Promise<void> {
+    const response = await fetch(`${this.url}/bot/heartbeat`, {
+      method: "PUT",
+      headers: { Authorization: `Bearer ${this.key}` },
+      body: JSON.stringify({ instance: "mine", started_at: Math.floor(Date.now() / 1000), memory, shard_count: 1, shards: [{ id: 0 }] }),
+    });
+    if (!response.ok) throw new Error(await response.text());
+  }
+}
+
+/** Calls as a page of the dashboard makes them, and remembers them. */
+export class Network {
+  readonly calls: { method: string; path: string; headers: Record<string, string>; init: RequestInit; status: number }[] = [];
+  /** Called after each answer, before the client gets it. */
+  after: (path: string) => Promise<void> | void = () => undefined;
+
+  readonly fetch = async (input: string, init: RequestInit = {}): Promise<Response> => {
+    const path = new URL(input).pathname;
+    const entry = { method: init.method ?? "GET", path, headers: { ...(init.headers as Record<string, string>) }, init, status: 0 };
+    this.calls.push(entry);
+    const response = await fetch(input, { ...init, headers: { ...init.headers, Origin: ORIGIN } });
+    entry.status = response.status;
+    await this.after(path);
+    return response;
+  };
+
+  count(method: string, path: string): number {
+    return this.calls.filter((call) => call.method === method && call.path === path).length;
+  }
+}
+
+class Storages {
+  readonly values = new Map<string, string>();
+}
+
+/** One browser: what its tabs have in common. */
+export class Browser {
+  readonly tabs: Tab[] = [];
+  readonly local = new Storages();
+  readonly locks = new Locks();
+
+  tab(href = `${ORIGIN}/`): Tab {
+    const tab = new Tab(this, href);
+    this.tabs.push(tab);
+    return tab;
+  }
+}
+
+export class Tab {
+  readonly session = new Storages();
+  readonly events = new EventTarget();
+  assigned: string | null = null;
+  readonly BroadcastChannel: typeof BroadcastChannel | undefined = BroadcastChannel;
+  readonly navigator: { locks: Locks | undefined };
+  readonly location: URL & { assign(to: string): void };
+  readonly history = {
+    state: { router: 1 } as unknown,
+    replaceState: (state: unknown, _: string, to: string): void => {
+      this.history.state = state;
+      this.location.href = to;
+    },
+  };
+  readonly localStorage: Storage;
+  readonly sessionStorage: Storage;
+  readonly addEventListener: EventTarget["addEventListener"];
+  readonly removeEventListener: EventTarget["removeEventListener"];
+
+  constructor(readonly browser: Browser, href: string) {
+    this.navigator = { locks: browser.locks };
+    this.location = Object.assign(new URL(href), { assign: (to: string) => void (this.assigned = to) });
+    this.addEventListener = this.events.addEventListener.bind(this.events);
+    this.removeEventListener = this.events.removeEventListener.bind(this.events);
+    const others = () => {
+      for (const tab of browser.tabs) if (tab !== this) setImmediate(() => tab.events.dispatchEvent(new Event("storage")));
+    };
+    this.localStorage = storage(browser.local, others);
+    this.sessionStorage = storage(this.session, () => undefined);
+  }
+
+  /** Makes this the tab whose page runs. A client belongs to the tab that it was made in. */
+  enter(): this {
+    (globalThis as { window?: unknown }).window = this;
+    return this;
+  }
+
+  goto(href: string): this {
+    this.location.href = href;
+    return this.enter();
+  }
+}
+
+export function leave(): void {
+  delete (globalThis as { window?: unknown }).window;
+}
+
+function storage({ values }: Storages, changed: () => void): Storage {
+  return {
+    getItem: (key: string) => values.get(key) ?? null,
+    setItem: (key: string, value: string) => {
+      values.set(key, value);
+      changed();
+    },
+    removeItem: (key: string) => {
+      values.delete(key);
+      changed();
+    },
+  } as Storage;
+}
+
+type Granted = (lock: object | null) => unknown;
+
+/** The Web Locks that the client uses: exclusive ones. */
+export class Locks {
+  readonly #held = new Map<string, Promise<unknown>>();
+
+  async request(name: string, options: { ifAvailable?: boolean; signal?: AbortSignal }, granted: Granted): Promise<unknown> {
+    while (this.#held.has(name)) {
+      if (options.ifAvailable) return granted(null);
+      const aborted = new Promise((_, reject) => options.signal?.addEventListener("abort", () => reject(options.signal?.reason), { once: true }));
+      await Promise.race([this.#held.get(name), aborted]);
+      options.signal?.throwIfAborted();
+    }
+    const work = (async () => granted({ name }))();
+    this.#held.set(name, work.catch(() => undefined));
+    try {
+      return await work;
+    } finally {
+      this.#held.delete(name);
+    }
+  }
+}
