@@ -17,7 +17,7 @@ export type FeedbackEntry = Schemas["FeedbackEntry"];
 export type SignInOptions = Schemas["SignInOptions"];
 export type NewSession = Schemas["NewSession"];
 /** What can change; a stream names these. */
-export type Topic = Schemas["UserTopic"];
+export type Topic = Schemas["UserLiveTopic"];
 
 /** Every `data.error` that the service answers a dashboard with. */
 export type ServiceErrorCode = { [Name in keyof Schemas]: Schemas[Name] extends { error: infer Code extends string } ? Code : never }[keyof Schemas];
