@@ -56,7 +56,7 @@ pub(super) async fn run(listener: TcpListener, state: Arc<SandboxState>, stop: C
     stop.run_until_cancelled(accept).await;
 }
 
-async fn route(state: &SandboxState, request: Request<Incoming>) -> io::Result<Reply> {
+async fn route(state: &Arc<SandboxState>, request: Request<Incoming>) -> io::Result<Reply> {
     // A page elsewhere that lets its own name lead here must not sign anybody in.
     let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
     if state.loopback && !host.is_none_or(host::is_loopback) {
@@ -95,10 +95,13 @@ async fn route(state: &SandboxState, request: Request<Incoming>) -> io::Result<R
     }
 }
 
-async fn control(state: &SandboxState, request: Request<Incoming>) -> Reply {
+async fn control(state: &Arc<SandboxState>, request: Request<Incoming>) -> Reply {
     let (head, body) = request.into_parts();
     let Some(body) = read(body).await else { return reply::api_error(StatusCode::PAYLOAD_TOO_LARGE) };
-    control::answer(state, &head, &body).await
+    // In a task of its own: what is switched is switched whole, also if the client does not wait for it.
+    let state = Arc::clone(state);
+    let answered = tokio::spawn(async move { control::answer(&state, &head, &body).await }).await;
+    answered.unwrap_or_else(|_| reply::api_error(StatusCode::INTERNAL_SERVER_ERROR))
 }
 
 fn picture(path: &str, request: &Request<Incoming>) -> Reply {

@@ -3,9 +3,13 @@
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
 
+use reqwest::Method;
+use serde_json::Value;
+
 use crate::harness::Folder;
 use crate::harness::binary::{Running, command, run};
 use crate::repository::read;
+use crate::switches::{Dev, json};
 
 const MARK: &str = "\n@@@ the next command\n";
 
@@ -114,4 +118,20 @@ async fn the_examples_of_the_dashboards_page_do_what_it_shows() {
         }
     }
     assert!(differences.is_empty(), "{differences}");
+}
+
+#[tokio::test]
+async fn the_page_of_the_api_names_every_switch() {
+    let dev = Dev::start(&[]).await;
+    let page = read("docs/dashboard.md");
+    let section = page.split("\n## ").find(|section| section.starts_with("Make it fail")).unwrap();
+    let listed = json(&dev.control(Method::GET, "").await);
+    let name = |each: &Value| each["name"].as_str().unwrap().to_owned();
+    for switch in listed["switches"].as_array().unwrap() {
+        let row = format!("| `{}` | {} |", name(switch), switch["for"].as_str().unwrap());
+        assert!(section.contains(&row), "{row}");
+    }
+    assert!(listed["acts"].as_array().unwrap().iter().all(|act| section.contains(&format!("`{}`", name(act)))));
+    // Its examples are run with all others of the page.
+    assert!(section.contains("```console"));
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bot_companion::clock::Clock;
 use reqwest::Method;
 use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
 use crate::harness::binary::{Running, command};
 use crate::harness::{Answer, Client, Folder, eventually, on_postgres};
-use crate::repository::read;
 
 /// A running `dev`.
 pub struct Dev {
@@ -77,7 +78,7 @@ impl Dev {
     }
 }
 
-fn json(answer: &Answer) -> Value {
+pub fn json(answer: &Answer) -> Value {
     serde_json::from_slice(&answer.body).unwrap()
 }
 
@@ -470,17 +471,20 @@ async fn a_switch_that_is_turned_twice_is_turned_once() {
 }
 
 #[tokio::test]
-async fn the_page_of_the_api_names_every_switch() {
-    let dev = Dev::start(&[]).await;
-    let page = read("docs/dashboard.md");
-    let section = page.split("\n## ").find(|section| section.starts_with("Make it fail")).unwrap();
-    let listed = json(&dev.control(Method::GET, "").await);
-    let name = |each: &Value| each["name"].as_str().unwrap().to_owned();
-    for switch in listed["switches"].as_array().unwrap() {
-        let row = format!("| `{}` | {} |", name(switch), switch["for"].as_str().unwrap());
-        assert!(section.contains(&row), "{row}");
-    }
-    assert!(listed["acts"].as_array().unwrap().iter().all(|act| section.contains(&format!("`{}`", name(act)))));
-    // Its examples are run with all others of the page.
-    assert!(section.contains("```console"));
+async fn a_switch_is_turned_though_nobody_waits_for_it() {
+    let dev = Dev::start_with(&[], &[("IDP_LIST_TIMEOUT", "2s")]).await;
+    let _owner = dev.user("owner").await;
+    // The next switch waits for lists that are being fetched, and this one is not coming.
+    dev.on("guilds-hang/owner").await;
+    let address = dev.sandbox_url.strip_prefix("http://").unwrap();
+    let mut wire = TcpStream::connect(address).await.unwrap();
+    let request = format!("PUT /control/guilds-fail HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    wire.write_all(request.as_bytes()).await.unwrap();
+    drop(wire);
+    eventually("it is switched on", async || {
+        let all = json(&dev.control(Method::GET, "").await);
+        let switches = all["switches"].as_array().unwrap().clone();
+        switches.iter().any(|switch| switch["name"] == "guilds-fail" && switch["on"] == true)
+    })
+    .await;
 }

@@ -225,7 +225,11 @@ impl BotWatch for DemoBot {
         // If the caller leaves meanwhile, the next one begins again.
         let taken_back = if *presence == Presence::Coming { Ok(()) } else { self.take_everything_back().await };
         if let Err(error) = taken_back {
-            warn!(error = format!("{error:#}"), "the demo bot could not take back all it has said");
+            let error = format!("{error:#}");
+            return warn!(
+                error,
+                "the demo bot could not take back all it has said; the next call of a bot tries again"
+            );
         }
         *presence = Presence::Gone;
         self.is_gone.store(true, Ordering::Release);

@@ -16,6 +16,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tracing::info;
 
 use super::SandboxState;
 use super::faults::Fault;
@@ -162,6 +163,8 @@ impl Control {
     /// Switches something on or off, for one person or for everybody, and waits until it shows.
     async fn set(&self, people: &[Person], switch: Switch, person: Option<&Person>, to: bool) -> Result<(), String> {
         let _alone = self.changing.lock().await;
+        // Whoever wonders why things fail finds it in the log.
+        info!(switch = switch.about().name, person = person.map(|person| person.name.as_str()), on = to, "switched");
         match (switch, person) {
             (Switch::BotOffline, _) => return self.service()?.set_bot_online(!to).await,
             (Switch::RateLimited, _) => return self.service()?.set_rate_limited(to).await,
@@ -224,6 +227,7 @@ impl Control {
 async fn act(state: &SandboxState, act: Act, person: &Person) -> Result<(), String> {
     let _alone = state.control.changing.lock().await;
     let service = state.control.service()?;
+    info!(act = act.about().name, person = person.name.as_str(), "switched");
     match act {
         Act::EndSessions => service.end_sessions(person.id).await,
         Act::WithdrawConsent => {
