@@ -13,6 +13,7 @@ import { createServer as createTcpServer } from "node:net";
 import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
 import { after } from "node:test";
+import { stripVTControlCharacters } from "node:util";
 import { chromium } from "playwright-core";
 
 const DEADLINE = Number(process.env.DEADLINE ?? 180_000);
@@ -61,14 +62,18 @@ after(async () => {
   for (const cleanup of cleanups.reverse()) await cleanup();
 });
 
-/** A program that runs until the test file ends, or `stop()`. `ready(output)` tells from all that it has printed whether it has started. */
+/**
+ * A program that runs until the test file ends, or `stop()`. `ready(output)` tells from all that it has printed whether it has started.
+ * Without colours: many programs print them into a pipe too where the variable CI is set.
+ */
 export async function startProgram(command, args, options, ready) {
   const child = spawn(command, args, { ...options, stdio: ["ignore", "pipe", "pipe"] });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text) => (output += text));
+  let printed = "";
+  const output = () => stripVTControlCharacters(printed);
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text) => (printed += text));
   let ended = false;
   child.on("error", (error) => {
-    output += error.message;
+    printed += error.message;
     ended = true;
   });
   child.on("exit", () => (ended = true));
@@ -80,14 +85,16 @@ export async function startProgram(command, args, options, ready) {
   };
   try {
     await until(`${command} starts`, () => {
-      if (ended) throw new Error(`${command} has ended:\n${output}`);
-      return ready(output);
+      if (ended) throw new Error(`${command} has ended:\n${output()}`);
+      return ready(output());
     });
   } catch (error) {
     await stop();
+    // Why it was in vain stands in what the program printed.
+    if (!error.message.includes(output())) error.message += `\n${output()}`;
     throw error;
   }
-  return { stop, output: () => output };
+  return { stop, output };
 }
 
 /** A folder that is gone when the test file ends. */
