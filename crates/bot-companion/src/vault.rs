@@ -56,6 +56,11 @@ impl Vault {
         if keys.is_empty() { Err(VaultError::NoKey) } else { Ok(Self { keys }) }
     }
 
+    /// The ids of the keys, the one that writes first.
+    pub fn key_ids(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(|(id, _)| id.as_str())
+    }
+
     /// Seals a user's grant with the first key: length of the key's id, the id, the nonce, then the ciphertext with its tag.
     pub fn seal(&self, user: Snowflake, grant: &Grant) -> Result<SealedGrant, VaultError> {
         let (id, key) = self.keys.first().ok_or(VaultError::NoKey)?;

@@ -1,6 +1,6 @@
 //! `bot-companion check`: is the configuration fine?
 
-use super::{ConfigFile, print};
+use super::{ConfigFile, print, serve};
 use crate::server;
 
 pub(super) fn run(file: &ConfigFile) -> anyhow::Result<()> {
@@ -9,5 +9,7 @@ pub(super) fn run(file: &ConfigFile) -> anyhow::Result<()> {
     if let Some(tls) = &config.tls {
         server::acceptor(tls)?;
     }
-    print("The configuration is fine.\n")
+    let warnings = serve::cautions(&config).into_iter().map(|caution| format!("Warning: {caution}"));
+    let lines: Vec<String> = warnings.chain(["The configuration is fine.\n".to_owned()]).collect();
+    print(&lines.join("\n"))
 }

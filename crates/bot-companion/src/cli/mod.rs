@@ -10,6 +10,7 @@ mod key;
 mod logging;
 mod output;
 mod serve;
+mod settings;
 mod store;
 mod switchboard;
 mod team;
@@ -68,8 +69,17 @@ enum Command {
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Print the default configuration, with every setting explained.
-    Config,
+    /// Print the default configuration, with every setting explained; or the one that counts.
+    Config {
+        /// Print each setting with the value that counts and where it came from: the default, a line of the file, a variable.
+        /// Secrets are hidden.
+        #[arg(long)]
+        effective: bool,
+        #[command(flatten)]
+        form: output::OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
     /// Print the API's OpenAPI document.
     Openapi,
     /// Make, list and revoke the keys with which bots send their data.
@@ -110,7 +120,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             dev::run(&dev::DevOptions { listen, data, store, redirect_uris: redirect_uri, no_limits })
         }
         Command::Check { config } => check::run(&config),
-        Command::Config => print(crate::config::DEFAULTS),
+        Command::Config { effective, form, config } => settings::run(effective, form, &config),
         Command::Openapi => print(&crate::http::document()),
         Command::Key(key) => key::run(key),
         Command::Team(team) => team::run(team),

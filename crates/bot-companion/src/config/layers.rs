@@ -1,5 +1,7 @@
 //! The settings as they were written: which layer gave what to which key, and everything that is wrong with it.
 
+mod effective;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -8,9 +10,11 @@ use std::ops::{Range, RangeInclusive};
 
 use toml::de::{DeTable, DeValue};
 
+use super::injected;
 use super::load::{ConfigError, Layer};
 use super::suggest::suggest;
 use super::value::Advice;
+pub use effective::EffectiveSetting;
 
 /// The settings whose values are never shown, and which the environment can give as a file.
 pub(super) const SECRETS: [&str; 3] = ["idp.client_secret", "secrets.keys", "store.url"];
@@ -154,6 +158,9 @@ impl Settings {
             let location = SourceLocation { order: (order, index), text: name.escape_debug().to_string() };
             let direct = name.strip_suffix("_FILE").filter(|name| is_secret_variable(name));
             let Some(key) = keys.get(direct.unwrap_or(name)) else {
+                if injected::is_injected(name, value) {
+                    continue;
+                }
                 self.unknown_variable(name, &keys, location);
                 continue;
             };
@@ -204,13 +211,13 @@ impl Settings {
     }
 
     /// All problems, in the order of the layers and their lines.
-    pub(super) fn finish(mut self) -> Result<(), ConfigError> {
-        self.problems.sort_by_key(|problem| problem.location.order);
-        let lines =
-            self.problems.into_iter().map(|ConfigProblem { location, text, .. }| match location.text.as_str() {
-                "" => text,
-                location => format!("{location}: {text}"),
-            });
+    pub(super) fn finish(&mut self) -> Result<(), ConfigError> {
+        let mut problems = std::mem::take(&mut self.problems);
+        problems.sort_by_key(|problem| problem.location.order);
+        let lines = problems.into_iter().map(|ConfigProblem { location, text, .. }| match location.text.as_str() {
+            "" => text,
+            location => format!("{location}: {text}"),
+        });
         ConfigError::of(lines.collect())
     }
 

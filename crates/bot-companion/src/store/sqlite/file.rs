@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::errors::file_remedy;
 use crate::store::{Result, StoreError};
 
 /// How long the database itself waits for another process's lock.
@@ -15,7 +16,27 @@ const STATEMENTS: usize = 192;
 /// Creates the file and its folder, unless they are there.
 pub(super) fn create(path: &Path) -> Result<()> {
     create_private(path)
-        .map_err(|error| StoreError::Failed(format!("the file `{}` cannot be created: {error}", path.display())))
+        .map_err(|error| StoreError::Failed(format!("the file cannot be created: {error}; {}", file_remedy(&error))))
+}
+
+/// The whole path, for people.
+pub(in crate::store) fn location(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+/// The files that others can read, each with what to run.
+pub(in crate::store) fn cautions(path: &Path) -> Vec<String> {
+    let beside = ["", "-wal"].map(|suffix| format!("{}{suffix}", location(path)));
+    let open = beside.iter().filter(|file| mode(Path::new(file)).is_some_and(|mode| mode & OTHERS != 0));
+    open.map(|file| format!("everybody on this machine can read the database; run `chmod 600 {file}`")).collect()
+}
+
+/// Everybody who is neither the owner nor in the file's group, which operators may use for backups.
+const OTHERS: u32 = 0o007;
+
+fn mode(path: &Path) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    Some(std::fs::metadata(path).ok()?.permissions().mode())
 }
 
 /// Only the owner can read the file, for it holds grants. SQLite gives the files beside it the same mode.

@@ -6,6 +6,7 @@ mod changes;
 mod clean_up;
 mod columns;
 mod coverage;
+mod errors;
 mod feed;
 mod feedback;
 mod file;
@@ -34,7 +35,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::ErrorCode;
 
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use crate::domain::{
@@ -42,6 +42,7 @@ use crate::domain::{
     TokenHash, User,
 };
 
+pub(super) use self::file::{cautions, location};
 use self::file::{configure_writer, connect, create};
 use self::readers::Readers;
 use self::snapshots::LocalStaging;
@@ -65,7 +66,9 @@ pub(super) struct Sqlite {
 impl Sqlite {
     /// Opens the file, creating and migrating it as needed.
     pub(super) async fn open(path: PathBuf, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
-        let opened = tokio::task::spawn_blocking(move || Self::open_now(&path, wait, freshness));
+        let opened = tokio::task::spawn_blocking(move || {
+            Self::open_now(&path, wait, freshness).map_err(|error| error.at(&location(&path)))
+        });
         opened.await.map_err(|_| StoreError::Failed("opening it panicked".to_owned()))?
     }
 
@@ -83,24 +86,10 @@ impl Sqlite {
         };
         let readers = (0..READERS).map(|_| reader()).collect::<Result<_>>()?;
         Ok(Self {
-            writer: Writer::start(connection, wait, freshness)?,
-            readers: Readers::new(readers, wait),
+            writer: Writer::start(connection, location(path), wait, freshness)?,
+            readers: Readers::new(readers, location(path), wait),
             staging: LocalStaging::default(),
         })
-    }
-}
-
-impl From<rusqlite::Error> for StoreError {
-    /// The text of the error names tables and columns, never values.
-    fn from(error: rusqlite::Error) -> Self {
-        let text = error.to_string();
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy(text),
-            Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::OutOfMemory) => {
-                Self::Unavailable(text)
-            }
-            _ => Self::Failed(text),
-        }
     }
 }
 

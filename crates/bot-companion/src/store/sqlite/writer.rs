@@ -28,6 +28,8 @@ pub(super) type ChangedTopics = Vec<Topic>;
 pub(super) struct Writer {
     /// One permit per write that may wait.
     permits: Arc<Semaphore>,
+    /// The path, which each error names.
+    location: String,
     wait: Duration,
     queue: Mutex<Option<Sender<QueuedWrite>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -35,7 +37,12 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread. The connection must be the only one of this process that writes.
-    pub(super) fn start(connection: Connection, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
+    pub(super) fn start(
+        connection: Connection,
+        location: String,
+        wait: Duration,
+        freshness: Arc<Freshness>,
+    ) -> Result<Self> {
         let (sender, queue) = channel();
         let seen = data_version(&connection)?;
         let thread = WriterThread { connection, queue, freshness, seen };
@@ -45,6 +52,7 @@ impl Writer {
             .map_err(|error| StoreError::Unavailable(format!("the writer's thread does not start: {error}")))?;
         Ok(Self {
             permits: Arc::new(Semaphore::new(QUEUE)),
+            location,
             wait,
             queue: Mutex::new(Some(sender)),
             thread: Mutex::new(Some(handle)),
@@ -54,6 +62,14 @@ impl Writer {
     /// Runs the work in a transaction, and returns when it is on disk and the cache is invalidated. Once it is in the queue it runs
     /// to its end, whether or not this future is still waited for.
     pub(super) async fn write<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &mut ChangedTopics) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.run(work).await.map_err(|error| error.at(&self.location))
+    }
+
+    async fn run<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection, &mut ChangedTopics) -> rusqlite::Result<T> + Send + 'static,
