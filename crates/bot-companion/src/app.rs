@@ -16,6 +16,7 @@ use crate::domain::feed::InstanceId;
 use crate::domain::picture::PictureHost;
 use crate::idp::{Provider, ProviderOptions};
 use crate::live::Live;
+use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::rate_limit::RateLimits;
 use crate::sources::Sources;
@@ -55,6 +56,8 @@ pub struct App {
     pub uploads: Arc<Uploads>,
     /// Background tasks.
     pub background: Background,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     pub(crate) sources: Sources,
     /// Who hears of bots, if anybody does.
     bot_watch: OnceLock<Arc<dyn BotWatch>>,
@@ -100,6 +103,7 @@ impl App {
             clock: clock.clone(),
             background: Background::here(),
             pictures: PictureHost::new(&config.idp.cdn_url),
+            metrics: Arc::default(),
             stale_warnings: Arc::default(),
         };
         let rate_limits = Arc::new(RateLimits::new(&config.limits, &config.feed, clock.clone()));
@@ -118,6 +122,7 @@ impl App {
             views,
             accounts,
             background: sources.background.clone(),
+            metrics: Arc::clone(&sources.metrics),
             sources,
             bot_watch: OnceLock::new(),
             shutting_down: AtomicBool::new(false),

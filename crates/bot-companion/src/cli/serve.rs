@@ -1,6 +1,7 @@
 //! `bot-companion serve`: the service.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use anyhow::Context;
 use tracing::{info, warn};
@@ -13,7 +14,7 @@ use crate::domain::token;
 use crate::http::HttpService;
 use crate::random::Random;
 use crate::version::Version;
-use crate::{server, store};
+use crate::{admin, server, store};
 
 /// What the process needs beside its connections: the store's files, the provider, the log.
 const OTHER_FILES: u64 = 256;
@@ -28,6 +29,7 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
     runtime()?.block_on(async {
         let listeners = open(&mut config)?;
         let address = address(&listeners)?;
+        let admin = admin::bind(config.admin)?;
         let tls = config.tls.as_ref().map(server::acceptor).transpose()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         info!(version = Version::NAME, store = store::kind(&config.store.url), "starting");
@@ -35,9 +37,21 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
         tell_of_demo_key(&app).await;
         info!("listening on {scheme}://{address}{base_path}/");
+        let _admin = answer_operators(admin, &app)?;
         server::run(listeners, tls, HttpService::new(app), asked_to_stop()).await;
         Ok(())
     })
+}
+
+/// Starts the admin listener, and says where it is.
+pub(super) fn answer_operators(
+    listener: Option<TcpListener>,
+    app: &Arc<App>,
+) -> anyhow::Result<Option<admin::AdminServer>> {
+    let Some(listener) = listener else { return Ok(None) };
+    let server = admin::start(listener, Arc::clone(app)).context("the admin listener cannot start")?;
+    info!("metrics and health are on http://{}/", server.address);
+    Ok(Some(server))
 }
 
 /// A store that `dev` has used holds the demonstration key, which everybody knows.

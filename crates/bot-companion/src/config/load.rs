@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::layers::Settings;
 use super::value::{self, duration};
 use super::{
-    Config, DEFAULTS, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig, LogConfig, StoreConfig, TlsConfig,
-    checks,
+    AdminConfig, Config, DEFAULTS, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig, LogConfig,
+    StoreConfig, TlsConfig, checks,
 };
 use crate::domain::SessionLimits;
 
@@ -187,6 +187,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             filter: s.text("log.filter", value::log_filter)?,
             format: s.text("log.format", value::log_format)?,
         },
+        admin: AdminConfig { listen: s.text("admin.listen", value::listen_or_off)?, is_set: s.is_set("admin.listen") },
     })
 }
 

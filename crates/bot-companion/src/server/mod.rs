@@ -43,7 +43,7 @@ pub async fn run(
 ) {
     let app = Arc::clone(service.app());
     let (delay, limit) = (app.config.limits.drain_delay, app.config.limits.drain_timeout);
-    let registry = Registry::new(&app.config, app.clock.clone());
+    let registry = Registry::new(&app.config, app.clock.clone(), Arc::clone(&app.metrics));
     let server = Arc::new(ConnectionServer::new(service, tls, registry));
     let periodic = app.run_periodic_tasks();
     let warming = app.keep_warm();

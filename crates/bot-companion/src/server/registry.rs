@@ -18,6 +18,7 @@ use super::state::{ConnectionState, Phase, millis};
 use crate::clock::Clock;
 use crate::config::{Config, Network};
 use crate::log_throttle::Throttle;
+use crate::metrics::{LimitName, Metrics};
 use crate::rate_limit::subject;
 
 /// How long a new connection may wait before it counts as one that sends no request.
@@ -28,6 +29,7 @@ pub(super) struct Registry {
     open: Mutex<OpenConnections>,
     /// For the log line about connections that were refused because their address has too many.
     refusals: Throttle,
+    metrics: Arc<Metrics>,
     clock: Clock,
     draining: AtomicBool,
     limit: usize,
@@ -62,11 +64,12 @@ impl OpenConnections {
 }
 
 impl Registry {
-    pub(super) fn new(config: &Config, clock: Clock) -> Self {
+    pub(super) fn new(config: &Config, clock: Clock, metrics: Arc<Metrics>) -> Self {
         let limits = &config.limits;
         Self {
             open: Mutex::default(),
             refusals: Throttle::default(),
+            metrics,
             clock,
             draining: AtomicBool::new(false),
             limit: limits.connections,
@@ -88,6 +91,7 @@ impl Registry {
             let count = open.addresses.entry(subject).or_insert(0);
             if *count >= self.limit_per_address {
                 drop(open);
+                self.metrics.limits.count(LimitName::ConnectionsPerAddress);
                 if let Some(count) = self.refusals.count(self.clock.ticks()) {
                     let address = address.to_canonical();
                     warn!(count, %address, "connections refused: a client address has limits.connections_per_address open");
@@ -99,6 +103,7 @@ impl Registry {
         let is_full = open.states.len() >= self.limit;
         drop(open);
         if is_full && !self.evict_one() {
+            self.metrics.limits.count(LimitName::Connections);
             self.open.lock().uncount(subject);
             // Every connection is busy with a request: closing the new one at once is the kindest way to say so.
             debug!("too many busy connections");
@@ -109,6 +114,8 @@ impl Registry {
         // A drain that has begun does not know this connection.
         state.draining.store(self.draining.load(Ordering::SeqCst), Ordering::SeqCst);
         open.states.push(Arc::clone(&state));
+        self.metrics.accepted.increment();
+        self.metrics.connections.set(open.states.len() as u64);
         Some(state)
     }
 
@@ -116,6 +123,7 @@ impl Registry {
         let mut open = self.open.lock();
         if let Some(index) = open.states.iter().position(|other| Arc::ptr_eq(other, state)) {
             open.states.swap_remove(index);
+            self.metrics.connections.set(open.states.len() as u64);
             open.uncount(state.subject);
         }
     }
@@ -160,6 +168,7 @@ impl Registry {
         for state in &reaped {
             open.uncount(state.subject);
         }
+        self.metrics.connections.set(open.states.len() as u64);
         drop(open);
         if !reaped.is_empty() {
             debug!(count = reaped.len(), "connections that waited too long were closed");
@@ -202,7 +211,7 @@ mod tests {
         let nothing = std::iter::empty::<(String, String)>();
         let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
         let clock = Clock::manual(Time::from_seconds(1));
-        (Registry::new(&config, clock.clone()), clock)
+        (Registry::new(&config, clock.clone(), Arc::default()), clock)
     }
 
     fn address(text: &str) -> IpAddr {

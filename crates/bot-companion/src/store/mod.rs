@@ -14,6 +14,7 @@ mod starting;
 mod tests;
 mod totals_change;
 mod values;
+mod watch;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -35,6 +36,7 @@ use starting::StoreLocation;
 pub use values::{
     Account, BlockedUser, BotKey, CodeHash, Revocation, Sample, SealedGrant, SnapshotId, StoredList, Swept,
 };
+pub use watch::{StoreLoad, StoreWatch};
 
 /// Why the store could not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -61,7 +63,7 @@ fn not_staged() -> StoreError {
 /// Everything that lasts. Reads see every write that was acknowledged before they began. Before a write is acknowledged, the
 /// store tells the [`Freshness`] it was opened with what the write has changed, even if nobody waits for the write any more.
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait Store: StoreWatch {
     // Sign-in: one exchange per code, then a grant, then sessions.
 
     /// Claims a code for one exchange. A claim that nobody settles counts as settled without a user after `until`; a settled
