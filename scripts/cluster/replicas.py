@@ -100,9 +100,9 @@ class Balancer:
             raise Failed("HAProxy is missing: install Debian's package `haproxy`")
         beside = self.folder / "haproxy-beside.cfg"
         beside.write_text(f"global\n    stats socket {self.told} mode 600 level user\n")
-        environment = {**os.environ, "LISTEN": f"fd@{self.socket.fileno()}"}
+        environment = {**os.environ, "PROXY_LISTEN": f"fd@{self.socket.fileno()}"}
         for replica in replicas:
-            environment[f"COMPANION_{replica.number}"] = f"{replica.address}:{replica.port}"
+            environment[f"PROXY_REPLICA_{replica.number}"] = f"{replica.address}:{replica.port}"
         files = [str(self.configuration()), str(beside)]
         await output(program, "-c", "-f", files[0], "-f", files[1], env=environment, pass_fds=[self.socket.fileno()])
         with self.log.open("ab") as log:
