@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 use crate::accounts::Accounts;
 use crate::background::Background;
 use crate::clock::Clock;
-use crate::config::{self, Config, ConfigError, keyfile};
+use crate::config::{self, Config, ConfigError, CurrentConfig, SecretKey, keyfile};
 use crate::domain::feed::InstanceId;
 use crate::domain::picture::PictureHost;
 use crate::idp::{Provider, ProviderOptions};
@@ -21,7 +21,7 @@ use crate::rate_limit::RateLimits;
 use crate::sources::Sources;
 use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
 use crate::uploads::Uploads;
-use crate::vault::{Vault, VaultError};
+use crate::vault::{Vault, VaultError, VaultKeys};
 use crate::version::Version;
 use crate::views::Views;
 
@@ -31,8 +31,10 @@ const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
 /// What a handler can reach.
 pub struct App {
-    /// What was set.
+    /// What was set at the start.
     pub config: Config,
+    /// What is in force of that which a reload changes: limits, origins.
+    pub current: CurrentConfig,
     /// The time.
     pub clock: Clock,
     /// Numbers for ids and draws.
@@ -96,7 +98,7 @@ impl App {
             store: Arc::clone(&store),
             freshness: Arc::clone(&freshness),
             provider: Arc::new(provider(&config, &clock)?),
-            vault: Arc::new(vault(&config)?),
+            vault: Arc::new(Vault::new(&secret_keys(&config)?)?),
             clock: clock.clone(),
             background: Background::here(),
             pictures: PictureHost::new(&config.idp.cdn_url),
@@ -121,8 +123,38 @@ impl App {
             sources,
             bot_watch: OnceLock::new(),
             shutting_down: AtomicBool::new(false),
+            current: CurrentConfig::new(&config),
             config,
         }))
+    }
+
+    /// The keys that a changed configuration names, ready for [`App::apply`].
+    pub fn prepare_keys(&self, config: &Config) -> Result<VaultKeys, BuildError> {
+        Ok(VaultKeys::new(&secret_keys(config)?)?)
+    }
+
+    /// Puts a changed configuration into force, as far as a running service can take it over; `keys` if they have changed.
+    pub fn apply(self: &Arc<Self>, config: &Config, keys: Option<VaultKeys>) {
+        let before = self.current.get().limits.concurrent_requests;
+        self.current.replace(config);
+        if let Some(keys) = keys {
+            self.sources.vault.replace(keys);
+        }
+        self.rate_limits.set(&config.limits, &config.feed);
+        self.accounts.set_limits(&config.limits);
+        self.live.set_limits(&config.limits);
+        let now = config.limits.concurrent_requests;
+        self.request_permits.add_permits(now.saturating_sub(before));
+        if now < before {
+            let surplus = u32::try_from(before - now).unwrap_or(u32::MAX);
+            let app = Arc::clone(self);
+            // Permits that are in use are taken away when they come back.
+            self.background.spawn(async move {
+                if let Ok(permits) = app.request_permits.acquire_many(surplus).await {
+                    permits.forget();
+                }
+            });
+        }
     }
 
     /// From now on this one hears of bots; the first who asks for it does.
@@ -219,10 +251,10 @@ fn provider(config: &Config, clock: &Clock) -> Result<Provider, BuildError> {
 }
 
 /// Where the store is a file of ours and no key is given, one is made beside it.
-fn vault(config: &Config) -> Result<Vault, BuildError> {
+fn secret_keys(config: &Config) -> Result<Vec<SecretKey>, BuildError> {
     if !config.secrets.is_empty() {
-        return Ok(Vault::new(&config.secrets)?);
+        return Ok(config.secrets.clone());
     }
     let database = store::local_file(&config.store.url).ok_or(VaultError::NoKey)?;
-    Ok(Vault::new(&[keyfile::load_or_create(&database)?])?)
+    Ok(vec![keyfile::load_or_create(&database)?])
 }

@@ -187,6 +187,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             filter: s.text("log.filter", value::log_filter)?,
             format: s.text("log.format", value::log_format)?,
         },
+        written: s.written(),
     })
 }
 

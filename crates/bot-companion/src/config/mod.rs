@@ -6,6 +6,7 @@ pub mod keyfile;
 mod layers;
 mod load;
 mod network;
+mod reloadable;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ pub use key::{SecretKey, SecretKeyError};
 pub(crate) use load::start_wait;
 pub use load::{ConfigError, Layer};
 pub use network::{Network, NetworkError};
+pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
 pub(crate) use value::origin_of;
 
 /// The commented defaults, which are also the reference of all settings.
@@ -50,6 +52,8 @@ pub struct Config {
     pub feed: FeedConfig,
     /// `[log]`
     pub log: LogConfig,
+    /// What was written, to see what another configuration changes.
+    written: reloadable::WrittenSettings,
 }
 
 /// Where the service listens and who may call it from a browser.
