@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 use crate::accounts::Accounts;
 use crate::background::Background;
 use crate::clock::Clock;
-use crate::config::{self, Config, ConfigError, CurrentConfig, SecretKey, keyfile};
+use crate::config::{self, Config, CurrentConfig, keyfile};
 use crate::domain::feed::InstanceId;
 use crate::domain::picture::PictureHost;
 use crate::idp::{Provider, ProviderOptions};
@@ -75,7 +75,7 @@ pub trait BotWatch: Send + Sync {
 pub enum BuildError {
     /// The key file beside the database.
     #[error(transparent)]
-    Key(#[from] ConfigError),
+    Key(#[from] keyfile::KeyFileError),
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -98,7 +98,7 @@ impl App {
             store: Arc::clone(&store),
             freshness: Arc::clone(&freshness),
             provider: Arc::new(provider(&config, &clock)?),
-            vault: Arc::new(Vault::new(&secret_keys(&config)?)?),
+            vault: Arc::new(vault(&config)?),
             clock: clock.clone(),
             background: Background::here(),
             pictures: PictureHost::new(&config.idp.cdn_url),
@@ -130,7 +130,13 @@ impl App {
 
     /// The keys that a changed configuration names, ready for [`App::apply`].
     pub fn prepare_keys(&self, config: &Config) -> Result<VaultKeys, BuildError> {
-        Ok(VaultKeys::new(&secret_keys(config)?)?)
+        if !config.secrets.is_empty() {
+            return Ok(VaultKeys::new(&config.secrets)?);
+        }
+        // A start makes a key where there is none; a service that runs already does not.
+        let database = store::local_file(&config.store.url).ok_or(VaultError::NoKey)?;
+        let key = keyfile::load(&keyfile::beside(&database))?.ok_or(VaultError::NoKey)?;
+        Ok(VaultKeys::new(&[key])?)
     }
 
     /// Puts a changed configuration into force, as far as a running service can take it over; `keys` if they have changed.
@@ -251,10 +257,10 @@ fn provider(config: &Config, clock: &Clock) -> Result<Provider, BuildError> {
 }
 
 /// Where the store is a file of ours and no key is given, one is made beside it.
-fn secret_keys(config: &Config) -> Result<Vec<SecretKey>, BuildError> {
+fn vault(config: &Config) -> Result<Vault, BuildError> {
     if !config.secrets.is_empty() {
-        return Ok(config.secrets.clone());
+        return Ok(Vault::new(&config.secrets)?);
     }
     let database = store::local_file(&config.store.url).ok_or(VaultError::NoKey)?;
-    Ok(vec![keyfile::load_or_create(&database)?])
+    Ok(Vault::new(&[keyfile::load_or_create(&database)?.key])?)
 }
