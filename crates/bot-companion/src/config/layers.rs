@@ -4,14 +4,15 @@ mod effective;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::{Range, RangeInclusive};
 
 use toml::de::{DeTable, DeValue};
 
 use super::injected;
 use super::load::{ConfigError, Layer};
+use super::reloadable::WrittenSettings;
+use super::secret_file::secret_file;
 use super::suggest::suggest;
 use super::value::Advice;
 pub use effective::EffectiveSetting;
@@ -76,6 +77,11 @@ impl Settings {
         let mut settings = Self::default();
         settings.read(defaults, true);
         settings
+    }
+
+    /// Whether anything but the defaults gives this setting.
+    pub(super) fn is_set(&self, key: &str) -> bool {
+        self.given.get(key).is_some_and(|given| given.len() > 1)
     }
 
     /// Adds a layer, which wins over the earlier ones.
@@ -208,6 +214,16 @@ impl Settings {
     /// Whether all these settings could be read, so that they can be compared with each other.
     pub(super) fn are_valid(&self, keys: &[&str]) -> bool {
         !self.problems.iter().any(|problem| problem.key.is_some_and(|key| keys.contains(&key)))
+    }
+
+    /// The value of each setting as it was written, hashed.
+    pub(super) fn written(&self) -> WrittenSettings {
+        let of = |given: &[GivenSetting]| {
+            let mut hasher = DefaultHasher::new();
+            given.last().map(|setting| setting.value.show()).hash(&mut hasher);
+            hasher.finish()
+        };
+        WrittenSettings(self.given.iter().map(|(name, given)| (name.clone(), of(given))).collect())
     }
 
     /// All problems, in the order of the layers and their lines.
@@ -355,18 +371,6 @@ fn part_of(key: &str, section: &str) -> bool {
 
 fn is_secret_variable(name: &str) -> bool {
     SECRETS.iter().any(|key| variable(key) == name)
-}
-
-/// What the file of a secret holds, without the line break that editors put at its end.
-fn secret_file(path: &str) -> Result<String, String> {
-    const LONGEST: u64 = 64 * 1024;
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
-    // A common slip is to give the secret itself where its file is asked for; none of ours begins with a slash.
-    let shown = if path.starts_with('/') { format!("the file {path:?}") } else { "the file that it names".to_owned() };
-    read.map_err(|error| format!("{shown} cannot be read: {error}"))?;
-    let line = text.strip_suffix('\n').unwrap_or(&text);
-    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }
 
 /// Line and column of a byte, both from 1; a column is a character.

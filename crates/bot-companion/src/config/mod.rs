@@ -8,6 +8,8 @@ mod layers;
 mod load;
 mod log_filter;
 mod network;
+mod reloadable;
+mod secret_file;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -25,6 +27,7 @@ pub use layers::EffectiveSetting;
 pub(crate) use load::start_wait;
 pub use load::{ConfigError, Layer};
 pub use network::{Network, NetworkError};
+pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
 pub(crate) use suggest::suggest;
 pub(crate) use value::origin_of;
 
@@ -60,6 +63,10 @@ pub struct Config {
     pub feed: FeedConfig,
     /// `[log]`
     pub log: LogConfig,
+    /// `[admin]`
+    pub admin: AdminConfig,
+    /// What was written, to see what another configuration changes.
+    written: reloadable::WrittenSettings,
 }
 
 /// Where the service listens and who may call it from a browser.
@@ -228,6 +235,15 @@ pub struct FeedConfig {
     pub requests_per_second: u32,
     /// `feed.refused_keys_per_minute`, per client address. 0 is no limit.
     pub refused_keys_per_minute: u32,
+}
+
+/// The listener for operators.
+#[derive(Clone, Copy, Debug)]
+pub struct AdminConfig {
+    /// `admin.listen`; `None` if it is switched off.
+    pub listen: Option<SocketAddr>,
+    /// Whether somebody has set it: a default that cannot be used is no error.
+    pub is_set: bool,
 }
 
 /// What is logged, and how.

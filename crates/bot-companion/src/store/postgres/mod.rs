@@ -20,6 +20,7 @@ mod invalidation;
 mod keys;
 mod listener;
 mod locks;
+mod look;
 mod migrations;
 mod pool;
 mod reachability;
@@ -33,6 +34,7 @@ mod team;
 mod tls;
 mod totals;
 mod upkeep;
+mod watch;
 mod work;
 
 use std::collections::HashSet;
@@ -53,6 +55,7 @@ use crate::random::Random;
 use self::address::Address;
 use self::invalidation::Origin;
 use self::listener::Listener;
+pub(super) use self::look::look;
 use self::work::{Executor, Pace, Read};
 use super::starting::{StoreLocation, keep_trying};
 use super::{

@@ -64,6 +64,25 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
+/// Opens the file for reading, and makes no other beside it.
+pub(super) fn connect_read_only(path: &Path) -> Result<Connection> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    // Where there is no log, nobody has the file open. Even a reader would make one, unless it is told that nothing changes.
+    let immutable = if Path::new(&log).exists() { "" } else { "&immutable=1" };
+    let escaped = |byte: &u8| match byte {
+        byte if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let uri: String = whole.as_os_str().as_bytes().iter().map(escaped).collect();
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(format!("file:{uri}?mode=ro{immutable}"), flags)?;
+    connection.busy_timeout(BUSY)?;
+    Ok(connection)
+}
+
 pub(super) fn configure_writer(connection: &Connection) -> Result<()> {
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {

@@ -14,6 +14,7 @@ mod guilds;
 mod health;
 mod instances;
 mod keys;
+mod look;
 mod migrations;
 mod readers;
 mod revocations;
@@ -27,6 +28,7 @@ mod team;
 mod tests;
 mod totals;
 mod upkeep;
+mod watch;
 mod writer;
 
 use std::collections::HashSet;
@@ -41,9 +43,11 @@ use crate::domain::{
     Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Stats, Time,
     TokenHash, User,
 };
+use crate::metrics::StoreMetrics;
 
 pub(super) use self::file::{cautions, location};
 use self::file::{configure_writer, connect, create};
+pub(super) use self::look::look;
 use self::readers::Readers;
 use self::snapshots::LocalStaging;
 use self::writer::Writer;
@@ -61,6 +65,7 @@ pub(super) struct Sqlite {
     readers: Readers,
     /// The snapshots that this process is staging; what else is staged was left by one that is gone.
     staging: LocalStaging,
+    metrics: Arc<StoreMetrics>,
 }
 
 impl Sqlite {
@@ -85,10 +90,12 @@ impl Sqlite {
             Ok(connection)
         };
         let readers = (0..READERS).map(|_| reader()).collect::<Result<_>>()?;
+        let (metrics, clock) = (Arc::<StoreMetrics>::default(), freshness.clock().clone());
         Ok(Self {
-            writer: Writer::start(connection, location(path), wait, freshness)?,
-            readers: Readers::new(readers, location(path), wait),
+            writer: Writer::start(connection, location(path), wait, freshness, Arc::clone(&metrics))?,
+            readers: Readers::new(readers, location(path), wait, Arc::clone(&metrics), clock),
             staging: LocalStaging::default(),
+            metrics,
         })
     }
 }
