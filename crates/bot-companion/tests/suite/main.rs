@@ -48,6 +48,7 @@ mod readiness;
 mod replicas;
 mod replicas_agree;
 mod repository;
+mod secrets;
 mod secure;
 mod sessions;
 mod sign_in;
