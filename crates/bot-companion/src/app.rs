@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 use crate::accounts::Accounts;
 use crate::background::Background;
 use crate::clock::Clock;
-use crate::config::{self, Config, ConfigError, keyfile};
+use crate::config::{self, Config, keyfile};
 use crate::domain::feed::InstanceId;
 use crate::domain::picture::PictureHost;
 use crate::idp::{Provider, ProviderOptions};
@@ -73,7 +73,7 @@ pub trait BotWatch: Send + Sync {
 pub enum BuildError {
     /// The key file beside the database.
     #[error(transparent)]
-    Key(#[from] ConfigError),
+    Key(#[from] keyfile::KeyFileError),
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -224,5 +224,5 @@ fn vault(config: &Config) -> Result<Vault, BuildError> {
         return Ok(Vault::new(&config.secrets)?);
     }
     let database = store::local_file(&config.store.url).ok_or(VaultError::NoKey)?;
-    Ok(Vault::new(&[keyfile::load_or_create(&database)?])?)
+    Ok(Vault::new(&[keyfile::load_or_create(&database)?.key])?)
 }

@@ -9,14 +9,18 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    match cli::run(Cli::parse()) {
+    let arguments = match Cli::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return cli::exit::of_arguments(&error),
+    };
+    match cli::run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             #[expect(clippy::print_stderr, reason = "this is where a person reads why the command failed")]
             {
                 eprintln!("bot-companion: {error:#}");
             }
-            ExitCode::FAILURE
+            cli::exit::of_failure(&error)
         }
     }
 }

@@ -1,12 +1,11 @@
 //! `bot-companion check`: is the configuration fine?
 
 use super::{ConfigFile, print};
-use crate::{server, store};
+use crate::server;
 
 pub(super) fn run(file: &ConfigFile) -> anyhow::Result<()> {
     let config = file.load()?;
     config.require_idp()?;
-    store::check(&config.store.url).map_err(|problem| anyhow::anyhow!("store.url: {problem}"))?;
     if let Some(tls) = &config.tls {
         server::acceptor(tls)?;
     }

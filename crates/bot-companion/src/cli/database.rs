@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::ensure;
+use secrecy::ExposeSecret as _;
 
 use super::{ConfigFile, logging, runtime};
 use crate::app::App;
 use crate::clock::Clock;
-use crate::config::LogConfig;
+use crate::config::{self, Config, ConfigError, LogConfig};
 use crate::random::Random;
 use crate::store;
 
@@ -37,17 +37,34 @@ pub(super) fn with<T>(
     // Nobody else waits for a command, so each step may wait as long for a busy database as the start does.
     config.store.wait = config.store.wait.max(config.store.start_wait.min(LONGEST_WAIT));
     logging::start(&LogConfig { filter: "warn".to_owned(), ..config.log.clone() })?;
-    if let Some(database) = store::local_file(&config.store.url) {
-        ensure!(
-            missing == Missing::Make || database.exists(),
-            "there is no database at {}; give the service's own --config, or set store.url",
-            database.display()
-        );
-    }
+    refuse_missing(file, &config, missing)?;
     runtime()?.block_on(async {
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
         let done = work(&app).await;
         app.close(BACKGROUND_WAIT).await;
         done
     })
+}
+
+/// Nobody wants an empty database in the folder in which a command happens to run.
+fn refuse_missing(file: &ConfigFile, config: &Config, missing: Missing) -> Result<(), ConfigError> {
+    let Some(database) = store::local_file(&config.store.url).filter(|database| !database.exists()) else {
+        return Ok(());
+    };
+    let shown = std::path::absolute(&database).unwrap_or(database);
+    let problem = match missing {
+        Missing::Refuse => {
+            format!("there is no database at {}; give the service's own --config, or set store.url", shown.display())
+        }
+        Missing::Make if file.file.is_none() && config.store.url.expose_secret() == config::default_store_url() => {
+            format!(
+                "no configuration is given, and there is no database at {}: give the service's own --config FILE, or set \
+                 COMPANION_CONFIG or COMPANION_STORE_URL. To make a database there, say so: COMPANION_STORE_URL=sqlite:{}",
+                shown.display(),
+                shown.display()
+            )
+        }
+        Missing::Make => return Ok(()),
+    };
+    Err(ConfigError::one(problem))
 }

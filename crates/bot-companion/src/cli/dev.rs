@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use secrecy::{ExposeSecret, SecretString};
 
+use super::exit::UsageError;
 use super::switchboard::Switchboard;
 use super::{demo, logging, print, runtime, serve};
 use crate::app::{App, BotWatch};
@@ -50,7 +51,7 @@ pub(super) fn run(options: &DevOptions) -> anyhow::Result<()> {
         let mut config = configuration(options, sandbox_address, &secret, std::env::vars_os())?;
         if let Some(url) = store {
             // Where it is no file there is no key beside it.
-            config.secrets = vec![keyfile::load_or_create(&data.join("bot-companion.db"))?];
+            config.secrets = vec![keyfile::load_or_create(&data.join("bot-companion.db"))?.key];
             config.store.url = url.clone();
         }
         logging::start(&config.log)?;
@@ -88,12 +89,9 @@ pub(super) fn run(options: &DevOptions) -> anyhow::Result<()> {
 }
 
 fn ensure_loopback(listen: SocketAddr) -> anyhow::Result<()> {
-    ensure!(
-        listen.ip().is_loopback(),
-        "`dev` has a sign-in without passwords, so it listens on loopback only: give --listen 127.0.0.1:PORT, and unset \
-         COMPANION_HTTP_LISTEN"
-    );
-    Ok(())
+    let advice = "`dev` has a sign-in without passwords, so it listens on loopback only: give --listen 127.0.0.1:PORT, and unset \
+         COMPANION_HTTP_LISTEN";
+    if listen.ip().is_loopback() { Ok(()) } else { Err(UsageError(advice.to_owned()).into()) }
 }
 
 /// The port after the service's, so that a dashboard can be set up with it; any free one if that is taken.

@@ -3,9 +3,13 @@
 use anyhow::ensure;
 use clap::Subcommand;
 use secrecy::ExposeSecret;
+use serde_json::json;
 
 use super::database::{self, Missing};
+use super::exit::UsageError;
+use super::output::OutputForm;
 use super::{ConfigFile, print};
+use crate::domain::Time;
 use crate::domain::token::{self, TokenKind, random_text};
 use crate::random::secret_bytes;
 use crate::store::BotKey;
@@ -27,6 +31,8 @@ pub(super) enum Key {
     /// List the keys, the oldest first.
     List {
         #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
         config: ConfigFile,
     },
     /// Revoke a key: the bot that has it can send nothing any more.
@@ -41,7 +47,7 @@ pub(super) enum Key {
 pub(super) fn run(key: Key) -> anyhow::Result<()> {
     let said = match key {
         Key::Create { label, config } => create(label, &config)?,
-        Key::List { config } => list(&config)?,
+        Key::List { form, config } => list(form, &config)?,
         Key::Revoke { id, config } => {
             let revoked = database::with(&config, Missing::Refuse, async |app| {
                 Ok(app.store.revoke_key(id.clone(), app.clock.now()).await?)
@@ -55,7 +61,9 @@ pub(super) fn run(key: Key) -> anyhow::Result<()> {
 
 fn create(label: String, config: &ConfigFile) -> anyhow::Result<String> {
     let fits = (1..=LABEL).contains(&label.chars().count());
-    ensure!(fits, "--label: give a text of 1 to {LABEL} characters");
+    if !fits {
+        return Err(UsageError(format!("--label: give a text of 1 to {LABEL} characters")).into());
+    }
     let secret = token::generate(TokenKind::BotKey, secret_bytes);
     let id = random_text(ID, secret_bytes);
     database::with(config, Missing::Make, async |app| {
@@ -68,11 +76,19 @@ fn create(label: String, config: &ConfigFile) -> anyhow::Result<String> {
     ))
 }
 
-fn list(config: &ConfigFile) -> anyhow::Result<String> {
+fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
     let keys = database::with(config, Missing::Refuse, async |app| Ok(app.store.keys().await?))?;
-    let line = |key: &BotKey| {
-        let state = key.revoked.map_or_else(String::new, |at| format!("  revoked {} (epoch)", at.seconds()));
-        format!("{}  made {} (epoch){state}  {}\n", key.id, key.created.seconds(), Untrusted(&key.label))
+    let value = |key: &BotKey| {
+        json!({
+            "id": key.id,
+            "label": key.label,
+            "created": key.created.iso8601(),
+            "revoked": key.revoked.map(Time::iso8601),
+        })
     };
-    Ok(if keys.is_empty() { "There are no keys.\n".to_owned() } else { keys.iter().map(line).collect() })
+    let cells = |key: &BotKey| {
+        let state = key.revoked.map_or_else(String::new, |at| format!("revoked {}", at.iso8601()));
+        vec![key.id.clone(), format!("made {}", key.created.iso8601()), state, Untrusted(&key.label).to_string()]
+    };
+    Ok(form.list(&keys, "There are no keys.", value, cells))
 }

@@ -4,9 +4,11 @@ mod check;
 mod database;
 mod demo;
 mod dev;
+pub mod exit;
 mod feedback;
 mod key;
 mod logging;
+mod output;
 mod serve;
 mod store;
 mod switchboard;
@@ -26,7 +28,7 @@ use crate::version::Version;
 ///
 /// Start with `bot-companion dev`: it runs the whole service with a sandbox sign-in and demo data, and needs no configuration.
 #[derive(Debug, Parser)]
-#[command(name = "bot-companion", version = Version::NAME, max_term_width = 100)]
+#[command(name = "bot-companion", version = Version::NAME, max_term_width = 100, after_help = exit::HELP)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

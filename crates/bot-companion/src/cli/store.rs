@@ -8,7 +8,9 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use secrecy::SecretString;
+use serde_json::{Value, json};
 
+use super::output::OutputForm;
 use super::{logging, print, runtime};
 use crate::config::{self, LogConfig, LogFormat};
 use crate::store;
@@ -34,6 +36,8 @@ pub(super) enum StoreCommand {
         /// Give up a copy that was not finished: empty the destination and begin anew.
         #[arg(long)]
         start_over: bool,
+        #[command(flatten)]
+        form: OutputForm,
         /// How long to keep trying to reach a database server; the service has `store.start_wait` for that.
         #[arg(
             long,
@@ -56,7 +60,7 @@ fn secret(url: &str) -> Result<SecretString, Infallible> {
 }
 
 pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
-    let StoreCommand::Copy { from, to, start_over, start_wait } = command;
+    let StoreCommand::Copy { from, to, start_over, form, start_wait } = command;
     // It says so if it waits for a database.
     logging::start(&LogConfig { filter: "warn".to_owned(), format: LogFormat::Text })?;
     let what = CopyOptions { from, to, start_over, start_wait };
@@ -76,7 +80,7 @@ pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
     });
     bar.finish_and_clear();
     match copied {
-        Ok(report) => print(&text(&what, &report, key_beside(&what.from).as_deref())),
+        Ok(report) => print(&form.one(&value(&report), || text(&what, &report, key_beside(&what.from).as_deref()))),
         Err(error) if begun && !is_refusal(&error) => {
             bail!("{error:#}\nWhat was copied stays: run the same command again, and it goes on where it stopped.")
         }
@@ -120,6 +124,17 @@ fn key_beside(url: &SecretString) -> Option<PathBuf> {
     let mut path = store::local_file(url)?.into_os_string();
     path.push(".key");
     Some(PathBuf::from(path)).filter(|path| path.exists())
+}
+
+fn value(report: &CopyReport) -> Value {
+    let table =
+        |(name, rows, checksum): &(&str, u64, String)| json!({ "table": name, "rows": rows, "checksum": checksum });
+    json!({
+        "tables": report.tables.iter().map(table).collect::<Vec<_>>(),
+        "checksum": report.checksum,
+        "resumed": report.resumed,
+        "mended": report.mended,
+    })
 }
 
 fn text(what: &CopyOptions, report: &CopyReport, key: Option<&Path>) -> String {
@@ -179,6 +194,10 @@ mod tests {
         assert!(said.contains("COMPANION_SECRETS_KEYS_FILE=a.key."), "{said}");
         assert!(
             said.ends_with("from SQLite to PostgreSQL. Now set store.url to what --to says, and start the service.\n")
+        );
+        assert_eq!(
+            value(&report)["tables"][1],
+            json!({ "table": "guilds", "rows": 1_000_000, "checksum": "ff".repeat(32) })
         );
         let quiet = text(&what, &CopyReport { resumed: 0, mended: 0, ..report }, None);
         assert!(

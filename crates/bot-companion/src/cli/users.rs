@@ -1,10 +1,13 @@
 //! `bot-companion users …`: blocks users. A running service notices within a second.
 
 use clap::Subcommand;
+use serde_json::json;
 
 use super::database::{self, Missing};
+use super::output::OutputForm;
 use super::{ConfigFile, print};
 use crate::domain::Snowflake;
+use crate::store::BlockedUser;
 use crate::untrusted::Untrusted;
 
 #[derive(Debug, Subcommand)]
@@ -29,6 +32,8 @@ pub(super) enum Users {
     /// List the blocked users, the latest first.
     Blocked {
         #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
         config: ConfigFile,
     },
 }
@@ -36,7 +41,7 @@ pub(super) enum Users {
 impl Users {
     fn config(&self) -> &ConfigFile {
         match self {
-            Self::Block { config, .. } | Self::Unblock { config, .. } | Self::Blocked { config } => config,
+            Self::Block { config, .. } | Self::Unblock { config, .. } | Self::Blocked { config, .. } => config,
         }
     }
 }
@@ -50,12 +55,14 @@ pub(super) fn run(users: &Users) -> anyhow::Result<()> {
             }
             Users::Unblock { id, .. } if app.store.unblock(*id).await? => format!("User {id} may sign in again.\n"),
             Users::Unblock { id, .. } => format!("User {id} was not blocked.\n"),
-            Users::Blocked { .. } => {
+            Users::Blocked { form, .. } => {
                 let blocked = app.store.blocked().await?;
-                let lines = blocked.iter().map(|entry| {
-                    format!("{}  since {} (epoch)  {}\n", entry.user, entry.since.seconds(), Untrusted(&entry.reason))
-                });
-                if blocked.is_empty() { "Nobody is blocked.\n".to_owned() } else { lines.collect() }
+                let value = |entry: &BlockedUser| json!({ "user": entry.user.to_string(), "since": entry.since.iso8601(), "reason": entry.reason });
+                let cells = |entry: &BlockedUser| {
+                    let since = format!("since {}", entry.since.iso8601());
+                    vec![entry.user.to_string(), since, Untrusted(&entry.reason).to_string()]
+                };
+                form.list(&blocked, "Nobody is blocked.", value, cells)
             }
         })
     })?;

@@ -53,9 +53,19 @@ pub(super) fn cross_check(config: &Config, settings: &mut Settings) {
         ("guilds.stale_while_revalidate", guilds.stale_while_revalidate),
         ("guilds.max_stale", guilds.max_stale),
     );
+    store_url(config, settings);
     key_ids(config, settings);
     shared_keys(config, settings);
     redirects(config, settings);
+}
+
+/// The store knows best what its URL has to look like.
+fn store_url(config: &Config, settings: &mut Settings) {
+    if settings.are_valid(&["store.url"])
+        && let Err(problem) = store::check(&config.store.url)
+    {
+        settings.conflict("store.url", format!("store.url: {problem}"));
+    }
 }
 
 fn key_ids(config: &Config, settings: &mut Settings) {

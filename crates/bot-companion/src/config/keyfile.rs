@@ -1,49 +1,88 @@
 //! The key that is made beside the database when none was given.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::{ConfigError, SecretKey};
+use super::SecretKey;
 use crate::random::secret_bytes;
 
-/// The key in `<database>.key`; made on the first start. Of several processes that start at once, all get the same one.
-pub fn load_or_create(database: &Path) -> Result<SecretKey, ConfigError> {
-    let path = with_suffix(database, ".key");
-    if let Some(key) = load(&path)? {
-        return Ok(key);
-    }
-    create(&path).map_err(|error| problem(&path, format_args!("cannot be made: {error}")))?;
-    load(&path)?.ok_or_else(|| problem(&path, "is gone again"))
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFileError {
+    /// The file cannot be read, or holds something else.
+    #[error("the key file {} {problem}", path.display())]
+    Unusable {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        problem: String,
+    },
+    /// There was none, and none can be made.
+    #[error("the key file {} {problem}", path.display())]
+    NotMade {
+        /// Which file.
+        path: PathBuf,
+        /// Why, and what to do.
+        problem: String,
+    },
 }
 
-fn load(path: &Path) -> Result<Option<SecretKey>, ConfigError> {
-    let unreadable = |error: io::Error| problem(path, format_args!("cannot be read: {error}"));
+/// The key beside a database.
+#[derive(Debug)]
+pub struct KeyFile {
+    /// What is in it.
+    pub key: SecretKey,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether it was made just now.
+    pub is_new: bool,
+}
+
+/// Where the key of this database is, or would be.
+pub fn beside(database: &Path) -> PathBuf {
+    with_suffix(database, ".key")
+}
+
+/// The key in `<database>.key`; made on the first start. Of several processes that start at once, all get the same one.
+pub fn load_or_create(database: &Path) -> Result<KeyFile, KeyFileError> {
+    let path = beside(database);
+    if let Some(key) = load(&path)? {
+        return Ok(KeyFile { key, path, is_new: false });
+    }
+    let not_made = |problem: String| KeyFileError::NotMade { path: path.clone(), problem };
+    create(&path).map_err(|error| {
+        not_made(format!("cannot be made: {error}; let the service's user write to its folder, or set secrets.keys"))
+    })?;
+    match load(&path)? {
+        Some(key) => Ok(KeyFile { key, path, is_new: true }),
+        None => Err(not_made("is gone again".to_owned())),
+    }
+}
+
+/// The key in this file; none if there is no file.
+pub fn load(path: &Path) -> Result<Option<SecretKey>, KeyFileError> {
+    let unusable = |problem: String| KeyFileError::Unusable { path: path.to_owned(), problem };
     let text = match fs::read_to_string(path) {
         Ok(text) => SecretString::from(text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error)),
+        Err(error) => {
+            return Err(unusable(format!(
+                "cannot be read: {error}; let the service's user read it (chown, chmod 600)"
+            )));
+        }
     };
-    let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        tracing::warn!(path = %path.display(), "others can read the key file; run `chmod 600` on it");
-    }
     match text.expose_secret().trim_end().parse() {
         Ok(key) => Ok(Some(key)),
         Err(error) => {
             let remedy = "restore it from a backup, or remove it to have users sign in again";
-            Err(problem(path, format_args!("holds no key: {error}; {remedy}")))
+            Err(unusable(format!("holds no key: {error}; {remedy}")))
         }
     }
-}
-
-fn problem(path: &Path, what: impl fmt::Display) -> ConfigError {
-    ConfigError::one(format!("the key file {} {what}", path.display()))
 }
 
 /// Writes a new key aside and links it into place: a link appears whole or not at all and, unlike a rename, never
@@ -81,6 +120,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
     use std::thread;
 
     use super::*;
@@ -92,8 +132,9 @@ mod tests {
         let database = folder.path("data.db");
         let first = load_or_create(&database).unwrap();
         let second = load_or_create(&database).unwrap();
-        assert_eq!((&first.id, first.bytes()), (&second.id, second.bytes()));
-        assert_ne!(first.bytes(), &[0; 32]);
+        assert_eq!((first.is_new, second.is_new), (true, false));
+        assert_eq!((&first.key.id, first.key.bytes()), (&second.key.id, second.key.bytes()));
+        assert_ne!(first.key.bytes(), &[0; 32]);
         assert_eq!(fs::metadata(folder.path("data.db.key")).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
@@ -102,7 +143,7 @@ mod tests {
         let folder = TestFolder::new();
         let database = folder.path("data.db");
         let keys: Vec<_> = thread::scope(|scope| {
-            let starters: Vec<_> = (0..16).map(|_| scope.spawn(|| load_or_create(&database).unwrap())).collect();
+            let starters: Vec<_> = (0..16).map(|_| scope.spawn(|| load_or_create(&database).unwrap().key)).collect();
             starters.into_iter().map(|starter| starter.join().unwrap()).collect()
         });
         assert!(keys.iter().all(|key| key.bytes() == keys[0].bytes() && key.id == keys[0].id));

@@ -10,7 +10,7 @@ use super::layers::Settings;
 use super::value::{self, duration};
 use super::{
     Config, DEFAULTS, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig, LogConfig, StoreConfig, TlsConfig,
-    checks,
+    checks, log_filter,
 };
 use crate::domain::SessionLimits;
 
@@ -58,7 +58,8 @@ impl ConfigError {
         if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
     }
 
-    pub(super) fn one(problem: String) -> Self {
+    /// A configuration with one problem.
+    pub(crate) fn one(problem: String) -> Self {
         Self { problems: vec![problem] }
     }
 
@@ -184,7 +185,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             refused_keys_per_minute: s.number("feed.refused_keys_per_minute", 0..=MILLION)?,
         },
         log: LogConfig {
-            filter: s.text("log.filter", value::log_filter)?,
+            filter: s.text("log.filter", log_filter::log_filter)?,
             format: s.text("log.format", value::log_format)?,
         },
     })

@@ -5,6 +5,7 @@ mod key;
 pub mod keyfile;
 mod layers;
 mod load;
+mod log_filter;
 mod network;
 mod suggest;
 #[cfg(test)]
@@ -26,6 +27,12 @@ pub(crate) use value::origin_of;
 
 /// The commented defaults, which are also the reference of all settings.
 pub const DEFAULTS: &str = include_str!("default.toml");
+
+/// Where the data lives if nothing is set: a file in the current folder.
+pub(crate) fn default_store_url() -> &'static str {
+    let line = DEFAULTS.lines().find_map(|line| line.strip_prefix("url = \""));
+    line.and_then(|rest| rest.strip_suffix('"')).unwrap_or_default()
+}
 
 /// Everything that can be set. `default.toml` beside this file documents each key and holds its default.
 #[derive(Clone, Debug)]

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use reqwest::Url;
 use secrecy::SecretString;
-use tracing_subscriber::EnvFilter;
 
 use super::{LogFormat, Network, SecretKey};
 
@@ -42,13 +41,6 @@ pub(super) fn secret_key(text: &str) -> Result<SecretKey, Advice> {
 
 pub(super) fn network(text: &str) -> Result<Network, Advice> {
     text.parse().map_err(|error: super::NetworkError| error.to_string())
-}
-
-pub(super) fn log_filter(text: &str) -> Result<String, Advice> {
-    let advice = || "write a level such as \"info\", or directives such as \"info,bot_companion=debug\"".to_owned();
-    let filter = line(text).ok().filter(|text| !text.trim().is_empty()).ok_or_else(advice)?;
-    EnvFilter::builder().parse(&filter).map_err(|_| advice())?;
-    Ok(filter)
 }
 
 pub(super) fn log_format(text: &str) -> Result<LogFormat, Advice> {

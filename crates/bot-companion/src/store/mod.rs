@@ -13,6 +13,7 @@ mod starting;
 #[cfg(test)]
 mod tests;
 mod totals_change;
+mod upkeep;
 mod values;
 
 use std::collections::HashSet;
@@ -32,6 +33,7 @@ use crate::domain::{
 };
 pub use freshness::{Freshness, Topic};
 use starting::StoreLocation;
+pub use upkeep::Upkeep;
 pub use values::{
     Account, BlockedUser, BotKey, CodeHash, Revocation, Sample, SealedGrant, SnapshotId, StoredList, Swept,
 };
@@ -61,7 +63,7 @@ fn not_staged() -> StoreError {
 /// Everything that lasts. Reads see every write that was acknowledged before they began. Before a write is acknowledged, the
 /// store tells the [`Freshness`] it was opened with what the write has changed, even if nobody waits for the write any more.
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait Store: Upkeep {
     // Sign-in: one exchange per code, then a grant, then sessions.
 
     /// Claims a code for one exchange. A claim that nobody settles counts as settled without a user after `until`; a settled

@@ -25,7 +25,7 @@ async fn wrong_settings_are_named_with_their_place_and_remedy_and_no_secret() {
     let path = path.to_str().unwrap();
     for name in ["serve", "check"] {
         let (code, output, error) = outcome(&[name, "--config", path]).await;
-        assert_eq!((code, output.as_str()), (1, ""), "{error}");
+        assert_eq!((code, output.as_str()), (78, ""), "{error}");
         assert!(
             error.contains(&format!("{path}:2: http.lisen is not a setting; did you mean http.listen?")),
             "{error}"
@@ -42,11 +42,11 @@ async fn a_broken_file_and_a_missing_one_are_named_without_showing_what_is_in_th
     let path = folder.path().join("broken.toml");
     std::fs::write(&path, "[idp]\nclient_secret = \"suite-client-secret\nclient_id = 1\n").unwrap();
     let (code, _, error) = outcome(&["check", "--config", path.to_str().unwrap()]).await;
-    assert_eq!(code, 1);
+    assert_eq!(code, 78);
     assert!(error.contains(&format!("{}:2", path.display())), "{error}");
     assert!(!error.contains("suite-client-secret"), "a secret is shown");
     let (code, _, error) = outcome(&["check", "--config", "/absent/companion.toml"]).await;
-    assert_eq!(code, 1);
+    assert_eq!(code, 78);
     assert!(error.contains("/absent/companion.toml: cannot be read"), "{error}");
 }
 
@@ -54,7 +54,7 @@ async fn a_broken_file_and_a_missing_one_are_named_without_showing_what_is_in_th
 async fn without_settings_it_says_which_ones_it_needs() {
     for name in ["serve", "check"] {
         let (code, _, error) = outcome(&[name]).await;
-        assert_eq!(code, 1);
+        assert_eq!(code, 78);
         for variable in ["COMPANION_IDP_CLIENT_ID", "COMPANION_IDP_CLIENT_SECRET_FILE", "COMPANION_IDP_REDIRECT_URI"] {
             assert!(error.contains(variable), "{error}");
         }
@@ -77,7 +77,7 @@ async fn check_looks_into_the_certificate_files() {
     std::fs::write(&file, "hello").unwrap();
     let config = config_file(&folder, &provider, &format!("tls = {{ cert = \"{0}\", key = \"{0}\" }}", file.display()));
     let (code, _, error) = outcome(&["check", "--config", config.to_str().unwrap()]).await;
-    assert_eq!(code, 1);
+    assert_eq!(code, 78);
     assert!(error.contains("not-a-certificate.pem") && error.contains("tls.cert names a PEM file"), "{error}");
 }
 
@@ -135,7 +135,7 @@ async fn dev_listens_on_loopback_only() {
     let folder = Folder::new();
     let data = folder.path().join("dev");
     let (code, _, error) = outcome(&["dev", "--listen", "0.0.0.0:0", "--data", data.to_str().unwrap()]).await;
-    assert_eq!(code, 1);
+    assert_eq!(code, 64);
     assert!(error.contains("loopback only: give --listen 127.0.0.1:PORT"), "{error}");
     assert!(!data.exists());
 }

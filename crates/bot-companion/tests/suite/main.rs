@@ -18,6 +18,7 @@ mod dashboard;
 mod dashboard_docs;
 mod drain;
 mod errors;
+mod exit_codes;
 mod feed;
 mod feed_commands;
 mod feed_docs;

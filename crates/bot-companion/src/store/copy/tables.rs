@@ -29,6 +29,10 @@ pub(in crate::store) struct Table {
 /// Tables that are not copied: the bot sends again what was being staged. They must be empty where a copy goes.
 pub(in crate::store) const STAGED: [&str; 3] = ["staged_snapshots", "staged_kept", "staged_subscriptions"];
 
+/// A table that is not copied, and may hold something where a copy goes: it is written to find out whether writing works.
+#[cfg(test)]
+pub(super) const PROBE: &str = "probe";
+
 /// Columns that are not copied: no grant is being refreshed while the service is stopped, and no snapshot is being staged.
 #[cfg(test)]
 pub(super) const PASSING: [(&str, &str); 2] = [("users", "refresh_until"), ("guilds", "carried")];
@@ -110,6 +114,7 @@ pub(in crate::store) const TABLES: &[Table] = &[
         1,
         &[integer("user_id"), bytes("grant_sealed"), integer("due"), integer("tries"), integer("sending_until")],
     ),
+    table("forgotten_users", 1, &[bytes("user_hash"), integer("since")]),
     fingerprinted(table("blocked_users", 1, &[integer("user_id"), text("reason"), integer("since")])),
     Table {
         unused: Some("shard_count = 0 AND guilds = 0"),
@@ -242,4 +247,19 @@ pub(in crate::store) const TABLES: &[Table] = &[
             text("key"),
         ],
     )),
+    table(
+        "audit",
+        1,
+        &[
+            sequence("id"),
+            integer("at"),
+            text("kind"),
+            text("person"),
+            text("key"),
+            text("address"),
+            text("request"),
+            text("detail"),
+            integer("count"),
+        ],
+    ),
 ];

@@ -31,6 +31,7 @@ mod subscriptions;
 mod team;
 mod tls;
 mod totals;
+mod upkeep;
 mod work;
 
 use std::collections::HashSet;

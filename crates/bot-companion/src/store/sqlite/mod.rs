@@ -25,6 +25,7 @@ mod team;
 #[cfg(test)]
 mod tests;
 mod totals;
+mod upkeep;
 mod writer;
 
 use std::collections::HashSet;

@@ -36,6 +36,7 @@ mod slow_server;
 mod snapshots;
 mod speed;
 mod totals;
+mod upkeep;
 
 use std::time::Duration;
 

@@ -41,7 +41,9 @@ fn people(db: &Connection) {
     }
     db.execute_batch(
         "INSERT INTO code_claims VALUES (x'00ff', 0, NULL, 5), (x'00', 1, '{\"id\":\"1\"}', 6), (x'', 1, NULL, 7);
-        INSERT INTO blocked_users VALUES (5, 'because', 6), (6, '', 7)",
+        INSERT INTO blocked_users VALUES (5, 'because', 6), (6, '', 7);
+        INSERT INTO forgotten_users VALUES (x'00ff', 5), (x'01', 6);
+        INSERT INTO audit VALUES (3, 5, 'sign_in', '1', NULL, '192.0.2.0/24', 'r', '', 1), (9, 4, 'x', NULL, 'k', NULL, NULL, 'ä', 7)",
     )
     .unwrap();
 }
@@ -88,6 +90,8 @@ pub(super) fn contents(db: &Connection) -> Vec<String> {
         ("sessions", "1"),
         ("code_claims", "1"),
         ("blocked_users", "1"),
+        ("forgotten_users", "1"),
+        ("audit", "1"),
         ("feed_shards", "1, 2"),
         ("totals", "1"),
         ("feed_sweeps WHERE snapshot NOT IN (9)", "1"),

@@ -15,6 +15,7 @@ const STEPS: &[&str] = &[
     include_str!("0004_instances.sql"),
     include_str!("0005_revocations.sql"),
     include_str!("0006_stats.sql"),
+    include_str!("0007_upkeep.sql"),
 ];
 
 /// Brings the database to the newest schema, all or nothing.

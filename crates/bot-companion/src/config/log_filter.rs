@@ -1,0 +1,149 @@
+//! `log.filter`. The library takes a word that it does not know as the name of a module, so that a typing mistake in a level switches
+//! the log off without a word. Here such a filter is refused.
+
+use tracing_subscriber::EnvFilter;
+
+use super::value::{Advice, line};
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+/// This crate, as the log calls it.
+const OURS: &str = "bot_companion";
+
+pub(super) fn log_filter(text: &str) -> Result<String, Advice> {
+    let general = || "write a level such as \"info\", or directives such as \"info,bot_companion=debug\"".to_owned();
+    let text = line(text).ok().filter(|text| !text.trim().is_empty()).ok_or_else(general)?;
+    let directives = directives(&text);
+    for directive in &directives {
+        check(directive).map_err(|why| if why.is_empty() { general() } else { format!("{why}; {}", general()) })?;
+    }
+    // The library does not take blanks.
+    let filter = directives.join(",");
+    EnvFilter::builder().parse(&filter).map_err(|_| general())?;
+    Ok(filter)
+}
+
+/// The parts between commas; those in brackets and braces belong to a span's fields.
+fn directives(filter: &str) -> Vec<&str> {
+    let (mut depth, mut begin, mut found) = (0_usize, 0, Vec::new());
+    for (at, letter) in filter.char_indices() {
+        match letter {
+            '[' | '{' => depth += 1,
+            ']' | '}' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                found.push(filter[begin..at].trim());
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found.push(filter[begin..].trim());
+    found
+}
+
+/// What is wrong with a directive; an empty text if only the general advice helps.
+fn check(directive: &str) -> Result<(), String> {
+    // `target[span{field=value}]=level`: only what stands outside of the brackets is ours to look at.
+    let (target, level) = match directive.rsplit_once(']') {
+        Some((before, rest)) => (before.split('[').next().unwrap_or_default(), rest.strip_prefix('=')),
+        None => match directive.split_once('=') {
+            Some((target, level)) => (target, Some(level)),
+            None if is_level(directive) => return Ok(()),
+            None => return Err(no_level(directive)),
+        },
+    };
+    if let Some(level) = level
+        && !is_level(level.trim())
+    {
+        return Err(no_level(level.trim()));
+    }
+    let target = target.trim();
+    let krate = target.split("::").next().unwrap_or_default();
+    // A crate's name has no hyphen in the log.
+    if krate != OURS && (krate.contains('-') || strsim::osa_distance(krate, OURS) <= 2) {
+        let meant = krate.replace('-', "_");
+        let meant = if strsim::osa_distance(&meant, OURS) <= 2 { OURS.to_owned() } else { meant };
+        return Err(format!("no module is called \"{}\"; did you mean \"{meant}\"?", shown(krate)));
+    }
+    Ok(())
+}
+
+fn is_level(word: &str) -> bool {
+    LEVELS.iter().any(|level| level.eq_ignore_ascii_case(word)) || ["0", "1", "2", "3", "4", "5"].contains(&word)
+}
+
+fn no_level(word: &str) -> String {
+    if word.is_empty() || word.contains('=') {
+        return String::new();
+    }
+    let lower = word.to_lowercase();
+    let near = LEVELS.iter().filter_map(|level| {
+        let begun = lower.len() > 2 && (lower.starts_with(level) || level.starts_with(&lower));
+        let letters = strsim::osa_distance(&lower, level);
+        (begun || letters == 1 || (letters == 2 && lower.len() > 3)).then_some((letters, *level))
+    });
+    let meant = match near.min() {
+        Some((_, level)) => format!("; did you mean \"{level}\"?"),
+        // The library takes it as a module, and logs everything of it.
+        None if word.starts_with(OURS) => format!("; for everything from that module write \"{word}=trace\""),
+        None => String::new(),
+    };
+    format!("\"{}\" is not a level{meant}", shown(word))
+}
+
+/// A mistake may be long; its beginning tells it.
+fn shown(word: &str) -> String {
+    word.chars().take(40).flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_that_mean_something_are_taken() {
+        for text in [
+            "info",
+            "INFO",
+            "off",
+            "3",
+            "info,bot_companion=debug",
+            "warn, bot_companion::http=trace, hyper=off",
+            "bot_companion=debug",
+            "tokio_postgres=warn,info",
+            "info,[request{id=7}]=debug",
+            "bot_companion[request]=trace",
+        ] {
+            assert_eq!(log_filter(text), Ok(text.replace(", ", ",")));
+        }
+    }
+
+    #[test]
+    fn filters_that_mean_nothing_are_refused_with_what_was_meant() {
+        for (text, said) in [
+            ("", "write a level"),
+            (" ", "write a level"),
+            (",", "write a level"),
+            ("info,", "write a level"),
+            ("a=b=c", "write a level"),
+            ("inof", "\"inof\" is not a level; did you mean \"info\"?; write a level such as \"info\""),
+            ("INOF", "did you mean \"info\"?"),
+            ("info,bot_companion=debgu", "\"debgu\" is not a level; did you mean \"debug\"?"),
+            ("warning", "did you mean \"warn\"?"),
+            ("err", "did you mean \"error\"?"),
+            ("6", "\"6\" is not a level; write"),
+            ("verbose", "\"verbose\" is not a level; write"),
+            ("bot_companion=", "write a level"),
+            ("bot_companion", "for everything from that module write \"bot_companion=trace\""),
+            ("hyper", "\"hyper\" is not a level; write"),
+            ("info,bot-companion=debug", "no module is called \"bot-companion\"; did you mean \"bot_companion\"?"),
+            ("info,bot_companon::http=debug", "did you mean \"bot_companion\"?"),
+            ("tokio-postgres=debug", "did you mean \"tokio_postgres\"?"),
+            ("[request]=debgu", "did you mean \"debug\"?"),
+            ("info\nwarn", "write a level"),
+        ] {
+            let advice = log_filter(text).unwrap_err();
+            assert!(advice.contains(said), "{text:?}: {advice}");
+            assert!(advice.contains("\"info,bot_companion=debug\""), "{advice}");
+        }
+    }
+}
