@@ -103,20 +103,19 @@ class Prometheus:
         active = [(rule["name"], alert) for rule in rules for alert in rule["alerts"] if alert["state"] == "firing"]
         return {(name, alert["labels"]["severity"], alert["labels"].get("instance", "")) for name, alert in active}
 
-    async def fires(self, expected: set[Alert], besides: set[str] = frozenset()) -> None:  # type: ignore[assignment]
-        """Waits until these fire, and no others but some that may."""
+    async def fires(self, *expected: Alert) -> None:
+        """Waits until these fire, and no others."""
+        latest: set[Alert] = set()
 
         async def so() -> bool | None:
-            now = await self.firing()
-            self.latest = now
-            others = {name for name, _, _ in now - expected} - besides
-            return True if expected <= now and not others else None
+            nonlocal latest
+            latest = await self.firing()
+            return latest == set(expected) or None
 
-        self.latest: set[Alert] = set()
         try:
             await eventually(so, "the right alerts fire")
         except Failed as failed:
-            raise Failed(f"{failed}\nexpected: {sorted(expected)}\nfiring: {sorted(self.latest)}") from None
+            raise Failed(f"{failed}\nexpected: {sorted(expected)}\nfiring: {sorted(latest)}") from None
 
     async def end(self) -> None:
         await end(self.process, signal.SIGTERM)

@@ -221,7 +221,7 @@ async def break_and_heal(testbed: Testbed, stack: contextlib.AsyncExitStack, nam
     stack.push_async_callback(prometheus.end)
 
     certificate = {("CompanionCertificateExpires", severity, with_tls.admin) for severity in ("warning", "critical")}
-    await prometheus.fires(certificate)
+    await prometheus.fires(*certificate)
     print("  a certificate expires: its two alerts fire, and nothing else", flush=True)
     await exposed(services, named)
 
@@ -236,7 +236,7 @@ async def break_and_heal(testbed: Testbed, stack: contextlib.AsyncExitStack, nam
     if disk is not None:
         fill(disk)
         expected |= {("CompanionStoreDown", "critical", on_sqlite.admin), ("CompanionDiskFilling", "warning", on_sqlite.admin)}
-    await prometheus.fires(expected)
+    await prometheus.fires(*expected)
     print("  PostgreSQL is stopped, a disk is full, the provider is down, the bot is silent: their alerts fire, too", flush=True)
 
     await database.start()
@@ -244,16 +244,16 @@ async def break_and_heal(testbed: Testbed, stack: contextlib.AsyncExitStack, nam
     users.shards = [0]
     if disk is not None:
         (disk / "filler").unlink()
-    await prometheus.fires(certificate | {("CompanionShardsSilent", "warning", "")})
+    await prometheus.fires(*certificate, ("CompanionShardsSilent", "warning", ""))
     print("  all is well again but for one of two shards: only its alert fires beside the certificate's", flush=True)
 
     users.shards = [0, 1]
     await with_tls.end()
-    await prometheus.fires({("CompanionDown", "critical", with_tls.admin)})
+    await prometheus.fires(("CompanionDown", "critical", with_tls.admin))
     print("  a service is stopped: its alert fires, and nothing else", flush=True)
     with_tls.use(lasting)
     await with_tls.start()
-    await prometheus.fires(set())
+    await prometheus.fires()
     print("  it runs again, with a new certificate: nothing fires", flush=True)
 
 
