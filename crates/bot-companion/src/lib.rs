@@ -1,7 +1,7 @@
 //! bot-companion: the backend of a chat bot's dashboard and website.
 //!
 //! The rooms, from the outside in; imports go down this list and never up:
-//! - [`cli`]: the commands.
+//! - [`cli`]: the commands. [`reload`]: what a running service takes over from a changed configuration.
 //! - [`admin`]: the listener for operators: metrics and health.
 //! - [`server`]: sockets, TLS, timeouts, connection limits, graceful shutdown.
 //! - [`http`]: routes by zone, middleware, extractors, handlers.
@@ -34,6 +34,7 @@ pub mod log_throttle;
 pub mod metrics;
 pub mod random;
 pub mod rate_limit;
+pub mod reload;
 pub mod sandbox;
 pub mod server;
 pub mod shared_check;

@@ -85,7 +85,7 @@ pub(super) fn run(options: &DevOptions) -> anyhow::Result<()> {
             anyhow::Ok(())
         };
         tokio::select! {
-            () = server::run(listeners, None, HttpService::new(app), serve::asked_to_stop()) => Ok(()),
+            () = server::run(listeners, None, HttpService::new(app), serve::asked_to_stop(serve::OnHangup::Stop)) => Ok(()),
             failed = shown => failed,
         }
     })

@@ -189,6 +189,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             format: s.text("log.format", value::log_format)?,
         },
         admin: AdminConfig { listen: s.text("admin.listen", value::listen_or_off)?, is_set: s.is_set("admin.listen") },
+        written: s.written(),
     })
 }
 

@@ -7,6 +7,7 @@ mod layers;
 mod load;
 mod log_filter;
 mod network;
+mod reloadable;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ pub use key::{SecretKey, SecretKeyError};
 pub(crate) use load::start_wait;
 pub use load::{ConfigError, Layer};
 pub use network::{Network, NetworkError};
+pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
 pub(crate) use value::origin_of;
 
 /// The commented defaults, which are also the reference of all settings.
@@ -59,6 +61,8 @@ pub struct Config {
     pub log: LogConfig,
     /// `[admin]`
     pub admin: AdminConfig,
+    /// What was written, to see what another configuration changes.
+    written: reloadable::WrittenSettings,
 }
 
 /// Where the service listens and who may call it from a browser.

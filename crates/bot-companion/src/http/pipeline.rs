@@ -120,7 +120,10 @@ impl HttpService {
         let request = Request::from_parts(parts, body);
         let work = AssertUnwindSafe(self.route(request, self.inner_path(&asked), &context, start_work)).catch_unwind();
         let outcome = match context.zone.deadline {
-            Deadline::RequestTimeout => tokio::time::timeout(self.app.config.limits.request_timeout, work).await,
+            Deadline::RequestTimeout => {
+                let limit = self.app.current.get().limits.request_timeout;
+                tokio::time::timeout(limit, work).await
+            }
             Deadline::Unbounded => Ok(work.await),
         };
         let mut response = match outcome {
@@ -181,7 +184,7 @@ impl HttpService {
         };
         if is_preflight(&parts.method, &parts.headers) && zone.cors.has_readers() {
             let mut response = StatusCode::NO_CONTENT.into_response();
-            zone.cors.add_preflight_headers(response.headers_mut(), &self.app.config.http.allowed_headers);
+            zone.cors.add_preflight_headers(response.headers_mut(), &self.app.current.get().allowed_headers);
             return response;
         }
         let Some(uri) = path.and_then(|path| path.parse::<Uri>().ok()) else {
@@ -259,8 +262,7 @@ impl HttpService {
         if context.secure {
             headers.insert(header::STRICT_TRANSPORT_SECURITY, HSTS);
         }
-        let allowed = &self.app.config.http.allowed_origins;
-        if let Err(origin) = context.zone.cors.add_headers(headers, asked.get(header::ORIGIN), allowed) {
+        if let Err(origin) = context.zone.cors.add_headers(headers, asked.get(header::ORIGIN), &self.app.current) {
             self.unlisted_origins.warn(origin, asked, context);
         }
     }

@@ -96,6 +96,11 @@ impl Live {
         }
     }
 
+    /// Changes how many streams there may be; those that are open stay so.
+    pub fn set_limits(&self, limits: &LimitsConfig) {
+        self.permits.set(limits.live, limits.live_per_address);
+    }
+
     /// Opens a stream. `subject` is the client address that it counts against, `chance` a random number.
     pub async fn open(
         self: &Arc<Self>,

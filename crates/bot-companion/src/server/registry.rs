@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 
 use super::state::{ConnectionState, Phase, millis};
 use crate::clock::Clock;
-use crate::config::{Config, Network};
+use crate::config::{Config, CurrentConfig, LimitsConfig, Network};
 use crate::log_throttle::Throttle;
 use crate::metrics::{LimitName, Metrics};
 use crate::rate_limit::subject;
@@ -32,14 +32,10 @@ pub(super) struct Registry {
     metrics: Arc<Metrics>,
     clock: Clock,
     draining: AtomicBool,
-    limit: usize,
-    limit_per_address: u32,
-    /// Networks whose addresses have no limit of their own.
-    exempt: Vec<Network>,
-    header_timeout: Duration,
-    handshake_timeout: Duration,
-    write_timeout: Duration,
-    idle_timeout: Duration,
+    /// Its limits may change while it runs.
+    current: CurrentConfig,
+    /// Their addresses have no limit of their own.
+    trusted_proxies: Vec<Network>,
 }
 
 /// Both grow with the open connections only.
@@ -64,32 +60,28 @@ impl OpenConnections {
 }
 
 impl Registry {
-    pub(super) fn new(config: &Config, clock: Clock, metrics: Arc<Metrics>) -> Self {
-        let limits = &config.limits;
+    pub(super) fn new(config: &Config, current: CurrentConfig, clock: Clock, metrics: Arc<Metrics>) -> Self {
         Self {
             open: Mutex::default(),
             refusals: Throttle::default(),
             metrics,
             clock,
             draining: AtomicBool::new(false),
-            limit: limits.connections,
-            limit_per_address: limits.connections_per_address,
-            exempt: [config.http.trusted_proxies.as_slice(), &limits.exempt].concat(),
-            header_timeout: limits.header_timeout,
-            handshake_timeout: limits.handshake_timeout,
-            write_timeout: limits.write_timeout,
-            idle_timeout: limits.idle_timeout,
+            current,
+            trusted_proxies: config.http.trusted_proxies.clone(),
         }
     }
 
     /// Adds a connection, and evicts another at the limit; `None` if all are busy, or if the address has too many.
     pub(super) fn add(&self, address: IpAddr) -> Option<Arc<ConnectionState>> {
-        let is_shared = self.exempt.iter().any(|network| network.contains(address));
-        let subject = (self.limit_per_address > 0 && !is_shared).then(|| subject(address));
+        let current = self.current.get();
+        let LimitsConfig { connections, connections_per_address, exempt, .. } = &current.limits;
+        let is_shared = self.trusted_proxies.iter().chain(exempt).any(|network| network.contains(address));
+        let subject = (*connections_per_address > 0 && !is_shared).then(|| subject(address));
         let mut open = self.open.lock();
         if let Some(subject) = subject {
             let count = open.addresses.entry(subject).or_insert(0);
-            if *count >= self.limit_per_address {
+            if *count >= *connections_per_address {
                 drop(open);
                 self.metrics.limits.count(LimitName::ConnectionsPerAddress);
                 if let Some(count) = self.refusals.count(self.clock.ticks()) {
@@ -100,7 +92,7 @@ impl Registry {
             }
             *count += 1;
         }
-        let is_full = open.states.len() >= self.limit;
+        let is_full = open.states.len() >= *connections;
         drop(open);
         if is_full && !self.evict_one() {
             self.metrics.limits.count(LimitName::Connections);
@@ -163,8 +155,9 @@ impl Registry {
     /// Closes every connection that has waited too long, or that takes nothing of its responses.
     pub(super) fn reap(&self) {
         let now = millis(&self.clock);
+        let current = self.current.get();
         let mut open = self.open.lock();
-        let reaped: Vec<_> = open.states.extract_if(.., |state| self.is_overdue(state, now)).collect();
+        let reaped: Vec<_> = open.states.extract_if(.., |state| is_overdue(&current.limits, state, now)).collect();
         for state in &reaped {
             open.uncount(state.subject);
         }
@@ -180,23 +173,23 @@ impl Registry {
             warn!(count, "connections refused: a client address has limits.connections_per_address open");
         }
     }
+}
 
-    fn is_overdue(&self, state: &ConnectionState, now: u64) -> bool {
-        if state.stalled_for(now) > self.write_timeout {
-            return true;
-        }
-        let waited = Duration::from_millis(now.saturating_sub(state.since.load(Ordering::Relaxed)));
-        !state.is_busy() && !state.has_stream() && !state.awaits_body() && waited > self.timeout_of(state)
+fn is_overdue(limits: &LimitsConfig, state: &ConnectionState, now: u64) -> bool {
+    if state.stalled_for(now) > limits.write_timeout {
+        return true;
     }
+    let waited = Duration::from_millis(now.saturating_sub(state.since.load(Ordering::Relaxed)));
+    !state.is_busy() && !state.has_stream() && !state.awaits_body() && waited > timeout_of(limits, state)
+}
 
-    fn timeout_of(&self, state: &ConnectionState) -> Duration {
-        if state.is_in(Phase::Handshake) {
-            self.handshake_timeout
-        } else if state.is_in(Phase::Idle) {
-            self.idle_timeout
-        } else {
-            self.header_timeout
-        }
+fn timeout_of(limits: &LimitsConfig, state: &ConnectionState) -> Duration {
+    if state.is_in(Phase::Handshake) {
+        limits.handshake_timeout
+    } else if state.is_in(Phase::Idle) {
+        limits.idle_timeout
+    } else {
+        limits.header_timeout
     }
 }
 
@@ -211,7 +204,7 @@ mod tests {
         let nothing = std::iter::empty::<(String, String)>();
         let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
         let clock = Clock::manual(Time::from_seconds(1));
-        (Registry::new(&config, clock.clone(), Arc::default()), clock)
+        (Registry::new(&config, CurrentConfig::new(&config), clock.clone(), Arc::default()), clock)
     }
 
     fn address(text: &str) -> IpAddr {
@@ -286,7 +279,7 @@ mod tests {
     fn a_client_that_takes_nothing_is_overdue_after_the_write_timeout_and_one_that_moves_is_not() {
         let (registry, clock) = registry("");
         let state = registry.add(address("192.0.2.1")).unwrap();
-        let overdue = || registry.is_overdue(&state, millis(&clock));
+        let overdue = || is_overdue(&registry.current.get().limits, &state, millis(&clock));
         // Even while it is being answered otherwise.
         let _guard = RequestGuard::new(&state, None, false);
         state.note_unread();
