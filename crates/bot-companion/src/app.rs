@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::config::{self, Config, CurrentConfig, keyfile};
 use crate::domain::feed::InstanceId;
 use crate::domain::picture::PictureHost;
+use crate::floods::Floods;
 use crate::idp::{Provider, ProviderOptions};
 use crate::live::Live;
 use crate::random::Random;
@@ -57,6 +58,8 @@ pub struct App {
     pub uploads: Arc<Uploads>,
     /// Background tasks.
     pub background: Background,
+    /// What strangers cause again and again, for the log.
+    pub floods: Floods,
     pub(crate) sources: Sources,
     /// Who hears of bots, if anybody does.
     bot_watch: OnceLock<Arc<dyn BotWatch>>,
@@ -120,6 +123,7 @@ impl App {
             views,
             accounts,
             background: sources.background.clone(),
+            floods: Floods::default(),
             sources,
             bot_watch: OnceLock::new(),
             shutting_down: AtomicBool::new(false),
@@ -197,6 +201,7 @@ impl App {
                     _ = flush.tick() => {
                         app.accounts.start_revoking();
                         app.sources.report_served_stale();
+                        app.floods.report(app.clock.ticks());
                         app.flush().await;
                     }
                     _ = sweep.tick() => {

@@ -7,6 +7,7 @@ mod dev;
 pub mod exit;
 mod feedback;
 mod key;
+mod log_lines;
 mod logging;
 mod output;
 mod serve;
@@ -98,6 +99,7 @@ struct ConfigFile {
 
 impl ConfigFile {
     fn load(&self) -> anyhow::Result<Config> {
+        log_lines::note_format(self.file.as_deref());
         Ok(Config::load(self.file.as_deref(), std::env::vars_os())?)
     }
 }
@@ -118,6 +120,11 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Users(users) => users::run(&users),
         Command::Store(store) => store::run(store),
     }
+}
+
+/// What a command that has failed says: a line of the log, as `log.format` has it.
+pub fn last_words(error: &anyhow::Error) -> String {
+    log_lines::fatal(error)
 }
 
 /// Writes to standard output; a reader that has left is no error.

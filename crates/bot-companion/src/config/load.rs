@@ -187,6 +187,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
         log: LogConfig {
             filter: s.text("log.filter", log_filter::log_filter)?,
             format: s.text("log.format", value::log_format)?,
+            access: s.text("log.access", value::access_log)?,
         },
         written: s.written(),
     })

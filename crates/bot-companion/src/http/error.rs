@@ -11,6 +11,7 @@ use http::{HeaderValue, header};
 
 use crate::accounts::{ListError, SignInError};
 use crate::api::error::{self, Details, ErrorCode};
+use crate::floods::FloodKind;
 use crate::idp::{IdpError, IdpErrorKind};
 use crate::store::StoreError;
 
@@ -21,6 +22,8 @@ pub(crate) struct ApiError {
     retry_after: Option<Duration>,
     /// Boxed: few errors have any, and all of them travel by value.
     details: Option<Box<Details>>,
+    /// Whose flood it is part of, if the code does not tell.
+    pub(super) flood: Option<FloodKind>,
     /// For the log only.
     pub(super) cause: Option<String>,
 }
@@ -33,7 +36,12 @@ impl From<ErrorCode> for ApiError {
 
 impl ApiError {
     pub(super) const fn new(code: ErrorCode) -> Self {
-        Self { code, retry_after: None, details: None, cause: None }
+        Self { code, retry_after: None, details: None, flood: None, cause: None }
+    }
+
+    /// Refused by the limit of this flood.
+    pub(super) fn limited(flood: FloodKind, wait: Duration) -> Self {
+        Self { flood: Some(flood), ..Self::new(ErrorCode::RateLimited).after(wait) }
     }
 
     /// With a hint when to come back.

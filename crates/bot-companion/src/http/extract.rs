@@ -16,6 +16,7 @@ use crate::app::App;
 use crate::domain::feed::{InstanceId, InstanceName};
 use crate::domain::token::{self, TokenKind};
 use crate::domain::{SessionId, Snowflake, Time, TokenHash};
+use crate::floods::FloodKind;
 
 const INSTANCE: HeaderName = HeaderName::from_static("feed-instance");
 const SEQUENCE: HeaderName = HeaderName::from_static("feed-sequence");
@@ -72,7 +73,7 @@ impl FromRequestParts<Arc<App>> for Bot {
             Some(cached) => cached,
             None => find_uncached(parts, app, hash).await?,
         };
-        app.rate_limits.feed(&hash).map_err(rate_limited)?;
+        app.rate_limits.feed(&hash).map_err(|wait| ApiError::limited(FloodKind::Feed, wait))?;
         Ok(Self { key, hash, checked })
     }
 }
@@ -88,11 +89,8 @@ async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Res
     {
         return Ok((key, hash));
     }
-    Err(allowed.map_or_else(rate_limited, |()| ApiError::new(ErrorCode::BotKeyInvalid)))
-}
-
-fn rate_limited(wait: Duration) -> ApiError {
-    ApiError::new(ErrorCode::RateLimited).after(wait)
+    let too_many = |wait| ApiError::limited(FloodKind::GuessedKeys, wait);
+    Err(allowed.map_or_else(too_many, |()| ApiError::new(ErrorCode::BotKeyInvalid)))
 }
 
 /// The hash of the bot's key that a request carries.
