@@ -41,7 +41,7 @@ async fn floods_are_in_the_log_with_the_first_of_each() {
     for _ in 0..3 {
         let heartbeat = client.call(Method::PUT, "/bot/heartbeat").header("Authorization", "Bearer wrong").body("{}");
         heartbeat.send().await.refused(401, "bot_key_invalid");
-        client.post("/auth").header("Idp-Code", "nonsense").send().await.refused(401, "idp_code_rejected");
+        client.post("/auth").header("Idp-Code", "made-up").send().await.refused(401, "idp_code_rejected");
         let forwarded = client.call(Method::GET, "/team").header("X-Forwarded-For", "192.0.2.1");
         assert_eq!(forwarded.send().await.status, 200);
     }
@@ -174,7 +174,7 @@ async fn lines_of_background_work_carry_the_id_of_the_request_that_began_it() {
 async fn a_fatal_error_is_a_line_like_the_others() {
     let folder = Folder::new();
     let config = folder.path().join("companion.toml");
-    std::fs::write(&config, "[log]\nformat = \"json\"\n[http]\nlisten = \"nowhere\"\nbase_path = \"x\"\n").unwrap();
+    std::fs::write(&config, "[log]\nformat = \"json\"\n[http]\nlisten = \"nowhere\"\n[limits]\nlive = \"many\"\n").unwrap();
     let said = async |variable: Option<&str>| {
         let mut serve = serve(&config);
         serve.envs(variable.map(|format| ("COMPANION_LOG_FORMAT", format)));
@@ -187,7 +187,7 @@ async fn a_fatal_error_is_a_line_like_the_others() {
     let line: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(line["level"], "ERROR");
     let message = line["message"].as_str().unwrap();
-    assert!(message.contains("http.listen") && message.contains("http.base_path"), "{message}");
+    assert!(message.contains("http.listen") && message.contains("limits.live"), "{message}");
     assert!(line["timestamp"].as_str().unwrap().ends_with('Z'), "{line}");
     let text = said(Some("text")).await;
     assert!(text.starts_with("bot-companion: ") && text.contains("http.listen"), "{text}");
