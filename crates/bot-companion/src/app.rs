@@ -17,6 +17,7 @@ use crate::domain::picture::PictureHost;
 use crate::floods::Floods;
 use crate::idp::{Provider, ProviderOptions};
 use crate::live::Live;
+use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::rate_limit::RateLimits;
 use crate::sources::Sources;
@@ -60,6 +61,8 @@ pub struct App {
     pub background: Background,
     /// What strangers cause again and again, for the log.
     pub floods: Floods,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     pub(crate) sources: Sources,
     /// Who hears of bots, if anybody does.
     bot_watch: OnceLock<Arc<dyn BotWatch>>,
@@ -105,6 +108,7 @@ impl App {
             clock: clock.clone(),
             background: Background::here(),
             pictures: PictureHost::new(&config.idp.cdn_url),
+            metrics: Arc::default(),
             stale_warnings: Arc::default(),
         };
         let rate_limits = Arc::new(RateLimits::new(&config.limits, &config.feed, clock.clone()));
@@ -124,6 +128,7 @@ impl App {
             accounts,
             background: sources.background.clone(),
             floods: Floods::default(),
+            metrics: Arc::clone(&sources.metrics),
             sources,
             bot_watch: OnceLock::new(),
             shutting_down: AtomicBool::new(false),

@@ -13,8 +13,12 @@ use crate::log_throttle::Throttle;
 pub enum FloodKind {
     /// `limits.requests_per_second`
     Requests,
-    /// The limits on sign-ins.
-    SignIns,
+    /// `limits.refused_sign_ins_per_minute`
+    RefusedSignInLimit,
+    /// `limits.sign_ins_per_user`
+    SignInsPerUser,
+    /// `limits.concurrent_exchanges_per_address`
+    ConcurrentSignIns,
     /// Sign-ins that were refused for another reason.
     RefusedSignIns,
     /// Keys of bots that are not valid.
@@ -29,9 +33,11 @@ pub enum FloodKind {
     ForwardedFor,
 }
 
-const KINDS: [FloodKind; 8] = [
+const KINDS: [FloodKind; 10] = [
     FloodKind::Requests,
-    FloodKind::SignIns,
+    FloodKind::RefusedSignInLimit,
+    FloodKind::SignInsPerUser,
+    FloodKind::ConcurrentSignIns,
     FloodKind::RefusedSignIns,
     FloodKind::WrongKeys,
     FloodKind::GuessedKeys,
@@ -44,9 +50,12 @@ impl FloodKind {
     const fn line(self) -> &'static str {
         match self {
             Self::Requests => "requests refused: a client address sends more than limits.requests_per_second allows",
-            Self::SignIns => {
-                "sign-ins refused: limits.refused_sign_ins_per_minute or limits.concurrent_exchanges_per_address of a client \
-                 address, or limits.sign_ins_per_user of a user, is reached"
+            Self::RefusedSignInLimit => {
+                "sign-ins refused: a client address causes more refused ones than limits.refused_sign_ins_per_minute allows"
+            }
+            Self::SignInsPerUser => "sign-ins refused: a user signs in more often than limits.sign_ins_per_user allows",
+            Self::ConcurrentSignIns => {
+                "sign-ins refused: a client address has limits.concurrent_exchanges_per_address of them running"
             }
             Self::RefusedSignIns => {
                 "sign-ins refused: the code was wrong or used before, a scope is missing, or the user is blocked"

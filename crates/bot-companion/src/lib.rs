@@ -2,6 +2,7 @@
 //!
 //! The rooms, from the outside in; imports go down this list and never up:
 //! - [`cli`]: the commands. [`reload`]: what a running service takes over from a changed configuration.
+//! - [`admin`]: the listener for operators: metrics and health.
 //! - [`server`]: sockets, TLS, timeouts, connection limits, graceful shutdown.
 //! - [`http`]: routes by zone, middleware, extractors, handlers.
 //! - [`app`]: what a handler can reach.
@@ -13,10 +14,13 @@
 //! - [`domain`]: pure rules and values.
 //!
 //! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`background`] (background tasks),
-//! [`single_flight`] (one task per key), [`rate_limit`], [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log
-//! lines), [`floods`] (what strangers cause again and again), [`request_id`] (of the request that a task works for), [`sources`] (what views and accounts are built from), [`untrusted`] (escapes untrusted text for the log), [`version`].
+//! [`single_flight`] (one task per key), [`shared_check`] (one check for all who ask), [`metrics`] (counting), [`rate_limit`],
+//! [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log lines), [`floods`] (what strangers cause again and again),
+//! [`request_id`] (of the request that a task works for), [`sources`] (what views and accounts are built from), [`untrusted`] (escapes
+//! untrusted text for the log), [`version`].
 
 pub mod accounts;
+pub mod admin;
 pub mod api;
 pub mod app;
 pub mod background;
@@ -30,12 +34,14 @@ pub mod http;
 pub mod idp;
 pub mod live;
 pub mod log_throttle;
+pub mod metrics;
 pub mod random;
 pub mod rate_limit;
 pub mod reload;
 pub mod request_id;
 pub mod sandbox;
 pub mod server;
+pub mod shared_check;
 pub mod single_flight;
 pub mod sources;
 pub mod store;

@@ -15,7 +15,7 @@ use crate::http::HttpService;
 use crate::random::Random;
 use crate::reload::{self, Reload};
 use crate::version::Version;
-use crate::{server, store};
+use crate::{admin, server, store};
 
 /// What the process needs beside its connections: the store's files, the provider, the log.
 const OTHER_FILES: u64 = 256;
@@ -32,6 +32,7 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         let hangup = reload::Hangup::hear();
         let listeners = open(&mut config)?;
         let address = address(&listeners)?;
+        let admin = admin::bind(config.admin)?;
         let tls = config.tls.as_ref().map(server::acceptor).transpose()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         info!(version = Version::NAME, store = store::kind(&config.store.url), "starting");
@@ -40,6 +41,7 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
         tell_of_demo_key(&app).await;
         info!("listening on {scheme}://{address}{base_path}/");
+        let _admin = answer_operators(admin, &app)?;
         let reload = Reload {
             app: Arc::clone(&app),
             tls: tls.clone(),
@@ -56,6 +58,17 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         reloading.abort();
         Ok(())
     })
+}
+
+/// Starts the admin listener, and says where it is.
+pub(super) fn answer_operators(
+    listener: Option<TcpListener>,
+    app: &Arc<App>,
+) -> anyhow::Result<Option<admin::AdminServer>> {
+    let Some(listener) = listener else { return Ok(None) };
+    let server = admin::start(listener, Arc::clone(app)).context("the admin listener cannot start")?;
+    info!("metrics and health are on http://{}/", server.address);
+    Ok(Some(server))
 }
 
 /// Reads the configuration again, from where it was read at the start.

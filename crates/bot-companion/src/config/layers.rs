@@ -76,6 +76,11 @@ impl Settings {
         settings
     }
 
+    /// Whether anything but the defaults gives this setting.
+    pub(super) fn is_set(&self, key: &str) -> bool {
+        self.given.get(key).is_some_and(|given| given.len() > 1)
+    }
+
     /// Adds a layer, which wins over the earlier ones.
     pub(super) fn layer(&mut self, layer: &Layer) {
         self.read(layer, false);

@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::layers::Settings;
 use super::value::{self, duration};
 use super::{
-    Config, DEFAULTS, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig, LogConfig, StoreConfig, TlsConfig,
-    checks, log_filter,
+    AdminConfig, Config, DEFAULTS, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig, LogConfig,
+    StoreConfig, TlsConfig, checks, log_filter,
 };
 use crate::domain::SessionLimits;
 
@@ -189,6 +189,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             format: s.text("log.format", value::log_format)?,
             access: s.text("log.access", value::access_log)?,
         },
+        admin: AdminConfig { listen: s.text("admin.listen", value::listen_or_off)?, is_set: s.is_set("admin.listen") },
         written: s.written(),
     })
 }

@@ -59,6 +59,8 @@ pub struct Config {
     pub feed: FeedConfig,
     /// `[log]`
     pub log: LogConfig,
+    /// `[admin]`
+    pub admin: AdminConfig,
     /// What was written, to see what another configuration changes.
     written: reloadable::WrittenSettings,
 }
@@ -229,6 +231,15 @@ pub struct FeedConfig {
     pub requests_per_second: u32,
     /// `feed.refused_keys_per_minute`, per client address. 0 is no limit.
     pub refused_keys_per_minute: u32,
+}
+
+/// The listener for operators.
+#[derive(Clone, Copy, Debug)]
+pub struct AdminConfig {
+    /// `admin.listen`; `None` if it is switched off.
+    pub listen: Option<SocketAddr>,
+    /// Whether somebody has set it: a default that cannot be used is no error.
+    pub is_set: bool,
 }
 
 /// What is logged, and how.

@@ -98,7 +98,7 @@ fn write(app: &App, access: AccessLog, context: &RequestContext, method: &Method
 
 /// Logs an error, once, here: what is our fault at the level error, what is the client's at debug, and floods of it as such.
 pub(super) fn log(app: &App, refusal: &ApiError, context: &RequestContext, method: &Method, path: &str) {
-    if let Some(kind) = refusal.flood.or_else(|| flood_of(refusal.code, context)) {
+    if let Some(kind) = refusal.flood.or_else(|| flood_of(refusal.code)) {
         app.floods.note(kind, context.client, context.id(), context.ticks);
     }
     let cause = refusal.cause.as_deref().unwrap_or("-");
@@ -118,10 +118,8 @@ pub(super) fn log(app: &App, refusal: &ApiError, context: &RequestContext, metho
     }
 }
 
-fn flood_of(code: ErrorCode, context: &RequestContext) -> Option<FloodKind> {
+fn flood_of(code: ErrorCode) -> Option<FloodKind> {
     match code {
-        ErrorCode::RateLimited if context.rate_limit.is_err() => Some(FloodKind::Requests),
-        ErrorCode::RateLimited => Some(FloodKind::SignIns),
         ErrorCode::IdpCodeRejected | ErrorCode::ScopeMissing | ErrorCode::UserBlocked => {
             Some(FloodKind::RefusedSignIns)
         }

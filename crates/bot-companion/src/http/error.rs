@@ -13,6 +13,7 @@ use crate::accounts::{ListError, SignInError};
 use crate::api::error::{self, Details, ErrorCode};
 use crate::floods::FloodKind;
 use crate::idp::{IdpError, IdpErrorKind};
+use crate::metrics::LimitName;
 use crate::store::StoreError;
 
 /// A response that is not a success.
@@ -150,12 +151,20 @@ impl From<SignInError> for ApiError {
             SignInError::Rejected => Self::new(ErrorCode::IdpCodeRejected),
             SignInError::ScopeMissing => Self::new(ErrorCode::ScopeMissing),
             SignInError::Blocked => Self::new(ErrorCode::UserBlocked),
-            SignInError::Limited(wait) => Self::new(ErrorCode::RateLimited).after(wait),
+            SignInError::Limited(limit, wait) => Self::limited(flood_of_sign_in(limit), wait),
             SignInError::Overloaded(wait) => Self::new(ErrorCode::Overloaded).after(wait),
             SignInError::Idp(error) => error.into(),
             SignInError::Store(error) => error.into(),
             SignInError::Crashed => Self::new(ErrorCode::Internal).because(&error),
         }
+    }
+}
+
+fn flood_of_sign_in(limit: LimitName) -> FloodKind {
+    match limit {
+        LimitName::SignInsPerUser => FloodKind::SignInsPerUser,
+        LimitName::ConcurrentExchangesPerAddress => FloodKind::ConcurrentSignIns,
+        _ => FloodKind::RefusedSignInLimit,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::domain::feed::{InstanceId, InstanceName};
 use crate::domain::token::{self, TokenKind};
 use crate::domain::{SessionId, Snowflake, Time, TokenHash};
 use crate::floods::FloodKind;
+use crate::metrics::LimitName;
 
 const INSTANCE: HeaderName = HeaderName::from_static("feed-instance");
 const SEQUENCE: HeaderName = HeaderName::from_static("feed-sequence");
@@ -73,7 +74,10 @@ impl FromRequestParts<Arc<App>> for Bot {
             Some(cached) => cached,
             None => find_uncached(parts, app, hash).await?,
         };
-        app.rate_limits.feed(&hash).map_err(|wait| ApiError::limited(FloodKind::Feed, wait))?;
+        app.rate_limits.feed(&hash).map_err(|wait| {
+            app.metrics.limits.count(LimitName::FeedRequests);
+            ApiError::limited(FloodKind::Feed, wait)
+        })?;
         Ok(Self { key, hash, checked })
     }
 }
@@ -89,8 +93,13 @@ async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Res
     {
         return Ok((key, hash));
     }
-    let too_many = |wait| ApiError::limited(FloodKind::GuessedKeys, wait);
-    Err(allowed.map_or_else(too_many, |()| ApiError::new(ErrorCode::BotKeyInvalid)))
+    Err(match allowed {
+        Ok(()) => ApiError::new(ErrorCode::BotKeyInvalid),
+        Err(wait) => {
+            app.metrics.limits.count(LimitName::RefusedKeys);
+            ApiError::limited(FloodKind::GuessedKeys, wait)
+        }
+    })
 }
 
 /// The hash of the bot's key that a request carries.

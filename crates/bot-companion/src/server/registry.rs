@@ -18,6 +18,7 @@ use super::state::{ConnectionState, Phase, millis};
 use crate::clock::Clock;
 use crate::config::{Config, CurrentConfig, LimitsConfig, Network};
 use crate::log_throttle::Throttle;
+use crate::metrics::{LimitName, Metrics};
 use crate::rate_limit::subject;
 
 /// How long a new connection may wait before it counts as one that sends no request.
@@ -30,6 +31,7 @@ pub(super) struct Registry {
     refusals: Throttle,
     /// For the one about connections that were refused because all others are busy.
     overloads: Throttle,
+    metrics: Arc<Metrics>,
     clock: Clock,
     draining: AtomicBool,
     /// Its limits may change while it runs.
@@ -60,11 +62,12 @@ impl OpenConnections {
 }
 
 impl Registry {
-    pub(super) fn new(config: &Config, current: CurrentConfig, clock: Clock) -> Self {
+    pub(super) fn new(config: &Config, current: CurrentConfig, clock: Clock, metrics: Arc<Metrics>) -> Self {
         Self {
             open: Mutex::default(),
             refusals: Throttle::default(),
             overloads: Throttle::default(),
+            metrics,
             clock,
             draining: AtomicBool::new(false),
             current,
@@ -83,6 +86,7 @@ impl Registry {
             let count = open.addresses.entry(subject).or_insert(0);
             if *count >= *connections_per_address {
                 drop(open);
+                self.metrics.limits.count(LimitName::ConnectionsPerAddress);
                 if let Some(count) = self.refusals.count(self.clock.ticks()) {
                     let address = address.to_canonical();
                     warn!(count, %address, "connections refused: a client address has limits.connections_per_address open");
@@ -94,6 +98,7 @@ impl Registry {
         let is_full = open.states.len() >= *connections;
         drop(open);
         if is_full && !self.evict_one() {
+            self.metrics.limits.count(LimitName::Connections);
             self.open.lock().uncount(subject);
             // Every connection is busy with a request: closing the new one at once is the kindest way to say so.
             if let Some(count) = self.overloads.count(self.clock.ticks()) {
@@ -106,6 +111,8 @@ impl Registry {
         // A drain that has begun does not know this connection.
         state.draining.store(self.draining.load(Ordering::SeqCst), Ordering::SeqCst);
         open.states.push(Arc::clone(&state));
+        self.metrics.accepted.increment();
+        self.metrics.connections.set(open.states.len() as u64);
         Some(state)
     }
 
@@ -113,6 +120,7 @@ impl Registry {
         let mut open = self.open.lock();
         if let Some(index) = open.states.iter().position(|other| Arc::ptr_eq(other, state)) {
             open.states.swap_remove(index);
+            self.metrics.connections.set(open.states.len() as u64);
             open.uncount(state.subject);
         }
     }
@@ -158,6 +166,7 @@ impl Registry {
         for state in &reaped {
             open.uncount(state.subject);
         }
+        self.metrics.connections.set(open.states.len() as u64);
         drop(open);
         if !reaped.is_empty() {
             debug!(count = reaped.len(), "connections that waited too long were closed");
@@ -203,7 +212,7 @@ mod tests {
         let nothing = std::iter::empty::<(String, String)>();
         let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
         let clock = Clock::manual(Time::from_seconds(1));
-        (Registry::new(&config, CurrentConfig::new(&config), clock.clone()), clock)
+        (Registry::new(&config, CurrentConfig::new(&config), clock.clone(), Arc::default()), clock)
     }
 
     fn address(text: &str) -> IpAddr {

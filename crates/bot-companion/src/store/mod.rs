@@ -15,6 +15,7 @@ mod tests;
 mod totals_change;
 mod upkeep;
 mod values;
+mod watch;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -33,10 +34,11 @@ use crate::domain::{
 };
 pub use freshness::{Freshness, Topic};
 use starting::StoreLocation;
-pub use upkeep::Upkeep;
+pub use upkeep::{GrantKind, HeldGrant, Resealed, Upkeep};
 pub use values::{
     Account, BlockedUser, BotKey, CodeHash, Revocation, Sample, SealedGrant, SnapshotId, StoredList, Swept,
 };
+pub use watch::{StoreLoad, StoreWatch};
 
 /// Why the store could not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -63,7 +65,7 @@ fn not_staged() -> StoreError {
 /// Everything that lasts. Reads see every write that was acknowledged before they began. Before a write is acknowledged, the
 /// store tells the [`Freshness`] it was opened with what the write has changed, even if nobody waits for the write any more.
 #[async_trait]
-pub trait Store: Upkeep {
+pub trait Store: Upkeep + StoreWatch {
     // Sign-in: one exchange per code, then a grant, then sessions.
 
     /// Claims a code for one exchange. A claim that nobody settles counts as settled without a user after `until`; a settled

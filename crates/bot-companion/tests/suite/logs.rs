@@ -174,7 +174,8 @@ async fn lines_of_background_work_carry_the_id_of_the_request_that_began_it() {
 async fn a_fatal_error_is_a_line_like_the_others() {
     let folder = Folder::new();
     let config = folder.path().join("companion.toml");
-    std::fs::write(&config, "[log]\nformat = \"json\"\n[http]\nlisten = \"nowhere\"\n[limits]\nlive = \"many\"\n").unwrap();
+    std::fs::write(&config, "[log]\nformat = \"json\"\n[http]\nlisten = \"nowhere\"\n[limits]\nlive = \"many\"\n")
+        .unwrap();
     let said = async |variable: Option<&str>| {
         let mut serve = serve(&config);
         serve.envs(variable.map(|format| ("COMPANION_LOG_FORMAT", format)));
