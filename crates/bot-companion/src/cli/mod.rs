@@ -7,6 +7,7 @@ mod dev;
 pub mod exit;
 mod feedback;
 mod key;
+mod log_lines;
 mod logging;
 mod output;
 mod secrets;
@@ -102,6 +103,7 @@ struct ConfigFile {
 
 impl ConfigFile {
     fn load(&self) -> anyhow::Result<Config> {
+        log_lines::note_format(self.file.as_deref());
         Ok(Config::load(self.file.as_deref(), std::env::vars_os())?)
     }
 }
@@ -123,6 +125,11 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Secrets(secrets) => secrets::run(&secrets),
         Command::Store(store) => store::run(store),
     }
+}
+
+/// What a command that has failed says: a line of the log, as `log.format` has it.
+pub fn last_words(error: &anyhow::Error) -> String {
+    log_lines::fatal(error)
 }
 
 /// Writes to standard output; a reader that has left is no error.

@@ -39,6 +39,7 @@ mod hosts;
 mod kill_feed;
 mod limits;
 mod live;
+mod logs;
 mod odd_requests;
 mod openapi;
 mod outages;
