@@ -60,3 +60,4 @@ mod switches;
 mod tls;
 mod two_ways;
 mod unread_answers;
+mod upkeep;
