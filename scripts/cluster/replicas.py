@@ -9,11 +9,13 @@ import re
 import shutil
 import signal
 import socket
+import tempfile
 from functools import partial
 from pathlib import Path
 
 import aiohttp
 
+from .certificate import Certificate
 from .testbed import REPOSITORY, Failed, Testbed, end, eventually, last_lines, clean_environment, output
 
 BINARY = os.environ.get("BOT_COMPANION", "")
@@ -23,8 +25,8 @@ REPLICAS = 3
 class Replica:
     """One process of the service. It comes back to the port that it had."""
 
-    def __init__(self, testbed: Testbed, number: int) -> None:
-        self.number = number
+    def __init__(self, testbed: Testbed, number: int, base_path: str = "") -> None:
+        self.number, self.base_path, self.scheme = number, base_path, "http"
         self.address, self.port = testbed.address(number), 0
         self.log = testbed.folder / f"replica-{number}.log"
         self.environment: dict[str, str] = {}
@@ -34,7 +36,7 @@ class Replica:
 
     @property
     def url(self) -> str:
-        return f"http://{self.address}:{self.port}"
+        return f"{self.scheme}://{self.address}:{self.port}{self.base_path}"
 
     async def start(self) -> None:
         self.listening.clear()
@@ -56,7 +58,7 @@ class Replica:
             async for line in process.stderr:
                 log.write(line)
                 log.flush()
-                found = re.search(rb"listening on http://[^ ]*:(\d+)/", line)
+                found = re.search(rb"listening on https?://[^ ]*:(\d+)/", line)
                 if found is not None:
                     self.port = int(found[1])
                     self.listening.set()
@@ -82,16 +84,17 @@ class Replica:
 
 
 class Balancer:
-    """HAProxy with the configuration in `deploy`, and beside it a socket that tells what HAProxy thinks."""
+    """HAProxy with the configuration in `deploy`, with TLS if it is given a certificate, and beside it a socket that tells what HAProxy thinks."""
 
-    def __init__(self, testbed: Testbed) -> None:
-        self.testbed, self.folder, self.log = testbed, testbed.folder, testbed.folder / "haproxy.log"
-        self.told = testbed.folder / "haproxy.sock"
+    def __init__(self, testbed: Testbed, base_path: str = "", certificate: Certificate | None = None) -> None:
+        self.testbed, self.base_path, self.certificate = testbed, base_path, certificate
+        self.folder = Path(tempfile.mkdtemp(prefix="haproxy-", dir=testbed.folder))
+        self.log, self.told = self.folder / "log", self.folder / "sock"
         # HAProxy is handed the open socket, so the port is its own from the beginning.
         self.socket = socket.socket()
         self.socket.bind((testbed.address(100), 0))
         self.socket.listen(1024)
-        self.url = "http://{}:{}".format(*self.socket.getsockname())
+        self.url = "{}://{}:{}{}".format("https" if certificate else "http", *self.socket.getsockname(), base_path)
         self.process: asyncio.subprocess.Process | None = None
 
     async def start(self, replicas: list[Replica]) -> None:
@@ -100,9 +103,12 @@ class Balancer:
             raise Failed("HAProxy is missing: install Debian's package `haproxy`")
         beside = self.folder / "haproxy-beside.cfg"
         beside.write_text(f"global\n    stats socket {self.told} mode 600 level user\n")
-        environment = {**os.environ, "LISTEN": f"fd@{self.socket.fileno()}"}
+        environment = {**os.environ, "PROXY_LISTEN": f"fd@{self.socket.fileno()}"}
+        environment["PROXY_BASE_PATH"] = self.base_path
+        if self.certificate is not None:
+            environment["PROXY_TLS"] = f"ssl crt {self.certificate.both} alpn h2,http/1.1"
         for replica in replicas:
-            environment[f"COMPANION_{replica.number}"] = f"{replica.address}:{replica.port}"
+            environment[f"PROXY_REPLICA_{replica.number}"] = f"{replica.address}:{replica.port}"
         files = [str(self.configuration()), str(beside)]
         await output(program, "-c", "-f", files[0], "-f", files[1], env=environment, pass_fds=[self.socket.fileno()])
         with self.log.open("ab") as log:
@@ -167,8 +173,8 @@ def service_settings(folder: Path, provider: str, store: str, wait: float) -> di
         # The default, unless the machine is slow.
         "COMPANION_STORE_WAIT": f"{wait * 1000:.0f}ms",
         "COMPANION_STORE_START_WAIT": "5m",
-        # All clients of the test have one address.
-        "COMPANION_LIMITS_EXEMPT": "127.0.0.0/8",
+        # All clients of the test have one address, which is the system's choice.
+        "COMPANION_LIMITS_EXEMPT": "127.0.0.1",
         "COMPANION_LIMITS_SIGN_INS_PER_USER": "0",
         "COMPANION_FEED_REQUESTS_PER_SECOND": "0",
         "COMPANION_LOG_FILTER": os.environ.get("CLUSTER_LOG", "warn,bot_companion=info"),

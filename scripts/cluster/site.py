@@ -6,9 +6,13 @@ import asyncio
 import contextlib
 import re
 import signal
+import ssl
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Protocol
 
+from .certificate import Certificate
 from .faults import Network
 from .testbed import SLOWEST, Failed, Testbed, last_lines, output
 from .replicas import BINARY, REPLICAS, Balancer, Replica, service_settings
@@ -22,19 +26,35 @@ STORE_WAIT = 2.0
 USUAL = 0.1
 
 
+class Proxy(Protocol):
+    """What stands before the replicas."""
+
+    url: str
+    log: Path
+
+    async def start(self, replicas: list[Replica]) -> None: ...
+    async def sees(self, *replicas: Replica) -> None: ...
+    async def end(self) -> None: ...
+
+
 class Site:
-    def __init__(self, testbed: Testbed) -> None:
-        self.testbed = testbed
+    """`settings` are variables that every replica gets beside the usual ones; a certificate is the balancer's."""
+
+    def __init__(self, testbed: Testbed, settings: dict[str, str] | None = None, certificate: Certificate | None = None) -> None:
+        self.testbed, self.settings = testbed, settings or {}
+        self.base_path = self.settings.get("COMPANION_HTTP_BASE_PATH", "")
+        # Whom clients trust.
+        self.trust: ssl.SSLContext | bool = certificate.trust() if certificate else True
         self.database = Pair(testbed)
         self.provider = Provider()
-        self.replicas = [Replica(testbed, number) for number in range(1, REPLICAS + 1)]
+        self.replicas = [Replica(testbed, number, self.base_path) for number in range(1, REPLICAS + 1)]
         self.networks: list[Network] = []
-        self.balancer = Balancer(testbed)
+        self.balancer: Proxy = Balancer(testbed, self.base_path, certificate)
         self.key = ""
 
     @property
     def url(self) -> str:
-        """Where clients go: to HAProxy."""
+        """Where clients go: to the balancer."""
         return self.balancer.url
 
     async def start(self, with_standby: bool, with_faults: bool) -> None:
@@ -74,7 +94,7 @@ class Site:
     def tell(self, replica: Replica, store: str) -> None:
         folder = self.testbed.folder / f"replica-{replica.number}"
         folder.mkdir(exist_ok=True)
-        replica.environment = service_settings(folder, self.provider.url, store, self.testbed.scaled(STORE_WAIT))
+        replica.environment = service_settings(folder, self.provider.url, store, self.testbed.scaled(STORE_WAIT)) | self.settings
 
     def connect_directly(self) -> None:
         """From their next start on, the replicas connect to both servers themselves."""
@@ -104,16 +124,23 @@ class Site:
 async def running_site(with_standby: bool = False, with_faults: bool = False, strict: bool = True) -> AsyncIterator[Site]:
     testbed = Testbed()
     testbed.strict = strict
-    site = Site(testbed)
     try:
-        try:
-            await site.start(with_standby, with_faults)
+        site = Site(testbed)
+        async with running(site, with_standby, with_faults):
             yield site
-        except Failed as failed:
-            logs = [*(replica.log for replica in site.replicas), site.balancer.log, site.database.primary.log]
-            told = "\n".join(f"-- {log.name}\n{last_lines(log, 8)}" for log in logs)
-            raise Failed(f"{failed}\n{told}") from failed
-        finally:
-            await site.end()
     finally:
         testbed.remove()
+
+
+@contextlib.asynccontextmanager
+async def running(site: Site, with_standby: bool = False, with_faults: bool = False) -> AsyncIterator[None]:
+    """A site from its start to its end."""
+    try:
+        await site.start(with_standby, with_faults)
+        yield
+    except Failed as failed:
+        logs = [*(replica.log for replica in site.replicas), site.balancer.log, site.database.primary.log]
+        told = "\n".join(f"-- {log.name}\n{last_lines(log, 8)}" for log in logs)
+        raise Failed(f"{failed}\n{told}") from failed
+    finally:
+        await site.end()

@@ -11,17 +11,18 @@ use tracing::{debug, warn};
 use crate::accounts::Accounts;
 use crate::background::Background;
 use crate::clock::Clock;
-use crate::config::{self, Config, keyfile};
+use crate::config::{self, Config, CurrentConfig, keyfile};
 use crate::domain::feed::InstanceId;
 use crate::domain::picture::PictureHost;
 use crate::idp::{Provider, ProviderOptions};
 use crate::live::Live;
+use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::rate_limit::RateLimits;
 use crate::sources::Sources;
 use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
 use crate::uploads::Uploads;
-use crate::vault::{Vault, VaultError};
+use crate::vault::{Vault, VaultError, VaultKeys};
 use crate::version::Version;
 use crate::views::Views;
 
@@ -31,8 +32,10 @@ const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
 /// What a handler can reach.
 pub struct App {
-    /// What was set.
+    /// What was set at the start.
     pub config: Config,
+    /// What is in force of that which a reload changes: limits, origins.
+    pub current: CurrentConfig,
     /// The time.
     pub clock: Clock,
     /// Numbers for ids and draws.
@@ -55,6 +58,8 @@ pub struct App {
     pub uploads: Arc<Uploads>,
     /// Background tasks.
     pub background: Background,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     pub(crate) sources: Sources,
     /// Who hears of bots, if anybody does.
     bot_watch: OnceLock<Arc<dyn BotWatch>>,
@@ -100,6 +105,7 @@ impl App {
             clock: clock.clone(),
             background: Background::here(),
             pictures: PictureHost::new(&config.idp.cdn_url),
+            metrics: Arc::default(),
             stale_warnings: Arc::default(),
         };
         let rate_limits = Arc::new(RateLimits::new(&config.limits, &config.feed, clock.clone()));
@@ -118,11 +124,48 @@ impl App {
             views,
             accounts,
             background: sources.background.clone(),
+            metrics: Arc::clone(&sources.metrics),
             sources,
             bot_watch: OnceLock::new(),
             shutting_down: AtomicBool::new(false),
+            current: CurrentConfig::new(&config),
             config,
         }))
+    }
+
+    /// The keys that a changed configuration names, ready for [`App::apply`].
+    pub fn prepare_keys(&self, config: &Config) -> Result<VaultKeys, BuildError> {
+        if !config.secrets.is_empty() {
+            return Ok(VaultKeys::new(&config.secrets)?);
+        }
+        // A start makes a key where there is none; a service that runs already does not.
+        let database = store::local_file(&config.store.url).ok_or(VaultError::NoKey)?;
+        let key = keyfile::load(&keyfile::beside(&database))?.ok_or(VaultError::NoKey)?;
+        Ok(VaultKeys::new(&[key])?)
+    }
+
+    /// Puts a changed configuration into force, as far as a running service can take it over; `keys` if they have changed.
+    pub fn apply(self: &Arc<Self>, config: &Config, keys: Option<VaultKeys>) {
+        let before = self.current.get().limits.concurrent_requests;
+        self.current.replace(config);
+        if let Some(keys) = keys {
+            self.sources.vault.replace(keys);
+        }
+        self.rate_limits.set(&config.limits, &config.feed);
+        self.accounts.set_limits(&config.limits);
+        self.live.set_limits(&config.limits);
+        let now = config.limits.concurrent_requests;
+        self.request_permits.add_permits(now.saturating_sub(before));
+        if now < before {
+            let surplus = u32::try_from(before - now).unwrap_or(u32::MAX);
+            let app = Arc::clone(self);
+            // Permits that are in use are taken away when they come back.
+            self.background.spawn(async move {
+                if let Ok(permits) = app.request_permits.acquire_many(surplus).await {
+                    permits.forget();
+                }
+            });
+        }
     }
 
     /// From now on this one hears of bots; the first who asks for it does.

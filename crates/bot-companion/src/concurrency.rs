@@ -3,14 +3,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
 /// The limit.
 #[derive(Debug)]
 pub struct ConcurrencyLimit {
-    most: usize,
-    most_per_subject: usize,
+    most: AtomicUsize,
+    most_per_subject: AtomicUsize,
     running: Arc<Mutex<Running>>,
 }
 
@@ -39,7 +40,13 @@ pub struct Permit {
 impl ConcurrencyLimit {
     /// `most` in all, `most_per_subject` for each subject; 0 for a subject is no limit.
     pub fn new(most: usize, most_per_subject: usize) -> Self {
-        Self { most, most_per_subject, running: Arc::default() }
+        Self { most: most.into(), most_per_subject: most_per_subject.into(), running: Arc::default() }
+    }
+
+    /// Changes the numbers; what runs goes on.
+    pub fn set(&self, most: usize, most_per_subject: usize) {
+        self.most.store(most, Ordering::Relaxed);
+        self.most_per_subject.store(most_per_subject, Ordering::Relaxed);
     }
 
     /// Starts a piece of work of this subject's; one without a subject counts only towards all.
@@ -47,11 +54,12 @@ impl ConcurrencyLimit {
         let mut running = self.running.lock();
         if let Some(subject) = subject {
             let own = running.by_subject.get(&subject).copied().unwrap_or(0);
-            if self.most_per_subject > 0 && own >= self.most_per_subject {
+            let most = self.most_per_subject.load(Ordering::Relaxed);
+            if most > 0 && own >= most {
                 return Err(LimitReached::PerSubject);
             }
         }
-        if running.all >= self.most {
+        if running.all >= self.most.load(Ordering::Relaxed) {
             return Err(LimitReached::InAll);
         }
         running.all += 1;
@@ -96,6 +104,19 @@ mod tests {
         drop((second, other, third));
         let running = work.running.lock();
         assert!(running.all == 0 && running.by_subject.is_empty(), "nothing stays behind");
+    }
+
+    #[test]
+    fn the_numbers_change_and_what_runs_goes_on() {
+        let work = ConcurrencyLimit::new(2, 2);
+        let running = (work.enter(Some(1)).unwrap(), work.enter(Some(1)).unwrap());
+        work.set(3, 1);
+        assert_eq!(work.enter(Some(1)).unwrap_err(), LimitReached::PerSubject);
+        let other = work.enter(Some(2)).unwrap();
+        work.set(1, 0);
+        assert_eq!(work.enter(Some(2)).unwrap_err(), LimitReached::InAll);
+        drop((running, other));
+        assert!(work.enter(Some(1)).is_ok());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! bot-companion: the backend of a chat bot's dashboard and website.
 //!
 //! The rooms, from the outside in; imports go down this list and never up:
-//! - [`cli`]: the commands.
+//! - [`cli`]: the commands. [`reload`]: what a running service takes over from a changed configuration.
+//! - [`admin`]: the listener for operators: metrics and health.
 //! - [`server`]: sockets, TLS, timeouts, connection limits, graceful shutdown.
 //! - [`http`]: routes by zone, middleware, extractors, handlers.
 //! - [`app`]: what a handler can reach.
@@ -13,10 +14,11 @@
 //! - [`domain`]: pure rules and values.
 //!
 //! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`background`] (background tasks),
-//! [`single_flight`] (one task per key), [`rate_limit`], [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log
+//! [`single_flight`] (one task per key), [`shared_check`] (one check for all who ask), [`metrics`] (counting), [`rate_limit`], [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log
 //! lines), [`sources`] (what views and accounts are built from), [`untrusted`] (escapes untrusted text for the log), [`version`].
 
 pub mod accounts;
+pub mod admin;
 pub mod api;
 pub mod app;
 pub mod background;
@@ -29,10 +31,13 @@ pub mod http;
 pub mod idp;
 pub mod live;
 pub mod log_throttle;
+pub mod metrics;
 pub mod random;
 pub mod rate_limit;
+pub mod reload;
 pub mod sandbox;
 pub mod server;
+pub mod shared_check;
 pub mod single_flight;
 pub mod sources;
 pub mod store;

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::domain::picture::PictureHost;
 use crate::idp::Provider;
 use crate::log_throttle::Throttle;
+use crate::metrics::Metrics;
 use crate::store::{Freshness, Store, StoreError};
 use crate::vault::Vault;
 
@@ -29,6 +30,8 @@ pub struct Sources {
     pub background: Background,
     /// From where pictures are shown.
     pub pictures: PictureHost,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     /// Limits the warnings about responses that are served stale.
     pub stale_warnings: Arc<Throttle>,
 }

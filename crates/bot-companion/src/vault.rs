@@ -1,6 +1,9 @@
 //! Encryption at rest for the provider's tokens: AES-256-GCM, the key's id in front, the user's id as associated data, so that
 //! a row copied to another user opens nothing. Every key reads, the first one writes.
 
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -13,8 +16,11 @@ use crate::store::SealedGrant;
 
 /// The keys, ready for use.
 pub struct Vault {
-    keys: Vec<(String, LessSafeKey)>,
+    keys: ArcSwap<VaultKeys>,
 }
+
+/// Keys with their ids; at least one. The first one writes.
+pub struct VaultKeys(Vec<(String, LessSafeKey)>);
 
 /// A grant cannot be sealed or opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,8 +48,8 @@ struct SealedContent<'a> {
     scopes: Vec<std::borrow::Cow<'a, str>>,
 }
 
-impl Vault {
-    /// A vault with these keys.
+impl VaultKeys {
+    /// These keys.
     pub fn new(keys: &[SecretKey]) -> Result<Self, VaultError> {
         let keys = keys
             .iter()
@@ -53,12 +59,25 @@ impl Vault {
                 Ok((key.id.clone(), LessSafeKey::new(unbound)))
             })
             .collect::<Result<Vec<_>, _>>()?;
-        if keys.is_empty() { Err(VaultError::NoKey) } else { Ok(Self { keys }) }
+        if keys.is_empty() { Err(VaultError::NoKey) } else { Ok(Self(keys)) }
+    }
+}
+
+impl Vault {
+    /// A vault with these keys.
+    pub fn new(keys: &[SecretKey]) -> Result<Self, VaultError> {
+        Ok(Self { keys: ArcSwap::from_pointee(VaultKeys::new(keys)?) })
+    }
+
+    /// From now on these keys write and read.
+    pub fn replace(&self, keys: VaultKeys) {
+        self.keys.store(Arc::new(keys));
     }
 
     /// Seals a user's grant with the first key: length of the key's id, the id, the nonce, then the ciphertext with its tag.
     pub fn seal(&self, user: Snowflake, grant: &Grant) -> Result<SealedGrant, VaultError> {
-        let (id, key) = self.keys.first().ok_or(VaultError::NoKey)?;
+        let keys = self.keys.load();
+        let (id, key) = keys.0.first().ok_or(VaultError::NoKey)?;
         let inside = SealedContent {
             access: grant.access_token.expose_secret().into(),
             refresh: grant.refresh_token.expose_secret().into(),
@@ -79,22 +98,22 @@ impl Vault {
     }
 
     /// The ids of the keys; the first one writes.
-    pub fn key_ids(&self) -> impl Iterator<Item = &str> {
-        self.keys.iter().map(|(id, _)| id.as_str())
+    pub fn key_ids(&self) -> Vec<String> {
+        self.keys.load().0.iter().map(|(id, _)| id.clone()).collect()
     }
 
     /// Whether this was sealed with the key that writes.
     pub fn is_current(&self, sealed: &SealedGrant) -> bool {
-        self.keys
-            .first()
-            .is_some_and(|(id, _)| parts(sealed).is_ok_and(|(sealed_with, _)| sealed_with == id.as_bytes()))
+        let keys = self.keys.load();
+        keys.0.first().is_some_and(|(id, _)| parts(sealed).is_ok_and(|(sealed_with, _)| sealed_with == id.as_bytes()))
     }
 
     /// Opens a user's grant with the key that sealed it.
     pub fn open(&self, user: Snowflake, sealed: &SealedGrant) -> Result<Grant, VaultError> {
         let (id, rest) = parts(sealed)?;
         let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_LEN>().ok_or(VaultError::Damaged)?;
-        let (_, key) = self.keys.iter().find(|(known, _)| known.as_bytes() == id).ok_or(VaultError::UnknownKey)?;
+        let keys = self.keys.load();
+        let (_, key) = keys.0.iter().find(|(known, _)| known.as_bytes() == id).ok_or(VaultError::UnknownKey)?;
         let mut secret = ciphertext.to_vec();
         let plain = key
             .open_in_place(Nonce::assume_unique_for_key(*nonce), aad(user), &mut secret)
@@ -126,7 +145,7 @@ fn aad(user: Snowflake) -> Aad<[u8; 8]> {
 
 impl std::fmt::Debug for Vault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.keys.iter().map(|(id, _)| id)).finish()
+        f.debug_list().entries(self.keys.load().0.iter().map(|(id, _)| id)).finish()
     }
 }
 
@@ -163,6 +182,9 @@ mod tests {
         let retired = Vault::new(&[key("new", 2)]).unwrap();
         assert!(retired.open(user, &resealed).is_ok());
         assert_eq!(retired.open(user, &sealed).unwrap_err(), VaultError::UnknownKey);
+        retired.replace(VaultKeys::new(&[key("old", 1)]).unwrap());
+        assert!(retired.open(user, &sealed).is_ok(), "while it runs");
+        assert!(retired.open(user, &resealed).is_err());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use crate::concurrency::ConcurrencyLimit;
-use crate::config::Config;
+use crate::config::{Config, LimitsConfig};
 use crate::domain::retention::{LAST_SEEN_LAG, SWEEP_BATCH};
 use crate::domain::token::{self, random_text};
 use crate::domain::{Session, SessionId, SessionLimits, Snowflake, Time, TokenKind, User, session};
@@ -69,6 +69,11 @@ impl Accounts {
             exchange_limit: config.idp.sign_in_timeout,
             code_memory: config.idp.code_memory,
         }
+    }
+
+    /// Changes the limits on sign-ins that run at the same time.
+    pub fn set_limits(&self, limits: &LimitsConfig) {
+        self.exchange_permits.set(limits.concurrent_exchanges, limits.concurrent_exchanges_per_address);
     }
 
     /// Opens a session for a user whom the provider vouches for. `last_uses`: when their sessions were used in this process.

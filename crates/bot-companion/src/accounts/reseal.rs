@@ -45,7 +45,7 @@ impl Accounts {
     pub async fn grant_report(&self) -> Result<GrantReport> {
         let vault = &self.sources.vault;
         let mut report = GrantReport::default();
-        report.configured.extend(vault.key_ids().map(|id| (id.to_owned(), KeyUse::default())));
+        report.configured.extend(vault.key_ids().into_iter().map(|id| (id, KeyUse::default())));
         self.each_batch(async |_, grants| {
             for HeldGrant { user, sealed } in grants {
                 let (key, opened) = (sealed_with(&sealed), vault.open(user, &sealed));

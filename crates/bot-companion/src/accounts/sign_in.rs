@@ -13,6 +13,7 @@ use super::{Accounts, SignedIn};
 use crate::concurrency::LimitReached;
 use crate::domain::{SessionId, Snowflake, Time, User};
 use crate::idp::{Grant, IdpError, IdpErrorKind};
+use crate::metrics::{LimitName, SignInOutcome};
 use crate::store::{Claim, CodeHash, GrantSaved, SealedGrant, StoreError};
 
 /// The scopes that a sign-in needs, separated by blanks.
@@ -92,6 +93,21 @@ impl SignInError {
     }
 }
 
+impl From<&SignInError> for SignInOutcome {
+    fn from(error: &SignInError) -> Self {
+        match error {
+            SignInError::Rejected => Self::Rejected,
+            SignInError::ScopeMissing => Self::ScopeMissing,
+            SignInError::Blocked => Self::Blocked,
+            SignInError::Limited(_) => Self::Limited,
+            SignInError::Overloaded(_) => Self::Overloaded,
+            SignInError::Idp(_) => Self::ProviderFailed,
+            SignInError::Store(_) => Self::StoreFailed,
+            SignInError::Crashed => Self::Crashed,
+        }
+    }
+}
+
 impl Accounts {
     /// Turns a code into a session. The exchange runs to its end even if the caller leaves. `last_uses`: when a user's sessions
     /// were last used in this process, as the cache of sessions knows.
@@ -104,7 +120,12 @@ impl Accounts {
         let hash = code_hash(&code, verifier.as_ref(), &redirect_uri);
         let exchange = self.exchanges.join(hash, || {
             let this = Arc::clone(self);
-            async move { this.exchange_within_limits(client, hash, code, verifier, redirect_uri).await }
+            async move {
+                let outcome = this.exchange_within_limits(client, hash, code, verifier, redirect_uri).await;
+                let counted = outcome.as_ref().map_or_else(SignInOutcome::from, |_| SignInOutcome::SignedIn);
+                this.sources.metrics.sign_ins.count(counted);
+                outcome
+            }
         });
         let user = exchange.outcome().await.ok_or(SignInError::Crashed)??;
         self.open_session(user, &agent, last_uses).await
@@ -123,15 +144,24 @@ impl Accounts {
     ) -> Result<User, SignInError> {
         let _permit =
             self.exchange_permits.enter(self.rate_limits.counted_as(client)).map_err(|reached| match reached {
-                LimitReached::InAll => SignInError::Overloaded(RETRY_AFTER),
-                LimitReached::PerSubject => SignInError::Limited(RETRY_AFTER),
+                LimitReached::InAll => {
+                    self.sources.metrics.limits.count(LimitName::ConcurrentExchanges);
+                    SignInError::Overloaded(RETRY_AFTER)
+                }
+                LimitReached::PerSubject => self.limited(LimitName::ConcurrentExchangesPerAddress, RETRY_AFTER),
             })?;
-        let reservation = self.rate_limits.reserve_sign_in(client).map_err(SignInError::Limited)?;
+        let refused = |wait| self.limited(LimitName::RefusedSignIns, wait);
+        let reservation = self.rate_limits.reserve_sign_in(client).map_err(refused)?;
         let outcome = self.exchange_once(hash, code, verifier, redirect_uri).await;
         if !outcome.as_ref().is_err_and(SignInError::counts_as_refused) {
             self.rate_limits.refund_sign_in(client, reservation);
         }
         outcome
+    }
+
+    fn limited(&self, limit: LimitName, wait: Duration) -> SignInError {
+        self.sources.metrics.limits.count(limit);
+        SignInError::Limited(wait)
     }
 
     /// Exchanges the code unless this or another replica has done so.
@@ -199,7 +229,8 @@ impl Accounts {
             }
         };
         // The new grant is dropped, not revoked: a revocation would end the user's other sessions.
-        self.rate_limits.exchange_of(user.id).map_err(SignInError::Limited)?;
+        let too_many = |wait| self.limited(LimitName::SignInsPerUser, wait);
+        self.rate_limits.exchange_of(user.id).map_err(too_many)?;
         self.save_grant(&user, &grant).await?;
         Ok(user)
     }

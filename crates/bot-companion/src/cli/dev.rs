@@ -11,9 +11,10 @@ use secrecy::{ExposeSecret, SecretString};
 use super::exit::UsageError;
 use super::switchboard::Switchboard;
 use super::{demo, logging, print, runtime, serve};
+use crate::admin::{self, AdminServer};
 use crate::app::{App, BotWatch};
 use crate::clock::Clock;
-use crate::config::{Config, Layer, keyfile, origin_of};
+use crate::config::{AdminConfig, Config, Layer, keyfile, origin_of};
 use crate::domain::token::{self, random_text};
 use crate::http::HttpService;
 use crate::random::{Random, secret_bytes};
@@ -69,7 +70,9 @@ pub(super) fn run(options: &DevOptions) -> anyhow::Result<()> {
                 clock: clock.clone(),
             },
         )?;
+        let admin = admin_socket(config.admin)?;
         let app = App::build(config, clock, Random::from_system()).await?;
+        let admin = serve::answer_operators(admin, &app)?;
         demo::admit_key(&app).await?;
         let bot = Arc::new(demo::DemoBot::new(Arc::clone(&app), started_at)?);
         app.watch_bots(Arc::clone(&bot) as Arc<dyn BotWatch>);
@@ -77,12 +80,12 @@ pub(super) fn run(options: &DevOptions) -> anyhow::Result<()> {
         let shown = async {
             // The banner promises data, so it comes after it.
             bot.introduce().await;
-            print(&banner(&service, &sandbox, data))?;
+            print(&banner(&service, &sandbox, admin.as_ref(), data))?;
             bot.live().await;
             anyhow::Ok(())
         };
         tokio::select! {
-            () = server::run(listeners, None, HttpService::new(app), serve::asked_to_stop()) => Ok(()),
+            () = server::run(listeners, None, HttpService::new(app), serve::asked_to_stop(serve::OnHangup::Stop)) => Ok(()),
             failed = shown => failed,
         }
     })
@@ -100,6 +103,12 @@ fn sandbox_socket(listen: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind((listen.ip(), next))
         .or_else(|_| TcpListener::bind((listen.ip(), 0)))
         .context("no free port for the sandbox")
+}
+
+/// The default port if it is free, else any other: several `dev`s, or one beside a `serve`, get along.
+fn admin_socket(config: AdminConfig) -> anyhow::Result<Option<TcpListener>> {
+    let Some(listen) = config.listen.filter(|_| !config.is_set) else { return Ok(admin::bind(config)?) };
+    Ok(TcpListener::bind(listen).or_else(|_| TcpListener::bind((listen.ip(), 0))).ok())
 }
 
 /// What `dev` sets; the environment still wins, but not where that would open the sandbox's door to others or write demo data
@@ -170,7 +179,7 @@ fn redirect_uris(asked: &[String]) -> (toml::Value, toml::Value) {
     (all.into(), origins.into())
 }
 
-fn banner(service: &str, sandbox: &Sandbox, data: &Path) -> String {
+fn banner(service: &str, sandbox: &Sandbox, admin: Option<&AdminServer>, data: &Path) -> String {
     let names: Vec<_> = sandbox.people().into_iter().map(|person| person.name).collect();
     format!(
         r#"
@@ -180,6 +189,7 @@ bot-companion {version}, for trying out. All of it runs on this machine; Ctrl-C 
   API        {service}/openapi.json
   sign-in    {authorize}
   failures   {control}
+  metrics    {metrics}
   people     {people}
   bot key    {key}
   data       {data}
@@ -205,6 +215,7 @@ The codes refused, no-scope, slow, rate-limited, edge-limited, down and nonsense
         version = Version::NAME,
         authorize = sandbox.authorize_url(),
         control = sandbox.control_url(),
+        metrics = admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{}/metrics", admin.address)),
         key = token::DEMO_KEY,
         people = names.join(", "),
         data = data.display(),

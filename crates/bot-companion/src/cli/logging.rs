@@ -3,27 +3,46 @@
 use std::io::IsTerminal as _;
 
 use anyhow::Context;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 
 use crate::config::{LogConfig, LogFormat};
 
+/// Changes the filter while the process runs.
+#[derive(Clone)]
+pub(super) struct LogHandle(reload::Handle<EnvFilter, Registry>);
+
+impl LogHandle {
+    /// From now on this filter decides what is logged.
+    pub(super) fn set_filter(&self, filter: EnvFilter) {
+        // It fails only when the subscriber is gone, which lives as long as the process.
+        let _ = self.0.reload(filter);
+    }
+}
+
 /// Starts logging to standard error.
-pub(super) fn start(log: &LogConfig) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&log.filter).with_context(|| {
-        format!(
-            "log.filter = {:?}: write a level such as \"info\", or directives such as \"info,bot_companion=debug\"",
-            log.filter
-        )
-    })?;
+pub(super) fn start(log: &LogConfig) -> anyhow::Result<LogHandle> {
+    let filter = filter(&log.filter)?;
     // If the reader of the log goes away, a failed write is by default reported on standard error, which panics. A service
     // that cannot log must not stop because of that.
-    let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
+    let lines = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
     // Colours are for a terminal; in a file they are noise.
     let lines = lines.with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
-    match log.format {
-        LogFormat::Text => lines.init(),
-        LogFormat::Json => lines.json().flatten_event(true).init(),
-    }
-    Ok(())
+    let lines = match log.format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let (filter, handle) = reload::Layer::new(filter);
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    Ok(LogHandle(handle))
+}
+
+/// A filter from the text of `log.filter`.
+pub(super) fn filter(text: &str) -> anyhow::Result<EnvFilter> {
+    EnvFilter::try_new(text).with_context(|| {
+        format!(
+            "log.filter = {text:?}: write a level such as \"info\", or directives such as \"info,bot_companion=debug\""
+        )
+    })
 }

@@ -108,7 +108,7 @@ enum Command {
     Store(store::StoreCommand),
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 struct ConfigFile {
     /// The configuration file (TOML). Every setting can also come from the environment; see `bot-companion config`.
     #[arg(id = "config", long, value_name = "FILE", env = "COMPANION_CONFIG")]

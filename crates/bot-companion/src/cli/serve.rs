@@ -1,6 +1,7 @@
 //! `bot-companion serve`: the service.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use anyhow::Context;
 use tracing::{info, warn};
@@ -12,8 +13,9 @@ use crate::config::Config;
 use crate::domain::token;
 use crate::http::HttpService;
 use crate::random::Random;
+use crate::reload::{self, Reload};
 use crate::version::Version;
-use crate::{server, store};
+use crate::{admin, server, store};
 
 /// What the process needs beside its connections: the store's files, the provider, the log.
 const OTHER_FILES: u64 = 256;
@@ -24,19 +26,58 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
     if let Some(listen) = listen {
         config.http.listen = listen;
     }
-    logging::start(&config.log)?;
+    let log = logging::start(&config.log)?;
     runtime()?.block_on(async {
+        // From here on it neither ends the process nor is lost.
+        let hangup = reload::Hangup::hear();
         let listeners = open(&mut config)?;
         let address = address(&listeners)?;
+        let admin = admin::bind(config.admin)?;
         let tls = config.tls.as_ref().map(server::acceptor).transpose()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         info!(version = Version::NAME, store = store::kind(&config.store.url), "starting");
         let base_path = config.http.base_path.clone();
+        let started = config.clone();
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
         tell_of_demo_key(&app).await;
         info!("listening on {scheme}://{address}{base_path}/");
-        server::run(listeners, tls, HttpService::new(app), asked_to_stop()).await;
+        let _admin = answer_operators(admin, &app)?;
+        let reload = Reload {
+            app: Arc::clone(&app),
+            tls: tls.clone(),
+            load: loader(file.clone()),
+            log_filter: Box::new(move |text| {
+                let (log, filter) = (log.clone(), logging::filter(text)?);
+                Ok(Box::new(move || log.set_filter(filter)))
+            }),
+            taken: started.clone(),
+            started,
+        };
+        let reloading = tokio::task::spawn(reload.run(hangup, server::WATCH_EVERY));
+        server::run(listeners, tls, HttpService::new(app), asked_to_stop(OnHangup::GoOn)).await;
+        reloading.abort();
         Ok(())
+    })
+}
+
+/// Starts the admin listener, and says where it is.
+pub(super) fn answer_operators(
+    listener: Option<TcpListener>,
+    app: &Arc<App>,
+) -> anyhow::Result<Option<admin::AdminServer>> {
+    let Some(listener) = listener else { return Ok(None) };
+    let server = admin::start(listener, Arc::clone(app)).context("the admin listener cannot start")?;
+    info!("metrics and health are on http://{}/", server.address);
+    Ok(Some(server))
+}
+
+/// Reads the configuration again, from where it was read at the start.
+fn loader(file: ConfigFile) -> Box<dyn Fn() -> anyhow::Result<Config> + Send> {
+    Box::new(move || {
+        let mut config = file.load()?;
+        config.require_idp()?;
+        allow_connections(&mut config);
+        Ok(config)
     })
 }
 
@@ -56,6 +97,12 @@ async fn tell_of_demo_key(app: &App) {
 
 /// Binds the listening sockets and sees to it that there are enough file descriptors for the connections.
 pub(super) fn open(config: &mut Config) -> anyhow::Result<Vec<TcpListener>> {
+    allow_connections(config);
+    Ok(server::bind(config.http.listen)?)
+}
+
+/// Sees to it that there are enough file descriptors for the connections, or else that there are fewer of those.
+fn allow_connections(config: &mut Config) {
     let wanted = config.limits.connections as u64 + OTHER_FILES;
     let allowed = rlimit::increase_nofile_limit(wanted).unwrap_or(1024);
     if allowed < wanted {
@@ -65,7 +112,6 @@ pub(super) fn open(config: &mut Config) -> anyhow::Result<Vec<TcpListener>> {
             "the system allows {allowed} open files, so there can be fewer connections than limits.connections; raise it with `ulimit -n` or LimitNOFILE="
         );
     }
-    Ok(server::bind(config.http.listen)?)
 }
 
 /// The address that the first listener is bound to.
@@ -73,13 +119,25 @@ pub(super) fn address(listeners: &[TcpListener]) -> anyhow::Result<SocketAddr> {
     Ok(listeners.first().context("nothing to listen on")?.local_addr()?)
 }
 
+/// What SIGHUP means: a configuration that has changed, or a terminal that was closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnHangup {
+    /// Somebody else hears it.
+    GoOn,
+    /// It drains like SIGTERM.
+    Stop,
+}
+
 /// Waits until the process is asked to stop.
-pub(super) async fn asked_to_stop() {
+pub(super) async fn asked_to_stop(on_hangup: OnHangup) {
     use tokio::signal::unix::{SignalKind, signal};
-    // SIGHUP, which a closing terminal sends, drains like SIGTERM.
     let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
     if let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)] = kinds.map(signal) {
-        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {}, _ = hangup.recv() => {} }
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hangup.recv(), if on_hangup == OnHangup::Stop => {}
+        }
     } else {
         warn!("signals cannot be heard; stop the service by killing it");
         std::future::pending::<()>().await;

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Read as _;
 use std::ops::{Range, RangeInclusive};
 
 use toml::de::{DeTable, DeValue};
 
 use super::load::{ConfigError, Layer};
+use super::reloadable::WrittenSettings;
 use super::suggest::suggest;
 use super::value::Advice;
 
@@ -72,6 +74,11 @@ impl Settings {
         let mut settings = Self::default();
         settings.read(defaults, true);
         settings
+    }
+
+    /// Whether anything but the defaults gives this setting.
+    pub(super) fn is_set(&self, key: &str) -> bool {
+        self.given.get(key).is_some_and(|given| given.len() > 1)
     }
 
     /// Adds a layer, which wins over the earlier ones.
@@ -201,6 +208,16 @@ impl Settings {
     /// Whether all these settings could be read, so that they can be compared with each other.
     pub(super) fn are_valid(&self, keys: &[&str]) -> bool {
         !self.problems.iter().any(|problem| problem.key.is_some_and(|key| keys.contains(&key)))
+    }
+
+    /// The value of each setting as it was written, hashed.
+    pub(super) fn written(&self) -> WrittenSettings {
+        let of = |given: &[GivenSetting]| {
+            let mut hasher = DefaultHasher::new();
+            given.last().map(|setting| setting.value.show()).hash(&mut hasher);
+            hasher.finish()
+        };
+        WrittenSettings(self.given.iter().map(|(name, given)| (name.clone(), of(given))).collect())
     }
 
     /// All problems, in the order of the layers and their lines.

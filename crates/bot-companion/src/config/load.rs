@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::layers::Settings;
 use super::value::{self, duration};
 use super::{
-    Config, DEFAULTS, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig, LogConfig, StoreConfig, TlsConfig,
-    checks, log_filter,
+    AdminConfig, Config, DEFAULTS, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig, LogConfig,
+    StoreConfig, TlsConfig, checks, log_filter,
 };
 use crate::domain::SessionLimits;
 
@@ -188,6 +188,8 @@ fn build(settings: &mut Settings) -> Option<Config> {
             filter: s.text("log.filter", log_filter::log_filter)?,
             format: s.text("log.format", value::log_format)?,
         },
+        admin: AdminConfig { listen: s.text("admin.listen", value::listen_or_off)?, is_set: s.is_set("admin.listen") },
+        written: s.written(),
     })
 }
 

@@ -7,6 +7,7 @@ mod layers;
 mod load;
 mod log_filter;
 mod network;
+mod reloadable;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ pub use key::{SecretKey, SecretKeyError};
 pub(crate) use load::start_wait;
 pub use load::{ConfigError, Layer};
 pub use network::{Network, NetworkError};
+pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
 pub(crate) use value::origin_of;
 
 /// The commented defaults, which are also the reference of all settings.
@@ -57,6 +59,10 @@ pub struct Config {
     pub feed: FeedConfig,
     /// `[log]`
     pub log: LogConfig,
+    /// `[admin]`
+    pub admin: AdminConfig,
+    /// What was written, to see what another configuration changes.
+    written: reloadable::WrittenSettings,
 }
 
 /// Where the service listens and who may call it from a browser.
@@ -225,6 +231,15 @@ pub struct FeedConfig {
     pub requests_per_second: u32,
     /// `feed.refused_keys_per_minute`, per client address. 0 is no limit.
     pub refused_keys_per_minute: u32,
+}
+
+/// The listener for operators.
+#[derive(Clone, Copy, Debug)]
+pub struct AdminConfig {
+    /// `admin.listen`; `None` if it is switched off.
+    pub listen: Option<SocketAddr>,
+    /// Whether somebody has set it: a default that cannot be used is no error.
+    pub is_set: bool,
 }
 
 /// What is logged, and how.

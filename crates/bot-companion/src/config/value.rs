@@ -18,6 +18,15 @@ pub(super) fn listen(text: &str) -> Result<SocketAddr, Advice> {
     text.parse().map_err(|_| "write an address and a port, such as \"127.0.0.1:8080\"".into())
 }
 
+/// An address, or none if the text is empty or `off`.
+pub(super) fn listen_or_off(text: &str) -> Result<Option<SocketAddr>, Advice> {
+    if text.is_empty() || text == "off" {
+        return Ok(None);
+    }
+    let advice = "write an address and a port, such as \"127.0.0.1:9464\", or \"off\"";
+    text.parse().map(Some).map_err(|_| advice.into())
+}
+
 /// Text of one line; it may be empty.
 pub(super) fn line(text: &str) -> Result<String, Advice> {
     if text.chars().any(char::is_control) {

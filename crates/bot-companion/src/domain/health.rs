@@ -121,6 +121,13 @@ impl Health {
         }
     }
 
+    /// How long ago any process last reported; `None` if none is known.
+    pub fn report_age(&self, now: Time) -> Option<Duration> {
+        let instances = self.instances.values().map(|instance| instance.reported);
+        let latest = instances.chain(self.shards.values().map(|shard| shard.reported)).max();
+        latest.map(|reported| now.since(reported))
+    }
+
     /// What the status shows at `now`.
     pub fn summary(&self, now: Time) -> HealthSummary {
         let living = || self.instances.values().filter(|instance| now.since(instance.reported) < SILENCE);

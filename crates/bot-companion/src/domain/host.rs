@@ -1,6 +1,6 @@
 //! The header `Host`: a name or an address, and perhaps a port.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Whether this is a host as a URI writes it, with or without a port.
 pub fn is_valid(host: &[u8]) -> bool {
@@ -15,6 +15,12 @@ pub fn is_loopback(host: &[u8]) -> bool {
     name.eq_ignore_ascii_case("localhost")
         || name.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
         || bare.parse().is_ok_and(|address: Ipv6Addr| address.is_loopback())
+}
+
+/// The address that this is, if it is one and no name.
+pub fn address(host: &[u8]) -> Option<IpAddr> {
+    let name = std::str::from_utf8(name(host)?).ok()?;
+    name.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 /// The name or address without the port, if both are well-formed.
@@ -72,6 +78,20 @@ const PLAIN: [bool; 256] = {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_told_from_a_name() {
+        for (host, expected) in [
+            ("192.0.2.1", Some("192.0.2.1")),
+            ("192.0.2.1:9464", Some("192.0.2.1")),
+            ("[2001:db8::1]:80", Some("2001:db8::1")),
+            ("192.0.2.1.example", None),
+            ("localhost", None),
+            ("192.0.2.1:port", None),
+        ] {
+            assert_eq!(address(host.as_bytes()), expected.map(|address| address.parse().unwrap()), "{host}");
+        }
+    }
 
     #[test]
     fn a_host_is_valid_and_may_be_the_machine_itself() {

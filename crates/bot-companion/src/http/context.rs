@@ -29,6 +29,8 @@ pub(crate) struct RequestContext {
     pub(super) id: HeaderValue,
     /// The zone of its path.
     pub(super) zone: Zone,
+    /// The index of its route, for the metrics.
+    pub(super) route: usize,
     /// Seeds what is drawn at random for the response, so that the fast path and the router draw the same.
     pub(super) seed: u64,
     /// The client, as the trusted proxies before us name it.
@@ -45,7 +47,7 @@ pub(crate) struct RequestContext {
 
 impl RequestContext {
     /// The context of a request that has just arrived, before it is counted against a rate limit.
-    pub(super) fn new(app: &App, headers: &HeaderMap, peer: Peer, zone: Zone) -> Self {
+    pub(super) fn new(app: &App, headers: &HeaderMap, peer: Peer, (zone, route): (Zone, usize)) -> Self {
         let trusted = |address: IpAddr| app.config.http.trusted_proxies.iter().any(|proxy| proxy.contains(address));
         let from_proxy = trusted(peer.address);
         let given = if from_proxy { headers.get(REQUEST_ID).filter(|id| is_acceptable(id.as_bytes())) } else { None };
@@ -53,6 +55,7 @@ impl RequestContext {
         Self {
             id: given.cloned().unwrap_or_else(|| make_id(app.random.number())),
             zone,
+            route,
             seed: app.random.number(),
             client,
             rate_limit: Ok(()),

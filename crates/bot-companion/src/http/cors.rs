@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tracing::warn;
 
 use super::context::RequestContext;
+use crate::config::CurrentConfig;
 use crate::log_throttle::Throttle;
 use crate::untrusted::Untrusted;
 
@@ -37,7 +38,7 @@ impl Cors {
         self,
         headers: &mut HeaderMap,
         origin: Option<&'a HeaderValue>,
-        allowed: &[String],
+        current: &CurrentConfig,
     ) -> Result<(), &'a HeaderValue> {
         match self {
             Self::AnyOrigin => {
@@ -47,7 +48,7 @@ impl Cors {
                 let vary = if headers.contains_key(header::VARY) { ORIGIN_AND_ENCODING } else { ORIGIN };
                 headers.insert(header::VARY, vary);
                 let Some(origin) = origin else { return Ok(()) };
-                if !is_allowed(origin, allowed) {
+                if !is_allowed(origin, &current.get().allowed_origins) {
                     return Err(origin);
                 }
                 headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());

@@ -16,6 +16,7 @@ use crate::app::App;
 use crate::domain::feed::{InstanceId, InstanceName};
 use crate::domain::token::{self, TokenKind};
 use crate::domain::{SessionId, Snowflake, Time, TokenHash};
+use crate::metrics::LimitName;
 
 const INSTANCE: HeaderName = HeaderName::from_static("feed-instance");
 const SEQUENCE: HeaderName = HeaderName::from_static("feed-sequence");
@@ -72,7 +73,10 @@ impl FromRequestParts<Arc<App>> for Bot {
             Some(cached) => cached,
             None => find_uncached(parts, app, hash).await?,
         };
-        app.rate_limits.feed(&hash).map_err(rate_limited)?;
+        app.rate_limits.feed(&hash).map_err(|wait| {
+            app.metrics.limits.count(LimitName::FeedRequests);
+            rate_limited(wait)
+        })?;
         Ok(Self { key, hash, checked })
     }
 }
@@ -88,7 +92,13 @@ async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Res
     {
         return Ok((key, hash));
     }
-    Err(allowed.map_or_else(rate_limited, |()| ApiError::new(ErrorCode::BotKeyInvalid)))
+    Err(match allowed {
+        Ok(()) => ApiError::new(ErrorCode::BotKeyInvalid),
+        Err(wait) => {
+            app.metrics.limits.count(LimitName::RefusedKeys);
+            rate_limited(wait)
+        }
+    })
 }
 
 fn rate_limited(wait: Duration) -> ApiError {

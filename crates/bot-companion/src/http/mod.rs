@@ -16,6 +16,7 @@ mod framing;
 mod guilds;
 mod live;
 mod me;
+mod measure;
 mod openapi;
 mod pipeline;
 mod readiness;

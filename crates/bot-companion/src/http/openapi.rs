@@ -132,7 +132,7 @@ mod tests {
     fn what_the_middleware_of_a_zone_refuses_is_documented_for_its_routes() {
         let mut table = routes();
         for (path, item) in &mut table.document.paths.paths {
-            let zone = table.zones.of(Some(path));
+            let (zone, _) = table.zones.of(Some(path));
             for operation in document::operations(item) {
                 let takes_body = operation.request_body.is_some();
                 let codes = documented(operation);

@@ -21,12 +21,14 @@ use super::context::{Peer, REQUEST_ID, RequestContext};
 use super::cors::UnlistedOrigins;
 use super::error::ApiError;
 use super::framing::TrackedBody;
+use super::measure::MeasuredRequest;
 use super::respond::Success;
 use super::zone::{Deadline, PermitPool, RateLimitedBy, RequestBody, Zone, Zones};
 use super::{bounds, fast_path, framing};
 use crate::api::envelope::Nothing;
 use crate::api::error::ErrorCode;
 use crate::app::App;
+use crate::metrics::{LimitName, RequestMetrics};
 use crate::untrusted::Untrusted;
 
 /// When a client that was refused because of load should come back.
@@ -48,6 +50,7 @@ pub struct HttpService {
     router: Router,
     zones: Arc<Zones>,
     unlisted_origins: Arc<UnlistedOrigins>,
+    requests: Arc<RequestMetrics>,
 }
 
 impl HttpService {
@@ -55,7 +58,9 @@ impl HttpService {
     pub fn new(app: Arc<App>) -> Self {
         let table = super::routes();
         let router = table.router.fallback(async || ApiError::new(ErrorCode::NotFound)).with_state(Arc::clone(&app));
-        Self { app, router, zones: Arc::new(table.zones), unlisted_origins: Arc::default() }
+        let requests = app.metrics.requests.get_or_init(|| Arc::new(RequestMetrics::new(table.zones.routes())));
+        let requests = Arc::clone(requests);
+        Self { app, router, zones: Arc::new(table.zones), unlisted_origins: Arc::default(), requests }
     }
 
     /// The app inside.
@@ -91,6 +96,7 @@ impl HttpService {
         let response = if request.method() == Method::HEAD { without_body(response) } else { response };
         let mut response = response.map(Either::Left);
         self.add_headers(&mut response, request.headers(), &context);
+        MeasuredRequest::new(&self.requests, &self.app.clock, request.method(), &context).end(response.status());
         Ok((response, context.ticks))
     }
 
@@ -108,12 +114,16 @@ impl HttpService {
     {
         let asked = request.uri().path().to_owned();
         let (method, headers, version) = (request.method().clone(), request.headers().clone(), request.version());
+        let measured = MeasuredRequest::new(&self.requests, &self.app.clock, &method, &context);
         let (parts, body) = request.into_parts();
         let (body, tracker) = TrackedBody::new(body);
         let request = Request::from_parts(parts, body);
         let work = AssertUnwindSafe(self.route(request, self.inner_path(&asked), &context, start_work)).catch_unwind();
         let outcome = match context.zone.deadline {
-            Deadline::RequestTimeout => tokio::time::timeout(self.app.config.limits.request_timeout, work).await,
+            Deadline::RequestTimeout => {
+                let limit = self.app.current.get().limits.request_timeout;
+                tokio::time::timeout(limit, work).await
+            }
             Deadline::Unbounded => Ok(work.await),
         };
         let mut response = match outcome {
@@ -138,6 +148,7 @@ impl HttpService {
         }
         let mut response = response.map(Either::Right);
         self.add_headers(&mut response, &headers, &context);
+        measured.end(response.status());
         response
     }
 
@@ -168,11 +179,12 @@ impl HttpService {
         start_work.await;
         // Only now: a request whose body never comes must not take a permit from others.
         let Ok(_permit) = self.permits(zone).try_acquire() else {
+            self.app.metrics.limits.count(LimitName::ConcurrentRequests);
             return ApiError::new(ErrorCode::Overloaded).after(OVERLOAD_RETRY).into_response();
         };
         if is_preflight(&parts.method, &parts.headers) && zone.cors.has_readers() {
             let mut response = StatusCode::NO_CONTENT.into_response();
-            zone.cors.add_preflight_headers(response.headers_mut(), &self.app.config.http.allowed_headers);
+            zone.cors.add_preflight_headers(response.headers_mut(), &self.app.current.get().allowed_headers);
             return response;
         }
         let Some(uri) = path.and_then(|path| path.parse::<Uri>().ok()) else {
@@ -211,6 +223,9 @@ impl HttpService {
         let mut context = RequestContext::new(&self.app, headers, peer, self.zones.of(path));
         if context.zone.rate_limit == RateLimitedBy::ClientAddress {
             context.rate_limit = self.app.rate_limits.request(context.client);
+            if context.rate_limit.is_err() {
+                self.app.metrics.limits.count(LimitName::Requests);
+            }
         }
         context
     }
@@ -247,8 +262,7 @@ impl HttpService {
         if context.secure {
             headers.insert(header::STRICT_TRANSPORT_SECURITY, HSTS);
         }
-        let allowed = &self.app.config.http.allowed_origins;
-        if let Err(origin) = context.zone.cors.add_headers(headers, asked.get(header::ORIGIN), allowed) {
+        if let Err(origin) = context.zone.cors.add_headers(headers, asked.get(header::ORIGIN), &self.app.current) {
             self.unlisted_origins.warn(origin, asked, context);
         }
     }
@@ -305,92 +319,4 @@ fn log(refusal: &ApiError, context: &RequestContext, method: &Method, path: &str
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::Ipv4Addr;
-
-    use axum::routing::get;
-    use http_body_util::BodyExt;
-    use serde_json::Value;
-
-    use super::super::zone::{PUBLIC, Routes};
-    use super::*;
-    use crate::clock::Clock;
-    use crate::config::{Config, Layer};
-    use crate::domain::Time;
-    use crate::random::Random;
-    use crate::test_folder::TestFolder;
-
-    /// The middleware over this router, with a single permit for requests.
-    async fn service(folder: &TestFolder, router: Router) -> HttpService {
-        let settings = format!(
-            "[store]\nurl = \"sqlite:{}\"\n[limits]\nconcurrent_requests = 1",
-            folder.path("test.db").display()
-        );
-        let nothing = std::iter::empty::<(String, String)>();
-        let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
-        let app = App::build(config, Clock::manual(Time::from_seconds(1)), Random::seeded(1)).await.unwrap();
-        let zones = Arc::new(Routes::default().unknown(PUBLIC).zones);
-        HttpService { app, router, zones, unlisted_origins: Arc::default() }
-    }
-
-    async fn get_from(service: &HttpService, path: &str) -> (StatusCode, HeaderMap, Value) {
-        let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
-        let request = Request::get(path).header(header::HOST, "test").body(Full::<Bytes>::default()).unwrap();
-        let context = service.try_cached(&request, peer, true).err().unwrap();
-        let response = service.clone().call(request, context, std::future::ready(())).await;
-        let (parts, body) = response.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
-        (parts.status, parts.headers, serde_json::from_slice(&body).unwrap())
-    }
-
-    #[tokio::test]
-    async fn a_panic_is_answered_like_any_other_error_and_frees_its_permit() {
-        let folder = TestFolder::new();
-        let router = Router::new()
-            .route("/panics", get(async || -> StatusCode { panic!("a secret of the code") }))
-            .route("/works", get(async || Success(Nothing {})));
-        let service = service(&folder, router).await;
-        for _ in 0..2 {
-            let (status, headers, body) = get_from(&service, "/panics").await;
-            assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
-            assert_eq!((&body["code"], &body["data"]["error"]), (&500.into(), &"internal".into()));
-            assert_eq!(body["data"]["request_id"], headers[REQUEST_ID].to_str().unwrap());
-            assert_eq!(headers[header::CACHE_CONTROL], "no-store");
-            assert_eq!(headers[header::ACCESS_CONTROL_ALLOW_ORIGIN], "*");
-            assert!(!body.to_string().contains("secret"));
-            assert_eq!(get_from(&service, "/works").await.0, StatusCode::OK);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_body_that_never_comes_takes_no_permit_from_others() {
-        let folder = TestFolder::new();
-        let service = service(&folder, Router::new().route("/works", get(async || Success(Nothing {})))).await;
-        let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
-        let withheld = http_body_util::StreamBody::new(futures_util::stream::pending::<
-            Result<hyper::body::Frame<Bytes>, std::convert::Infallible>,
-        >());
-        let request = Request::post("/works").header(header::HOST, "test").body(withheld).unwrap();
-        let context = service.try_cached(&request, peer, true).err().unwrap();
-        let mut slow = std::pin::pin!(service.clone().call(request, context, std::future::ready(())));
-        assert!(slow.as_mut().now_or_never().is_none());
-        assert_eq!(get_from(&service, "/works").await.0, StatusCode::OK);
-    }
-
-    #[tokio::test]
-    async fn a_long_method_does_not_fill_the_log() {
-        let folder = TestFolder::new();
-        let service = service(&folder, Router::new()).await;
-        let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
-        let request = Request::get("/nowhere").header(header::HOST, "test").body(Full::<Bytes>::default()).unwrap();
-        let context = service.try_cached(&request, peer, true).err().unwrap();
-        let lines = std::fs::File::create(folder.path("log")).unwrap();
-        let subscriber = tracing_subscriber::fmt().with_writer(std::sync::Mutex::new(lines)).finish();
-        let method = Method::from_bytes(&[b'M'; 10_000]).unwrap();
-        tracing::subscriber::with_default(subscriber, || {
-            log(&ApiError::new(ErrorCode::Timeout), &context, &method, "/nowhere");
-        });
-        let written = std::fs::read_to_string(folder.path("log")).unwrap();
-        assert!(written.contains("request failed") && written.len() < 1000, "{} bytes", written.len());
-    }
-}
+mod tests;

@@ -135,6 +135,9 @@ impl Routes {
     }
 }
 
+/// The index of all paths that lead nowhere.
+const UNKNOWN_ROUTE: usize = 0;
+
 /// The zones of all paths. Every request is looked up, so the lookup allocates nothing; there are few enough routes to scan.
 #[derive(Debug)]
 pub(super) struct Zones {
@@ -146,17 +149,23 @@ pub(super) struct Zones {
 }
 
 impl Zones {
-    /// The zone of a path below the base path; `None` is a path outside of it.
-    pub(super) fn of(&self, path: Option<&str>) -> Zone {
-        let Some(path) = path else { return self.unknown };
-        if let Some((_, zone)) = self.exact.iter().find(|(known, _)| known == path) {
-            return *zone;
+    /// The zone of a path below the base path, and the index of its route in [`Zones::routes`]; `None` is a path outside of it.
+    pub(super) fn of(&self, path: Option<&str>) -> (Zone, usize) {
+        let Some(path) = path else { return (self.unknown, UNKNOWN_ROUTE) };
+        if let Some(index) = self.exact.iter().position(|(known, _)| known == path) {
+            return (self.exact[index].1, 1 + index);
         }
-        if let Some((_, zone)) = self.patterns.iter().find(|(pattern, _)| matches(pattern, path)) {
-            return *zone;
+        if let Some(index) = self.patterns.iter().position(|(pattern, _)| matches(pattern, path)) {
+            return (self.patterns[index].1, 1 + self.exact.len() + index);
         }
         let prefix = self.unknown_below.iter().find(|(prefix, _)| is_at_or_below(prefix, path));
-        prefix.map_or(self.unknown, |(_, zone)| *zone)
+        (prefix.map_or(self.unknown, |(_, zone)| *zone), UNKNOWN_ROUTE)
+    }
+
+    /// The templates of all routes, as metrics name them.
+    pub(super) fn routes(&self) -> Vec<String> {
+        let known = self.exact.iter().chain(&self.patterns).map(|(path, _)| path.clone());
+        std::iter::once("unknown".to_owned()).chain(known).collect()
     }
 }
 
@@ -210,7 +219,8 @@ mod tests {
         assert_eq!(documented, expected.map(|(path, _)| path));
         for (path, zone) in expected {
             let asked = path.replace("{id}", "abc").replace("{shard_count}", "2").replace("{shard_id}", "1");
-            assert_eq!(table.zones.of(Some(&asked)), zone, "{path}");
+            let (found, route) = table.zones.of(Some(&asked));
+            assert_eq!((found, table.zones.routes()[route].as_str()), (zone, path));
         }
         let registered = table.zones.exact.iter().chain(&table.zones.patterns);
         let mut registered: Vec<&str> = registered.map(|(path, _)| path.as_str()).collect();
@@ -237,9 +247,9 @@ mod tests {
         ];
         let zones = routes().zones;
         for (path, zone) in table {
-            assert_eq!(zones.of(Some(path)), zone, "{path}");
+            assert_eq!(zones.of(Some(path)), (zone, UNKNOWN_ROUTE), "{path}");
         }
-        assert_eq!(zones.of(None), PUBLIC);
+        assert_eq!(zones.of(None), (PUBLIC, UNKNOWN_ROUTE));
     }
 
     #[test]

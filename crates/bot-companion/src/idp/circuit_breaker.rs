@@ -29,6 +29,11 @@ impl CircuitBreaker {
         Self { circuit: Circuit::Closed { failures: 0 }, pause: FIRST_PAUSE, probes: 0 }
     }
 
+    /// Whether calls are made as usual.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.circuit, Circuit::Closed { .. })
+    }
+
     /// Lets a call through, as a probe with this number if the circuit was open; an error says how long it stays open.
     pub(super) fn enter(&mut self, now: Duration) -> Result<Option<u64>, Duration> {
         match self.circuit {

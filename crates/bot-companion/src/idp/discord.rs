@@ -6,7 +6,7 @@ use reqwest::{Client, RequestBuilder, Url, redirect};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::failure_budget::Caller;
-use super::guard::{CallOutcome, Guard};
+use super::guard::{CallOutcome, Guard, ProviderMetrics, ProviderState};
 use super::verdict::{self, FailedCall, ProviderResponse};
 use super::{Endpoint, Grant, IdpError, IdpErrorKind, wire};
 use crate::clock::Clock;
@@ -120,6 +120,16 @@ impl Provider {
     /// Forgets every failure: no circuit is open, no limit lasts, no refusal counts. For the sandbox, whose failures are made to order.
     pub fn forget_failures(&self) {
         self.guard.reset();
+    }
+
+    /// What was counted of the calls.
+    pub fn metrics(&self) -> &ProviderMetrics {
+        self.guard.metrics()
+    }
+
+    /// How the provider does, as far as our calls tell.
+    pub fn state(&self) -> ProviderState {
+        self.guard.state()
     }
 
     async fn grant(&self, caller: Caller, form: &[(&str, &str)]) -> Result<Grant, IdpError> {

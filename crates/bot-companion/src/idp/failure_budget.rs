@@ -40,6 +40,12 @@ impl FailureBudget {
         self.limit
     }
 
+    /// How many more refused calls there may be now.
+    pub(super) fn remaining(&mut self, now: Duration) -> u32 {
+        self.advance_to(now);
+        self.limit.saturating_sub(self.refused.iter().copied().fold(0, u32::saturating_add))
+    }
+
     pub(super) fn spend(&mut self, now: Duration) {
         self.advance_to(now);
         let newest = index(self.newest);

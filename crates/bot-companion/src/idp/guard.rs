@@ -13,6 +13,8 @@ use super::circuit_breaker::CircuitBreaker;
 use super::failure_budget::{Caller, FailureBudget, WINDOW};
 use super::{Endpoint, IdpError, IdpErrorKind};
 use crate::clock::Clock;
+use crate::domain::Time;
+use crate::metrics::{CounterGrid, Label, ProviderOutcome};
 use crate::rate_limit::RateLimit;
 
 /// One user's calls may spend one part in this many of the budget.
@@ -38,6 +40,18 @@ pub(super) enum CallOutcome {
     },
 }
 
+impl From<CallOutcome> for ProviderOutcome {
+    fn from(outcome: CallOutcome) -> Self {
+        match outcome {
+            CallOutcome::Healthy => Self::Answered,
+            CallOutcome::Failed => Self::Failed,
+            CallOutcome::Denied => Self::Denied,
+            CallOutcome::Blocked => Self::Blocked,
+            CallOutcome::Limited { .. } => Self::RateLimited,
+        }
+    }
+}
+
 /// Lets calls through, or not.
 #[derive(Debug)]
 pub(super) struct Guard {
@@ -45,6 +59,21 @@ pub(super) struct Guard {
     state: Mutex<GuardState>,
     /// What each user has spent of the budget; a table of a fixed size.
     shares: RateLimit,
+    metrics: ProviderMetrics,
+}
+
+/// Calls, by how they ended or why they were not made.
+pub type ProviderMetrics = CounterGrid<Endpoint, ProviderOutcome>;
+
+/// How the provider does, as far as our calls tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderState {
+    /// The endpoints whose circuit breaker is open.
+    pub open_circuits: Vec<Endpoint>,
+    /// How many more refused calls are tolerated.
+    pub budget_remaining: u32,
+    /// The last call that was made: which, how it ended, and when.
+    pub last_call: Option<(Endpoint, ProviderOutcome, Time)>,
 }
 
 #[derive(Debug)]
@@ -54,12 +83,13 @@ struct GuardState {
     /// Until when each endpoint is rate-limited.
     limited_until: [Duration; Endpoint::COUNT],
     budget: FailureBudget,
+    last_call: Option<(Endpoint, ProviderOutcome, Time)>,
 }
 
 impl Guard {
     pub(super) fn new(clock: Clock, failure_budget: u32) -> Self {
         let shares = RateLimit::per_span((failure_budget / SHARES).max(1), WINDOW);
-        Self { clock, state: Mutex::new(GuardState::new(failure_budget)), shares }
+        Self { clock, state: Mutex::new(GuardState::new(failure_budget)), shares, metrics: ProviderMetrics::default() }
     }
 
     /// Forgets all that has happened.
@@ -69,6 +99,23 @@ impl Guard {
         self.shares.reset();
     }
 
+    /// What was counted of the calls.
+    pub(super) fn metrics(&self) -> &ProviderMetrics {
+        &self.metrics
+    }
+
+    /// How the provider does.
+    pub(super) fn state(&self) -> ProviderState {
+        let now = self.clock.ticks();
+        let mut state = self.state.lock();
+        let is_open = |endpoint: &Endpoint| !state.breakers[*endpoint as usize].is_closed();
+        ProviderState {
+            open_circuits: Endpoint::ALL.iter().copied().filter(is_open).collect(),
+            last_call: state.last_call,
+            budget_remaining: state.budget.remaining(now),
+        }
+    }
+
     /// Permits one call that may take up to `limit`; an error if it must not be made now.
     pub(super) fn enter(
         &self,
@@ -76,23 +123,39 @@ impl Guard {
         caller: Caller,
         limit: Duration,
     ) -> Result<CallPermit<'_>, IdpError> {
+        self.try_enter(endpoint, caller, limit).map_err(|(error, outcome)| {
+            self.metrics.count(endpoint, outcome);
+            error
+        })
+    }
+
+    fn try_enter(
+        &self,
+        endpoint: Endpoint,
+        caller: Caller,
+        limit: Duration,
+    ) -> Result<CallPermit<'_>, (IdpError, ProviderOutcome)> {
         let now = self.clock.ticks();
         // A refresh is always allowed: it finds out that consent was withdrawn, and the provider does not count that against us.
         if let Caller::User(user) = caller
             && !endpoint.is_ours()
             && let Err(wait) = self.shares.look(self.shares.subject(&user), now)
         {
-            return Err(back_off(wait, endpoint, "this user's share of the budget of refused calls is used up"));
+            let why = "this user's share of the budget of refused calls is used up";
+            return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
         }
         let mut state = self.state.lock();
         if let Some(wait) = state.budget.wait(now, caller) {
-            return Err(back_off(wait, endpoint, "the budget of refused calls is used up"));
+            let why = "the budget of refused calls is used up";
+            return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
         }
         let limited = state.limited_until[endpoint as usize].saturating_sub(now);
         if !limited.is_zero() {
-            return Err(back_off(limited, endpoint, "it is rate-limited"));
+            return Err((back_off(limited, endpoint, "it is rate-limited"), ProviderOutcome::BackingOff));
         }
-        let probe = state.breakers[endpoint as usize].enter(now).map_err(|wait| circuit_open(endpoint, wait))?;
+        let probe = state.breakers[endpoint as usize]
+            .enter(now)
+            .map_err(|wait| (circuit_open(endpoint, wait), ProviderOutcome::CircuitOpen))?;
         Ok(CallPermit { guard: self, endpoint, caller, probe, fails_from: now + limit / 2, settled: false })
     }
 
@@ -105,6 +168,7 @@ impl Guard {
             let _ = self.shares.owe(self.shares.subject(&user), now);
         }
         let mut state = self.state.lock();
+        self.note_end(&mut state, endpoint, ProviderOutcome::from(outcome));
         match outcome {
             CallOutcome::Healthy => {}
             CallOutcome::Failed => return state.fail(endpoint, probe, now),
@@ -129,9 +193,15 @@ impl Guard {
         }
     }
 
+    fn note_end(&self, state: &mut GuardState, endpoint: Endpoint, outcome: ProviderOutcome) {
+        self.metrics.count(endpoint, outcome);
+        state.last_call = Some((endpoint, outcome, self.clock.now()));
+    }
+
     fn abandon(&self, endpoint: Endpoint, probe: Option<u64>, fails_from: Duration) {
         let now = self.clock.ticks();
         let mut state = self.state.lock();
+        self.note_end(&mut state, endpoint, ProviderOutcome::Abandoned);
         if now >= fails_from {
             state.fail(endpoint, probe, now);
         } else {
@@ -146,6 +216,7 @@ impl GuardState {
             breakers: [CircuitBreaker::new(); Endpoint::COUNT],
             limited_until: [Duration::ZERO; Endpoint::COUNT],
             budget: FailureBudget::new(failure_budget),
+            last_call: None,
         }
     }
 

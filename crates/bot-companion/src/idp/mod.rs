@@ -13,7 +13,9 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use crate::domain::Time;
+use crate::metrics::Label;
 pub use discord::{Provider, ProviderOptions};
+pub use guard::{ProviderMetrics, ProviderState};
 
 /// What the provider offers us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +45,18 @@ impl Endpoint {
             Self::Guilds => "guilds",
             Self::Revoke => "revoke",
         }
+    }
+}
+
+impl Label for Endpoint {
+    const ALL: &'static [Self] = &[Self::Token, Self::User, Self::Guilds, Self::Revoke];
+
+    fn text(self) -> &'static str {
+        self.name()
+    }
+
+    fn index(self) -> usize {
+        self as usize
     }
 }
 

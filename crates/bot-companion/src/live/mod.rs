@@ -23,6 +23,7 @@ use crate::concurrency::{ConcurrencyLimit, LimitReached};
 use crate::config::LimitsConfig;
 use crate::domain::live::LiveTopics;
 use crate::domain::{SessionId, Snowflake, TokenHash};
+use crate::metrics::LimitName;
 use crate::sources::Sources;
 use crate::store::freshness::{Dependencies, Mark};
 use crate::store::{StoreError, Topic};
@@ -95,6 +96,11 @@ impl Live {
         }
     }
 
+    /// Changes how many streams there may be; those that are open stay so.
+    pub fn set_limits(&self, limits: &LimitsConfig) {
+        self.permits.set(limits.live, limits.live_per_address);
+    }
+
     /// Opens a stream. `subject` is the client address that it counts against, `chance` a random number.
     pub async fn open(
         self: &Arc<Self>,
@@ -102,7 +108,13 @@ impl Live {
         session: Option<StreamOwner>,
         chance: u64,
     ) -> Result<LiveBody, LiveError> {
-        let permit = self.permits.enter(subject).map_err(LiveError::Limit)?;
+        let permit = self.permits.enter(subject).map_err(|reached| {
+            self.sources.metrics.limits.count(match reached {
+                LimitReached::InAll => LimitName::Live,
+                LimitReached::PerSubject => LimitName::LivePerAddress,
+            });
+            LiveError::Limit(reached)
+        })?;
         let watch = match session {
             None => None,
             Some(StreamOwner { id, token, user }) => {
@@ -135,6 +147,13 @@ impl Live {
     /// How many streams there are.
     pub fn count(&self) -> usize {
         self.streams.lock().len()
+    }
+
+    /// How many streams are public, and how many belong to users.
+    pub fn counts(&self) -> (usize, usize) {
+        let streams = self.streams.lock();
+        let of_users = streams.values().filter(|stream| stream.watch.is_some()).count();
+        (streams.len() - of_users, of_users)
     }
 
     fn all(&self) -> Vec<Arc<Stream>> {

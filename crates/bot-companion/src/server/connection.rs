@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::future::Either;
 use http::{HeaderValue, Request, Response, Version, header};
@@ -17,12 +18,12 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
 use super::backlog::{Backlog, MeteredBody};
 use super::registry::Registry;
 use super::state::{ConnectionState, Phase, RequestGuard, StreamGuard};
+use super::tls::CertifiedAcceptor;
 use crate::http::{Body, HttpService, Peer};
 
 /// hyper's own bounds, above ours: what lies between them gets a proper error, what lies beyond them a bare 431.
@@ -34,9 +35,8 @@ const STREAM_BYTES: usize = 64 * 1024;
 /// Serves connections.
 pub(super) struct ConnectionServer {
     service: HttpService,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<CertifiedAcceptor>>,
     pub(super) registry: Registry,
-    max_streams: u32,
 }
 
 /// Removes the connection from the registry, however it ends.
@@ -49,9 +49,13 @@ impl Drop for RemoveOnDrop<'_> {
 }
 
 impl ConnectionServer {
-    pub(super) fn new(service: HttpService, tls: Option<TlsAcceptor>, registry: Registry) -> Self {
-        let max_streams = service.app().config.limits.streams_per_connection;
-        Self { service, tls, registry, max_streams }
+    pub(super) fn new(service: HttpService, tls: Option<Arc<CertifiedAcceptor>>, registry: Registry) -> Self {
+        Self { service, tls, registry }
+    }
+
+    /// How long a drain may take.
+    pub(super) fn drain_timeout(&self) -> Duration {
+        self.service.app().current.get().limits.drain_timeout
     }
 
     /// Serves a connection to its end, or to the end of what is in flight once the registry drains.
@@ -67,13 +71,13 @@ impl ConnectionServer {
 
     async fn secure(
         self: &Arc<Self>,
-        tls: &TlsAcceptor,
+        tls: &CertifiedAcceptor,
         stream: MonitoredStream<TcpStream>,
         peer: SocketAddr,
         state: &Arc<ConnectionState>,
     ) {
         state.enter_phase(Phase::Handshake);
-        let mut handshake = pin!(tls.accept(stream));
+        let mut handshake = pin!(tls.acceptor().accept(stream));
         let accepted = poll_fn(|context| {
             let is_pointless = state.poll_draining(context) && state.is_silent();
             if is_pointless { Poll::Ready(None) } else { handshake.as_mut().poll(context).map(Some) }
@@ -115,7 +119,7 @@ impl ConnectionServer {
             move |response| MeteredBody::meter(response, &backlog)
         };
         let connection = http2::Builder::new(TokioExecutor::new())
-            .max_concurrent_streams(self.max_streams)
+            .max_concurrent_streams(self.service.app().current.get().limits.streams_per_connection)
             .max_header_list_size(u32::try_from(PARSER_BYTES).unwrap_or(u32::MAX))
             .max_send_buf_size(STREAM_BYTES)
             .serve_connection(TokioIo::new(stream), self.service(peer, state, Some(backlog), meter));

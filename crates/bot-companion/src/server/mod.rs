@@ -2,6 +2,7 @@
 //! what is in flight.
 
 mod backlog;
+mod certificate_watch;
 mod connection;
 mod listen;
 mod registry;
@@ -18,8 +19,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
 
+pub use certificate_watch::{CertificateWatch, WATCH_EVERY};
 pub use listen::{ListenError, bind};
-pub use tls::{TlsError, acceptor};
+pub use tls::{CertifiedAcceptor, LoadedCertificate, TlsError, acceptor};
 
 use crate::http::HttpService;
 use connection::ConnectionServer;
@@ -37,25 +39,23 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// listener has a thread of its own.
 pub async fn run(
     listeners: Vec<TcpListener>,
-    tls: Option<tokio_rustls::TlsAcceptor>,
+    tls: Option<Arc<CertifiedAcceptor>>,
     service: HttpService,
     shutdown: impl Future<Output = ()>,
 ) {
     let app = Arc::clone(service.app());
-    let (delay, limit) = (app.config.limits.drain_delay, app.config.limits.drain_timeout);
-    let registry = Registry::new(&app.config, app.clock.clone());
+    let registry = Registry::new(&app.config, app.current.clone(), app.clock.clone(), Arc::clone(&app.metrics));
     let server = Arc::new(ConnectionServer::new(service, tls, registry));
     let periodic = app.run_periodic_tasks();
     let warming = app.keep_warm();
     let live = app.run_live();
     let reaper = tokio::spawn(reap(Arc::clone(&server)));
     let stop = CancellationToken::new();
-    let workers: Vec<_> = listeners
-        .into_iter()
-        .map(|listener| start_worker(listener, Arc::clone(&server), stop.clone(), limit))
-        .collect();
+    let workers: Vec<_> =
+        listeners.into_iter().map(|listener| start_worker(listener, Arc::clone(&server), stop.clone())).collect();
     shutdown.await;
     app.begin_shutdown();
+    let delay = app.current.get().limits.drain_delay;
     if !delay.is_zero() {
         info!("stopping: requests are still taken for {delay:?}, and /ready says that no more should come");
         tokio::time::sleep(delay).await;
@@ -77,6 +77,7 @@ pub async fn run(
     periodic.abort();
     warming.abort();
     live.abort();
+    let limit = server.drain_timeout();
     app.close(limit).await;
     info!("stopped");
 }
@@ -86,7 +87,6 @@ fn start_worker(
     listener: TcpListener,
     server: Arc<ConnectionServer>,
     stop: CancellationToken,
-    drain_limit: Duration,
 ) -> oneshot::Receiver<()> {
     let (done, is_done) = oneshot::channel();
     let work = move || {
@@ -96,7 +96,7 @@ fn start_worker(
         };
         runtime.block_on(async {
             match tokio::net::TcpListener::from_std(listener) {
-                Ok(listener) => accept_until_drained(listener, server, stop, drain_limit).await,
+                Ok(listener) => accept_until_drained(listener, server, stop).await,
                 Err(error) => error!(%error, "a listening socket cannot be used"),
             }
         });
@@ -114,7 +114,6 @@ async fn accept_until_drained(
     listener: tokio::net::TcpListener,
     server: Arc<ConnectionServer>,
     stop: CancellationToken,
-    drain_limit: Duration,
 ) {
     let connections = TaskTracker::new();
     loop {
@@ -139,7 +138,7 @@ async fn accept_until_drained(
         }
     }
     connections.close();
-    if tokio::time::timeout(drain_limit, connections.wait()).await.is_err() {
+    if tokio::time::timeout(server.drain_timeout(), connections.wait()).await.is_err() {
         warn!(left = connections.len(), "some requests did not finish in time and are cut");
     }
 }

@@ -16,8 +16,9 @@ use tracing::{debug, warn};
 
 use super::state::{ConnectionState, Phase, millis};
 use crate::clock::Clock;
-use crate::config::{Config, Network};
+use crate::config::{Config, CurrentConfig, LimitsConfig, Network};
 use crate::log_throttle::Throttle;
+use crate::metrics::{LimitName, Metrics};
 use crate::rate_limit::subject;
 
 /// How long a new connection may wait before it counts as one that sends no request.
@@ -28,16 +29,13 @@ pub(super) struct Registry {
     open: Mutex<OpenConnections>,
     /// For the log line about connections that were refused because their address has too many.
     refusals: Throttle,
+    metrics: Arc<Metrics>,
     clock: Clock,
     draining: AtomicBool,
-    limit: usize,
-    limit_per_address: u32,
-    /// Networks whose addresses have no limit of their own.
-    exempt: Vec<Network>,
-    header_timeout: Duration,
-    handshake_timeout: Duration,
-    write_timeout: Duration,
-    idle_timeout: Duration,
+    /// Its limits may change while it runs.
+    current: CurrentConfig,
+    /// Their addresses have no limit of their own.
+    trusted_proxies: Vec<Network>,
 }
 
 /// Both grow with the open connections only.
@@ -62,32 +60,30 @@ impl OpenConnections {
 }
 
 impl Registry {
-    pub(super) fn new(config: &Config, clock: Clock) -> Self {
-        let limits = &config.limits;
+    pub(super) fn new(config: &Config, current: CurrentConfig, clock: Clock, metrics: Arc<Metrics>) -> Self {
         Self {
             open: Mutex::default(),
             refusals: Throttle::default(),
+            metrics,
             clock,
             draining: AtomicBool::new(false),
-            limit: limits.connections,
-            limit_per_address: limits.connections_per_address,
-            exempt: [config.http.trusted_proxies.as_slice(), &limits.exempt].concat(),
-            header_timeout: limits.header_timeout,
-            handshake_timeout: limits.handshake_timeout,
-            write_timeout: limits.write_timeout,
-            idle_timeout: limits.idle_timeout,
+            current,
+            trusted_proxies: config.http.trusted_proxies.clone(),
         }
     }
 
     /// Adds a connection, and evicts another at the limit; `None` if all are busy, or if the address has too many.
     pub(super) fn add(&self, address: IpAddr) -> Option<Arc<ConnectionState>> {
-        let is_shared = self.exempt.iter().any(|network| network.contains(address));
-        let subject = (self.limit_per_address > 0 && !is_shared).then(|| subject(address));
+        let current = self.current.get();
+        let LimitsConfig { connections, connections_per_address, exempt, .. } = &current.limits;
+        let is_shared = self.trusted_proxies.iter().chain(exempt).any(|network| network.contains(address));
+        let subject = (*connections_per_address > 0 && !is_shared).then(|| subject(address));
         let mut open = self.open.lock();
         if let Some(subject) = subject {
             let count = open.addresses.entry(subject).or_insert(0);
-            if *count >= self.limit_per_address {
+            if *count >= *connections_per_address {
                 drop(open);
+                self.metrics.limits.count(LimitName::ConnectionsPerAddress);
                 if let Some(count) = self.refusals.count(self.clock.ticks()) {
                     let address = address.to_canonical();
                     warn!(count, %address, "connections refused: a client address has limits.connections_per_address open");
@@ -96,9 +92,10 @@ impl Registry {
             }
             *count += 1;
         }
-        let is_full = open.states.len() >= self.limit;
+        let is_full = open.states.len() >= *connections;
         drop(open);
         if is_full && !self.evict_one() {
+            self.metrics.limits.count(LimitName::Connections);
             self.open.lock().uncount(subject);
             // Every connection is busy with a request: closing the new one at once is the kindest way to say so.
             debug!("too many busy connections");
@@ -109,6 +106,8 @@ impl Registry {
         // A drain that has begun does not know this connection.
         state.draining.store(self.draining.load(Ordering::SeqCst), Ordering::SeqCst);
         open.states.push(Arc::clone(&state));
+        self.metrics.accepted.increment();
+        self.metrics.connections.set(open.states.len() as u64);
         Some(state)
     }
 
@@ -116,6 +115,7 @@ impl Registry {
         let mut open = self.open.lock();
         if let Some(index) = open.states.iter().position(|other| Arc::ptr_eq(other, state)) {
             open.states.swap_remove(index);
+            self.metrics.connections.set(open.states.len() as u64);
             open.uncount(state.subject);
         }
     }
@@ -155,11 +155,13 @@ impl Registry {
     /// Closes every connection that has waited too long, or that takes nothing of its responses.
     pub(super) fn reap(&self) {
         let now = millis(&self.clock);
+        let current = self.current.get();
         let mut open = self.open.lock();
-        let reaped: Vec<_> = open.states.extract_if(.., |state| self.is_overdue(state, now)).collect();
+        let reaped: Vec<_> = open.states.extract_if(.., |state| is_overdue(&current.limits, state, now)).collect();
         for state in &reaped {
             open.uncount(state.subject);
         }
+        self.metrics.connections.set(open.states.len() as u64);
         drop(open);
         if !reaped.is_empty() {
             debug!(count = reaped.len(), "connections that waited too long were closed");
@@ -171,23 +173,23 @@ impl Registry {
             warn!(count, "connections refused: a client address has limits.connections_per_address open");
         }
     }
+}
 
-    fn is_overdue(&self, state: &ConnectionState, now: u64) -> bool {
-        if state.stalled_for(now) > self.write_timeout {
-            return true;
-        }
-        let waited = Duration::from_millis(now.saturating_sub(state.since.load(Ordering::Relaxed)));
-        !state.is_busy() && !state.has_stream() && !state.awaits_body() && waited > self.timeout_of(state)
+fn is_overdue(limits: &LimitsConfig, state: &ConnectionState, now: u64) -> bool {
+    if state.stalled_for(now) > limits.write_timeout {
+        return true;
     }
+    let waited = Duration::from_millis(now.saturating_sub(state.since.load(Ordering::Relaxed)));
+    !state.is_busy() && !state.has_stream() && !state.awaits_body() && waited > timeout_of(limits, state)
+}
 
-    fn timeout_of(&self, state: &ConnectionState) -> Duration {
-        if state.is_in(Phase::Handshake) {
-            self.handshake_timeout
-        } else if state.is_in(Phase::Idle) {
-            self.idle_timeout
-        } else {
-            self.header_timeout
-        }
+fn timeout_of(limits: &LimitsConfig, state: &ConnectionState) -> Duration {
+    if state.is_in(Phase::Handshake) {
+        limits.handshake_timeout
+    } else if state.is_in(Phase::Idle) {
+        limits.idle_timeout
+    } else {
+        limits.header_timeout
     }
 }
 
@@ -202,7 +204,7 @@ mod tests {
         let nothing = std::iter::empty::<(String, String)>();
         let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
         let clock = Clock::manual(Time::from_seconds(1));
-        (Registry::new(&config, clock.clone()), clock)
+        (Registry::new(&config, CurrentConfig::new(&config), clock.clone(), Arc::default()), clock)
     }
 
     fn address(text: &str) -> IpAddr {
@@ -277,7 +279,7 @@ mod tests {
     fn a_client_that_takes_nothing_is_overdue_after_the_write_timeout_and_one_that_moves_is_not() {
         let (registry, clock) = registry("");
         let state = registry.add(address("192.0.2.1")).unwrap();
-        let overdue = || registry.is_overdue(&state, millis(&clock));
+        let overdue = || is_overdue(&registry.current.get().limits, &state, millis(&clock));
         // Even while it is being answered otherwise.
         let _guard = RequestGuard::new(&state, None, false);
         state.note_unread();

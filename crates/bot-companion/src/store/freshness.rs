@@ -73,6 +73,11 @@ pub struct Mark {
 pub struct LastValid(AtomicU64);
 
 impl Freshness {
+    /// The clock that it goes by.
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// Nothing has changed yet, by this clock.
     pub fn new(clock: Clock) -> Self {
         Self {

@@ -16,6 +16,7 @@ mod tests;
 mod totals_change;
 mod upkeep;
 mod values;
+mod watch;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -38,6 +39,7 @@ pub use upkeep::{Erased, GrantKind, HeldGrant, Holdings, Resealed, Traces, Upkee
 pub use values::{
     Account, BlockedUser, BotKey, CodeHash, Revocation, Sample, SealedGrant, SnapshotId, StoredList, Swept,
 };
+pub use watch::{StoreLoad, StoreWatch};
 
 /// Why the store could not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -64,7 +66,7 @@ fn not_staged() -> StoreError {
 /// Everything that lasts. Reads see every write that was acknowledged before they began. Before a write is acknowledged, the
 /// store tells the [`Freshness`] it was opened with what the write has changed, even if nobody waits for the write any more.
 #[async_trait]
-pub trait Store: Upkeep {
+pub trait Store: Upkeep + StoreWatch {
     // Sign-in: one exchange per code, then a grant, then sessions.
 
     /// Claims a code for one exchange. A claim that nobody settles counts as settled without a user after `until`; a settled

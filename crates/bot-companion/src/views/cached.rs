@@ -13,9 +13,10 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
 
+use crate::metrics::{CacheName, CacheOutcome, Metrics};
 use crate::sources::Sources;
 use crate::store::freshness::{Dependencies, LastValid, Mark, Marking};
 use crate::store::{Freshness, Result, Store, StoreError, Topic};
@@ -82,24 +83,34 @@ impl<'a> CacheRead<'a> {
 
 /// The cache of a public view: one value, the same for everybody.
 pub(super) struct CacheSlot<T> {
+    name: CacheName,
     sources: Sources,
     cached: ArcSwapOption<Cached<T>>,
 }
 
 impl<T> CacheSlot<T> {
-    pub(super) fn new(sources: &Sources) -> Self {
-        Self { sources: sources.clone(), cached: ArcSwapOption::empty() }
+    pub(super) fn new(name: CacheName, sources: &Sources) -> Self {
+        Self { name, sources: sources.clone(), cached: ArcSwapOption::empty() }
     }
 
     /// The value, if it is fresh.
     pub(super) fn get_fresh(&self) -> Option<Arc<Cached<T>>> {
-        self.cached.load_full().filter(|cached| cached.is_fresh(&self.sources.freshness))
+        let fresh = self.cached.load_full().filter(|cached| cached.is_fresh(&self.sources.freshness));
+        fresh.inspect(|_| self.sources.metrics.caches.count(self.name, CacheOutcome::Hit))
     }
 
-    /// Uses the value if it is fresh, without the cost of another reference to it.
-    pub(super) fn with_fresh<R>(&self, hit: impl FnOnce(&T) -> R) -> Option<R> {
+    /// Uses the value if it is fresh, without the cost of another reference to it. It may turn out to be of no use.
+    pub(super) fn with_fresh<R>(&self, hit: impl FnOnce(&T) -> Option<R>) -> Option<R> {
         let cached = self.cached.load();
-        cached.as_ref().filter(|cached| cached.is_fresh(&self.sources.freshness)).map(|cached| hit(cached))
+        let used =
+            cached.as_ref().filter(|cached| cached.is_fresh(&self.sources.freshness)).and_then(|cached| hit(cached));
+        used.inspect(|_| self.sources.metrics.caches.count(self.name, CacheOutcome::Hit))
+    }
+
+    /// Counts a question that the cache could not answer, and that the store is asked. A request may look into the cache more
+    /// than once, so looking does not count it.
+    pub(super) fn count_miss(&self) {
+        self.sources.metrics.caches.count(self.name, CacheOutcome::Miss);
     }
 
     /// Uses the value, fresh or not.
@@ -145,6 +156,11 @@ impl<T> CacheSlot<T> {
         })
     }
 
+    /// Whether there is a value, fresh or not.
+    pub(super) fn is_filled(&self) -> bool {
+        self.cached.load().is_some()
+    }
+
     /// Whether the value could be served stale now, even if all of it changed this moment.
     pub(super) fn was_valid_recently(&self) -> bool {
         let cached = self.cached.load();
@@ -162,8 +178,9 @@ pub(super) trait Weigh {
 
 /// The cache of a private view: many values by key, up to a capacity; the least useful ones are evicted.
 pub(super) struct CacheMap<K, T> {
+    name: CacheName,
     sources: Sources,
-    cached: Cache<K, Arc<Cached<T>>, ByWeight>,
+    cached: Cache<K, Arc<Cached<T>>, ByWeight, DefaultHashBuilder, CountEvictions>,
 }
 
 #[derive(Clone)]
@@ -175,15 +192,40 @@ impl<K, T: Weigh> Weighter<K, Arc<Cached<T>>> for ByWeight {
     }
 }
 
+/// Counts the entries that a map evicts.
+#[derive(Clone)]
+struct CountEvictions(CacheName, Arc<Metrics>);
+
+impl<K, V> Lifecycle<K, V> for CountEvictions {
+    type RequestState = ();
+
+    fn on_evict(&self, (): &mut (), _: K, _: V) {
+        self.1.caches.evictions.count(self.0);
+    }
+}
+
 impl<K: Clone + Eq + Hash, T: Weigh> CacheMap<K, T> {
     /// `capacity` in the unit of [`Weigh::weight`].
-    pub(super) fn new(sources: &Sources, estimated_entries: usize, capacity: u64) -> Self {
-        Self { sources: sources.clone(), cached: Cache::with_weighter(estimated_entries, capacity, ByWeight) }
+    pub(super) fn new(name: CacheName, sources: &Sources, estimated_entries: usize, capacity: u64) -> Self {
+        let evictions = CountEvictions(name, Arc::clone(&sources.metrics));
+        let cached = Cache::with(estimated_entries, capacity, ByWeight, DefaultHashBuilder::default(), evictions);
+        Self { name, sources: sources.clone(), cached }
     }
 
     /// The value of this key, if it is fresh.
     pub(super) fn get_fresh(&self, key: &K) -> Option<Arc<Cached<T>>> {
-        self.cached.get(key).filter(|cached| cached.is_fresh(&self.sources.freshness))
+        let fresh = self.cached.get(key).filter(|cached| cached.is_fresh(&self.sources.freshness));
+        fresh.inspect(|_| self.sources.metrics.caches.count(self.name, CacheOutcome::Hit))
+    }
+
+    /// Counts a question that the cache could not answer, and that the store is asked.
+    pub(super) fn count_miss(&self) {
+        self.sources.metrics.caches.count(self.name, CacheOutcome::Miss);
+    }
+
+    /// How many values are cached, fresh or not.
+    pub(super) fn len(&self) -> usize {
+        self.cached.len()
     }
 
     /// The value of this key, fresh or not.
@@ -265,7 +307,7 @@ mod tests {
     async fn a_value_is_fresh_until_what_it_depends_on_changes_also_during_the_read() {
         let folder = TestFolder::new();
         let app = app(&folder).await;
-        let (sources, map) = (&app.sources, CacheMap::<u8, Number>::new(&app.sources, 8, 8));
+        let (sources, map) = (&app.sources, CacheMap::<u8, Number>::new(CacheName::Me, &app.sources, 8, 8));
         map.insert(1, begin(sources), Number(1));
         sources.freshness.invalidate(Topic::Feedback);
         assert_eq!(map.get_fresh(&1).map(|cached| cached.0), Some(1));
@@ -281,7 +323,7 @@ mod tests {
     async fn a_private_value_that_is_known_to_have_changed_is_never_served_stale() {
         let folder = TestFolder::new();
         let app = app(&folder).await;
-        let map = CacheMap::<u8, Number>::new(&app.sources, 8, 8);
+        let map = CacheMap::<u8, Number>::new(CacheName::Me, &app.sources, 8, 8);
         map.insert(1, begin(&app.sources), Number(1));
         assert_eq!(map.or_stale(away(), &1, |stale| Some(stale.0)).unwrap(), 1);
         assert!(map.or_stale(StoreError::Busy("busy".to_owned()), &1, Some).is_err(), "a busy store knows more");
@@ -294,7 +336,7 @@ mod tests {
     async fn a_public_value_is_served_stale_for_a_minute_after_it_has_changed() {
         let folder = TestFolder::new();
         let app = app(&folder).await;
-        let slot = CacheSlot::<Number>::new(&app.sources);
+        let slot = CacheSlot::<Number>::new(CacheName::Team, &app.sources);
         assert!(slot.or_stale(away(), Some).is_err(), "nothing is cached yet");
         slot.insert(begin(&app.sources), Number(1));
         app.sources.freshness.invalidate(Topic::Team);

@@ -11,6 +11,7 @@ use super::cached::{CacheRead, CacheSlot, Cached};
 use super::warm::Warm;
 use crate::api::feedback;
 use crate::domain::feedback::{SHOWN, draw};
+use crate::metrics::CacheName;
 use crate::random::Random;
 use crate::sources::Sources;
 use crate::store::{Result, Topic};
@@ -52,13 +53,18 @@ impl Weighter<u64, RenderedEntry> for ByBytes {
 
 impl FeedbackView {
     pub(super) fn new(sources: &Sources) -> Self {
-        Self { sources: sources.clone(), cache: CacheSlot::new(sources) }
+        Self { sources: sources.clone(), cache: CacheSlot::new(CacheName::Feedback, sources) }
+    }
+
+    /// How many entries are cached.
+    pub(super) fn entries(&self) -> usize {
+        self.cache.with_any(|entries| entries.by_slot.len()).unwrap_or(0)
     }
 
     /// The draw of this seed, if all of its entries are cached and fresh. If not, [`FeedbackView::get`] must be called with the same
     /// seed: another draw in its place would show entries that are not cached more rarely than others.
     pub fn cached(&self, seed: u64) -> Option<Bytes> {
-        self.cache.with_fresh(|entries| entries.draw(seed)).flatten().map(|drawn| body(&drawn))
+        self.cache.with_fresh(|entries| entries.draw(seed)).map(|drawn| body(&drawn))
     }
 
     /// The draw of this seed, from the store if need be; a draw from the cached entries if the store cannot be asked.
@@ -66,6 +72,7 @@ impl FeedbackView {
         if let Some(body) = self.cached(seed) {
             return Ok(body);
         }
+        self.cache.count_miss();
         match self.read(seed).await {
             Ok((_, drawn)) => Ok(body(&drawn)),
             Err(error) => self.cache.or_stale(error, |stale| stale.draw_from_cached(seed)).map(|drawn| body(&drawn)),

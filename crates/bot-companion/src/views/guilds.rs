@@ -9,6 +9,7 @@ use crate::accounts::{GuildLists, ListError};
 use crate::api::guilds::{self, GuildList};
 use crate::config::Config;
 use crate::domain::{Snowflake, Time, guild};
+use crate::metrics::CacheName;
 use crate::sources::Sources;
 use crate::store::Topic;
 use crate::store::freshness::{Dependencies, Mark};
@@ -77,8 +78,8 @@ impl GuildsView {
         Self {
             sources: sources.clone(),
             lists,
-            cache: CacheMap::new(sources, ESTIMATED_RESPONSES, CACHED_BYTES),
-            invitable: CacheMap::new(sources, ESTIMATED_RESPONSES / 8, CACHED_INVITABLE_BYTES),
+            cache: CacheMap::new(CacheName::Guilds, sources, ESTIMATED_RESPONSES, CACHED_BYTES),
+            invitable: CacheMap::new(CacheName::Invitable, sources, ESTIMATED_RESPONSES / 8, CACHED_INVITABLE_BYTES),
             invite_url: config.idp.invite_url.replace("{client_id}", &encoded(&config.idp.client_id)),
             fresh: config.guilds.fresh,
             max_stale: config.guilds.max_stale,
@@ -134,6 +135,11 @@ impl GuildsView {
         Ok((dependencies, mark, response.expires))
     }
 
+    /// How many responses are cached, of both kinds.
+    pub(super) fn entries(&self, listing: Listing) -> usize {
+        self.cache_of(listing).len()
+    }
+
     fn cache_of(&self, listing: Listing) -> &CacheMap<Snowflake, GuildsResponse> {
         match listing {
             Listing::WithBot => &self.cache,
@@ -150,6 +156,7 @@ impl GuildsView {
     }
 
     async fn read(&self, listing: Listing, user: Snowflake) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
+        self.cache_of(listing).count_miss();
         let mut read = CacheRead::begin(&self.sources);
         let account = read.depend_on([Topic::Id(user)]).account(user).await?.ok_or(ListError::SignedOut)?;
         let (stored, list_version) = (account.list.ok_or(ListError::SignedOut)?, account.list_version);

@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 
 use super::cached::{CacheMap, CacheRead, Weigh};
 use crate::domain::{TokenHash, token};
+use crate::metrics::CacheName;
 use crate::sources::Sources;
 use crate::store::{Result, StoreError, Topic};
 
@@ -43,7 +44,7 @@ impl KeysView {
     pub(super) fn new(sources: &Sources) -> Self {
         Self {
             sources: sources.clone(),
-            cache: CacheMap::new(sources, CACHED_KEYS, CACHED_KEYS as u64),
+            cache: CacheMap::new(CacheName::Keys, sources, CACHED_KEYS, CACHED_KEYS as u64),
             list: Mutex::default(),
             demo_admitted: AtomicBool::new(false),
         }
@@ -52,6 +53,11 @@ impl KeysView {
     /// Lets the demonstration key in; only `dev` does.
     pub fn admit_demo_key(&self) {
         self.demo_admitted.store(true, Ordering::SeqCst);
+    }
+
+    /// How many entries are cached.
+    pub(super) fn entries(&self) -> usize {
+        self.cache.len()
     }
 
     /// The id of the key, if it is cached and valid.
@@ -64,6 +70,7 @@ impl KeysView {
         if key == token::demo_key_hash() && !self.demo_admitted.load(Ordering::SeqCst) {
             return Ok(None);
         }
+        self.cache.count_miss();
         let mut read = CacheRead::begin(&self.sources);
         let found = read.depend_on([Topic::Keys]).key(key).await?.filter(|found| found.revoked.is_none());
         let id: Option<Arc<str>> = found.map(|found| found.id.into());

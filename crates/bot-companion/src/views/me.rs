@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::cached::{CacheMap, CacheRead, Cached, Weigh};
 use crate::api::user::UserData;
 use crate::domain::{PermissionSet, Snowflake, permissions};
+use crate::metrics::CacheName;
 use crate::sources::Sources;
 use crate::store::{Result, Topic};
 
@@ -30,7 +31,15 @@ impl Weigh for SignedInUser {}
 
 impl MeView {
     pub(super) fn new(sources: &Sources) -> Self {
-        Self { sources: sources.clone(), cache: CacheMap::new(sources, CACHED_USERS, CACHED_USERS as u64) }
+        Self {
+            sources: sources.clone(),
+            cache: CacheMap::new(CacheName::Me, sources, CACHED_USERS, CACHED_USERS as u64),
+        }
+    }
+
+    /// How many entries are cached.
+    pub(super) fn entries(&self) -> usize {
+        self.cache.len()
     }
 
     /// The user; `None` if they have no session any more. Stale if the store cannot be asked.
@@ -45,6 +54,7 @@ impl MeView {
     }
 
     async fn read(&self, user: Snowflake) -> Result<Option<Arc<Cached<SignedInUser>>>> {
+        self.cache.count_miss();
         let mut read = CacheRead::begin(&self.sources);
         let store = read.depend_on([Topic::Id(user)]);
         let Some(mut account) = store.account(user).await? else {

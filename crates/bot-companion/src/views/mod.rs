@@ -19,7 +19,9 @@ use std::sync::Arc;
 
 use crate::accounts::GuildLists;
 use crate::config::Config;
+use crate::metrics::CacheName;
 use crate::sources::Sources;
+use warm::Warm;
 
 /// All views.
 pub struct Views {
@@ -53,6 +55,21 @@ impl Views {
             team: team::TeamView::new(sources),
             stats: stats::StatsView::new(sources),
             status: status::StatusView::new(sources),
+        }
+    }
+
+    /// How many entries a cache has, fresh or not.
+    pub fn cached_entries(&self, cache: CacheName) -> usize {
+        match cache {
+            CacheName::Sessions => self.sessions.entries(),
+            CacheName::Keys => self.keys.entries(),
+            CacheName::Me => self.me.entries(),
+            CacheName::Guilds => self.guilds.entries(guilds::Listing::WithBot),
+            CacheName::Invitable => self.guilds.entries(guilds::Listing::Invitable),
+            CacheName::Status => usize::from(self.status.cache().is_filled()),
+            CacheName::Team => usize::from(self.team.cache().is_filled()),
+            CacheName::Stats => usize::from(self.stats.cache().is_filled()),
+            CacheName::Feedback => self.feedback.entries(),
         }
     }
 }

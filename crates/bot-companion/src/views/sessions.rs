@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::cached::{CacheMap, CacheRead, Cached, Weigh};
 use crate::domain::{Session, SessionId, SessionLimits, Snowflake, Time, TokenHash};
+use crate::metrics::CacheName;
 use crate::sources::Sources;
 use crate::store::{Result, Topic};
 
@@ -57,9 +58,14 @@ impl SessionsView {
         Self {
             sources: sources.clone(),
             limits,
-            cache: CacheMap::new(sources, CACHED_SESSIONS, CACHED_SESSIONS as u64),
+            cache: CacheMap::new(CacheName::Sessions, sources, CACHED_SESSIONS, CACHED_SESSIONS as u64),
             unsaved_uses: Mutex::default(),
         }
+    }
+
+    /// How many entries are cached.
+    pub(super) fn entries(&self) -> usize {
+        self.cache.len()
     }
 
     /// The session of a token, if it is cached, fresh and has not ended; counts as a use.
@@ -99,6 +105,7 @@ impl SessionsView {
         token: TokenHash,
         is_alive: impl FnOnce(&LiveSession) -> bool,
     ) -> Result<Option<Arc<Cached<LiveSession>>>> {
+        self.cache.count_miss();
         let mut read = CacheRead::begin(&self.sources);
         // Which user's sessions it depends on is known only after a first read; so it is read again under the mark.
         let found = match read.look_up().session(token).await? {

@@ -6,6 +6,7 @@ use super::cached::{CacheRead, CacheSlot, Cached};
 use super::tagged::TaggedBody;
 use super::warm::Warm;
 use crate::api::stats;
+use crate::metrics::CacheName;
 use crate::sources::Sources;
 use crate::store::{Result, Topic};
 
@@ -17,7 +18,7 @@ pub struct StatsView {
 
 impl StatsView {
     pub(super) fn new(sources: &Sources) -> Self {
-        Self { sources: sources.clone(), cache: CacheSlot::new(sources) }
+        Self { sources: sources.clone(), cache: CacheSlot::new(CacheName::Stats, sources) }
     }
 
     /// The response, if it is cached and fresh.
@@ -27,10 +28,11 @@ impl StatsView {
 
     /// The response, from the store if need be; stale if the store cannot be asked.
     pub async fn get(&self) -> Result<Arc<Cached<TaggedBody>>> {
-        match self.cached() {
-            Some(cached) => Ok(cached),
-            None => self.read().await.or_else(|error| self.cache.or_stale(error, Some)),
+        if let Some(cached) = self.cached() {
+            return Ok(cached);
         }
+        self.cache.count_miss();
+        self.read().await.or_else(|error| self.cache.or_stale(error, Some))
     }
 
     async fn read(&self) -> Result<Arc<Cached<TaggedBody>>> {

@@ -10,6 +10,7 @@ use super::warm::Warm;
 use crate::api::status::StatusBody;
 use crate::clock::Clock;
 use crate::domain::{Health, Time};
+use crate::metrics::CacheName;
 use crate::sources::Sources;
 use crate::store::{Result, Topic};
 
@@ -34,12 +35,12 @@ struct RenderedStatus {
 
 impl StatusView {
     pub(super) fn new(sources: &Sources) -> Self {
-        Self { sources: sources.clone(), cache: CacheSlot::new(sources) }
+        Self { sources: sources.clone(), cache: CacheSlot::new(CacheName::Status, sources) }
     }
 
     /// The response, if it is cached and fresh. The latencies are measured last.
     pub fn cached(&self, latencies: impl FnOnce() -> (Option<f64>, f64)) -> Option<Bytes> {
-        self.cache.with_fresh(|cached| cached.body(&self.sources.clock, latencies))
+        self.cache.with_fresh(|cached| Some(cached.body(&self.sources.clock, latencies)))
     }
 
     /// The response, from the store if need be; from the last known health if the store cannot be asked.
@@ -47,6 +48,7 @@ impl StatusView {
         if let Some(body) = self.cached(&latencies) {
             return Ok(body);
         }
+        self.cache.count_miss();
         let cached = self.read().await.or_else(|error| self.cache.or_stale(error, Some))?;
         Ok(cached.body(&self.sources.clock, latencies))
     }
@@ -54,6 +56,11 @@ impl StatusView {
     /// Whether a process of the bot is alive, by what was last known; `None` before anything is.
     pub fn bot_is_online(&self) -> Option<bool> {
         self.cache.with_any(|cached| cached.current(self.sources.clock.now()).is_online)
+    }
+
+    /// Looks at the bot's health, as it was last known; `None` before anything is.
+    pub fn last_known_health<R>(&self, look: impl FnOnce(&Health) -> R) -> Option<R> {
+        self.cache.with_any(|cached| look(&cached.health))
     }
 
     async fn read(&self) -> Result<Arc<Cached<StatusResponse>>> {

@@ -7,6 +7,7 @@ use super::tagged::TaggedBody;
 use super::warm::Warm;
 use crate::api::team;
 use crate::domain::team::RosterEntry;
+use crate::metrics::CacheName;
 use crate::sources::Sources;
 use crate::store::{Result, Topic};
 
@@ -18,7 +19,7 @@ pub struct TeamView {
 
 impl TeamView {
     pub(super) fn new(sources: &Sources) -> Self {
-        Self { sources: sources.clone(), cache: CacheSlot::new(sources) }
+        Self { sources: sources.clone(), cache: CacheSlot::new(CacheName::Team, sources) }
     }
 
     /// The response, if it is cached and fresh.
@@ -28,10 +29,11 @@ impl TeamView {
 
     /// The response, from the store if need be; stale if the store cannot be asked.
     pub async fn get(&self) -> Result<Arc<Cached<TaggedBody>>> {
-        match self.cached() {
-            Some(cached) => Ok(cached),
-            None => self.read().await.or_else(|error| self.cache.or_stale(error, Some)),
+        if let Some(cached) = self.cached() {
+            return Ok(cached);
         }
+        self.cache.count_miss();
+        self.read().await.or_else(|error| self.cache.or_stale(error, Some))
     }
 
     async fn read(&self) -> Result<Arc<Cached<TaggedBody>>> {

@@ -45,6 +45,7 @@ mod provider_errors;
 mod provider_grants;
 mod public;
 mod readiness;
+mod reload;
 mod replicas;
 mod replicas_agree;
 mod repository;

@@ -75,7 +75,7 @@ pub(super) async fn guilds(
     body: Body,
 ) -> Result<Success<Taken>, ApiError> {
     let shard = shard.ok().and_then(|Path((count, id))| parse_shard(&count, &id)).ok_or(ErrorCode::NotFound)?;
-    let upload = upload(&app, &bot, &headers, body, app.config.feed.snapshot_bytes)?;
+    let upload = upload(&app, &bot, &headers, body, app.current.get().feed.snapshot_bytes)?;
     let instance = sender.instance(&bot);
     app.bot_sends(&instance).await;
     snapshot::receive(&app, shard, instance, sender.sequence, upload).await.map(Success)
@@ -97,7 +97,7 @@ pub(super) async fn subscriptions(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Success<Taken>, ApiError> {
-    let upload = upload(&app, &bot, &headers, body, app.config.feed.snapshot_bytes)?;
+    let upload = upload(&app, &bot, &headers, body, app.current.get().feed.snapshot_bytes)?;
     let instance = sender.instance(&bot);
     app.bot_sends(&instance).await;
     snapshot::receive(&app, snapshot::Subscriptions, instance, sender.sequence, upload).await.map(Success)
@@ -210,7 +210,7 @@ pub(super) async fn state(State(app): State<Arc<App>>, bot: Bot) -> Result<Succe
 }
 
 fn upload(app: &Arc<App>, bot: &Bot, headers: &HeaderMap, body: Body, bound: u64) -> Result<Upload, ApiError> {
-    let upload = Upload::new(headers, body, bound, app.config.feed.idle_timeout)?;
+    let upload = Upload::new(headers, body, bound, app.current.get().feed.idle_timeout)?;
     Ok(upload.with_key_check(KeyCheck::new(app, bot)))
 }
 

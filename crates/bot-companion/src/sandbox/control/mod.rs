@@ -176,9 +176,14 @@ impl Control {
         let affected: Vec<&Person> =
             people.iter().filter(|each| person.is_none_or(|one| one.name == each.name)).collect();
         let service = self.service.get().filter(|_| switch != Switch::ProviderRefuses);
-        if let (Some(service), true) = (service, to) {
+        let settle = async || {
+            if let Some(service) = service {
+                join_all(affected.iter().map(|person| service.settle_list(person.id))).await;
+            }
+        };
+        if to {
             // A good list that arrived afterwards would hide what is switched on.
-            join_all(affected.iter().map(|person| service.settle_list(person.id))).await;
+            settle().await;
         }
         self.on.send_modify(|on| {
             let reach = on.entry(switch).or_default();
@@ -191,6 +196,10 @@ impl Control {
         });
         if switch == Switch::GuildsStale {
             self.served.lock().retain(|name| affected.iter().all(|person| person.name != *name));
+        }
+        if !to {
+            // Nobody may wait for a fetch that began before and fails in a moment: its failure would be remembered.
+            settle().await;
         }
         if let Some(service) = self.service.get() {
             service.forget_failures();

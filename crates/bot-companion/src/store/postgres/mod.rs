@@ -33,6 +33,7 @@ mod team;
 mod tls;
 mod totals;
 mod upkeep;
+mod watch;
 mod work;
 
 use std::collections::HashSet;

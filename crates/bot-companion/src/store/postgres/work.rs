@@ -19,6 +19,8 @@ use super::errors::{Remedy, Sql, SqlError, WorkError, text_of};
 use super::invalidation::{self, Origin};
 use super::pool;
 use super::reachability::{LOOK_EVERY, Reachability, SPREAD};
+use crate::metrics::{StoreAccess, StoreMetrics};
+use crate::store::watch::{StoreLoad, outcome_of};
 use crate::store::{Freshness, Result, StoreError, Topic};
 
 /// How often a transaction that lost against another is tried.
@@ -71,6 +73,7 @@ struct ExecutorState {
     runtime: Handle,
     freshness: Arc<Freshness>,
     origin: Origin,
+    metrics: Arc<StoreMetrics>,
 }
 
 impl<A, T> Read<A, T> {
@@ -109,6 +112,7 @@ impl Executor {
             runtime: Handle::current(),
             freshness,
             origin,
+            metrics: Arc::default(),
         })))
     }
 
@@ -122,7 +126,7 @@ impl Executor {
         let reading = async move {
             let mut failed = None;
             for _ in 0..TRIES {
-                let client = state.connection().await?;
+                let client = state.connection(StoreAccess::Read, state.now()).await?;
                 let never = AtomicBool::new(false);
                 let outcome = state.limited(client, &never, async |client| work.run(client, &arguments).await).await;
                 match outcome {
@@ -136,7 +140,7 @@ impl Executor {
             }
             Err(gave_up(failed))
         };
-        self.0.to_its_end(Pace::Quick, reading).await
+        self.0.to_its_end(StoreAccess::Read, Pace::Quick, reading).await
     }
 
     /// Runs work that writes, and returns when it is durable, the cache here is invalidated and the other replicas are told.
@@ -147,14 +151,17 @@ impl Executor {
     {
         let state = Arc::clone(&self.0);
         let writing = async move {
+            let (mut began, queued) = (state.now(), state.metrics.queue.hold());
             let _turn = match pace {
                 Pace::Feed => Some(turn(&state.feed, LONG).await?),
                 Pace::Quick | Pace::Long => None,
             };
             let _writer = turn(&state.writers, state.wait).await?;
+            drop(queued);
             let mut failed = None;
             for _ in 0..TRIES {
-                match state.transact(pace, &arguments, work).await {
+                let waits_since = std::mem::replace(&mut began, state.now());
+                match state.transact(pace, waits_since, &arguments, work).await {
                     Err(WorkError::Sql(error)) if error.remedy() == Remedy::Again => failed = Some(error),
                     Err(WorkError::NotDone(error)) if failed.is_none() => failed = Some(error),
                     outcome => return outcome.map_err(WorkError::into_store_error),
@@ -162,7 +169,7 @@ impl Executor {
             }
             Err(gave_up(failed))
         };
-        self.0.to_its_end(pace, writing).await
+        self.0.to_its_end(StoreAccess::Write, pace, writing).await
     }
 
     /// Makes one connection, for the first work that needs one.
@@ -179,6 +186,20 @@ impl Executor {
 
     pub(super) fn close(&self) {
         self.0.pool.close();
+    }
+
+    pub(super) fn metrics(&self) -> &StoreMetrics {
+        &self.0.metrics
+    }
+
+    pub(super) fn load(&self) -> StoreLoad {
+        let pool = self.0.pool.status();
+        StoreLoad {
+            in_use: pool.size.saturating_sub(pool.available),
+            idle: pool.available,
+            queued_writes: self.0.metrics.queue.get(),
+            circuit_open: self.0.reachability.closed_since().is_none(),
+        }
     }
 }
 
@@ -210,9 +231,16 @@ impl ExecutorState {
     /// when it is done, though nobody waits for its outcome.
     async fn to_its_end<T: Send + 'static>(
         &self,
+        access: StoreAccess,
         pace: Pace,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
+        let metrics = Arc::clone(&self.metrics);
+        let work = async move {
+            let outcome = work.await;
+            metrics.operations.count(access, outcome_of(&outcome));
+            outcome
+        };
         let limit = if pace == Pace::Quick { self.wait } else { LONG };
         match timeout(limit + GRACE, self.runtime.spawn(work)).await {
             Ok(Ok(outcome)) => outcome,
@@ -234,7 +262,23 @@ impl ExecutorState {
         WorkError::Unreachable(why)
     }
 
-    async fn connection(&self) -> std::result::Result<(ClosedSince, Object), WorkError> {
+    /// Ticks of the clock, to measure how long work waits.
+    fn now(&self) -> Duration {
+        self.freshness.clock().ticks()
+    }
+
+    /// A connection for work that has waited since `began`.
+    async fn connection(
+        &self,
+        access: StoreAccess,
+        began: Duration,
+    ) -> std::result::Result<(ClosedSince, Object), WorkError> {
+        let connection = self.any_connection().await;
+        self.metrics.waits(access).observe(self.now().saturating_sub(began));
+        connection
+    }
+
+    async fn any_connection(&self) -> std::result::Result<(ClosedSince, Object), WorkError> {
         let Some(since) = self.reachability.closed_since() else {
             return Err(WorkError::Unreachable("the database could not be reached a moment ago".to_owned()));
         };
@@ -271,8 +315,14 @@ impl ExecutorState {
         Err(self.unreachable(since, format!("no connection to the database: {why}")))
     }
 
-    async fn transact<A, T>(&self, pace: Pace, arguments: &A, work: Write<A, T>) -> std::result::Result<T, WorkError> {
-        let client = self.connection().await?;
+    async fn transact<A, T>(
+        &self,
+        pace: Pace,
+        began: Duration,
+        arguments: &A,
+        work: Write<A, T>,
+    ) -> std::result::Result<T, WorkError> {
+        let client = self.connection(StoreAccess::Write, began).await?;
         let (mut topics, committing) = (ChangedTopics::new(), AtomicBool::new(false));
         let outcome = self
             .limited(client, &committing, async |client| {

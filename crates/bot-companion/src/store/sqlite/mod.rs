@@ -27,6 +27,7 @@ mod team;
 mod tests;
 mod totals;
 mod upkeep;
+mod watch;
 mod writer;
 
 use std::collections::HashSet;
@@ -42,6 +43,7 @@ use crate::domain::{
     Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Stats, Time,
     TokenHash, User,
 };
+use crate::metrics::StoreMetrics;
 
 use self::file::{configure_writer, connect, create};
 use self::readers::Readers;
@@ -61,6 +63,7 @@ pub(super) struct Sqlite {
     readers: Readers,
     /// The snapshots that this process is staging; what else is staged was left by one that is gone.
     staging: LocalStaging,
+    metrics: Arc<StoreMetrics>,
 }
 
 impl Sqlite {
@@ -83,10 +86,12 @@ impl Sqlite {
             Ok(connection)
         };
         let readers = (0..READERS).map(|_| reader()).collect::<Result<_>>()?;
+        let (metrics, clock) = (Arc::<StoreMetrics>::default(), freshness.clock().clone());
         Ok(Self {
-            writer: Writer::start(connection, wait, freshness)?,
-            readers: Readers::new(readers, wait),
+            writer: Writer::start(connection, wait, freshness, Arc::clone(&metrics))?,
+            readers: Readers::new(readers, wait, Arc::clone(&metrics), clock),
             staging: LocalStaging::default(),
+            metrics,
         })
     }
 }

@@ -8,6 +8,9 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
+use crate::clock::Clock;
+use crate::metrics::{StoreAccess, StoreMetrics};
+use crate::store::watch::outcome_of;
 use crate::store::{Result, StoreError};
 
 /// The pool.
@@ -17,13 +20,15 @@ pub(super) struct Readers {
     idle: Arc<Mutex<Vec<Connection>>>,
     count: u32,
     wait: Duration,
+    metrics: Arc<StoreMetrics>,
+    clock: Clock,
 }
 
 impl Readers {
-    pub(super) fn new(connections: Vec<Connection>, wait: Duration) -> Self {
+    pub(super) fn new(connections: Vec<Connection>, wait: Duration, metrics: Arc<StoreMetrics>, clock: Clock) -> Self {
         let count = u32::try_from(connections.len()).unwrap_or(u32::MAX);
         let permits = Arc::new(Semaphore::new(connections.len()));
-        Self { permits, idle: Arc::new(Mutex::new(connections)), count, wait }
+        Self { permits, idle: Arc::new(Mutex::new(connections)), count, wait, metrics, clock }
     }
 
     /// Runs the work on a connection of the pool, on a thread where it may block.
@@ -32,19 +37,35 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        let permit = tokio::time::timeout(self.wait, Arc::clone(&self.permits).acquire_owned())
-            .await
-            .map_err(|_| StoreError::Busy("too many reads are waiting".to_owned()))?
-            .map_err(|_| closed())?;
-        let idle = Arc::clone(&self.idle);
+        let began = self.clock.ticks();
+        let permit = tokio::time::timeout(self.wait, Arc::clone(&self.permits).acquire_owned()).await;
+        self.metrics.waits(StoreAccess::Read).observe(self.clock.ticks().saturating_sub(began));
+        let Ok(permit) = permit else {
+            let busy = Err(StoreError::Busy("too many reads are waiting".to_owned()));
+            self.metrics.operations.count(StoreAccess::Read, outcome_of(&busy));
+            return busy;
+        };
+        let permit = permit.map_err(|_| closed())?;
+        let (idle, metrics) = (Arc::clone(&self.idle), Arc::clone(&self.metrics));
         let outcome = tokio::task::spawn_blocking(move || {
             let connection = idle.lock().pop().ok_or_else(closed)?;
             let outcome = catch_unwind(AssertUnwindSafe(|| in_transaction(&connection, work)));
             idle.lock().push(connection);
             drop(permit);
-            outcome.map_err(|_| StoreError::Failed("a read panicked".to_owned()))?.map_err(StoreError::from)
+            let outcome = match outcome {
+                Ok(outcome) => outcome.map_err(StoreError::from),
+                Err(_) => Err(StoreError::Failed("a read panicked".to_owned())),
+            };
+            metrics.operations.count(StoreAccess::Read, outcome_of(&outcome));
+            outcome
         });
         outcome.await.map_err(|_| closed())?
+    }
+
+    /// How many connections are in use, and how many are idle.
+    pub(super) fn in_use_and_idle(&self) -> (usize, usize) {
+        let idle = self.permits.available_permits();
+        (usize::try_from(self.count).unwrap_or(0).saturating_sub(idle), idle)
     }
 
     /// Waits for the reads that run, refuses all others and closes the connections.

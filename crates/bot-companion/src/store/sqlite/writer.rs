@@ -12,6 +12,9 @@ use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tracing::{debug, info, warn};
 
+use crate::clock::Clock;
+use crate::metrics::{GaugeGuard, StoreAccess, StoreMetrics};
+use crate::store::watch::outcome_of;
 use crate::store::{Freshness, Result, StoreError, Topic};
 
 /// How many writes may wait.
@@ -29,16 +32,24 @@ pub(super) struct Writer {
     /// One permit per write that may wait.
     permits: Arc<Semaphore>,
     wait: Duration,
+    metrics: Arc<StoreMetrics>,
+    clock: Clock,
     queue: Mutex<Option<Sender<QueuedWrite>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Writer {
     /// Starts the thread. The connection must be the only one of this process that writes.
-    pub(super) fn start(connection: Connection, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
+    pub(super) fn start(
+        connection: Connection,
+        wait: Duration,
+        freshness: Arc<Freshness>,
+        metrics: Arc<StoreMetrics>,
+    ) -> Result<Self> {
         let (sender, queue) = channel();
         let seen = data_version(&connection)?;
-        let thread = WriterThread { connection, queue, freshness, seen };
+        let clock = freshness.clock().clone();
+        let thread = WriterThread { connection, queue, freshness, metrics: Arc::clone(&metrics), seen };
         let handle = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || thread.run())
@@ -46,6 +57,8 @@ impl Writer {
         Ok(Self {
             permits: Arc::new(Semaphore::new(QUEUE)),
             wait,
+            metrics,
+            clock,
             queue: Mutex::new(Some(sender)),
             thread: Mutex::new(Some(handle)),
         })
@@ -58,14 +71,20 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Connection, &mut ChangedTopics) -> rusqlite::Result<T> + Send + 'static,
     {
-        let permit = tokio::time::timeout(self.wait, Arc::clone(&self.permits).acquire_owned())
-            .await
-            .map_err(|_| StoreError::Busy("too many writes are waiting".to_owned()))?
-            .map_err(|_| closing())?;
+        let (began, queued) = (self.clock.ticks(), self.metrics.queue.hold());
+        let permit = tokio::time::timeout(self.wait, Arc::clone(&self.permits).acquire_owned()).await;
+        let Ok(permit) = permit else {
+            let busy = Err(StoreError::Busy("too many writes are waiting".to_owned()));
+            self.metrics.waits(StoreAccess::Write).observe(self.clock.ticks().saturating_sub(began));
+            self.metrics.operations.count(StoreAccess::Write, outcome_of(&busy));
+            return busy;
+        };
+        let permit = permit.map_err(|_| closing())?;
         let (reply, answer) = oneshot::channel();
         let job = Box::new(WriteTask { work: Some(work), outcome: None, reply });
+        let waiting = Waiting { _permit: permit, _queued: queued, began, clock: self.clock.clone() };
         match self.queue.lock().as_ref() {
-            Some(queue) => queue.send(QueuedWrite { job, permit }).map_err(|_| closing())?,
+            Some(queue) => queue.send(QueuedWrite { job, waiting }).map_err(|_| closing())?,
             None => return Err(closing()),
         }
         answer.await.map_err(|_| closing())?
@@ -91,12 +110,22 @@ fn closing() -> StoreError {
 /// A job with its permit to wait, which is returned as soon as the job is taken out of the queue.
 struct QueuedWrite {
     job: Box<dyn Job>,
-    permit: OwnedSemaphorePermit,
+    waiting: Waiting,
+}
+
+/// A write that waits.
+struct Waiting {
+    _permit: OwnedSemaphorePermit,
+    _queued: GaugeGuard,
+    /// In the clock's ticks.
+    began: Duration,
+    clock: Clock,
 }
 
 impl QueuedWrite {
-    fn take(self) -> Box<dyn Job> {
-        drop(self.permit);
+    fn take(self, metrics: &StoreMetrics) -> Box<dyn Job> {
+        let Waiting { began, clock, .. } = &self.waiting;
+        metrics.waits(StoreAccess::Write).observe(clock.ticks().saturating_sub(*began));
         self.job
     }
 }
@@ -105,7 +134,7 @@ trait Job: Send {
     /// Does the work, and says whether it succeeded.
     fn run(&mut self, connection: &Connection, topics: &mut ChangedTopics) -> bool;
     /// Gives the caller its result, now that it is known what became of the group's commit.
-    fn answer(self: Box<Self>, commit: &Result<()>);
+    fn answer(self: Box<Self>, commit: &Result<()>, metrics: &StoreMetrics);
 }
 
 struct WriteTask<F, T> {
@@ -129,13 +158,14 @@ where
         self.outcome.insert(outcome).is_ok()
     }
 
-    fn answer(self: Box<Self>, commit: &Result<()>) {
+    fn answer(self: Box<Self>, commit: &Result<()>, metrics: &StoreMetrics) {
         let answer = match (self.outcome, commit) {
             (Some(Err(own)), _) => Err(own),
             (_, Err(group)) => Err(group.clone()),
             (Some(Ok(value)), Ok(())) => Ok(value),
             (None, Ok(())) => Err(StoreError::Failed("a write did not run".to_owned())),
         };
+        metrics.operations.count(StoreAccess::Write, outcome_of(&answer));
         if self.reply.send(answer).is_err() {
             debug!("nobody waited for a write");
         }
@@ -147,6 +177,7 @@ struct WriterThread {
     connection: Connection,
     queue: Receiver<QueuedWrite>,
     freshness: Arc<Freshness>,
+    metrics: Arc<StoreMetrics>,
     /// The database's version when this connection last looked; commits of this connection do not change it.
     seen: i64,
 }
@@ -155,7 +186,7 @@ impl WriterThread {
     fn run(mut self) {
         loop {
             match self.queue.recv_timeout(WATCH) {
-                Ok(first) => self.group(first.take()),
+                Ok(first) => self.group(first.take(&self.metrics)),
                 Err(RecvTimeoutError::Timeout) => self.watch(),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -177,7 +208,7 @@ impl WriterThread {
             // Writes that keep coming must not keep it from looking.
             self.watch();
             for job in jobs {
-                job.answer(&refused);
+                job.answer(&refused, &self.metrics);
             }
             return;
         }
@@ -202,7 +233,7 @@ impl WriterThread {
             warn!(%error, "a rollback failed");
         }
         for job in jobs {
-            job.answer(&commit);
+            job.answer(&commit, &self.metrics);
         }
     }
 
@@ -218,7 +249,7 @@ impl WriterThread {
     }
 
     fn next(&self) -> Option<Box<dyn Job>> {
-        self.queue.try_recv().ok().map(QueuedWrite::take)
+        self.queue.try_recv().ok().map(|queued| queued.take(&self.metrics))
     }
 
     /// Notices what other processes have written. They cannot say what it was, so everything cached is invalidated. While the file

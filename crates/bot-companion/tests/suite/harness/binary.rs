@@ -72,15 +72,16 @@ impl Running {
 
     /// The same with another log filter.
     pub fn spawn_with(mut command: Command, log_filter: &str) -> Self {
+        command.env("COMPANION_LOG_FILTER", log_filter);
+        Self::spawn_as_configured(command)
+    }
+
+    /// The same with the log filter of its configuration.
+    pub fn spawn_as_configured(mut command: Command) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let (log, output) = (suite_log(&format!("binary-{number}")), suite_log(&format!("binary-output-{number}")));
-        let child = command
-            .env("COMPANION_LOG_FILTER", log_filter)
-            .stderr(File::create(&log).unwrap())
-            .stdout(File::create(&output).unwrap())
-            .spawn()
-            .unwrap();
+        let child = command.stderr(File::create(&log).unwrap()).stdout(File::create(&output).unwrap()).spawn().unwrap();
         Self { child, log, output, address: NOWHERE }
     }
 
@@ -98,7 +99,7 @@ impl Running {
     fn announced(&self) -> Option<SocketAddr> {
         let output = std::fs::read_to_string(&self.output).unwrap();
         let text = self.logged() + &output;
-        let marks = ["listening on http://", "service    http://"];
+        let marks = ["listening on http://", "listening on https://", "service    http://"];
         let after = marks.iter().find_map(|mark| text.split_once(mark))?.1;
         after.split_once('/')?.0.parse().ok()
     }
@@ -129,8 +130,21 @@ impl Running {
 
     /// Asks it to stop.
     pub fn terminate(&self) {
-        let killed = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        self.signal("TERM");
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
+        let killed = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap();
         assert!(killed.success());
+    }
+
+    /// Tells it to reload, and waits until it has: it logs this line one more time than before.
+    pub async fn reload(&self, line: &str) {
+        let count = || self.logged().matches(line).count();
+        let before = count();
+        self.signal("HUP");
+        eventually(line, async || count() > before).await;
     }
 
     /// How it ended, which must be soon.

@@ -69,6 +69,7 @@ pub struct TestApp {
     pub clock: Clock,
     pub address: SocketAddr,
     pub folder: Arc<Folder>,
+    pub tls: Option<Arc<server::CertifiedAcceptor>>,
     client: Client,
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<()>,
@@ -238,13 +239,14 @@ impl Builder {
             // A test that ends without stopping drops the sender, which stops the service too.
             let _ = stopped.await;
         };
-        let running = tokio::spawn(server::run(listeners, tls, HttpService::new(Arc::clone(&app)), shutdown));
+        let running = tokio::spawn(server::run(listeners, tls.clone(), HttpService::new(Arc::clone(&app)), shutdown));
         TestApp {
             app,
             sandbox,
             clock: self.clock,
             address,
             folder: self.folder,
+            tls,
             client: Client::new(format!("{}://{address}", if self.secure { "https" } else { "http" })),
             stop: Some(stop),
             running,

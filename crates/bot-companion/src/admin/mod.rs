@@ -1,0 +1,132 @@
+//! The admin listener: what operators, Prometheus and orchestrators ask. It has a thread and a runtime of its own, so that it neither
+//! delays the service nor waits for it, and it goes on answering while the service drains. Each connection carries one request and
+//! has one time limit for everything.
+
+mod health;
+mod process;
+mod respond;
+mod scrape;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::Semaphore;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::{debug, error, warn};
+
+use crate::app::App;
+use crate::config::AdminConfig;
+use respond::AdminService;
+
+/// Connections at once; others wait until one of these is over.
+const CONNECTIONS: usize = 32;
+/// How long a connection may take from its beginning to its end.
+const CONNECTION_LIMIT: Duration = Duration::from_secs(20);
+/// How long the headers of its request may take to arrive.
+const HEADER_LIMIT: Duration = Duration::from_secs(10);
+const HEADER_BYTES: usize = 16 * 1024;
+const HEADERS: usize = 64;
+/// How long accepting pauses after an error.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The admin listener cannot listen where it was told to.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot listen on {address} for metrics and health: {cause}; is another program using it? Set admin.listen to another address, or to \"off\""
+)]
+pub struct AdminListenError {
+    address: SocketAddr,
+    cause: io::Error,
+}
+
+/// Binds the admin listener, unless it is switched off. If the default address is taken, the service runs without it.
+pub fn bind(config: AdminConfig) -> Result<Option<TcpListener>, AdminListenError> {
+    let Some(address) = config.listen else { return Ok(None) };
+    match TcpListener::bind(address) {
+        Ok(listener) => Ok(Some(listener)),
+        Err(cause) if config.is_set => Err(AdminListenError { address, cause }),
+        Err(error) => {
+            warn!(%error, "the service runs without /metrics and /health: {address} is taken; set admin.listen to another address, or to \"off\"");
+            Ok(None)
+        }
+    }
+}
+
+/// A running admin listener; it ends when this is dropped.
+#[must_use = "it ends when it is dropped"]
+pub struct AdminServer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    _stop: DropGuard,
+}
+
+/// Starts to answer for this app.
+pub fn start(listener: TcpListener, app: Arc<App>) -> io::Result<AdminServer> {
+    let address = listener.local_addr()?;
+    listener.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let work = move || {
+        runtime.block_on(async {
+            match tokio::net::TcpListener::from_std(listener) {
+                Ok(listener) => accept(listener, Arc::new(AdminService::new(app)), stopped).await,
+                Err(error) => error!(%error, "the admin listener cannot be used"),
+            }
+        });
+        // A check of a store that hangs must not hold up the end of the process.
+        runtime.shutdown_background();
+    };
+    std::thread::Builder::new().name("companion-admin".to_owned()).spawn(work)?;
+    Ok(AdminServer { address, _stop: stop.drop_guard() })
+}
+
+async fn accept(listener: tokio::net::TcpListener, service: Arc<AdminService>, stop: CancellationToken) {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let next = async || {
+        let permit = Arc::clone(&permits).acquire_owned().await;
+        (permit, listener.accept().await)
+    };
+    loop {
+        let (permit, accepted) = tokio::select! {
+            () = stop.cancelled() => return,
+            next = next() => next,
+        };
+        match accepted.and_then(|(stream, _)| Ok((stream.local_addr()?.ip(), stream))) {
+            Ok((own_address, stream)) => {
+                let service = Arc::clone(&service);
+                tokio::spawn(async move {
+                    serve(service, stream, own_address).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                debug!(%error, "a connection to the admin listener was gone before it was served");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Serves one request. `own_address` is the one of ours that the client has connected to.
+async fn serve(service: Arc<AdminService>, stream: tokio::net::TcpStream, own_address: IpAddr) {
+    let respond =
+        service_fn(async |request| Ok::<_, std::convert::Infallible>(service.respond(&request, own_address).await));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_LIMIT)
+        .keep_alive(false)
+        .max_buf_size(HEADER_BYTES)
+        .max_headers(HEADERS)
+        .serve_connection(TokioIo::new(stream), respond);
+    match tokio::time::timeout(CONNECTION_LIMIT, connection).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => debug!(%error, "a connection to the admin listener ended early"),
+        Err(_) => debug!("a connection to the admin listener took too long"),
+    }
+}

@@ -1,0 +1,152 @@
+//! What a reload changes: which settings a running service takes over, and which need a restart. This is the one list of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+
+use super::{Config, FeedConfig, LimitsConfig};
+
+/// The settings that a running service takes over; all others need a restart. A name with a dot at its end is a whole section.
+const RELOADABLE: [&str; 8] = [
+    "feed.",
+    "http.allowed_headers",
+    "http.allowed_origins",
+    "limits.",
+    "log.filter",
+    "secrets.keys",
+    "tls.cert",
+    "tls.key",
+];
+
+/// Settings that are read while the service runs and can change meanwhile. The certificate, the keys and the log filter can, too; they
+/// are in force where they are used.
+#[derive(Clone, Debug)]
+pub struct ReloadableConfig {
+    /// `[limits]`
+    pub limits: LimitsConfig,
+    /// `[feed]`
+    pub feed: FeedConfig,
+    /// `http.allowed_origins`
+    pub allowed_origins: Vec<String>,
+    /// `http.allowed_headers`, in lower case.
+    pub allowed_headers: Vec<String>,
+}
+
+impl From<&Config> for ReloadableConfig {
+    fn from(config: &Config) -> Self {
+        Self {
+            limits: config.limits.clone(),
+            feed: config.feed.clone(),
+            allowed_origins: config.http.allowed_origins.clone(),
+            allowed_headers: config.http.allowed_headers.clone(),
+        }
+    }
+}
+
+/// The settings that are in force now; cheap to clone and to read.
+#[derive(Clone, Debug)]
+pub struct CurrentConfig(Arc<ArcSwap<ReloadableConfig>>);
+
+impl CurrentConfig {
+    /// What this configuration says.
+    pub fn new(config: &Config) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(config.into())))
+    }
+
+    /// What is in force; for a short time, not across an await.
+    pub fn get(&self) -> Guard<Arc<ReloadableConfig>> {
+        self.0.load()
+    }
+
+    /// From now on this is in force.
+    pub fn replace(&self, config: &Config) {
+        self.0.store(Arc::new(config.into()));
+    }
+}
+
+/// The names of the settings that differ between two configurations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConfigChanges {
+    /// A running service takes them over.
+    pub reloadable: Vec<String>,
+    /// They wait for a restart.
+    pub need_restart: Vec<String>,
+}
+
+impl Config {
+    /// What is written differently in `new`.
+    pub fn changes_to(&self, new: &Self) -> ConfigChanges {
+        // HTTPS itself is switched on and off by a restart only.
+        let switches_tls = self.tls.is_some() != new.tls.is_some();
+        let is_reloadable = |name: &str| {
+            let is_listed =
+                RELOADABLE.iter().any(|listed| name == *listed || listed.ends_with('.') && name.starts_with(listed));
+            is_listed && !(switches_tls && name.starts_with("tls."))
+        };
+        let changed = new.written.0.iter().filter(|(name, value)| self.written.0.get(*name) != Some(value));
+        let (reloadable, need_restart) = changed.map(|(name, _)| name.clone()).partition(|name| is_reloadable(name));
+        ConfigChanges { reloadable, need_restart }
+    }
+}
+
+/// A hash of each setting's value as it was written, to tell what has changed without keeping secrets.
+#[derive(Clone, Default)]
+pub(super) struct WrittenSettings(pub(super) BTreeMap<String, u64>);
+
+// Not even a hash of a secret is for the log.
+impl fmt::Debug for WrittenSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WrittenSettings").field(&self.0.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Layer;
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        let nothing = std::iter::empty::<(String, String)>();
+        Config::load_over(&[Layer::new("test", text)], None, nothing).unwrap()
+    }
+
+    #[test]
+    fn what_differs_is_named_by_what_it_needs() {
+        let key = |byte: char| format!("secrets.keys = [\"a:{}A=\"]", byte.to_string().repeat(42));
+        let tls = "tls.cert = \"a\"\ntls.key = \"b\"";
+        let table: &[(&str, &str, &[&str], &[&str])] = &[
+            ("", "", &[], &[]),
+            ("", "limits.live = 5", &["limits.live"], &[]),
+            ("limits.live = 5", "", &["limits.live"], &[]),
+            ("", "limits.live = 10000", &[], &[]),
+            ("", "http.allowed_origins = [\"https://a.example\"]", &["http.allowed_origins"], &[]),
+            ("", "log.filter = \"debug\"\nlog.format = \"json\"", &["log.filter"], &["log.format"]),
+            ("", "http.listen = \"127.0.0.1:1\"\nfeed.idle_timeout = \"9s\"", &["feed.idle_timeout"], &["http.listen"]),
+            (&key('A'), &key('B'), &["secrets.keys"], &[]),
+            ("", tls, &[], &["tls.cert", "tls.key"]),
+            (tls, "tls.cert = \"c\"\ntls.key = \"b\"", &["tls.cert"], &[]),
+        ];
+        for (old, new, reloadable, need_restart) in table {
+            let changes = config(old).changes_to(&config(new));
+            assert_eq!(changes.reloadable, *reloadable, "{old} -> {new}");
+            assert_eq!(changes.need_restart, *need_restart, "{old} -> {new}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_reloaded_is_a_setting() {
+        let written = config("").written.0;
+        for name in RELOADABLE {
+            assert!(written.keys().any(|key| key == name || name.ends_with('.') && key.starts_with(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_value_is_printed() {
+        let written = config("idp.client_id = \"hush\"").written;
+        let shown = format!("{written:?}");
+        assert!(shown.starts_with("WrittenSettings(") && !shown.contains("idp"), "{shown}");
+    }
+}

@@ -1,0 +1,180 @@
+//! Counters and gauges.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::labels::Label;
+
+/// A counter for each value of a label.
+pub struct Counters<L> {
+    counts: Box<[AtomicU64]>,
+    label: PhantomData<L>,
+}
+
+impl<L: Label> Default for Counters<L> {
+    fn default() -> Self {
+        Self { counts: zeros(L::ALL.len()), label: PhantomData }
+    }
+}
+
+impl<L: Label> Counters<L> {
+    /// Counts one.
+    pub fn count(&self, label: L) {
+        self.counts[label.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many were counted.
+    pub fn get(&self, label: L) -> u64 {
+        self.counts[label.index()].load(Ordering::Relaxed)
+    }
+}
+
+impl<L> fmt::Debug for Counters<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.counts.fmt(f)
+    }
+}
+
+/// A counter for each pair of values of two labels.
+pub struct CounterGrid<A, B> {
+    counts: Box<[AtomicU64]>,
+    labels: PhantomData<(A, B)>,
+}
+
+impl<A: Label, B: Label> Default for CounterGrid<A, B> {
+    fn default() -> Self {
+        Self { counts: zeros(A::ALL.len() * B::ALL.len()), labels: PhantomData }
+    }
+}
+
+impl<A: Label, B: Label> CounterGrid<A, B> {
+    /// Counts one.
+    pub fn count(&self, first: A, second: B) {
+        self.cell(first, second).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many were counted.
+    pub fn get(&self, first: A, second: B) -> u64 {
+        self.cell(first, second).load(Ordering::Relaxed)
+    }
+
+    fn cell(&self, first: A, second: B) -> &AtomicU64 {
+        &self.counts[first.index() * B::ALL.len() + second.index()]
+    }
+}
+
+impl<A, B> fmt::Debug for CounterGrid<A, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.counts.fmt(f)
+    }
+}
+
+pub(super) fn zeros(count: usize) -> Box<[AtomicU64]> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
+
+/// A number that is set, or goes up and down.
+#[derive(Clone, Debug, Default)]
+pub struct Gauge(Arc<AtomicU64>);
+
+impl Gauge {
+    /// Sets it.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Adds one.
+    pub fn increment(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Adds one until the guard is dropped.
+    pub fn hold(&self) -> GaugeGuard {
+        self.increment();
+        GaugeGuard(self.clone())
+    }
+
+    /// What it is now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One more in a [`Gauge`], until this is dropped.
+#[derive(Debug)]
+#[must_use = "it counts only while it lives"]
+pub struct GaugeGuard(Gauge);
+
+impl Drop for GaugeGuard {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How many threads count without getting in each other's way.
+const SHARDS: usize = 8;
+
+/// The same counters several times, so that threads which count at the same time do not wait for each other's cache lines.
+#[derive(Debug)]
+pub(super) struct Shards<T>(Box<[T]>);
+
+impl<T: Default> Default for Shards<T> {
+    fn default() -> Self {
+        Self::new(T::default)
+    }
+}
+
+impl<T> Shards<T> {
+    pub(super) fn new(make: impl Fn() -> T) -> Self {
+        Self((0..SHARDS).map(|_| make()).collect())
+    }
+
+    /// The part that this thread counts in.
+    pub(super) fn mine(&self) -> &T {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static SHARD: usize = THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS;
+        }
+        &self.0[SHARD.with(|shard| *shard)]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CacheMetrics, CacheName, CacheOutcome, LimitName};
+    use super::*;
+
+    #[test]
+    fn each_label_has_its_own_count_and_threads_add_up() {
+        let limits = Counters::<LimitName>::default();
+        for (times, limit) in LimitName::ALL.iter().enumerate() {
+            (0..times).for_each(|_| limits.count(*limit));
+        }
+        let counted: Vec<u64> = LimitName::ALL.iter().map(|limit| limits.get(*limit)).collect();
+        assert_eq!(counted, (0..LimitName::ALL.len() as u64).collect::<Vec<_>>());
+        let caches = CacheMetrics::default();
+        std::thread::scope(|scope| {
+            for _ in 0..2 * SHARDS {
+                scope.spawn(|| (0..1000).for_each(|_| caches.count(CacheName::Team, CacheOutcome::Hit)));
+            }
+        });
+        let hits = |cache| caches.requests(cache, CacheOutcome::Hit);
+        assert_eq!((hits(CacheName::Team), hits(CacheName::Feedback)), (2 * SHARDS as u64 * 1000, 0));
+        assert_eq!(caches.requests(CacheName::Team, CacheOutcome::Miss), 0);
+    }
+
+    #[test]
+    fn a_gauge_goes_down_again() {
+        let gauge = Gauge::default();
+        let held = [gauge.hold(), gauge.hold()];
+        assert_eq!(gauge.get(), 2);
+        drop(held);
+        assert_eq!(gauge.get(), 0);
+    }
+}

@@ -1,0 +1,145 @@
+//! The values of labels. Each is one of a few that are known when the service is built, so nothing from outside makes a new series.
+
+/// A label whose values are known.
+pub trait Label: Copy + 'static {
+    /// All values, each at its index.
+    const ALL: &'static [Self];
+
+    /// The value as it is written.
+    fn text(self) -> &'static str;
+
+    /// The place in [`Label::ALL`].
+    fn index(self) -> usize;
+}
+
+macro_rules! labels {
+    ($($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal),+ $(,)? })+) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $(
+                #[doc = concat!("`", $text, "`")]
+                $variant,
+            )+
+        }
+
+        impl Label for $name {
+            const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            fn text(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)+
+                }
+            }
+
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+    )+ };
+}
+
+labels! {
+    /// A limit that refuses something.
+    LimitName {
+        Requests = "requests",
+        RefusedSignIns = "refused_sign_ins",
+        SignInsPerUser = "sign_ins_per_user",
+        ConcurrentExchanges = "concurrent_exchanges",
+        ConcurrentExchangesPerAddress = "concurrent_exchanges_per_address",
+        Connections = "connections",
+        ConnectionsPerAddress = "connections_per_address",
+        ConcurrentRequests = "concurrent_requests",
+        Live = "live",
+        LivePerAddress = "live_per_address",
+        FeedRequests = "feed_requests",
+        RefusedKeys = "refused_keys",
+        FailureBudget = "failure_budget",
+    }
+
+    /// How the exchange of a code ended.
+    SignInOutcome {
+        SignedIn = "signed_in",
+        Rejected = "rejected",
+        ScopeMissing = "scope_missing",
+        Blocked = "blocked",
+        Limited = "limited",
+        Overloaded = "overloaded",
+        ProviderFailed = "provider_failed",
+        StoreFailed = "store_failed",
+        Crashed = "crashed",
+    }
+
+    /// How a call of the identity provider ended, or why it was not made.
+    ProviderOutcome {
+        Answered = "answered",
+        Failed = "failed",
+        Denied = "denied",
+        Blocked = "blocked",
+        RateLimited = "rate_limited",
+        Abandoned = "abandoned",
+        CircuitOpen = "circuit_open",
+        BackingOff = "backing_off",
+        BudgetSpent = "budget_spent",
+    }
+
+    /// What is done to the store.
+    StoreAccess {
+        Read = "read",
+        Write = "write",
+    }
+
+    /// How a read or a write of the store ended.
+    StoreOutcome {
+        Done = "done",
+        Busy = "busy",
+        Unavailable = "unavailable",
+        Failed = "failed",
+    }
+
+    /// A cache.
+    CacheName {
+        Sessions = "sessions",
+        Keys = "keys",
+        Me = "me",
+        Guilds = "guilds",
+        Invitable = "invitable",
+        Status = "status",
+        Team = "team",
+        Feedback = "feedback",
+        Stats = "stats",
+    }
+
+    /// Whether a cache had what it was asked for.
+    CacheOutcome {
+        Hit = "hit",
+        Miss = "miss",
+    }
+
+    /// The method of a request.
+    RequestMethod {
+        Get = "GET",
+        Head = "HEAD",
+        Post = "POST",
+        Put = "PUT",
+        Patch = "PATCH",
+        Delete = "DELETE",
+        Options = "OPTIONS",
+        Other = "other",
+    }
+}
+
+impl From<&http::Method> for RequestMethod {
+    fn from(method: &http::Method) -> Self {
+        match *method {
+            http::Method::GET => Self::Get,
+            http::Method::HEAD => Self::Head,
+            http::Method::POST => Self::Post,
+            http::Method::PUT => Self::Put,
+            http::Method::PATCH => Self::Patch,
+            http::Method::DELETE => Self::Delete,
+            http::Method::OPTIONS => Self::Options,
+            _ => Self::Other,
+        }
+    }
+}

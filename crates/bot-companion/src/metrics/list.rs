@@ -1,0 +1,86 @@
+//! Every metric: its name, what kind it is, and what it says. `docs/metrics.md` explains them to operators; a test compares the two.
+
+/// A metric, of which there may be several series by label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetricFamily {
+    /// Its name, the unit at its end.
+    pub name: &'static str,
+    /// What it says, in a line.
+    pub help: &'static str,
+    /// What can be done with it.
+    pub kind: MetricKind,
+}
+
+/// The kind of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Only grows, until the process ends.
+    Counter,
+    /// What is so now.
+    Gauge,
+    /// Durations, by buckets.
+    Histogram,
+}
+
+macro_rules! families {
+    ($($constant:ident: $kind:ident $name:literal $help:literal;)+) => {
+        $(
+            #[doc = concat!("`", $name, "`")]
+            pub const $constant: MetricFamily = MetricFamily { name: $name, help: $help, kind: MetricKind::$kind };
+        )+
+
+        /// All of them, sorted by name.
+        pub const FAMILIES: &[MetricFamily] = &[$($constant),+];
+    };
+}
+
+families! {
+    BOT_REPORT_AGE: Gauge "companion_bot_report_age_seconds" "How long ago any process of the bot last sent a heartbeat.";
+    BUILD_INFO: Gauge "companion_build_info" "Always 1; the label is the version of the running service.";
+    CACHE_ENTRIES: Gauge "companion_cache_entries" "Entries in a cache.";
+    CACHE_EVICTIONS: Counter "companion_cache_evictions_total" "Entries that a cache evicted for want of room.";
+    CACHE_REQUESTS: Counter "companion_cache_requests_total" "Questions to a cache, by whether it had a fresh answer.";
+    CONNECTIONS: Gauge "companion_connections" "Open connections.";
+    CONNECTIONS_ACCEPTED: Counter "companion_connections_total" "Connections that were accepted.";
+    DISK_FREE: Gauge "companion_disk_free_bytes" "Free space for the service on the file system of the SQLite database.";
+    DISK_SIZE: Gauge "companion_disk_size_bytes" "Size of the file system of the SQLite database.";
+    FEED_AGE: Gauge "companion_feed_age_seconds" "How long ago each shard was last reported; above 1000 shards the greatest age, as shard=\"all\".";
+    FEED_SHARDS: Gauge "companion_feed_shards" "Shards that the bot has reported.";
+    GRANTS_UNREADABLE: Gauge "companion_grants_unreadable" "Stored grants of the provider that no configured key opens, at most a minute ago.";
+    HTTP_DURATION: Histogram "companion_http_request_duration_seconds" "How long requests took until their response began, by route.";
+    HTTP_REQUESTS: Counter "companion_http_requests_total" "Requests, by method, route and status; 499 if the client left before the response.";
+    LIMITS_HIT: Counter "companion_limits_hit_total" "How often a limit refused something.";
+    LIVE_STREAMS: Gauge "companion_live_streams" "Open live streams, public ones and those of users.";
+    PROVIDER_CALLS: Counter "companion_provider_calls_total" "Calls of the identity provider, by how they ended or why they were not made.";
+    PROVIDER_CIRCUIT: Gauge "companion_provider_circuit_open" "Whether the circuit breaker of any call of the identity provider is open.";
+    PROVIDER_BUDGET: Gauge "companion_provider_failure_budget_remaining" "Refused calls that the identity provider may still answer before no more are made.";
+    SESSIONS: Gauge "companion_sessions" "Sessions in the store, at most a minute ago.";
+    SIGN_INS: Counter "companion_sign_ins_total" "Codes that were to be exchanged, by how that ended.";
+    STORE_CIRCUIT: Gauge "companion_store_circuit_open" "Whether the circuit breaker of the database server is open.";
+    STORE_OPERATIONS: Counter "companion_store_operations_total" "Reads and writes of the store, by how they ended.";
+    STORE_POOL: Gauge "companion_store_pool_connections" "Connections to the store, in use or idle.";
+    STORE_UP: Gauge "companion_store_up" "Whether the store could be read and written when it was last probed.";
+    STORE_WAIT: Histogram "companion_store_wait_seconds" "How long reads and writes waited for a connection or for the writer.";
+    STORE_QUEUE: Gauge "companion_store_writer_queue" "Writes that wait for their turn.";
+    CERTIFICATE_EXPIRY: Gauge "companion_tls_certificate_expiry_timestamp_seconds" "When the TLS certificate expires, epoch seconds.";
+    PROCESS_CPU: Counter "process_cpu_seconds_total" "Processor time that the process has used.";
+    PROCESS_MAX_FDS: Gauge "process_max_fds" "File descriptors that the process may have open.";
+    PROCESS_OPEN_FDS: Gauge "process_open_fds" "File descriptors that the process has open.";
+    PROCESS_MEMORY: Gauge "process_resident_memory_bytes" "Memory that the process has in RAM.";
+    PROCESS_START: Gauge "process_start_time_seconds" "When the process started, epoch seconds.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_and_say_their_kind() {
+        assert!(FAMILIES.is_sorted_by(|a, b| a.name < b.name));
+        for family in FAMILIES {
+            let is_total = family.name.ends_with("_total");
+            assert_eq!(is_total, family.kind == MetricKind::Counter, "{}", family.name);
+            assert!(family.help.ends_with('.') && !family.help.contains('\n'), "{}", family.name);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Metrics: pure counting, by atomics and without locks, and their text for Prometheus. Everything may count, so this room imports
+//! nothing of ours. [`list`] names every metric; `admin/scrape.rs` collects their values.
+
+mod counters;
+mod histogram;
+mod labels;
+pub mod list;
+mod requests;
+mod text;
+
+use std::sync::{Arc, OnceLock};
+
+pub use counters::{CounterGrid, Counters, Gauge, GaugeGuard};
+pub use histogram::{Histogram, HistogramSnapshot};
+pub use labels::{
+    CacheName, CacheOutcome, Label, LimitName, ProviderOutcome, RequestMethod, SignInOutcome, StoreAccess, StoreOutcome,
+};
+pub use list::MetricFamily;
+pub use requests::{CLIENT_LEFT, RequestMetrics};
+pub use text::{CONTENT_TYPE, Exposition};
+
+use counters::Shards;
+
+/// What the service counts outside of the store and the provider's client, which count for themselves.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    /// Requests, once the route table is known.
+    pub requests: OnceLock<Arc<RequestMetrics>>,
+    /// How often each limit refused something.
+    pub limits: Counters<LimitName>,
+    /// How exchanges of codes ended.
+    pub sign_ins: Counters<SignInOutcome>,
+    /// The caches.
+    pub caches: CacheMetrics,
+    /// Open connections.
+    pub connections: Gauge,
+    /// Connections that were accepted, in all.
+    pub accepted: Gauge,
+    /// When the certificate expires, epoch seconds; 0 without TLS. A certificate that is read again sets it again.
+    pub certificate_expiry: Gauge,
+}
+
+/// What is counted of the caches. Every hot read counts a hit, so each thread has counters of its own.
+#[derive(Debug, Default)]
+pub struct CacheMetrics {
+    requests: Shards<CounterGrid<CacheName, CacheOutcome>>,
+    /// Entries that were evicted for want of room.
+    pub evictions: Counters<CacheName>,
+}
+
+impl CacheMetrics {
+    /// Counts a question to a cache.
+    pub fn count(&self, cache: CacheName, outcome: CacheOutcome) {
+        self.requests.mine().count(cache, outcome);
+    }
+
+    /// How many questions ended like this.
+    pub fn requests(&self, cache: CacheName, outcome: CacheOutcome) -> u64 {
+        self.requests.iter().map(|shard| shard.get(cache, outcome)).sum()
+    }
+}
+
+/// What a store counts of itself.
+#[derive(Debug, Default)]
+pub struct StoreMetrics {
+    /// Reads and writes, by how they ended.
+    pub operations: CounterGrid<StoreAccess, StoreOutcome>,
+    /// How long reads and writes waited for their turn.
+    waits: [Histogram; StoreAccess::ALL.len()],
+    /// Writes that wait for their turn.
+    pub queue: Gauge,
+}
+
+impl StoreMetrics {
+    /// The waits of one kind of work.
+    pub fn waits(&self, access: StoreAccess) -> &Histogram {
+        &self.waits[access.index()]
+    }
+}

@@ -1,0 +1,158 @@
+//! The text exposition format 0.0.4 of Prometheus. It is written here and not by a library: those for Rust write the later
+//! `OpenMetrics`, in which a counter's family has another name than its samples, and `promtool check metrics` refuses that.
+
+use std::fmt::{Display, Write};
+use std::time::Duration;
+
+use super::histogram::HistogramSnapshot;
+use super::list::{FAMILIES, MetricFamily, MetricKind};
+
+/// The media type of the format.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// A text in the making. Families come out sorted by name, in whatever order they were written.
+#[derive(Debug)]
+pub struct Exposition {
+    /// The samples of each of [`FAMILIES`]; `None` if there is nothing to say of it.
+    samples: Vec<Option<String>>,
+}
+
+impl Default for Exposition {
+    fn default() -> Self {
+        Self { samples: vec![None; FAMILIES.len()] }
+    }
+}
+
+impl Exposition {
+    /// Begins a family, which then is in the text even if nothing was counted of it yet.
+    pub fn family(&mut self, family: MetricFamily) -> &mut String {
+        let index = FAMILIES.iter().position(|known| known.name == family.name).unwrap_or(0);
+        self.samples[index].get_or_insert_default()
+    }
+
+    /// Writes a sample.
+    pub fn sample(&mut self, family: MetricFamily, labels: &[(&str, &str)], value: impl Display) {
+        let samples = self.family(family);
+        write_sample(samples, family.name, "", labels, value);
+    }
+
+    /// Writes the sample of a family without labels.
+    pub fn value(&mut self, family: MetricFamily, value: impl Display) {
+        self.sample(family, &[], value);
+    }
+
+    /// Writes the sample of a family without labels, if there is one.
+    pub fn value_if_any(&mut self, family: MetricFamily, value: Option<impl Display>) {
+        if let Some(value) = value {
+            self.value(family, value);
+        }
+    }
+
+    /// Writes a span in seconds.
+    pub fn seconds(&mut self, family: MetricFamily, labels: &[(&str, &str)], span: Duration) {
+        self.sample(family, labels, span.as_secs_f64());
+    }
+
+    /// Writes a histogram.
+    pub fn histogram(&mut self, family: MetricFamily, label: (&str, &str), counted: &HistogramSnapshot) {
+        let samples = self.family(family);
+        for (bound, count) in counted.cumulative() {
+            write_sample(samples, family.name, "_bucket", &[label, ("le", bound)], count);
+        }
+        write_sample(samples, family.name, "_sum", &[label], counted.sum().as_secs_f64());
+        write_sample(samples, family.name, "_count", &[label], counted.count());
+    }
+
+    /// The whole text.
+    pub fn finish(self) -> String {
+        let mut text = String::new();
+        for (family, samples) in FAMILIES.iter().zip(self.samples) {
+            let Some(samples) = samples else { continue };
+            let kind = match family.kind {
+                MetricKind::Counter => "counter",
+                MetricKind::Gauge => "gauge",
+                MetricKind::Histogram => "histogram",
+            };
+            text.extend(["# HELP ", family.name, " "]);
+            escape(&mut text, family.help, false);
+            text.extend(["\n# TYPE ", family.name, " ", kind, "\n", &samples]);
+        }
+        text
+    }
+}
+
+fn write_sample(text: &mut String, name: &str, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+    text.extend([name, suffix]);
+    for (index, (label, content)) in labels.iter().enumerate() {
+        text.extend([if index == 0 { "{" } else { "," }, label, "=\""]);
+        escape(text, content, true);
+        text.push('"');
+    }
+    if !labels.is_empty() {
+        text.push('}');
+    }
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, " {value}");
+}
+
+fn escape(text: &mut String, content: &str, is_label: bool) {
+    for letter in content.chars() {
+        match letter {
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '"' if is_label => text.push_str("\\\""),
+            letter => text.push(letter),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::histogram::Histogram;
+    use super::super::list;
+    use super::*;
+
+    #[test]
+    fn families_are_sorted_and_text_is_escaped() {
+        let mut exposition = Exposition::default();
+        exposition.value(list::SESSIONS, 3);
+        exposition.sample(list::BUILD_INFO, &[("version", "a\"b\\c\nd"), ("more", "é")], 1);
+        exposition.value_if_any(list::DISK_FREE, None::<u64>);
+        exposition.family(list::HTTP_REQUESTS);
+        exposition.seconds(list::BOT_REPORT_AGE, &[], Duration::from_millis(1_500));
+        let text = exposition.finish();
+        let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("# HELP")).collect();
+        assert_eq!(
+            lines,
+            [
+                "# TYPE companion_bot_report_age_seconds gauge",
+                "companion_bot_report_age_seconds 1.5",
+                "# TYPE companion_build_info gauge",
+                "companion_build_info{version=\"a\\\"b\\\\c\\nd\",more=\"é\"} 1",
+                "# TYPE companion_http_requests_total counter",
+                "# TYPE companion_sessions gauge",
+                "companion_sessions 3",
+            ]
+        );
+        assert_eq!(text.lines().filter(|line| line.starts_with("# HELP ")).count(), 4);
+    }
+
+    #[test]
+    fn a_histogram_has_its_buckets_sum_and_count() {
+        let histogram = Histogram::default();
+        histogram.observe(Duration::from_millis(3));
+        let mut exposition = Exposition::default();
+        let counted = HistogramSnapshot::of([&histogram]);
+        exposition.histogram(list::HTTP_DURATION, ("route", "/"), &counted);
+        let text = exposition.finish();
+        for line in [
+            "companion_http_request_duration_seconds_bucket{route=\"/\",le=\"0.0025\"} 0",
+            "companion_http_request_duration_seconds_bucket{route=\"/\",le=\"0.005\"} 1",
+            "companion_http_request_duration_seconds_bucket{route=\"/\",le=\"+Inf\"} 1",
+            "companion_http_request_duration_seconds_sum{route=\"/\"} 0.003",
+            "companion_http_request_duration_seconds_count{route=\"/\"} 1",
+        ] {
+            assert!(text.contains(&format!("\n{line}\n")), "{line} is not in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What is watched while the service runs.
+
+use async_trait::async_trait;
+
+use super::Postgres;
+use super::columns::unsigned;
+use super::work::{Pace, Read};
+use crate::domain::Time;
+use crate::metrics::StoreMetrics;
+use crate::store::Result;
+use crate::store::watch::{StoreLoad, StoreWatch};
+
+#[async_trait]
+impl StoreWatch for Postgres {
+    fn metrics(&self) -> &StoreMetrics {
+        self.executor.metrics()
+    }
+
+    fn load(&self) -> StoreLoad {
+        self.executor.load()
+    }
+
+    async fn probe_read(&self) -> Result<()> {
+        let read = Read::Statement(|db, (): &()| {
+            Box::pin(async {
+                let statement = db.prepare_cached("SELECT count(*) FROM probe").await?;
+                db.query_one(&statement, &[]).await?;
+                Ok(())
+            })
+        });
+        self.executor.read((), read).await
+    }
+
+    async fn probe_write(&self, now: Time) -> Result<()> {
+        let at = i64::try_from(now.millis()).unwrap_or(0);
+        self.executor
+            .write(Pace::Quick, at, |db, _, at| {
+                Box::pin(async move {
+                    let sql = "INSERT INTO probe (id, at) VALUES (1, $1)
+                        ON CONFLICT (id) DO UPDATE SET at = greatest(probe.at + 1, excluded.at)";
+                    let statement = db.prepare_cached(sql).await?;
+                    db.execute(&statement, &[at]).await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    async fn session_count(&self) -> Result<u64> {
+        let read = Read::Statement(|db, (): &()| {
+            Box::pin(async {
+                let statement = db.prepare_cached("SELECT count(*) FROM sessions").await?;
+                Ok(unsigned(db.query_one(&statement, &[]).await?.get(0)))
+            })
+        });
+        self.executor.read((), read).await
+    }
+}

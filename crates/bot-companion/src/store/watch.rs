@@ -1,0 +1,45 @@
+//! What is watched of a store while it runs: what it counts, how busy it is, and whether it can be read and written.
+
+use async_trait::async_trait;
+
+use super::{Result, StoreError};
+use crate::domain::Time;
+use crate::metrics::{StoreMetrics, StoreOutcome};
+
+/// How busy a store is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreLoad {
+    /// Connections that work is being done on.
+    pub in_use: usize,
+    /// Connections that wait for work.
+    pub idle: usize,
+    /// Writes that wait for their turn.
+    pub queued_writes: u64,
+    /// Whether the database server cannot be reached, so that nothing is asked of it.
+    pub circuit_open: bool,
+}
+
+/// The watched side of a store. Its methods can be called on every [`super::Store`].
+#[async_trait]
+pub trait StoreWatch: Send + Sync + 'static {
+    /// What it has counted.
+    fn metrics(&self) -> &StoreMetrics;
+    /// How busy it is now.
+    fn load(&self) -> StoreLoad;
+    /// Reads a row, as any read would.
+    async fn probe_read(&self) -> Result<()>;
+    /// Writes a row that means nothing, commits it and waits until it is durable, as any write would.
+    async fn probe_write(&self, now: Time) -> Result<()>;
+    /// How many sessions are stored, expired ones included. This goes through all of them: it is for once in a while.
+    async fn session_count(&self) -> Result<u64>;
+}
+
+/// How work ended, for the metrics.
+pub(super) fn outcome_of<T>(outcome: &Result<T>) -> StoreOutcome {
+    match outcome {
+        Ok(_) => StoreOutcome::Done,
+        Err(StoreError::Busy(_)) => StoreOutcome::Busy,
+        Err(StoreError::Unavailable(_)) => StoreOutcome::Unavailable,
+        Err(StoreError::Failed(_)) => StoreOutcome::Failed,
+    }
+}
