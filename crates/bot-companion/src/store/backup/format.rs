@@ -179,7 +179,7 @@ impl<R: Read> BackupReader<R> {
 
     fn end(&mut self) -> Result<(), BackupError> {
         let mut found = [0; CHECKSUM];
-        self.from.read_exact(&mut found).map_err(truncated)?;
+        self.from.read_exact(&mut found).map_err(|error| truncated(&error))?;
         if self.digest.clone().finish().as_ref() != found {
             return damaged("its checksum is wrong");
         }
@@ -191,7 +191,7 @@ impl<R: Read> BackupReader<R> {
     }
 
     fn take(&mut self, bytes: &mut [u8]) -> Result<(), BackupError> {
-        self.from.read_exact(bytes).map_err(truncated)?;
+        self.from.read_exact(bytes).map_err(|error| truncated(&error))?;
         self.digest.update(bytes);
         Ok(())
     }
@@ -229,7 +229,7 @@ fn line(from: &mut impl Read, digest: &mut Context, most: usize) -> Result<Optio
     }
 }
 
-fn truncated(error: io::Error) -> BackupError {
+fn truncated(error: &io::Error) -> BackupError {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         return BackupError::Refused("the backup is damaged: it ends too early, and nothing was changed".to_owned());
     }

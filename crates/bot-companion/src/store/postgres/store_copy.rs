@@ -249,16 +249,16 @@ async fn fill(writer: BinaryCopyInWriter, rows: Vec<Row>) -> Sql<()> {
 
 /// Sets the sequences of all columns to what the columns hold.
 fn sequences_set() -> String {
-    let mut sql = String::new();
-    for table in TABLES {
-        for column in table.columns.iter().filter(|column| column.kind == ColumnKind::Sequence) {
-            let (table, column) = (table.name, column.name);
-            sql += &format!(
-                "SELECT setval(pg_get_serial_sequence('{table}', '{column}'), greatest(max({column}), 1)) FROM {table};"
-            );
-        }
-    }
-    sql
+    let sequences = TABLES.iter().flat_map(|table| {
+        let columns = table.columns.iter().filter(|column| column.kind == ColumnKind::Sequence);
+        columns.map(|column| (table.name, column.name))
+    });
+    let set = sequences.map(|(table, column)| {
+        format!(
+            "SELECT setval(pg_get_serial_sequence('{table}', '{column}'), greatest(max({column}), 1)) FROM {table};"
+        )
+    });
+    set.collect()
 }
 
 #[async_trait]

@@ -160,9 +160,7 @@ impl<S: Store + ?Sized> Fixture<S> {
             } else {
                 format!("SELECT 0::bigint, stored::text FROM {table} AS stored")
             };
-            for (_, row) in self.select(&rows).await {
-                found += &format!("{table}: {row}\n");
-            }
+            found.extend(self.select(&rows).await.into_iter().map(|(_, row)| format!("{table}: {row}\n")));
         }
         found
     }

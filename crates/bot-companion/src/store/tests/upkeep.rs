@@ -175,7 +175,7 @@ async fn a_forgotten_user_is_in_no_table_and_the_feed_does_not_bring_the_name_ba
     // Who signs in again wants to be known again.
     store.save_grant(user.clone(), grant(2), later, None).await.unwrap();
     assert!(store.traces(user.id).await.unwrap().forgotten.is_none());
-    store.apply(vec![roster_of(&[user.clone()]), feedback_of("a", &user)]).await.unwrap();
+    store.apply(vec![roster_of(std::slice::from_ref(&user)), feedback_of("a", &user)]).await.unwrap();
     let traces = store.traces(user.id).await.unwrap();
     assert_eq!((traces.roster, traces.feedback), (1, 1));
 }
