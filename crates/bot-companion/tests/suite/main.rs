@@ -64,3 +64,4 @@ mod switches;
 mod tls;
 mod two_ways;
 mod unread_answers;
+mod upkeep;
