@@ -9,6 +9,7 @@ mod feedback;
 mod key;
 mod logging;
 mod output;
+mod secrets;
 mod serve;
 mod store;
 mod switchboard;
@@ -84,6 +85,9 @@ enum Command {
     /// Block users, or let them in again.
     #[command(subcommand)]
     Users(users::Users),
+    /// Show and change the keys that encrypt the provider's tokens.
+    #[command(subcommand)]
+    Secrets(secrets::Secrets),
     /// Move the data to another store.
     #[command(subcommand)]
     Store(store::StoreCommand),
@@ -116,6 +120,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Team(team) => team::run(team),
         Command::Feedback(feedback) => feedback::run(feedback),
         Command::Users(users) => users::run(&users),
+        Command::Secrets(secrets) => secrets::run(&secrets),
         Command::Store(store) => store::run(store),
     }
 }

@@ -34,7 +34,7 @@ use crate::domain::{
 };
 pub use freshness::{Freshness, Topic};
 use starting::StoreLocation;
-pub use upkeep::Upkeep;
+pub use upkeep::{GrantKind, HeldGrant, Resealed, Upkeep};
 pub use values::{
     Account, BlockedUser, BotKey, CodeHash, Revocation, Sample, SealedGrant, SnapshotId, StoredList, Swept,
 };

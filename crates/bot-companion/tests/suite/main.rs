@@ -49,6 +49,7 @@ mod reload;
 mod replicas;
 mod replicas_agree;
 mod repository;
+mod secrets;
 mod secure;
 mod sessions;
 mod sign_in;

@@ -1,17 +1,26 @@
 //! What an operator asks beside the service's own work.
 
 use async_trait::async_trait;
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 use super::Sqlite;
-use super::columns::unsigned;
-use crate::store::Result;
-use crate::store::upkeep::{MOST_KEYS, Upkeep};
+use super::columns::{integer, unsigned};
+use crate::domain::Snowflake;
+use crate::store::upkeep::{GrantKind, HeldGrant, MOST_KEYS, Resealed, Upkeep};
+use crate::store::{Result, SealedGrant};
 
 #[async_trait]
 impl Upkeep for Sqlite {
     async fn grants_by_key(&self) -> Result<Vec<(String, u64)>> {
         self.readers.read(grants_by_key).await
+    }
+
+    async fn sealed_grants(&self, kind: GrantKind, after: Option<Snowflake>, batch: usize) -> Result<Vec<HeldGrant>> {
+        self.readers.read(move |connection| sealed_grants(connection, kind, after, batch)).await
+    }
+
+    async fn replace_sealed(&self, kind: GrantKind, resealed: Vec<Resealed>) -> Result<usize> {
+        self.writer.write(move |connection, _| replace_sealed(connection, kind, &resealed)).await
     }
 }
 
@@ -27,4 +36,40 @@ fn grants_by_key(connection: &Connection) -> rusqlite::Result<Vec<(String, u64)>
         Ok((String::from_utf8_lossy(&key).into_owned(), unsigned(row.get(1)?)))
     })?;
     rows.collect()
+}
+
+fn sealed_grants(
+    connection: &Connection,
+    kind: GrantKind,
+    after: Option<Snowflake>,
+    batch: usize,
+) -> rusqlite::Result<Vec<HeldGrant>> {
+    let sql = match kind {
+        GrantKind::InUse => {
+            "SELECT id, grant_sealed FROM users WHERE grant_sealed IS NOT NULL AND (?1 IS NULL OR id > ?1)
+                ORDER BY id LIMIT ?2"
+        }
+        GrantKind::ToRevoke => {
+            "SELECT user_id, grant_sealed FROM revocations
+                WHERE grant_sealed IS NOT NULL AND (?1 IS NULL OR user_id > ?1) ORDER BY user_id LIMIT ?2"
+        }
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![after, integer(batch as u64)], |row| {
+        Ok(HeldGrant { user: row.get(0)?, sealed: SealedGrant(row.get(1)?) })
+    })?;
+    rows.collect()
+}
+
+fn replace_sealed(connection: &Connection, kind: GrantKind, resealed: &[Resealed]) -> rusqlite::Result<usize> {
+    let sql = match kind {
+        GrantKind::InUse => "UPDATE users SET grant_sealed = ?3 WHERE id = ?1 AND grant_sealed = ?2",
+        GrantKind::ToRevoke => "UPDATE revocations SET grant_sealed = ?3 WHERE user_id = ?1 AND grant_sealed = ?2",
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut replaced = 0;
+    for Resealed { old, sealed } in resealed {
+        replaced += statement.execute(params![old.user, old.sealed.0, sealed.0])?;
+    }
+    Ok(replaced)
 }
