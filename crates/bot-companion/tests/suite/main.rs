@@ -10,6 +10,8 @@
     reason = "what is read most easily is right for a test"
 )]
 
+mod admin;
+mod admin_limits;
 mod browsers;
 mod command_line;
 mod compression;
