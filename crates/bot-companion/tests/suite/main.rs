@@ -52,6 +52,7 @@ mod reload;
 mod replicas;
 mod replicas_agree;
 mod repository;
+mod said_at_start;
 mod secrets;
 mod secure;
 mod sessions;
