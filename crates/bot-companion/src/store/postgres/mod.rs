@@ -12,6 +12,7 @@ mod coverage;
 mod errors;
 mod feed;
 mod feedback;
+mod forget;
 mod guilds;
 mod health;
 mod instances;

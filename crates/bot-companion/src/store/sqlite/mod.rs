@@ -9,6 +9,7 @@ mod coverage;
 mod feed;
 mod feedback;
 mod file;
+mod forget;
 mod guilds;
 mod health;
 mod instances;
