@@ -237,7 +237,8 @@ async def break_and_heal(testbed: Testbed, stack: contextlib.AsyncExitStack, nam
         fill(disk)
         expected |= {("CompanionStoreDown", "critical", on_sqlite.admin), ("CompanionDiskFilling", "warning", on_sqlite.admin)}
     await prometheus.fires(*expected)
-    print("  PostgreSQL is stopped, a disk is full, the provider is down, the bot is silent: their alerts fire, too", flush=True)
+    full = " a disk is full," if disk is not None else ""
+    print(f"  PostgreSQL is stopped,{full} the provider is down, the bot is silent: their alerts fire, too", flush=True)
 
     await database.start()
     provider = await replace(provider, testbed)
