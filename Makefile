@@ -8,7 +8,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
 export INSTA_UPDATE ?= no
 
-.PHONY: help run build test test-openapi test-sdks test-versions test-cluster test-proxies fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi dist needs clean
+.PHONY: help run build test test-openapi test-sdks test-versions test-cluster test-proxies test-alerts fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -19,7 +19,7 @@ run: needs ## start the service with demonstration data and a sandbox in the pro
 build: needs ## build the release binary
 	cargo build --release --locked -p bot-companion
 
-test: ## formatting, lints, documentation, all tests (the suite on SQLite and on PostgreSQL), no secret in their logs, the OpenAPI document with other people's tools, the SDKs with real bots, replicas with faults, and the proxies of deploy
+test: ## formatting, lints, documentation, all tests (the suite on SQLite and on PostgreSQL), no secret in their logs, the OpenAPI document with other people's tools, the SDKs with real bots, replicas with faults, the proxies and the alerts of deploy
 	@scripts/install-needs tests
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -29,9 +29,11 @@ test: ## formatting, lints, documentation, all tests (the suite on SQLite and on
 	scripts/check-secrets-in-log
 	cargo build --locked -p bot-companion
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-openapi
+	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-metrics
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" $(MAKE) --no-print-directory test-sdks
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-cluster
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-proxies
+	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-alerts
 
 test-openapi: needs ## the OpenAPI document with other people's tools: linters, and clients from four generators
 	scripts/test-openapi
@@ -56,6 +58,9 @@ test-cluster: needs ## three replicas behind HAProxy on PostgreSQL: faults, a ro
 
 test-proxies: needs ## nginx and HAProxy with the configurations of deploy before three replicas
 	scripts/test-proxies
+
+test-alerts: needs ## the alerts and the dashboard of deploy with a real Prometheus, on services that are broken on purpose
+	scripts/test-alerts
 
 fuzz-api: needs ## send 20,000 generated requests to a running service and check the answers against its OpenAPI document
 	scripts/fuzz-api

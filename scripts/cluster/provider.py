@@ -24,13 +24,14 @@ class Provider:
         app.router.add_get("/api/users/@me", self.user)
         app.router.add_get("/api/users/@me/guilds", self.guilds)
         self.runner = web.AppRunner(app, access_log=None)
-        self.url = ""
+        self.url, self.port = "", 0
 
-    async def start(self, address: str) -> None:
+    async def start(self, address: str, port: int = 0) -> None:
         await self.runner.setup()
-        site = web.TCPSite(self.runner, address, 0)
+        site = web.TCPSite(self.runner, address, port)
         await site.start()
-        self.url = f"http://{address}:{self.runner.addresses[0][1]}/api"
+        self.port = int(self.runner.addresses[0][1])
+        self.url = f"http://{address}:{self.port}/api"
 
     async def end(self) -> None:
         await self.runner.cleanup()

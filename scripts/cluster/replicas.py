@@ -26,7 +26,7 @@ class Replica:
     """One process of the service. It comes back to the port that it had."""
 
     def __init__(self, testbed: Testbed, number: int, base_path: str = "") -> None:
-        self.number, self.base_path = number, base_path
+        self.number, self.base_path, self.scheme = number, base_path, "http"
         self.address, self.port = testbed.address(number), 0
         self.log = testbed.folder / f"replica-{number}.log"
         self.environment: dict[str, str] = {}
@@ -36,7 +36,7 @@ class Replica:
 
     @property
     def url(self) -> str:
-        return f"http://{self.address}:{self.port}{self.base_path}"
+        return f"{self.scheme}://{self.address}:{self.port}{self.base_path}"
 
     async def start(self) -> None:
         self.listening.clear()
@@ -58,7 +58,7 @@ class Replica:
             async for line in process.stderr:
                 log.write(line)
                 log.flush()
-                found = re.search(rb"listening on http://[^ ]*:(\d+)/", line)
+                found = re.search(rb"listening on https?://[^ ]*:(\d+)/", line)
                 if found is not None:
                     self.port = int(found[1])
                     self.listening.set()
@@ -177,6 +177,8 @@ def service_settings(folder: Path, provider: str, store: str, wait: float) -> di
         "COMPANION_LIMITS_EXEMPT": "127.0.0.1",
         "COMPANION_LIMITS_SIGN_INS_PER_USER": "0",
         "COMPANION_FEED_REQUESTS_PER_SECOND": "0",
+        # Its default port would be taken by the first of them, or by a service that really runs here.
+        "COMPANION_ADMIN_LISTEN": "off",
         "COMPANION_LOG_FILTER": os.environ.get("CLUSTER_LOG", "warn,bot_companion=info"),
     }
     return environment

@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::config::{self, Config, CurrentConfig, keyfile};
 use crate::domain::feed::InstanceId;
 use crate::domain::picture::PictureHost;
+use crate::floods::Floods;
 use crate::idp::{Provider, ProviderOptions};
 use crate::live::Live;
 use crate::metrics::Metrics;
@@ -59,6 +60,8 @@ pub struct App {
     pub uploads: Arc<Uploads>,
     /// Background tasks.
     pub background: Background,
+    /// What strangers cause again and again, for the log.
+    pub floods: Floods,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     pub(crate) sources: Sources,
@@ -128,6 +131,7 @@ impl App {
             views,
             accounts,
             background: sources.background.clone(),
+            floods: Floods::default(),
             metrics: Arc::clone(&sources.metrics),
             sources,
             bot_watch: OnceLock::new(),
@@ -221,6 +225,7 @@ impl App {
                     _ = flush.tick() => {
                         app.accounts.start_revoking();
                         app.sources.report_served_stale();
+                        app.floods.report(app.clock.ticks());
                         app.flush().await;
                     }
                     _ = sweep.tick() => {

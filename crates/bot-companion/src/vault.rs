@@ -74,11 +74,6 @@ impl Vault {
         self.keys.store(Arc::new(keys));
     }
 
-    /// The ids of the keys, the one that writes first.
-    pub fn key_ids(&self) -> Vec<String> {
-        self.keys.load().0.iter().map(|(id, _)| id.clone()).collect()
-    }
-
     /// Seals a user's grant with the first key: length of the key's id, the id, the nonce, then the ciphertext with its tag.
     pub fn seal(&self, user: Snowflake, grant: &Grant) -> Result<SealedGrant, VaultError> {
         let keys = self.keys.load();
@@ -102,10 +97,20 @@ impl Vault {
         Ok(SealedGrant(sealed))
     }
 
+    /// The ids of the keys; the first one writes.
+    pub fn key_ids(&self) -> Vec<String> {
+        self.keys.load().0.iter().map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Whether this was sealed with the key that writes.
+    pub fn is_current(&self, sealed: &SealedGrant) -> bool {
+        let keys = self.keys.load();
+        keys.0.first().is_some_and(|(id, _)| parts(sealed).is_ok_and(|(sealed_with, _)| sealed_with == id.as_bytes()))
+    }
+
     /// Opens a user's grant with the key that sealed it.
     pub fn open(&self, user: Snowflake, sealed: &SealedGrant) -> Result<Grant, VaultError> {
-        let (length, rest) = sealed.0.split_first().ok_or(VaultError::Damaged)?;
-        let (id, rest) = rest.split_at_checked(usize::from(*length)).ok_or(VaultError::Damaged)?;
+        let (id, rest) = parts(sealed)?;
         let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_LEN>().ok_or(VaultError::Damaged)?;
         let keys = self.keys.load();
         let (_, key) = keys.0.iter().find(|(known, _)| known.as_bytes() == id).ok_or(VaultError::UnknownKey)?;
@@ -121,6 +126,17 @@ impl Vault {
             scopes: inside.scopes.into_iter().map(Into::into).collect(),
         })
     }
+}
+
+/// The id of the key that sealed a grant; empty if the grant names none.
+pub fn sealed_with(sealed: &SealedGrant) -> String {
+    parts(sealed).map_or_else(|_| String::new(), |(id, _)| String::from_utf8_lossy(id).into_owned())
+}
+
+/// The id of the key, and what follows it.
+fn parts(sealed: &SealedGrant) -> Result<(&[u8], &[u8]), VaultError> {
+    let (length, rest) = sealed.0.split_first().ok_or(VaultError::Damaged)?;
+    rest.split_at_checked(usize::from(*length)).ok_or(VaultError::Damaged)
 }
 
 fn aad(user: Snowflake) -> Aad<[u8; 8]> {
@@ -161,6 +177,8 @@ mod tests {
         assert_eq!((opened.expires, opened.scopes.len()), (Time::from_millis(12_345), 2));
 
         let resealed = rotated.seal(user, &opened).unwrap();
+        assert_eq!((sealed_with(&sealed).as_str(), sealed_with(&resealed).as_str()), ("old", "new"));
+        assert_eq!((rotated.is_current(&sealed), rotated.is_current(&resealed)), (false, true));
         let retired = Vault::new(&[key("new", 2)]).unwrap();
         assert!(retired.open(user, &resealed).is_ok());
         assert_eq!(retired.open(user, &sealed).unwrap_err(), VaultError::UnknownKey);

@@ -2,6 +2,7 @@
 
 mod grants;
 mod guild_lists;
+mod reseal;
 mod revoke;
 mod sign_in;
 
@@ -22,6 +23,7 @@ use crate::single_flight::SingleFlight;
 use crate::sources::Sources;
 use crate::store::{Admission, BlockedUser, CodeHash, Result};
 pub use guild_lists::{GuildLists, ListError};
+pub use reseal::{GrantReport, KeyUse, ResealReport};
 pub use sign_in::{SCOPE, SignInAttempt, SignInError};
 
 /// What can be done with accounts.

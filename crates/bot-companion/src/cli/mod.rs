@@ -1,5 +1,6 @@
 //! The commands; each with a file of its own unless it is one line.
 
+mod backup;
 mod cautions;
 mod check;
 mod database;
@@ -12,10 +13,14 @@ mod healthcheck;
 mod key;
 mod live_check;
 mod local_request;
+mod log_lines;
 mod logging;
 mod output;
+mod person;
+mod secrets;
 mod serve;
 mod settings;
+mod stats;
 mod store;
 mod switchboard;
 mod team;
@@ -122,9 +127,24 @@ enum Command {
     /// Add feedback from a file.
     #[command(subcommand)]
     Feedback(feedback::FeedbackCommand),
-    /// Block users, or let them in again.
+    /// Block users, show what is stored of them, forget them.
     #[command(subcommand)]
     Users(users::Users),
+    /// Show and change the keys that encrypt the provider's tokens.
+    #[command(subcommand)]
+    Secrets(secrets::Secrets),
+    /// Say what the store holds.
+    Stats(stats::StatsCommand),
+    /// Write everything into a file, while the service runs.
+    ///
+    /// The file holds all of one moment, is read again, and can be read by its owner only. It can be restored into SQLite and into
+    /// PostgreSQL alike. The provider's tokens in it are encrypted; the key is not in it.
+    Backup(backup::Backup),
+    /// Restore a backup, while the service is stopped.
+    ///
+    /// The whole file is checked first; then all of it is restored or nothing. All sessions end, because one of the backup may have
+    /// been ended since.
+    Restore(backup::Restore),
     /// Move the data to another store.
     #[command(subcommand)]
     Store(store::StoreCommand),
@@ -139,6 +159,7 @@ struct ConfigFile {
 
 impl ConfigFile {
     fn load(&self) -> anyhow::Result<Config> {
+        log_lines::note_format(self.file.as_deref());
         Ok(Config::load(self.file.as_deref(), std::env::vars_os())?)
     }
 }
@@ -160,8 +181,17 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Team(team) => team::run(team),
         Command::Feedback(feedback) => feedback::run(feedback),
         Command::Users(users) => users::run(&users),
+        Command::Secrets(secrets) => secrets::run(&secrets),
+        Command::Stats(stats) => stats::run(&stats),
+        Command::Backup(backup) => backup::run_backup(backup),
+        Command::Restore(restore) => backup::run_restore(restore),
         Command::Store(store) => store::run(store),
     }
+}
+
+/// What a command that has failed says: a line of the log, as `log.format` has it.
+pub fn last_words(error: &anyhow::Error) -> String {
+    log_lines::fatal(error)
 }
 
 /// Writes to standard output; a reader that has left is no error.

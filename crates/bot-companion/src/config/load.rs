@@ -212,6 +212,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
         log: LogConfig {
             filter: s.text("log.filter", log_filter::log_filter)?,
             format: s.text("log.format", value::log_format)?,
+            access: s.text("log.access", value::access_log)?,
         },
         admin: AdminConfig { listen: s.text("admin.listen", value::listen_or_off)?, is_set: s.is_set("admin.listen") },
         written: s.written(),

@@ -253,6 +253,20 @@ pub struct LogConfig {
     pub filter: String,
     /// `log.format`
     pub format: LogFormat,
+    /// `log.access`
+    pub access: AccessLog,
+}
+
+/// Which requests have a line in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessLog {
+    /// None.
+    #[default]
+    Off,
+    /// Those that were answered with an error, ours or the client's.
+    Errors,
+    /// All.
+    All,
 }
 
 /// How a log line looks.

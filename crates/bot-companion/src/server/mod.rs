@@ -145,12 +145,13 @@ async fn accept_until_drained(
     }
 }
 
-/// Closes connections that waited too long, again and again.
+/// Closes connections that waited too long, again and again, and notes when the certificate in use expires.
 async fn reap(server: Arc<ConnectionServer>) {
     let mut pace = tokio::time::interval(REAP_EVERY);
     loop {
         pace.tick().await;
         server.registry.reap();
+        server.note_certificate();
     }
 }
 

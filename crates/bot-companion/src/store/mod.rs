@@ -1,8 +1,9 @@
 //! What must survive a restart. [`Store`] says what a store does, in the words of the domain; `values` are what it takes and
 //! gives beside the domain's own. `sqlite` and `postgres` execute it: they look things up, ask the domain to decide, and write what
 //! it says, in one transaction. `columns` is what they share. Which of them runs is decided in [`open`] and nowhere else.
-//! [`freshness`] invalidates caches, and [`copy`] moves the data from one store to another.
+//! [`freshness`] invalidates caches, [`copy`] moves the data from one store to another, and [`backup`] into a file and back.
 
+pub mod backup;
 mod columns;
 pub mod copy;
 pub mod freshness;
@@ -36,7 +37,7 @@ use crate::domain::{
 pub use freshness::{Freshness, Topic};
 pub use look::{StoreContent, StoreLook, look};
 use starting::StoreLocation;
-pub use upkeep::Upkeep;
+pub use upkeep::{Erased, GrantKind, HeldGrant, Holdings, Resealed, Traces, Upkeep};
 pub use values::{
     Account, BlockedUser, BotKey, CodeHash, Revocation, Sample, SealedGrant, SnapshotId, StoredList, Swept,
 };

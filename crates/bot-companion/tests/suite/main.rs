@@ -10,6 +10,8 @@
     reason = "what is read most easily is right for a test"
 )]
 
+mod admin;
+mod admin_limits;
 mod browsers;
 mod command_line;
 mod compression;
@@ -38,6 +40,7 @@ mod kill_feed;
 mod limits;
 mod live;
 mod live_check;
+mod logs;
 mod odd_requests;
 mod openapi;
 mod outages;
@@ -51,6 +54,7 @@ mod replicas;
 mod replicas_agree;
 mod repository;
 mod said_at_start;
+mod secrets;
 mod secure;
 mod sessions;
 mod sign_in;
@@ -62,3 +66,4 @@ mod switches;
 mod tls;
 mod two_ways;
 mod unread_answers;
+mod upkeep;

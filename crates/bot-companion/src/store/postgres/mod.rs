@@ -13,6 +13,7 @@ mod coverage;
 mod errors;
 mod feed;
 mod feedback;
+mod forget;
 mod guilds;
 mod health;
 mod instances;

@@ -10,6 +10,7 @@ mod errors;
 mod feed;
 mod feedback;
 mod file;
+mod forget;
 mod guilds;
 mod health;
 mod instances;

@@ -19,6 +19,9 @@ const STEPS: &[&str] = &[
 const LOCK: &str = "SELECT pg_advisory_xact_lock(1651471459)";
 const VERSION: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
 
+/// The newest version.
+pub(super) const NEWEST: usize = STEPS.len();
+
 /// Brings the database to the newest schema, all or nothing.
 pub(super) async fn run(client: &mut Client) -> Result<()> {
     match migrate(client).await {

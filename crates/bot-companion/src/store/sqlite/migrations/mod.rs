@@ -18,6 +18,9 @@ const STEPS: &[&str] = &[
     include_str!("0007_upkeep.sql"),
 ];
 
+/// The newest version.
+pub(super) const NEWEST: usize = STEPS.len();
+
 /// Brings the database to the newest schema, all or nothing.
 pub(super) fn run(connection: &mut Connection) -> Result<()> {
     // Immediate, so that of two processes that start at once one waits for the other.
