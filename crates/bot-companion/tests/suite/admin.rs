@@ -236,6 +236,16 @@ async fn sign_ins_provider_calls_and_sessions_are_counted() {
 }
 
 #[tokio::test]
+async fn grants_under_a_key_that_is_gone_are_counted() {
+    let app = TestApp::start().await;
+    app.user("owner").await;
+    assert_eq!(Watcher::of(&app).scrape().await.value("companion_grants_unreadable"), Some(0.0));
+    let other = format!("[secrets]\nkeys = [\"other:{}=\"]", "A".repeat(43));
+    let app = app.restarted(&[&other]).await;
+    assert_eq!(Watcher::of(&app).scrape().await.value("companion_grants_unreadable"), Some(1.0));
+}
+
+#[tokio::test]
 async fn shards_have_their_ages_and_above_a_thousand_one_for_all() {
     let app = TestApp::start().await;
     let watcher = Watcher::of(&app);
