@@ -60,5 +60,6 @@ mod stats;
 mod store_copy;
 mod switches;
 mod tls;
+mod traces;
 mod two_ways;
 mod unread_answers;
