@@ -63,6 +63,7 @@ mod stats;
 mod store_copy;
 mod switches;
 mod tls;
+mod traces;
 mod two_ways;
 mod unread_answers;
 mod upkeep;
