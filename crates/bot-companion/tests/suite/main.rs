@@ -39,6 +39,7 @@ mod hosts;
 mod kill_feed;
 mod limits;
 mod live;
+mod live_check;
 mod logs;
 mod odd_requests;
 mod openapi;
