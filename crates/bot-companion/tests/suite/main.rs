@@ -10,6 +10,7 @@
     reason = "what is read most easily is right for a test"
 )]
 
+mod audit;
 mod browsers;
 mod command_line;
 mod compression;

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod address;
+mod audit;
 mod bulk_insert;
 mod changes;
 mod circuit_breaker;
