@@ -8,6 +8,8 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
+use crate::request_id;
+
 /// Where background tasks are spawned.
 #[derive(Clone, Debug)]
 pub struct Background {
@@ -21,12 +23,12 @@ impl Background {
         Self { runtime: Handle::current(), tracker: TaskTracker::new() }
     }
 
-    /// Runs this to its end, even if nobody waits for it.
+    /// Runs this to its end, even if nobody waits for it. What it logs carries the id of the request that has started it.
     pub fn spawn<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        self.tracker.spawn_on(work, &self.runtime)
+        self.tracker.spawn_on(request_id::inherit(work), &self.runtime)
     }
 
     /// Whether a drain has begun.

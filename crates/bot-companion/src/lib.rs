@@ -14,8 +14,15 @@
 //! - [`domain`]: pure rules and values.
 //!
 //! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`background`] (background tasks),
+<<<<<<< HEAD
 //! [`single_flight`] (one task per key), [`shared_check`] (one check for all who ask), [`metrics`] (counting), [`rate_limit`], [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log
 //! lines), [`sources`] (what views and accounts are built from), [`audit`] (what happened), [`untrusted`] (escapes untrusted text for the log), [`version`].
+=======
+//! [`single_flight`] (one task per key), [`shared_check`] (one check for all who ask), [`metrics`] (counting), [`rate_limit`],
+//! [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log lines), [`floods`] (what strangers cause again and again),
+//! [`request_id`] (of the request that a task works for), [`sources`] (what views and accounts are built from), [`untrusted`] (escapes
+//! untrusted text for the log), [`version`].
+>>>>>>> main
 
 pub mod accounts;
 pub mod admin;
@@ -28,6 +35,7 @@ pub mod clock;
 pub mod concurrency;
 pub mod config;
 pub mod domain;
+pub mod floods;
 pub mod http;
 pub mod idp;
 pub mod live;
@@ -36,6 +44,7 @@ pub mod metrics;
 pub mod random;
 pub mod rate_limit;
 pub mod reload;
+pub mod request_id;
 pub mod sandbox;
 pub mod server;
 pub mod shared_check;

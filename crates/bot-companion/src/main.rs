@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         Err(error) => {
             #[expect(clippy::print_stderr, reason = "this is where a person reads why the command failed")]
             {
-                eprintln!("bot-companion: {error:#}");
+                eprint!("{}", cli::last_words(&error));
             }
             cli::exit::of_failure(&error)
         }

@@ -9,6 +9,7 @@ use tracing::{error, info, warn};
 
 use crate::app::App;
 use crate::config::{Config, ConfigError};
+use crate::domain::Time;
 use crate::server::{CertificateWatch, CertifiedAcceptor, LoadedCertificate};
 
 /// What a reload works on.
@@ -37,20 +38,29 @@ impl Reload {
     pub async fn run(mut self, mut hangup: Hangup, watch_every: Duration) {
         let mut watch = self.tls.clone().map(|tls| CertificateWatch::new(tls, self.app.clock.clone()));
         let mut pace = tokio::time::interval(watch_every);
+        self.count_expiry();
         loop {
             tokio::select! {
                 () = hangup.heard() => {
                     if self.reload() && let Some(watch) = &mut watch {
                         watch.forget();
                     }
+                    self.count_expiry();
                 }
                 _ = pace.tick(), if watch.is_some() => {
                     if let Some(watch) = &mut watch {
                         watch.look();
                     }
+                    self.count_expiry();
                 }
             }
         }
+    }
+
+    /// Tells the metrics when the certificate in use expires.
+    fn count_expiry(&self) {
+        let expires = self.tls.as_ref().and_then(|tls| tls.expires());
+        self.app.metrics.certificate_expiry.set(expires.map_or(0, Time::seconds));
     }
 
     /// Takes over what has changed; if anything is wrong, nothing of it. Says whether it did.

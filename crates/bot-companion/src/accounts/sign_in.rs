@@ -54,7 +54,7 @@ pub enum SignInError {
     Blocked,
     /// Too many sign-ins of this client address were refused or run right now, or too many of this user's succeeded.
     #[error("too many sign-ins")]
-    Limited(Duration),
+    Limited(LimitName, Duration),
     /// Too many sign-ins run right now.
     #[error("too many sign-ins at the same time")]
     Overloaded(Duration),
@@ -74,7 +74,7 @@ impl SignInError {
     /// no. A provider that fails is not the client's fault.
     fn counts_as_refused(&self) -> bool {
         match self {
-            Self::Rejected | Self::ScopeMissing | Self::Blocked | Self::Limited(_) | Self::Crashed => true,
+            Self::Rejected | Self::ScopeMissing | Self::Blocked | Self::Limited(..) | Self::Crashed => true,
             Self::Idp(error) => match error.kind {
                 // A wrong form; wrong credentials of ours are refused before the code is looked at.
                 IdpErrorKind::Misconfigured => error.code_spent,
@@ -99,7 +99,7 @@ impl From<&SignInError> for SignInOutcome {
             SignInError::Rejected => Self::Rejected,
             SignInError::ScopeMissing => Self::ScopeMissing,
             SignInError::Blocked => Self::Blocked,
-            SignInError::Limited(_) => Self::Limited,
+            SignInError::Limited(..) => Self::Limited,
             SignInError::Overloaded(_) => Self::Overloaded,
             SignInError::Idp(_) => Self::ProviderFailed,
             SignInError::Store(_) => Self::StoreFailed,
@@ -161,7 +161,7 @@ impl Accounts {
 
     fn limited(&self, limit: LimitName, wait: Duration) -> SignInError {
         self.sources.metrics.limits.count(limit);
-        SignInError::Limited(wait)
+        SignInError::Limited(limit, wait)
     }
 
     /// Exchanges the code unless this or another replica has done so.

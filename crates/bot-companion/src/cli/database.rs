@@ -18,6 +18,9 @@ const BACKGROUND_WAIT: Duration = Duration::from_secs(10);
 /// What `store.wait` may be at the most.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
+/// A command says only what matters; that a key was made does.
+const FILTER: &str = "warn,bot_companion::config::keyfile=info";
+
 /// What to do if there is no database yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
@@ -41,7 +44,7 @@ pub(super) fn prepare(file: &ConfigFile, missing: Missing) -> anyhow::Result<Con
     let mut config = file.load()?;
     // Nobody else waits for a command, so each step may wait as long for a busy database as the start does.
     config.store.wait = config.store.wait.max(config.store.start_wait.min(LONGEST_WAIT));
-    logging::start(&LogConfig { filter: "warn".to_owned(), ..config.log.clone() })?;
+    logging::start(&LogConfig { filter: FILTER.to_owned(), ..config.log.clone() })?;
     refuse_missing(file, &config, missing)?;
     Ok(config)
 }

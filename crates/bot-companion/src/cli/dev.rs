@@ -40,6 +40,7 @@ pub(super) struct DevOptions {
 }
 
 pub(super) fn run(options: &DevOptions) -> anyhow::Result<()> {
+    super::log_lines::note_format(None);
     let DevOptions { listen, data, store, .. } = options;
     ensure_loopback(*listen)?;
     std::fs::create_dir_all(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;

@@ -1,13 +1,15 @@
 //! Where log lines go, and how they look.
 
-use std::io::IsTerminal as _;
-
 use anyhow::Context;
+use tracing::error;
+use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 
+use super::log_lines::LineFormat;
 use crate::config::{LogConfig, LogFormat};
+use crate::untrusted::Untrusted;
 
 /// Changes the filter while the process runs.
 #[derive(Clone)]
@@ -27,14 +29,19 @@ pub(super) fn start(log: &LogConfig) -> anyhow::Result<LogHandle> {
     // If the reader of the log goes away, a failed write is by default reported on standard error, which panics. A service
     // that cannot log must not stop because of that.
     let lines = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
-    // Colours are for a terminal; in a file they are noise.
-    let lines = lines.with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
+    let lines = lines.event_format(LineFormat::new(log.format));
+    // Spans of libraries are seen at the level trace only.
     let lines = match log.format {
-        LogFormat::Text => lines.boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+        LogFormat::Text => lines.with_ansi(false).boxed(),
+        LogFormat::Json => lines.fmt_fields(JsonFields::new()).boxed(),
     };
     let (filter, handle) = reload::Layer::new(filter);
     tracing_subscriber::registry().with(filter).with(lines).init();
+    std::panic::set_hook(Box::new(|panicked| {
+        let place = panicked.location().map(ToString::to_string).unwrap_or_default();
+        let payload = panicked.payload_as_str().unwrap_or("-");
+        error!(%place, message_of_panic = %Untrusted(payload), "panicked: this is a bug");
+    }));
     Ok(LogHandle(handle))
 }
 

@@ -2,18 +2,25 @@
 
 mod audit;
 mod backup;
+mod cautions;
 mod check;
 mod database;
 mod demo;
 mod dev;
+mod documents;
 pub mod exit;
 mod feedback;
+mod healthcheck;
 mod key;
+mod live_check;
+mod local_request;
+mod log_lines;
 mod logging;
 mod output;
 mod person;
 mod secrets;
 mod serve;
+mod settings;
 mod stats;
 mod store;
 mod switchboard;
@@ -70,13 +77,48 @@ enum Command {
     },
     /// Check the configuration and say what is wrong with it.
     Check {
+        /// Also look at what it names: ports, store, keys, provider, clock, certificate, bot. Nothing is changed, and nothing is
+        /// made; the provider gets one code that it refuses.
+        #[arg(long)]
+        live: bool,
+        #[command(flatten)]
+        form: output::OutputForm,
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Print the default configuration, with every setting explained.
-    Config,
+    /// Print the default configuration, with every setting explained; or the one that counts.
+    Config {
+        /// Print each setting with the value that counts and where it came from: the default, a line of the file, a variable.
+        /// Secrets are hidden.
+        #[arg(long)]
+        effective: bool,
+        #[command(flatten)]
+        form: output::OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Ask the service on this machine whether it takes requests: exit code 0 if it does. For the HEALTHCHECK of a container.
+    Healthcheck {
+        /// Where the service listens, if it was started with --listen and without its admin listener.
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<SocketAddr>,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
     /// Print the API's OpenAPI document.
     Openapi,
+    /// Print what a shell needs to complete these commands.
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or that of a command.
+    Man {
+        /// The command, such as `key create`.
+        #[arg(value_name = "COMMAND")]
+        words: Vec<String>,
+    },
     /// Make, list and revoke the keys with which bots send their data.
     #[command(subcommand)]
     Key(key::Key),
@@ -120,6 +162,7 @@ struct ConfigFile {
 
 impl ConfigFile {
     fn load(&self) -> anyhow::Result<Config> {
+        log_lines::note_format(self.file.as_deref());
         Ok(Config::load(self.file.as_deref(), std::env::vars_os())?)
     }
 }
@@ -131,8 +174,11 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Dev { listen, data, store, redirect_uri, no_limits } => {
             dev::run(&dev::DevOptions { listen, data, store, redirect_uris: redirect_uri, no_limits })
         }
-        Command::Check { config } => check::run(&config),
-        Command::Config => print(crate::config::DEFAULTS),
+        Command::Check { live, form, config } => check::run(live, form, &config),
+        Command::Healthcheck { listen, config } => healthcheck::run(&config, listen),
+        Command::Completions { shell } => documents::completions(shell),
+        Command::Man { words } => documents::man(&words),
+        Command::Config { effective, form, config } => settings::run(effective, form, &config),
         Command::Openapi => print(&crate::http::document()),
         Command::Key(key) => key::run(key),
         Command::Team(team) => team::run(team),
@@ -145,6 +191,11 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Restore(restore) => backup::run_restore(restore),
         Command::Store(store) => store::run(store),
     }
+}
+
+/// What a command that has failed says: a line of the log, as `log.format` has it.
+pub fn last_words(error: &anyhow::Error) -> String {
+    log_lines::fatal(error)
 }
 
 /// Writes to standard output; a reader that has left is no error.

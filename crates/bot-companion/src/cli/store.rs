@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::output::OutputForm;
 use super::{logging, print, runtime};
-use crate::config::{self, LogConfig, LogFormat};
+use crate::config::{self, AccessLog, LogConfig, LogFormat};
 use crate::store;
 use crate::store::copy::{CopyOptions, CopyReport, CopyStage, Progress, copy};
 
@@ -62,7 +62,7 @@ fn secret(url: &str) -> Result<SecretString, Infallible> {
 pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
     let StoreCommand::Copy { from, to, start_over, form, start_wait } = command;
     // It says so if it waits for a database.
-    logging::start(&LogConfig { filter: "warn".to_owned(), format: LogFormat::Text })?;
+    logging::start(&LogConfig { filter: "warn".to_owned(), format: LogFormat::Text, access: AccessLog::Off })?;
     let what = CopyOptions { from, to, start_over, start_wait };
     let (bar, mut begun) = (progress(), false);
     let copied = runtime()?.block_on(async {

@@ -9,7 +9,11 @@ use std::time::Duration;
 use super::layers::Settings;
 use super::value::{self, duration};
 use super::{
+<<<<<<< HEAD
     AdminConfig, AuditConfig, Config, DEFAULTS, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig,
+=======
+    AdminConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig,
+>>>>>>> main
     LogConfig, StoreConfig, TlsConfig, checks, log_filter,
 };
 use crate::domain::SessionLimits;
@@ -89,20 +93,45 @@ impl Config {
         K: Into<OsString>,
         V: Into<OsString>,
     {
-        let file = file.map(Layer::read).transpose()?;
-        let mut settings = Settings::new(&Layer::new("default.toml", DEFAULTS));
-        for layer in layers.iter().chain(&file) {
-            settings.layer(layer);
-        }
-        settings.environment(environment.into_iter().map(|(name, value)| (name.into(), value.into())));
-
-        let config = build(&mut settings);
-        if let Some(config) = &config {
-            checks::cross_check(config, &mut settings);
-        }
-        settings.finish()?;
-        config.ok_or_else(|| ConfigError::one("the defaults of this build are incomplete".into()))
+        read(layers, file, environment).map(|(config, _)| config)
     }
+
+    /// Every setting with its value and where that came from, of a configuration that can be loaded. Secrets are hidden.
+    pub fn effective<K, V>(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Vec<EffectiveSetting>, ConfigError>
+    where
+        K: Into<OsString>,
+        V: Into<OsString>,
+    {
+        read(&[], file, environment).map(|(_, settings)| settings.effective())
+    }
+}
+
+fn read<K, V>(
+    layers: &[Layer],
+    file: Option<&Path>,
+    environment: impl IntoIterator<Item = (K, V)>,
+) -> Result<(Config, Settings), ConfigError>
+where
+    K: Into<OsString>,
+    V: Into<OsString>,
+{
+    let file = file.map(Layer::read).transpose()?;
+    let mut settings = Settings::new(&Layer::new("default.toml", DEFAULTS));
+    for layer in layers.iter().chain(&file) {
+        settings.layer(layer);
+    }
+    settings.environment(environment.into_iter().map(|(name, value)| (name.into(), value.into())));
+
+    let config = build(&mut settings);
+    if let Some(config) = &config {
+        checks::cross_check(config, &mut settings);
+    }
+    settings.finish()?;
+    let config = config.ok_or_else(|| ConfigError::one("the defaults of this build are incomplete".into()))?;
+    Ok((config, settings))
 }
 
 /// Reads every setting. `None` only if the defaults are broken; what is wrong in other layers is noted in `settings`.
@@ -191,6 +220,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
         log: LogConfig {
             filter: s.text("log.filter", log_filter::log_filter)?,
             format: s.text("log.format", value::log_format)?,
+            access: s.text("log.access", value::access_log)?,
         },
         admin: AdminConfig { listen: s.text("admin.listen", value::listen_or_off)?, is_set: s.is_set("admin.listen") },
         written: s.written(),

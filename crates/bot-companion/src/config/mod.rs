@@ -1,6 +1,7 @@
 //! The configuration: what can be set, read from a file, the environment and the defaults. Secrets in it cannot be printed.
 
 mod checks;
+mod injected;
 mod key;
 pub mod keyfile;
 mod layers;
@@ -8,6 +9,7 @@ mod load;
 mod log_filter;
 mod network;
 mod reloadable;
+mod secret_file;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -21,11 +23,17 @@ use secrecy::SecretString;
 
 use crate::domain::SessionLimits;
 pub use key::{SecretKey, SecretKeyError};
+pub use layers::EffectiveSetting;
 pub(crate) use load::start_wait;
 pub use load::{ConfigError, Layer};
 pub use network::{Network, NetworkError};
 pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
+<<<<<<< HEAD
 pub(crate) use value::{any_duration, origin_of};
+=======
+pub(crate) use suggest::suggest;
+pub(crate) use value::origin_of;
+>>>>>>> main
 
 /// The commented defaults, which are also the reference of all settings.
 pub const DEFAULTS: &str = include_str!("default.toml");
@@ -260,6 +268,20 @@ pub struct LogConfig {
     pub filter: String,
     /// `log.format`
     pub format: LogFormat,
+    /// `log.access`
+    pub access: AccessLog,
+}
+
+/// Which requests have a line in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessLog {
+    /// None.
+    #[default]
+    Off,
+    /// Those that were answered with an error, ours or the client's.
+    Errors,
+    /// All.
+    All,
 }
 
 /// How a log line looks.

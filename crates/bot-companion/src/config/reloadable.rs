@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 
-use super::{Config, FeedConfig, LimitsConfig};
+use super::{AccessLog, Config, FeedConfig, LimitsConfig};
 
 /// The settings that a running service takes over; all others need a restart. A name with a dot at its end is a whole section.
-const RELOADABLE: [&str; 8] = [
+const RELOADABLE: [&str; 9] = [
     "feed.",
     "http.allowed_headers",
     "http.allowed_origins",
     "limits.",
+    "log.access",
     "log.filter",
     "secrets.keys",
     "tls.cert",
@@ -47,22 +49,36 @@ impl From<&Config> for ReloadableConfig {
 
 /// The settings that are in force now; cheap to clone and to read.
 #[derive(Clone, Debug)]
-pub struct CurrentConfig(Arc<ArcSwap<ReloadableConfig>>);
+pub struct CurrentConfig {
+    settings: Arc<ArcSwap<ReloadableConfig>>,
+    /// Beside the others, because every request asks for it.
+    access: Arc<AtomicU8>,
+}
 
 impl CurrentConfig {
     /// What this configuration says.
     pub fn new(config: &Config) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(config.into())))
+        Self {
+            settings: Arc::new(ArcSwap::from_pointee(config.into())),
+            access: Arc::new(AtomicU8::new(config.log.access as u8)),
+        }
     }
 
     /// What is in force; for a short time, not across an await.
     pub fn get(&self) -> Guard<Arc<ReloadableConfig>> {
-        self.0.load()
+        self.settings.load()
+    }
+
+    /// `log.access`
+    pub fn access(&self) -> AccessLog {
+        let current = self.access.load(Ordering::Relaxed);
+        [AccessLog::Errors, AccessLog::All].into_iter().find(|access| *access as u8 == current).unwrap_or_default()
     }
 
     /// From now on this is in force.
     pub fn replace(&self, config: &Config) {
-        self.0.store(Arc::new(config.into()));
+        self.settings.store(Arc::new(config.into()));
+        self.access.store(config.log.access as u8, Ordering::Relaxed);
     }
 }
 

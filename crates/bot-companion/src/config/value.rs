@@ -9,7 +9,7 @@ use std::time::Duration;
 use reqwest::Url;
 use secrecy::SecretString;
 
-use super::{LogFormat, Network, SecretKey};
+use super::{AccessLog, LogFormat, Network, SecretKey};
 
 /// What to write instead; the value that was refused is shown, or not, by the caller.
 pub(super) type Advice = String;
@@ -50,6 +50,15 @@ pub(super) fn secret_key(text: &str) -> Result<SecretKey, Advice> {
 
 pub(super) fn network(text: &str) -> Result<Network, Advice> {
     text.parse().map_err(|error: super::NetworkError| error.to_string())
+}
+
+pub(super) fn access_log(text: &str) -> Result<AccessLog, Advice> {
+    match text {
+        "off" => Ok(AccessLog::Off),
+        "errors" => Ok(AccessLog::Errors),
+        "all" => Ok(AccessLog::All),
+        _ => Err("write \"off\", \"errors\" or \"all\"".into()),
+    }
 }
 
 pub(super) fn log_format(text: &str) -> Result<LogFormat, Advice> {

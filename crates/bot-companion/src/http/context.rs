@@ -9,6 +9,7 @@ use super::zone::Zone;
 use crate::app::App;
 use crate::audit::AuditOrigin;
 use crate::domain::Time;
+use crate::floods::FloodKind;
 
 /// Carries the id of a request.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -58,7 +59,7 @@ impl RequestContext {
         let from_proxy = trusted(peer.address);
         let given = if from_proxy { headers.get(REQUEST_ID).filter(|id| is_acceptable(id.as_bytes())) } else { None };
         let client = if from_proxy { client(headers, peer.address, trusted) } else { peer.address.to_canonical() };
-        Self {
+        let context = Self {
             id: given.cloned().unwrap_or_else(|| make_id(app.random.number())),
             zone,
             route,
@@ -68,7 +69,11 @@ impl RequestContext {
             ticks: app.clock.ticks(),
             time: app.clock.now(),
             secure: peer.secure,
+        };
+        if !from_proxy && headers.contains_key(FORWARDED_FOR) {
+            app.floods.note(FloodKind::ForwardedFor, client, context.id(), context.ticks);
         }
+        context
     }
 
     /// The id as text.

@@ -11,7 +11,9 @@ use http::{HeaderValue, header};
 
 use crate::accounts::{ListError, SignInError};
 use crate::api::error::{self, Details, ErrorCode};
+use crate::floods::FloodKind;
 use crate::idp::{IdpError, IdpErrorKind};
+use crate::metrics::LimitName;
 use crate::store::StoreError;
 
 /// A response that is not a success.
@@ -21,6 +23,8 @@ pub(crate) struct ApiError {
     retry_after: Option<Duration>,
     /// Boxed: few errors have any, and all of them travel by value.
     details: Option<Box<Details>>,
+    /// Whose flood it is part of, if the code does not tell.
+    pub(super) flood: Option<FloodKind>,
     /// For the log only.
     pub(super) cause: Option<String>,
 }
@@ -33,7 +37,12 @@ impl From<ErrorCode> for ApiError {
 
 impl ApiError {
     pub(super) const fn new(code: ErrorCode) -> Self {
-        Self { code, retry_after: None, details: None, cause: None }
+        Self { code, retry_after: None, details: None, flood: None, cause: None }
+    }
+
+    /// Refused by the limit of this flood.
+    pub(super) fn limited(flood: FloodKind, wait: Duration) -> Self {
+        Self { flood: Some(flood), ..Self::new(ErrorCode::RateLimited).after(wait) }
     }
 
     /// With a hint when to come back.
@@ -142,12 +151,20 @@ impl From<SignInError> for ApiError {
             SignInError::Rejected => Self::new(ErrorCode::IdpCodeRejected),
             SignInError::ScopeMissing => Self::new(ErrorCode::ScopeMissing),
             SignInError::Blocked => Self::new(ErrorCode::UserBlocked),
-            SignInError::Limited(wait) => Self::new(ErrorCode::RateLimited).after(wait),
+            SignInError::Limited(limit, wait) => Self::limited(flood_of_sign_in(limit), wait),
             SignInError::Overloaded(wait) => Self::new(ErrorCode::Overloaded).after(wait),
             SignInError::Idp(error) => error.into(),
             SignInError::Store(error) => error.into(),
             SignInError::Crashed => Self::new(ErrorCode::Internal).because(&error),
         }
+    }
+}
+
+fn flood_of_sign_in(limit: LimitName) -> FloodKind {
+    match limit {
+        LimitName::SignInsPerUser => FloodKind::SignInsPerUser,
+        LimitName::ConcurrentExchangesPerAddress => FloodKind::ConcurrentSignIns,
+        _ => FloodKind::RefusedSignInLimit,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::domain::audit::AuditKind;
 use crate::domain::feed::{InstanceId, InstanceName};
 use crate::domain::token::{self, TokenKind};
 use crate::domain::{SessionId, Snowflake, Time, TokenHash};
+use crate::floods::FloodKind;
 use crate::metrics::LimitName;
 
 const INSTANCE: HeaderName = HeaderName::from_static("feed-instance");
@@ -83,7 +84,7 @@ impl FromRequestParts<Arc<App>> for Bot {
         let (key, hash) = found?;
         app.rate_limits.feed(&hash).map_err(|wait| {
             app.metrics.limits.count(LimitName::FeedRequests);
-            rate_limited(wait)
+            ApiError::limited(FloodKind::Feed, wait)
         })?;
         Ok(Self { key, hash, checked })
     }
@@ -104,13 +105,9 @@ async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Res
         Ok(()) => ApiError::new(ErrorCode::BotKeyInvalid),
         Err(wait) => {
             app.metrics.limits.count(LimitName::RefusedKeys);
-            rate_limited(wait)
+            ApiError::limited(FloodKind::GuessedKeys, wait)
         }
     })
-}
-
-fn rate_limited(wait: Duration) -> ApiError {
-    ApiError::new(ErrorCode::RateLimited).after(wait)
 }
 
 /// The hash of the bot's key that a request carries.

@@ -15,6 +15,7 @@ use crate::api::live::{Changes, UserChanges};
 use crate::api::refusals::{LiveRefusals, Refusals, TokenRefusals, UserLiveRefusals};
 use crate::app::App;
 use crate::concurrency::LimitReached;
+use crate::floods::FloodKind;
 use crate::live::{LiveError, StreamOwner};
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
@@ -62,7 +63,7 @@ async fn open(app: &App, context: &RequestContext, session: Option<StreamOwner>)
 
 fn refusal(error: LiveError) -> ApiError {
     match error {
-        LiveError::Limit(LimitReached::PerSubject) => ApiError::new(ErrorCode::RateLimited).after(RETRY_AFTER),
+        LiveError::Limit(LimitReached::PerSubject) => ApiError::limited(FloodKind::LiveStreams, RETRY_AFTER),
         LiveError::Limit(LimitReached::InAll) => ApiError::new(ErrorCode::Overloaded).after(RETRY_AFTER),
         LiveError::Stopping => ApiError::new(ErrorCode::Draining).after(RETRY_AFTER),
         LiveError::SessionEnded => ErrorCode::TokenInvalid.into(),

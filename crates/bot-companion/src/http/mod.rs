@@ -1,6 +1,7 @@
 //! The HTTP side: the route table by zone, the middleware, and per resource a file of handlers, which extract, make a call or two
 //! and respond.
 
+mod access;
 mod auth;
 mod bounds;
 mod context;

@@ -15,8 +15,9 @@ use http_body_util::{Either, Full};
 use hyper::body::Body as _;
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
-use tracing::{debug, error};
+use tracing::debug;
 
+use super::access::{self, AccessRecord};
 use super::context::{Peer, REQUEST_ID, RequestContext};
 use super::cors::UnlistedOrigins;
 use super::error::ApiError;
@@ -28,7 +29,9 @@ use super::{bounds, fast_path, framing};
 use crate::api::envelope::Nothing;
 use crate::api::error::ErrorCode;
 use crate::app::App;
+use crate::floods::FloodKind;
 use crate::metrics::{LimitName, RequestMetrics};
+use crate::request_id;
 use crate::untrusted::Untrusted;
 
 /// When a client that was refused because of load should come back.
@@ -97,6 +100,7 @@ impl HttpService {
         let mut response = response.map(Either::Left);
         self.add_headers(&mut response, request.headers(), &context);
         MeasuredRequest::new(&self.requests, &self.app.clock, request.method(), &context).end(response.status());
+        access::log_cached(&self.app, request, &context, &response);
         Ok((response, context.ticks))
     }
 
@@ -112,7 +116,22 @@ impl HttpService {
         B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        // All that is logged meanwhile carries the id.
+        request_id::scope(context.id.clone(), self.respond(request, context, start_work)).await
+    }
+
+    async fn respond<B>(
+        self,
+        request: Request<B>,
+        context: RequestContext,
+        start_work: impl Future<Output = ()> + Send,
+    ) -> Response<Body>
+    where
+        B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         let asked = request.uri().path().to_owned();
+        let record = AccessRecord::begin(&self.app, &context, request.method(), &asked);
         let (method, headers, version) = (request.method().clone(), request.headers().clone(), request.version());
         let measured = MeasuredRequest::new(&self.requests, &self.app.clock, &method, &context);
         let (parts, body) = request.into_parts();
@@ -132,7 +151,7 @@ impl HttpService {
             Err(_) => ApiError::new(ErrorCode::Timeout).after(OVERLOAD_RETRY).into_response(),
         };
         if let Some(refusal) = response.extensions_mut().remove::<ApiError>() {
-            log(&refusal, &context, &method, &asked);
+            access::log(&self.app, &refusal, &context, &method, &asked);
             response.headers_mut().insert(header::CONTENT_TYPE, JSON);
             // The router has set the length of the empty body that the error travelled with.
             response.headers_mut().remove(header::CONTENT_LENGTH);
@@ -149,7 +168,10 @@ impl HttpService {
         let mut response = response.map(Either::Right);
         self.add_headers(&mut response, &headers, &context);
         measured.end(response.status());
-        response
+        match record {
+            Some(record) => record.end(response),
+            None => response,
+        }
     }
 
     /// Checks the request against its bounds and its zone's limits, then hands it to the router.
@@ -215,7 +237,7 @@ impl HttpService {
         if !framing::has_valid_transfer_encoding(request.headers()) {
             return Err(ErrorCode::BodyBroken.into());
         }
-        context.rate_limit.map_err(|wait| ApiError::new(ErrorCode::RateLimited).after(wait))
+        context.rate_limit.map_err(|wait| ApiError::limited(FloodKind::Requests, wait))
     }
 
     /// The context of a request that has just arrived, counted against its client's rate limit where the zone says so.
@@ -297,25 +319,6 @@ fn without_body<B: hyper::body::Body + Default>(response: Response<B>) -> Respon
         parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
     Response::from_parts(parts, B::default())
-}
-
-/// Logs an error, once, here: what is our fault at the level error, what is the client's at debug.
-fn log(refusal: &ApiError, context: &RequestContext, method: &Method, path: &str) {
-    let cause = refusal.cause.as_deref().unwrap_or("-");
-    let (id, status, code) = (context.id(), refusal.code.status(), refusal.code.name());
-    // The client may write anything as a method, up to the parser's bound.
-    let (method, path) = (Untrusted(method.as_str()), Untrusted(path));
-    // Balancers are told on purpose, and again and again, that the process is stopping. That the provider refuses us is logged
-    // where it is called, at most once per minute.
-    let is_expected =
-        matches!(refusal.code, ErrorCode::Draining | ErrorCode::IdpMisconfigured | ErrorCode::IdpRedirectRefused);
-    let failed = status.is_server_error() && !is_expected;
-    let status = status.as_u16();
-    if failed {
-        error!(id, %method, %path, status, code, cause, "request failed");
-    } else {
-        debug!(id, %method, %path, status, code, cause, "request refused");
-    }
 }
 
 #[cfg(test)]

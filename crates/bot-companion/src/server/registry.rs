@@ -29,6 +29,8 @@ pub(super) struct Registry {
     open: Mutex<OpenConnections>,
     /// For the log line about connections that were refused because their address has too many.
     refusals: Throttle,
+    /// For the one about connections that were refused because all others are busy.
+    overloads: Throttle,
     metrics: Arc<Metrics>,
     clock: Clock,
     draining: AtomicBool,
@@ -64,6 +66,7 @@ impl Registry {
         Self {
             open: Mutex::default(),
             refusals: Throttle::default(),
+            overloads: Throttle::default(),
             metrics,
             clock,
             draining: AtomicBool::new(false),
@@ -98,7 +101,9 @@ impl Registry {
             self.metrics.limits.count(LimitName::Connections);
             self.open.lock().uncount(subject);
             // Every connection is busy with a request: closing the new one at once is the kindest way to say so.
-            debug!("too many busy connections");
+            if let Some(count) = self.overloads.count(self.clock.ticks()) {
+                warn!(count, %address, "connections refused: limits.connections are open, and all of them are busy");
+            }
             return None;
         }
         let state = Arc::new(ConnectionState::new(&self.clock, subject, is_shared));
@@ -171,6 +176,9 @@ impl Registry {
         }
         if let Some(count) = self.refusals.rest(self.clock.ticks()) {
             warn!(count, "connections refused: a client address has limits.connections_per_address open");
+        }
+        if let Some(count) = self.overloads.rest(self.clock.ticks()) {
+            warn!(count, "connections refused: limits.connections are open, and all of them are busy");
         }
     }
 }

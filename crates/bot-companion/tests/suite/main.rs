@@ -10,6 +10,8 @@
     reason = "what is read most easily is right for a test"
 )]
 
+mod admin;
+mod admin_limits;
 mod audit;
 mod browsers;
 mod command_line;
@@ -38,6 +40,7 @@ mod hosts;
 mod kill_feed;
 mod limits;
 mod live;
+mod logs;
 mod odd_requests;
 mod openapi;
 mod outages;
@@ -50,6 +53,7 @@ mod reload;
 mod replicas;
 mod replicas_agree;
 mod repository;
+mod said_at_start;
 mod secrets;
 mod secure;
 mod sessions;

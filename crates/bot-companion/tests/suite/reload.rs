@@ -133,7 +133,7 @@ async fn a_certificate_is_replaced_under_load_and_no_handshake_fails() {
             1 => {
                 for name in names {
                     replace(&folder.join(name), |aside| {
-                        std::fs::write(aside, std::fs::read(version.join(name)).unwrap()).unwrap()
+                        std::fs::write(aside, std::fs::read(version.join(name)).unwrap()).unwrap();
                     });
                 }
             }

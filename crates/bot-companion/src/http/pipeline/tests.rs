@@ -79,7 +79,7 @@ async fn a_long_method_does_not_fill_the_log() {
     let subscriber = tracing_subscriber::fmt().with_writer(std::sync::Mutex::new(lines)).finish();
     let method = Method::from_bytes(&[b'M'; 10_000]).unwrap();
     tracing::subscriber::with_default(subscriber, || {
-        log(&ApiError::new(ErrorCode::Timeout), &context, &method, "/nowhere");
+        access::log(&service.app, &ApiError::new(ErrorCode::Timeout), &context, &method, "/nowhere");
     });
     let written = std::fs::read_to_string(folder.path("log")).unwrap();
     assert!(written.contains("request failed") && written.len() < 1000, "{} bytes", written.len());

@@ -59,7 +59,7 @@ impl Upkeep for Postgres {
     }
 }
 
-async fn grants_by_key(db: &impl GenericClient) -> Sql<Vec<(String, u64)>> {
+pub(super) async fn grants_by_key(db: &impl GenericClient) -> Sql<Vec<(String, u64)>> {
     // The number of bytes of the key's id, then the id. As bytes: a damaged grant may begin with anything.
     let sql = "SELECT CASE WHEN length(sealed) > 0 AND get_byte(sealed, 0) BETWEEN 1 AND 32
                 THEN substring(sealed FROM 2 FOR get_byte(sealed, 0)) ELSE '' END AS key, count(*)

@@ -47,7 +47,7 @@ impl Upkeep for Sqlite {
     }
 }
 
-fn grants_by_key(connection: &Connection) -> rusqlite::Result<Vec<(String, u64)>> {
+pub(super) fn grants_by_key(connection: &Connection) -> rusqlite::Result<Vec<(String, u64)>> {
     // As bytes: a damaged grant may begin with anything.
     let sql = "SELECT CAST(grant_key AS BLOB), count(*) FROM
             (SELECT grant_key FROM users WHERE grant_key IS NOT NULL

@@ -58,6 +58,11 @@ async fn migrate(client: &mut Client) -> std::result::Result<Result<()>, tokio_p
     transaction.commit().await.map(Ok)
 }
 
+/// The version that this release makes.
+pub(super) const fn newest() -> usize {
+    STEPS.len()
+}
+
 /// The schema's version; 0 where there is none.
 pub(super) async fn version(client: &Client) -> Result<i64> {
     let failed = |error| SqlError::from(error).into_store_error();

@@ -1,0 +1,129 @@
+//! What the log says of a request: a line per error, and with `log.access` a line per request. Never a query or a header: they may
+//! hold secrets.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Frame};
+use tracing::{debug, error, info};
+
+use super::context::RequestContext;
+use super::error::ApiError;
+use super::pipeline::Body;
+use crate::api::error::ErrorCode;
+use crate::app::App;
+use crate::config::AccessLog;
+use crate::floods::FloodKind;
+use crate::untrusted::Untrusted;
+
+/// The status of a request whose client left before there was a response, as nginx writes it.
+const CLIENT_LEFT: u16 = 499;
+
+/// Logs a request that the fast path has answered, if such are logged.
+pub(super) fn log_cached<B>(app: &App, request: &Request<B>, context: &RequestContext, response: &Response<Body>) {
+    let access = app.current.access();
+    if access != AccessLog::Off {
+        let bytes = response.body().size_hint().exact().unwrap_or(0);
+        write(app, access, context, request.method(), request.uri().path(), response.status().as_u16(), bytes);
+    }
+}
+
+/// A request that is to be logged when it ends: when its response is there or, if that is a stream, when the stream ends.
+pub(super) struct AccessRecord {
+    app: Arc<App>,
+    access: AccessLog,
+    context: RequestContext,
+    method: Method,
+    path: String,
+    status: u16,
+    bytes: u64,
+}
+
+impl AccessRecord {
+    /// `None` if requests are not logged.
+    pub(super) fn begin(app: &Arc<App>, context: &RequestContext, method: &Method, path: &str) -> Option<Self> {
+        let access = app.current.access();
+        (access != AccessLog::Off).then(|| Self {
+            app: Arc::clone(app),
+            access,
+            context: context.clone(),
+            method: method.clone(),
+            path: path.to_owned(),
+            status: CLIENT_LEFT,
+            bytes: 0,
+        })
+    }
+
+    fn count(&mut self, frame: &Frame<Bytes>) {
+        self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+    }
+
+    /// The request has this response.
+    pub(super) fn end(mut self, response: Response<Body>) -> Response<Body> {
+        self.status = response.status().as_u16();
+        if let Some(bytes) = response.body().size_hint().exact() {
+            self.bytes = bytes;
+            return response;
+        }
+        response.map(|body| {
+            Body::Right(axum::body::Body::new(body.map_frame(move |frame| {
+                // The record as a whole: it is written when this is dropped.
+                self.count(&frame);
+                frame
+            })))
+        })
+    }
+}
+
+// However it ends.
+impl Drop for AccessRecord {
+    fn drop(&mut self) {
+        write(&self.app, self.access, &self.context, &self.method, &self.path, self.status, self.bytes);
+    }
+}
+
+fn write(app: &App, access: AccessLog, context: &RequestContext, method: &Method, path: &str, status: u16, bytes: u64) {
+    if access == AccessLog::Errors && status < 400 {
+        return;
+    }
+    let (id, client) = (context.id(), context.client);
+    let (method, path) = (Untrusted(method.as_str()), Untrusted(path));
+    let micros = app.clock.ticks().saturating_sub(context.ticks).as_micros();
+    #[expect(clippy::cast_precision_loss, reason = "a duration in a log line")]
+    let millis = micros as f64 / 1000.0;
+    info!(target: "bot_companion::access", id, %client, %method, %path, status, millis, bytes, "request");
+}
+
+/// Logs an error, once, here: what is our fault at the level error, what is the client's at debug, and floods of it as such.
+pub(super) fn log(app: &App, refusal: &ApiError, context: &RequestContext, method: &Method, path: &str) {
+    if let Some(kind) = refusal.flood.or_else(|| flood_of(refusal.code)) {
+        app.floods.note(kind, context.client, context.id(), context.ticks);
+    }
+    let cause = refusal.cause.as_deref().unwrap_or("-");
+    let (id, status, code) = (context.id(), refusal.code.status(), refusal.code.name());
+    // The client may write anything as a method, up to the parser's bound.
+    let (method, path) = (Untrusted(method.as_str()), Untrusted(path));
+    // Balancers are told on purpose, and again and again, that the process is stopping. That the provider refuses us is logged
+    // where it is called, at most once per minute.
+    let is_expected =
+        matches!(refusal.code, ErrorCode::Draining | ErrorCode::IdpMisconfigured | ErrorCode::IdpRedirectRefused);
+    let failed = status.is_server_error() && !is_expected;
+    let status = status.as_u16();
+    if failed {
+        error!(id, %method, %path, status, code, cause, "request failed");
+    } else {
+        debug!(id, %method, %path, status, code, cause, "request refused");
+    }
+}
+
+fn flood_of(code: ErrorCode) -> Option<FloodKind> {
+    match code {
+        ErrorCode::IdpCodeRejected | ErrorCode::ScopeMissing | ErrorCode::UserBlocked => {
+            Some(FloodKind::RefusedSignIns)
+        }
+        ErrorCode::BotKeyInvalid => Some(FloodKind::WrongKeys),
+        _ => None,
+    }
+}

@@ -1,0 +1,224 @@
+//! What the log says to an operator: floods, one line per request, ids, and the shape of lines.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use bot_companion::clock::Clock;
+use bot_companion::idp::Endpoint;
+use bot_companion::sandbox::Sandbox;
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::harness::binary::{Running, command, config_file, run};
+use crate::harness::{Folder, eventually, sandbox};
+
+fn serve(config: &Path) -> Command {
+    command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()])
+}
+
+/// A service with these settings that logs at the level info.
+async fn started(folder: &Folder, provider: &Arc<Sandbox>, settings: &str) -> Running {
+    let mut service = Running::spawn_as_configured(serve(&config_file(folder, provider, settings)));
+    service.listens().await;
+    service
+}
+
+fn lines(service: &Running, with: &str) -> Vec<String> {
+    service.logged().lines().filter(|line| line.contains(with)).map(ToOwned::to_owned).collect()
+}
+
+#[tokio::test]
+async fn floods_are_in_the_log_with_the_first_of_each() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "limits.requests_per_second = 1\nlimits.requests_burst = 50");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("limits.exempt = [\"127.0.0.0/8\"]", "limits.live_per_address = 1")).unwrap();
+    let mut service = Running::spawn_as_configured(serve(&config));
+    service.listens().await;
+    let client = service.client();
+    for _ in 0..3 {
+        let heartbeat = client.call(Method::PUT, "/bot/heartbeat").header("Authorization", "Bearer wrong").body("{}");
+        heartbeat.send().await.refused(401, "bot_key_invalid");
+        client.post("/auth").header("Idp-Code", "made-up").send().await.refused(401, "idp_code_rejected");
+        let forwarded = client.call(Method::GET, "/team").header("X-Forwarded-For", "192.0.2.1");
+        assert_eq!(forwarded.send().await.status, 200);
+    }
+    let stream = client.call(Method::GET, "/live").open().await;
+    for _ in 0..3 {
+        assert_eq!(client.call(Method::GET, "/live").status().await, 429);
+    }
+    drop(stream);
+    let mut refused = Vec::new();
+    eventually("five are refused", async || {
+        let answer = client.get("/").await;
+        if answer.status == 429 {
+            refused.push(answer.header("x-request-id").to_owned());
+        }
+        refused.len() == 5
+    })
+    .await;
+    for part in [
+        "bots refused: their key is missing, wrong or revoked",
+        "sign-ins refused: the code was wrong or used before",
+        "X-Forwarded-For is ignored",
+        "live streams refused: a client address has limits.live_per_address open",
+        "requests refused: a client address sends more than limits.requests_per_second allows",
+    ] {
+        let told = lines(&service, part);
+        assert_eq!(told.len(), 1, "{part}: {told:?}");
+        assert!(told[0].contains("WARN") && told[0].contains("client=127.0.0.1 times=1"), "{}", told[0]);
+    }
+    assert!(lines(&service, "requests refused")[0].contains(&refused[0]), "the id of the first");
+    assert!(lines(&service, "X-Forwarded-For")[0].contains("http.trusted_proxies"));
+}
+
+#[tokio::test]
+async fn requests_have_a_line_each_if_asked_for_and_no_secret_in_it() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let service = started(&folder, &provider, "log.access = \"all\"").await;
+    let client = service.client();
+    let code = provider.issue_code("owner");
+    let signed_in = client.post("/auth?code=hush").header("Idp-Code", &code).send().await;
+    let token = signed_in.data()["token"].as_str().unwrap().to_owned();
+    let guilds = client.with_token(&token).get("/guilds").await;
+    let nowhere = client.get("/no%0Awhere?token=hush").await;
+    let cached = client.get("/").await;
+    let mut stream = client.call(Method::GET, "/live").open().await;
+    let first = stream.message().await.unwrap();
+    assert!(lines(&service, "path=/live").is_empty(), "while it goes on");
+    drop(stream);
+    let is_access = |line: &String| line.contains(" INFO bot_companion::access: request ");
+    eventually("the stream's line", async || lines(&service, "path=/live").iter().any(is_access)).await;
+    for (answer, expected) in [
+        (&signed_in, "method=POST path=/auth status=200 "),
+        (&guilds, "method=GET path=/guilds status=200 "),
+        (&nowhere, "method=GET path=/no%0Awhere status=404 "),
+        (&cached, "method=GET path=/ status=200 "),
+    ] {
+        let told = lines(&service, expected);
+        assert_eq!(told.iter().filter(|line| is_access(line)).count(), 1, "{expected}: {told:?}");
+        let id = format!("id=\"{}\" client=127.0.0.1 ", answer.header("x-request-id"));
+        assert!(told[0].contains(&id) && told[0].contains(" millis="), "{}", told[0]);
+        assert!(told[0].contains(&format!(" bytes={}", answer.body.len())), "{}", told[0]);
+    }
+    let told = lines(&service, "path=/live");
+    assert!(told[0].contains("status=200") && told[0].contains(&format!(" bytes={}", first.len() + 2)), "{}", told[0]);
+    let log = service.logged();
+    assert!(!log.contains("hush") && !log.contains(&token) && !log.contains(&code));
+
+    // A client that leaves before there is an answer has its line, too.
+    let hold = provider.hold(Endpoint::Token);
+    let leaving = client.post("/auth").header("Idp-Code", provider.issue_code("member"));
+    let leaving = tokio::spawn(leaving.try_send());
+    hold.arrived(1).await;
+    leaving.abort();
+    eventually("its line", async || lines(&service, "path=/auth status=499").len() == 1).await;
+    hold.release();
+}
+
+#[tokio::test]
+async fn only_errors_have_a_line_or_nothing_has() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "log.access = \"errors\"");
+    let mut service = Running::spawn_as_configured(serve(&config));
+    service.listens().await;
+    let client = service.client();
+    let ask = async || {
+        assert_eq!((client.get("/").await.status, client.get("/team").await.status), (200, 200));
+        assert_eq!(client.get("/guilds").await.status, 401);
+    };
+    ask().await;
+    let told = lines(&service, "bot_companion::access");
+    assert!(told.len() == 1 && told[0].contains("path=/guilds status=401"), "{told:?}");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("log.access = \"errors\"", "")).unwrap();
+    service.reload("reloaded changed=log.access").await;
+    ask().await;
+    assert_eq!(lines(&service, "bot_companion::access").len(), 1);
+}
+
+#[tokio::test]
+async fn lines_of_background_work_carry_the_id_of_the_request_that_began_it() {
+    for format in ["text", "json"] {
+        let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+        let service = started(&folder, &provider, &format!("log.format = \"{format}\"")).await;
+        let client = service.client();
+        let code = provider.issue_code("owner");
+        let hold = provider.hold(Endpoint::Token);
+        let begin = |code: String| {
+            let call = client.post("/auth").header("Idp-Code", code);
+            tokio::spawn(call.send())
+        };
+        let first = begin(code.clone());
+        hold.arrived(1).await;
+        // It joins the flight of the first.
+        let second = begin(code);
+        hold.release();
+        let (first, second) = (first.await.unwrap(), second.await.unwrap());
+        assert_eq!((first.status, second.status), (200, 200));
+        let told = lines(&service, "signed in");
+        assert_eq!(told.len(), 1, "{told:?}");
+        let id = first.header("x-request-id");
+        if format == "json" {
+            let line: Value = serde_json::from_str(&told[0]).unwrap();
+            assert_eq!((&line["id"], &line["message"]), (&id.into(), &"signed in".into()));
+        } else {
+            assert!(told[0].ends_with(&format!(" id=\"{id}\"")), "{}", told[0]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_fatal_error_is_a_line_like_the_others() {
+    let folder = Folder::new();
+    let config = folder.path().join("companion.toml");
+    std::fs::write(&config, "[log]\nformat = \"json\"\n[http]\nlisten = \"nowhere\"\n[limits]\nlive = \"many\"\n")
+        .unwrap();
+    let said = async |variable: Option<&str>| {
+        let mut serve = serve(&config);
+        serve.envs(variable.map(|format| ("COMPANION_LOG_FORMAT", format)));
+        let output = run(serve).await;
+        assert_eq!(output.status.code(), Some(78));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let json = said(None).await;
+    assert_eq!(json.lines().count(), 1, "{json}");
+    let line: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(line["level"], "ERROR");
+    let message = line["message"].as_str().unwrap();
+    assert!(message.contains("http.listen") && message.contains("limits.live"), "{message}");
+    assert!(line["timestamp"].as_str().unwrap().ends_with('Z'), "{line}");
+    let text = said(Some("text")).await;
+    assert!(text.starts_with("bot-companion: ") && text.contains("http.listen"), "{text}");
+    std::fs::write(&config, "[http\n").unwrap();
+    let line: Value = serde_json::from_str(&said(Some("json")).await).unwrap();
+    assert!(line["message"].as_str().unwrap().contains("companion.toml:1:"), "{line}");
+}
+
+#[tokio::test]
+async fn journald_is_told_the_level_of_each_line() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let log = folder.path().join("journal");
+    let file = std::fs::File::create(&log).unwrap();
+    let found = file.metadata().unwrap();
+    let mut service = serve(&config);
+    service.env("JOURNAL_STREAM", format!("{}:{}", found.dev(), found.ino())).stderr(file);
+    let mut service = service.spawn().unwrap();
+    let read = || std::fs::read_to_string(&log).unwrap();
+    eventually("it listens", async || read().contains("listening on")).await;
+    service.kill().unwrap();
+    service.wait().unwrap();
+    let written = read();
+    let line = written.lines().find(|line| line.contains("listening on")).unwrap();
+    assert!(line.starts_with("<6>INFO bot_companion::cli::serve: listening on http://"), "{line}");
+    assert!(written.lines().all(|line| line.starts_with("<6>") || line.starts_with("<4>")), "{written}");
+
+    // Not if standard error goes elsewhere: somebody else's variable.
+    let mut elsewhere = serve(&folder.path().join("absent.toml"));
+    elsewhere.env("JOURNAL_STREAM", "1:1");
+    let said = String::from_utf8(run(elsewhere).await.stderr).unwrap();
+    assert!(said.starts_with("bot-companion: "), "{said}");
+}
