@@ -14,15 +14,10 @@
 //! - [`domain`]: pure rules and values.
 //!
 //! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`background`] (background tasks),
-<<<<<<< HEAD
-//! [`single_flight`] (one task per key), [`shared_check`] (one check for all who ask), [`metrics`] (counting), [`rate_limit`], [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log
-//! lines), [`sources`] (what views and accounts are built from), [`audit`] (what happened), [`untrusted`] (escapes untrusted text for the log), [`version`].
-=======
 //! [`single_flight`] (one task per key), [`shared_check`] (one check for all who ask), [`metrics`] (counting), [`rate_limit`],
 //! [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log lines), [`floods`] (what strangers cause again and again),
-//! [`request_id`] (of the request that a task works for), [`sources`] (what views and accounts are built from), [`untrusted`] (escapes
-//! untrusted text for the log), [`version`].
->>>>>>> main
+//! [`request_id`] (of the request that a task works for), [`sources`] (what views and accounts are built from), [`audit`] (what
+//! happened), [`untrusted`] (escapes untrusted text for the log), [`version`].
 
 pub mod accounts;
 pub mod admin;

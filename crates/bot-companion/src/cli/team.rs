@@ -10,11 +10,8 @@ use serde_json::Value;
 use super::database::{self, Missing};
 use super::{ConfigFile, print};
 use crate::api::team::TeamMemberData;
-<<<<<<< HEAD
-use crate::domain::audit::AuditKind;
-=======
 use crate::config::suggest;
->>>>>>> main
+use crate::domain::audit::AuditKind;
 use crate::domain::team::RosterEntry;
 use crate::domain::{Change, Permission, Roster, feed};
 use crate::untrusted::Untrusted;

@@ -9,12 +9,8 @@ use std::time::Duration;
 use super::layers::Settings;
 use super::value::{self, duration};
 use super::{
-<<<<<<< HEAD
-    AdminConfig, AuditConfig, Config, DEFAULTS, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig,
-=======
-    AdminConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig,
->>>>>>> main
-    LogConfig, StoreConfig, TlsConfig, checks, log_filter,
+    AdminConfig, AuditConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig,
+    LimitsConfig, LogConfig, StoreConfig, TlsConfig, checks, log_filter,
 };
 use crate::domain::SessionLimits;
 

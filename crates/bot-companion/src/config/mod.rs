@@ -28,12 +28,8 @@ pub(crate) use load::start_wait;
 pub use load::{ConfigError, Layer};
 pub use network::{Network, NetworkError};
 pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
-<<<<<<< HEAD
-pub(crate) use value::{any_duration, origin_of};
-=======
 pub(crate) use suggest::suggest;
-pub(crate) use value::origin_of;
->>>>>>> main
+pub(crate) use value::{any_duration, origin_of};
 
 /// The commented defaults, which are also the reference of all settings.
 pub const DEFAULTS: &str = include_str!("default.toml");

@@ -3,11 +3,8 @@
 
 mod accounts;
 mod address;
-<<<<<<< HEAD
-mod audit;
-=======
 mod advice;
->>>>>>> main
+mod audit;
 mod bulk_insert;
 mod changes;
 mod circuit_breaker;
