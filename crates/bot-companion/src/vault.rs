@@ -102,11 +102,6 @@ impl Vault {
         Ok(SealedGrant(sealed))
     }
 
-    /// The ids of the keys; the first one writes.
-    pub fn key_ids(&self) -> Vec<String> {
-        self.keys.load().0.iter().map(|(id, _)| id.clone()).collect()
-    }
-
     /// Whether this was sealed with the key that writes.
     pub fn is_current(&self, sealed: &SealedGrant) -> bool {
         let keys = self.keys.load();

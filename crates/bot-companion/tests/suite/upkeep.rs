@@ -140,9 +140,9 @@ async fn a_person_is_shown_and_forgotten_while_the_service_runs() {
     assert!(text.contains("revokes their grant at the provider"), "{text}");
     eventually("the session has ended", async || owner.get("/sessions").await.status == 401).await;
     app.revoked(1).await;
-    eventually("the roster is empty", async || app.anon().get("/team").await.data() == &json!([])).await;
+    eventually("the roster is empty", async || app.anon().get("/team").await.data() == json!([])).await;
     app.bot_says([Change::Feedback(said_of_bot), roster()]).await;
-    assert_eq!(app.anon().get("/team").await.data(), &json!([]));
+    assert_eq!(app.anon().get("/team").await.data(), json!([]));
     let shown = app.anon().get("/feedback").await;
     assert_eq!(shown.data()[0]["submitter"]["username"], "");
     assert!(!shown.text().contains(&name) && !shown.text().contains(&user), "{}", shown.text());
