@@ -14,6 +14,7 @@ use crate::domain::token;
 use crate::http::HttpService;
 use crate::random::Random;
 use crate::reload::{self, Reload};
+use crate::traces::Traces;
 use crate::version::Version;
 use crate::{admin, server, store};
 
@@ -50,6 +51,11 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         let stop = asked_to_stop(OnHangup::GoOn);
         info!("listening on {scheme}://{address}{base_path}/");
         let _admin = answer_operators(admin, &app)?;
+        if let Some(traces) = Traces::start(&started.otel).map_err(|problem| anyhow::anyhow!(problem))? {
+            info!("traces are sent to otel.endpoint");
+            // Nobody else sets it.
+            let _ = app.traces.set(traces);
+        }
         let reload = Reload {
             app: Arc::clone(&app),
             tls: tls.clone(),
@@ -62,8 +68,9 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
             started,
         };
         let reloading = tokio::task::spawn(reload.run(hangup, server::WATCH_EVERY));
-        server::run(listeners, tls, HttpService::new(app), stop).await;
+        server::run(listeners, tls, HttpService::new(Arc::clone(&app)), stop).await;
         reloading.abort();
+        send_last_traces(app).await;
         Ok(())
     })
 }
@@ -77,6 +84,14 @@ pub(super) fn answer_operators(
     let server = admin::start(listener, Arc::clone(app)).context("the admin listener cannot start")?;
     info!("metrics and health are on http://{}/", server.address);
     Ok(Some(server))
+}
+
+/// Sending blocks, and the runtime must go on meanwhile.
+async fn send_last_traces(app: Arc<App>) {
+    let sent = tokio::task::spawn_blocking(move || app.traces.get().map(Traces::shutdown)).await;
+    if sent.is_err() {
+        warn!("the last traces could not be sent");
+    }
 }
 
 /// Reads the configuration again, from where it was read at the start.

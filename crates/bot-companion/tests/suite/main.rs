@@ -12,6 +12,7 @@
 
 mod admin;
 mod admin_limits;
+mod audit;
 mod browsers;
 mod command_line;
 mod compression;
@@ -64,6 +65,7 @@ mod stats;
 mod store_copy;
 mod switches;
 mod tls;
+mod traces;
 mod two_ways;
 mod unread_answers;
 mod upkeep;
