@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tracing::{debug, warn};
 
 use crate::accounts::Accounts;
+use crate::audit::Audit;
 use crate::background::Background;
 use crate::clock::Clock;
 use crate::config::{self, Config, CurrentConfig, keyfile};
@@ -23,6 +24,7 @@ use crate::random::Random;
 use crate::rate_limit::RateLimits;
 use crate::sources::Sources;
 use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
+use crate::traces::Traces;
 use crate::uploads::Uploads;
 use crate::vault::{Vault, VaultError, VaultKeys};
 use crate::version::Version;
@@ -60,10 +62,14 @@ pub struct App {
     pub uploads: Arc<Uploads>,
     /// Background tasks.
     pub background: Background,
+    /// Where traces go, if anywhere.
+    pub traces: OnceLock<Traces>,
     /// What strangers cause again and again, for the log.
     pub floods: Floods,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What is written down of what happened.
+    pub audit: Arc<Audit>,
     pub(crate) sources: Sources,
     /// Who hears of bots, if anybody does.
     bot_watch: OnceLock<Arc<dyn BotWatch>>,
@@ -113,6 +119,7 @@ impl App {
             background: Background::here(),
             pictures: PictureHost::new(&config.idp.cdn_url),
             metrics: Arc::default(),
+            audit: Arc::new(Audit::new(Arc::clone(&store), clock.clone(), config.audit)),
             stale_warnings: Arc::default(),
         };
         let rate_limits = Arc::new(RateLimits::new(&config.limits, &config.feed, clock.clone()));
@@ -131,8 +138,10 @@ impl App {
             views,
             accounts,
             background: sources.background.clone(),
+            traces: OnceLock::new(),
             floods: Floods::default(),
             metrics: Arc::clone(&sources.metrics),
+            audit: Arc::clone(&sources.audit),
             sources,
             bot_watch: OnceLock::new(),
             new_key,
@@ -227,6 +236,7 @@ impl App {
                         app.sources.report_served_stale();
                         app.floods.report(app.clock.ticks());
                         app.flush().await;
+                        app.audit.flush(false).await;
                     }
                     _ = sweep.tick() => {
                         // This removes what an upload left in a crash, too.
@@ -260,6 +270,7 @@ impl App {
             warn!("background tasks did not finish in time");
         }
         self.flush().await;
+        self.audit.flush(true).await;
         self.store.close().await;
     }
 

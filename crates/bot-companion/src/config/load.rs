@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::layers::Settings;
 use super::value::{self, duration};
 use super::{
-    AdminConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig,
-    LogConfig, StoreConfig, TlsConfig, checks, log_filter,
+    AdminConfig, AuditConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig,
+    LimitsConfig, LogConfig, OtelConfig, StoreConfig, TlsConfig, checks, log_filter,
 };
 use crate::domain::SessionLimits;
 
@@ -209,12 +209,21 @@ fn build(settings: &mut Settings) -> Option<Config> {
             requests_per_second: s.number("feed.requests_per_second", 0..=MILLION)?,
             refused_keys_per_minute: s.number("feed.refused_keys_per_minute", 0..=MILLION)?,
         },
+        audit: AuditConfig {
+            keep: s.text("audit.keep", duration("30d", Duration::ZERO..=3_650 * DAY))?,
+            rows: s.number("audit.rows", 1..=100_000_000)?,
+        },
         log: LogConfig {
             filter: s.text("log.filter", log_filter::log_filter)?,
             format: s.text("log.format", value::log_format)?,
             access: s.text("log.access", value::access_log)?,
         },
         admin: AdminConfig { listen: s.text("admin.listen", value::listen_or_off)?, is_set: s.is_set("admin.listen") },
+        otel: OtelConfig {
+            endpoint: s.text("otel.endpoint", value::collector_url)?,
+            service_name: s.text("otel.service_name", value::line)?,
+            sample_percent: s.number("otel.sample_percent", 0..=100)?,
+        },
         written: s.written(),
     })
 }

@@ -29,7 +29,7 @@ pub use load::{ConfigError, Layer};
 pub use network::{Network, NetworkError};
 pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
 pub(crate) use suggest::suggest;
-pub(crate) use value::origin_of;
+pub(crate) use value::{any_duration, origin_of};
 
 /// The commented defaults, which are also the reference of all settings.
 pub const DEFAULTS: &str = include_str!("default.toml");
@@ -61,12 +61,25 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// `[feed]`
     pub feed: FeedConfig,
+    /// `[audit]`
+    pub audit: AuditConfig,
     /// `[log]`
     pub log: LogConfig,
     /// `[admin]`
     pub admin: AdminConfig,
+    /// `[otel]`
+    pub otel: OtelConfig,
     /// What was written, to see what another configuration changes.
     written: reloadable::WrittenSettings,
+}
+
+/// How much of the audit is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct AuditConfig {
+    /// `audit.keep`: zero for no audit.
+    pub keep: Duration,
+    /// `audit.rows`
+    pub rows: u64,
 }
 
 /// Where the service listens and who may call it from a browser.
@@ -255,6 +268,17 @@ pub struct LogConfig {
     pub format: LogFormat,
     /// `log.access`
     pub access: AccessLog,
+}
+
+/// Traces for OpenTelemetry.
+#[derive(Clone, Debug)]
+pub struct OtelConfig {
+    /// `otel.endpoint`, without a slash at its end; `None` for no traces.
+    pub endpoint: Option<String>,
+    /// `otel.service_name`
+    pub service_name: String,
+    /// `otel.sample_percent`: of the traces that begin here.
+    pub sample_percent: u8,
 }
 
 /// Which requests have a line in the log.

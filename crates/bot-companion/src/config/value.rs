@@ -84,6 +84,11 @@ pub(super) fn duration(
     }
 }
 
+/// Any duration.
+pub(crate) fn any_duration(text: &str) -> Result<Duration, Advice> {
+    duration("1h", Duration::ZERO..=Duration::from_hours(24 * 36_500))(text)
+}
+
 const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 fn span(text: &str) -> Option<Duration> {
@@ -165,6 +170,17 @@ pub(super) fn base_url(text: &str) -> Result<String, Advice> {
         return Err("write https: over http, tokens would travel in the clear".into());
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// The address of a collector, without a slash at its end; empty for none.
+pub(super) fn collector_url(text: &str) -> Result<Option<String>, Advice> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let url = web_url(text).filter(|url| url.query().is_none());
+    let url =
+        url.ok_or("write the address of a collector that takes OTLP over HTTP, such as \"http://127.0.0.1:4318\"")?;
+    Ok(Some(url.as_str().trim_end_matches('/').to_owned()))
 }
 
 /// A page to which a browser is sent, as it is written.

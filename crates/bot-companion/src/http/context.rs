@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::zone::Zone;
 use crate::app::App;
+use crate::audit::AuditOrigin;
 use crate::domain::Time;
 use crate::floods::FloodKind;
 
@@ -31,7 +32,7 @@ pub(crate) struct RequestContext {
     /// The zone of its path.
     pub(super) zone: Zone,
     /// The index of its route, for the metrics.
-    pub(super) route: usize,
+    pub(super) route: u32,
     /// Seeds what is drawn at random for the response, so that the fast path and the router draw the same.
     pub(super) seed: u64,
     /// The client, as the trusted proxies before us name it.
@@ -44,9 +45,16 @@ pub(crate) struct RequestContext {
     pub(super) time: Time,
     /// Whether the connection is encrypted.
     pub(super) secure: bool,
+    /// Whether it comes from a trusted proxy.
+    pub(super) from_proxy: bool,
 }
 
 impl RequestContext {
+    /// Where it came from, for the audit.
+    pub(super) fn origin(&self) -> AuditOrigin<'_> {
+        AuditOrigin { client: self.client, request: self.id.to_str().unwrap_or_default() }
+    }
+
     /// The context of a request that has just arrived, before it is counted against a rate limit.
     pub(super) fn new(app: &App, headers: &HeaderMap, peer: Peer, (zone, route): (Zone, usize)) -> Self {
         let trusted = |address: IpAddr| app.config.http.trusted_proxies.iter().any(|proxy| proxy.contains(address));
@@ -56,13 +64,14 @@ impl RequestContext {
         let context = Self {
             id: given.cloned().unwrap_or_else(|| make_id(app.random.number())),
             zone,
-            route,
+            route: u32::try_from(route).unwrap_or(0),
             seed: app.random.number(),
             client,
             rate_limit: Ok(()),
             ticks: app.clock.ticks(),
             time: app.clock.now(),
             secure: peer.secure,
+            from_proxy,
         };
         if !from_proxy && headers.contains_key(FORWARDED_FOR) {
             app.floods.note(FloodKind::ForwardedFor, client, context.id(), context.ticks);
