@@ -24,6 +24,7 @@ use crate::random::Random;
 use crate::rate_limit::RateLimits;
 use crate::sources::Sources;
 use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
+use crate::traces::Traces;
 use crate::uploads::Uploads;
 use crate::vault::{Vault, VaultError, VaultKeys};
 use crate::version::Version;
@@ -61,6 +62,8 @@ pub struct App {
     pub uploads: Arc<Uploads>,
     /// Background tasks.
     pub background: Background,
+    /// Where traces go, if anywhere.
+    pub traces: OnceLock<Traces>,
     /// What strangers cause again and again, for the log.
     pub floods: Floods,
     /// What is counted.
@@ -135,6 +138,7 @@ impl App {
             views,
             accounts,
             background: sources.background.clone(),
+            traces: OnceLock::new(),
             floods: Floods::default(),
             metrics: Arc::clone(&sources.metrics),
             audit: Arc::clone(&sources.audit),

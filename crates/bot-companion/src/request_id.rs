@@ -1,30 +1,47 @@
-//! The id of the request that the current task works for. It goes along into background tasks, and every log line that is written
-//! meanwhile carries it. Nothing is paid for it but a pointer per task: the line asks for it when it is written.
+//! The request that the current task works for: its id, and its trace if there is one. It goes along into background tasks, and every
+//! log line that is written meanwhile carries the id. Nothing is paid for it but a pointer per task: the line asks for it when it is
+//! written.
 
 use std::future::Future;
 
 use futures_util::future::Either;
 use http::HeaderValue;
 
+use crate::traces::TraceParent;
+
 tokio::task_local! {
-    static CURRENT: HeaderValue;
+    static CURRENT: RequestScope;
 }
 
-/// Does the work under this id.
-pub fn scope<F: Future>(id: HeaderValue, work: F) -> impl Future<Output = F::Output> {
-    CURRENT.scope(id, work)
+/// What goes along with the work for a request.
+#[derive(Clone, Debug)]
+pub struct RequestScope {
+    /// The request's id; letters, digits, `_` and `-`.
+    pub id: HeaderValue,
+    /// What spans of the work are below, if the request is traced.
+    pub trace: Option<TraceParent>,
 }
 
-/// The id that the current task works under, if any.
+/// Does the work for this request.
+pub fn scope<F: Future>(request: RequestScope, work: F) -> impl Future<Output = F::Output> {
+    CURRENT.scope(request, work)
+}
+
+/// The id of the request that the current task works for, if any.
 pub fn current() -> Option<HeaderValue> {
-    CURRENT.try_with(Clone::clone).ok()
+    CURRENT.try_with(|request| request.id.clone()).ok()
 }
 
-/// Work for another task, which goes on under the current id.
+/// What a span of the current task is below, if it works for a request that is traced.
+pub fn trace_parent() -> Option<TraceParent> {
+    CURRENT.try_with(|request| request.trace.clone()).ok().flatten()
+}
+
+/// Work for another task, which goes on for the current request.
 pub fn inherit<F: Future>(work: F) -> impl Future<Output = F::Output> + use<F> {
-    match current() {
-        Some(id) => Either::Left(CURRENT.scope(id, work)),
-        None => Either::Right(work),
+    match CURRENT.try_with(Clone::clone) {
+        Ok(request) => Either::Left(CURRENT.scope(request, work)),
+        Err(_) => Either::Right(work),
     }
 }
 
@@ -41,7 +58,8 @@ mod tests {
             assert_eq!(inner, current());
             inner
         };
-        assert_eq!(scope(HeaderValue::from_static("abc"), outer).await.unwrap(), "abc");
+        let request = RequestScope { id: HeaderValue::from_static("abc"), trace: None };
+        assert_eq!(scope(request, outer).await.unwrap(), "abc");
         assert_eq!(background.spawn(async { current() }).await.unwrap(), None);
         assert_eq!(current(), None);
     }

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::domain::audit::AuditKind;
 use crate::domain::forgotten::UserHash;
 use crate::domain::{Session, Snowflake, Subscription, Time};
-use crate::store::{Account, Traces};
+use crate::store::{Account, PersonTraces};
 use crate::untrusted::Untrusted;
 use crate::vault::{Vault, sealed_with};
 
@@ -21,7 +21,7 @@ struct StoredPerson {
     account: Option<Account>,
     sessions: Vec<Session>,
     subscription: Option<Subscription>,
-    traces: Traces,
+    traces: PersonTraces,
 }
 
 async fn read(app: &Arc<App>, id: Snowflake) -> anyhow::Result<StoredPerson> {
@@ -36,7 +36,7 @@ async fn read(app: &Arc<App>, id: Snowflake) -> anyhow::Result<StoredPerson> {
 
 impl StoredPerson {
     fn is_known(&self) -> bool {
-        self.account.is_some() || self.traces != Traces::default()
+        self.account.is_some() || self.traces != PersonTraces::default()
     }
 
     fn value(&self, vault: &Vault) -> Value {

@@ -14,6 +14,7 @@ use crate::domain::token;
 use crate::http::HttpService;
 use crate::random::Random;
 use crate::reload::{self, Reload};
+use crate::traces::Traces;
 use crate::version::Version;
 use crate::{admin, server, store};
 
@@ -46,8 +47,15 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         }
         cautions::tell_of_unreadable_grants(&app).await;
         tell_of_demo_key(&app).await;
+        // Before it says that it listens: who reads that may stop it at once, and in good order.
+        let stop = asked_to_stop(OnHangup::GoOn);
         info!("listening on {scheme}://{address}{base_path}/");
         let _admin = answer_operators(admin, &app)?;
+        if let Some(traces) = Traces::start(&started.otel).map_err(|problem| anyhow::anyhow!(problem))? {
+            info!("traces are sent to otel.endpoint");
+            // Nobody else sets it.
+            let _ = app.traces.set(traces);
+        }
         let reload = Reload {
             app: Arc::clone(&app),
             tls: tls.clone(),
@@ -60,8 +68,9 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
             started,
         };
         let reloading = tokio::task::spawn(reload.run(hangup, server::WATCH_EVERY));
-        server::run(listeners, tls, HttpService::new(app), asked_to_stop(OnHangup::GoOn)).await;
+        server::run(listeners, tls, HttpService::new(Arc::clone(&app)), stop).await;
         reloading.abort();
+        send_last_traces(app).await;
         Ok(())
     })
 }
@@ -75,6 +84,14 @@ pub(super) fn answer_operators(
     let server = admin::start(listener, Arc::clone(app)).context("the admin listener cannot start")?;
     info!("metrics and health are on http://{}/", server.address);
     Ok(Some(server))
+}
+
+/// Sending blocks, and the runtime must go on meanwhile.
+async fn send_last_traces(app: Arc<App>) {
+    let sent = tokio::task::spawn_blocking(move || app.traces.get().map(Traces::shutdown)).await;
+    if sent.is_err() {
+        warn!("the last traces could not be sent");
+    }
 }
 
 /// Reads the configuration again, from where it was read at the start.
@@ -134,18 +151,21 @@ pub(super) enum OnHangup {
     Stop,
 }
 
-/// Waits until the process is asked to stop.
-pub(super) async fn asked_to_stop(on_hangup: OnHangup) {
+/// Waits until the process is asked to stop. Signals are heard from the call on, before anybody waits.
+pub(super) fn asked_to_stop(on_hangup: OnHangup) -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
-    if let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)] = kinds.map(signal) {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv(), if on_hangup == OnHangup::Stop => {}
+    let signals = kinds.map(signal);
+    async move {
+        if let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)] = signals {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+                _ = hangup.recv(), if on_hangup == OnHangup::Stop => {}
+            }
+        } else {
+            warn!("signals cannot be heard; stop the service by killing it");
+            std::future::pending::<()>().await;
         }
-    } else {
-        warn!("signals cannot be heard; stop the service by killing it");
-        std::future::pending::<()>().await;
     }
 }

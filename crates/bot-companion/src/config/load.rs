@@ -10,7 +10,7 @@ use super::layers::Settings;
 use super::value::{self, duration};
 use super::{
     AdminConfig, AuditConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig,
-    LimitsConfig, LogConfig, StoreConfig, TlsConfig, checks, log_filter,
+    LimitsConfig, LogConfig, OtelConfig, StoreConfig, TlsConfig, checks, log_filter,
 };
 use crate::domain::SessionLimits;
 
@@ -219,6 +219,11 @@ fn build(settings: &mut Settings) -> Option<Config> {
             access: s.text("log.access", value::access_log)?,
         },
         admin: AdminConfig { listen: s.text("admin.listen", value::listen_or_off)?, is_set: s.is_set("admin.listen") },
+        otel: OtelConfig {
+            endpoint: s.text("otel.endpoint", value::collector_url)?,
+            service_name: s.text("otel.service_name", value::line)?,
+            sample_percent: s.number("otel.sample_percent", 0..=100)?,
+        },
         written: s.written(),
     })
 }

@@ -67,6 +67,8 @@ pub struct Config {
     pub log: LogConfig,
     /// `[admin]`
     pub admin: AdminConfig,
+    /// `[otel]`
+    pub otel: OtelConfig,
     /// What was written, to see what another configuration changes.
     written: reloadable::WrittenSettings,
 }
@@ -266,6 +268,17 @@ pub struct LogConfig {
     pub format: LogFormat,
     /// `log.access`
     pub access: AccessLog,
+}
+
+/// Traces for OpenTelemetry.
+#[derive(Clone, Debug)]
+pub struct OtelConfig {
+    /// `otel.endpoint`, without a slash at its end; `None` for no traces.
+    pub endpoint: Option<String>,
+    /// `otel.service_name`
+    pub service_name: String,
+    /// `otel.sample_percent`: of the traces that begin here.
+    pub sample_percent: u8,
 }
 
 /// Which requests have a line in the log.

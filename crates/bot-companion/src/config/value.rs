@@ -172,6 +172,17 @@ pub(super) fn base_url(text: &str) -> Result<String, Advice> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
+/// The address of a collector, without a slash at its end; empty for none.
+pub(super) fn collector_url(text: &str) -> Result<Option<String>, Advice> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let url = web_url(text).filter(|url| url.query().is_none());
+    let url =
+        url.ok_or("write the address of a collector that takes OTLP over HTTP, such as \"http://127.0.0.1:4318\"")?;
+    Ok(Some(url.as_str().trim_end_matches('/').to_owned()))
+}
+
 /// A page to which a browser is sent, as it is written.
 pub(super) fn page_url(text: &str) -> Result<String, Advice> {
     let url = web_url(text).ok_or("write the whole address, such as \"https://discord.com/oauth2/authorize\"")?;

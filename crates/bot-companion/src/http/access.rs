@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Frame};
 use tracing::{debug, error, info};
@@ -16,6 +16,8 @@ use crate::api::error::ErrorCode;
 use crate::app::App;
 use crate::config::AccessLog;
 use crate::floods::FloodKind;
+use crate::metrics::{Label as _, RequestMethod};
+use crate::traces::{RequestSpan, TraceParent, Traces};
 use crate::untrusted::Untrusted;
 
 /// The status of a request whose client left before there was a response, as nginx writes it.
@@ -24,13 +26,17 @@ const CLIENT_LEFT: u16 = 499;
 /// Logs a request that the fast path has answered, if such are logged.
 pub(super) fn log_cached<B>(app: &App, request: &Request<B>, context: &RequestContext, response: &Response<Body>) {
     let access = app.current.access();
+    if let Some(traces) = app.traces.get() {
+        let span = begin_span(app, traces, request, context);
+        span.end(app.clock.ticks().saturating_sub(context.ticks), response.status().as_u16(), context.id());
+    }
     if access != AccessLog::Off {
         let bytes = response.body().size_hint().exact().unwrap_or(0);
         write(app, access, context, request.method(), request.uri().path(), response.status().as_u16(), bytes);
     }
 }
 
-/// A request that is to be logged when it ends: when its response is there or, if that is a stream, when the stream ends.
+/// A request that is to be logged or traced when it ends: when its response is there or, if that is a stream, when the stream ends.
 pub(super) struct AccessRecord {
     app: Arc<App>,
     access: AccessLog,
@@ -39,21 +45,28 @@ pub(super) struct AccessRecord {
     path: String,
     status: u16,
     bytes: u64,
+    span: Option<RequestSpan>,
 }
 
 impl AccessRecord {
-    /// `None` if requests are not logged.
-    pub(super) fn begin(app: &Arc<App>, context: &RequestContext, method: &Method, path: &str) -> Option<Self> {
-        let access = app.current.access();
-        (access != AccessLog::Off).then(|| Self {
+    /// `None` if requests are neither logged nor traced.
+    pub(super) fn begin<B>(app: &Arc<App>, context: &RequestContext, request: &Request<B>) -> Option<Self> {
+        let (access, traces) = (app.current.access(), app.traces.get());
+        (access != AccessLog::Off || traces.is_some()).then(|| Self {
             app: Arc::clone(app),
             access,
             context: context.clone(),
-            method: method.clone(),
-            path: path.to_owned(),
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
             status: CLIENT_LEFT,
             bytes: 0,
+            span: traces.map(|traces| begin_span(app, traces, request, context)),
         })
+    }
+
+    /// What spans of the work for it are below.
+    pub(super) fn trace_parent(&self) -> Option<TraceParent> {
+        self.span.as_ref()?.parent()
     }
 
     fn count(&mut self, frame: &Frame<Bytes>) {
@@ -80,12 +93,23 @@ impl AccessRecord {
 // However it ends.
 impl Drop for AccessRecord {
     fn drop(&mut self) {
+        if let Some(span) = self.span.take() {
+            span.end(self.app.clock.ticks().saturating_sub(self.context.ticks), self.status, self.context.id());
+        }
         write(&self.app, self.access, &self.context, &self.method, &self.path, self.status, self.bytes);
     }
 }
 
+/// Begins the span of a request, which is named after its route.
+fn begin_span<B>(app: &App, traces: &Traces, request: &Request<B>, context: &RequestContext) -> RequestSpan {
+    let route = app.metrics.requests.get().map_or("unknown", |requests| requests.route(context.route as usize));
+    let name = format!("{} {route}", RequestMethod::from(request.method()).text());
+    let parent = request.headers().get("traceparent").filter(|_| context.from_proxy);
+    traces.begin(name, context.time, parent.map(HeaderValue::as_bytes))
+}
+
 fn write(app: &App, access: AccessLog, context: &RequestContext, method: &Method, path: &str, status: u16, bytes: u64) {
-    if access == AccessLog::Errors && status < 400 {
+    if access == AccessLog::Off || access == AccessLog::Errors && status < 400 {
         return;
     }
     let (id, client) = (context.id(), context.client);

@@ -32,7 +32,7 @@ pub(crate) struct RequestContext {
     /// The zone of its path.
     pub(super) zone: Zone,
     /// The index of its route, for the metrics.
-    pub(super) route: usize,
+    pub(super) route: u32,
     /// Seeds what is drawn at random for the response, so that the fast path and the router draw the same.
     pub(super) seed: u64,
     /// The client, as the trusted proxies before us name it.
@@ -45,6 +45,8 @@ pub(crate) struct RequestContext {
     pub(super) time: Time,
     /// Whether the connection is encrypted.
     pub(super) secure: bool,
+    /// Whether it comes from a trusted proxy.
+    pub(super) from_proxy: bool,
 }
 
 impl RequestContext {
@@ -62,13 +64,14 @@ impl RequestContext {
         let context = Self {
             id: given.cloned().unwrap_or_else(|| make_id(app.random.number())),
             zone,
-            route,
+            route: u32::try_from(route).unwrap_or(0),
             seed: app.random.number(),
             client,
             rate_limit: Ok(()),
             ticks: app.clock.ticks(),
             time: app.clock.now(),
             secure: peer.secure,
+            from_proxy,
         };
         if !from_proxy && headers.contains_key(FORWARDED_FOR) {
             app.floods.note(FloodKind::ForwardedFor, client, context.id(), context.ticks);

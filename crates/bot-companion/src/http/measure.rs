@@ -34,6 +34,6 @@ impl<'a> MeasuredRequest<'a> {
 impl Drop for MeasuredRequest<'_> {
     fn drop(&mut self) {
         let took = self.clock.ticks().saturating_sub(self.context.ticks);
-        self.metrics.count(self.context.route, self.method, self.status, took);
+        self.metrics.count(self.context.route as usize, self.method, self.status, took);
     }
 }

@@ -31,7 +31,7 @@ use crate::api::error::ErrorCode;
 use crate::app::App;
 use crate::floods::FloodKind;
 use crate::metrics::{LimitName, RequestMetrics};
-use crate::request_id;
+use crate::request_id::{self, RequestScope};
 use crate::untrusted::Untrusted;
 
 /// When a client that was refused because of load should come back.
@@ -116,14 +116,18 @@ impl HttpService {
         B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let record = AccessRecord::begin(&self.app, &context, &request);
+        let trace = record.as_ref().and_then(AccessRecord::trace_parent);
         // All that is logged meanwhile carries the id.
-        request_id::scope(context.id.clone(), self.respond(request, context, start_work)).await
+        let scope = RequestScope { id: context.id.clone(), trace };
+        request_id::scope(scope, self.respond(request, context, record, start_work)).await
     }
 
     async fn respond<B>(
         self,
         request: Request<B>,
         context: RequestContext,
+        record: Option<AccessRecord>,
         start_work: impl Future<Output = ()> + Send,
     ) -> Response<Body>
     where
@@ -131,7 +135,6 @@ impl HttpService {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let asked = request.uri().path().to_owned();
-        let record = AccessRecord::begin(&self.app, &context, request.method(), &asked);
         let (method, headers, version) = (request.method().clone(), request.headers().clone(), request.version());
         let measured = MeasuredRequest::new(&self.requests, &self.app.clock, &method, &context);
         let (parts, body) = request.into_parts();

@@ -12,6 +12,7 @@ use super::{Endpoint, Grant, IdpError, IdpErrorKind, wire};
 use crate::clock::Clock;
 use crate::domain::{ListedGuild, Snowflake, Time, User};
 use crate::log_throttle::Throttle;
+use crate::traces::WorkSpan;
 
 /// The provider asks every client for an address in its `User-Agent`.
 const CLIENT_URL: &str = "https://example.invalid/bot-companion";
@@ -183,6 +184,7 @@ impl Provider {
             Endpoint::Token | Endpoint::User | Endpoint::Revoke => self.options.sign_in_timeout,
         };
         let permit = self.guard.enter(endpoint, caller, limit)?;
+        let mut span = WorkSpan::begin(format!("provider {}", endpoint.name()));
         let result = send(endpoint, request.timeout(limit))
             .await
             .and_then(|response| verdict::judge(endpoint, response))
@@ -193,6 +195,7 @@ impl Provider {
                 Ok(value)
             }
             Err((error, outcome)) => {
+                span.fail();
                 permit.settle(outcome);
                 // Strangers can cause this as often as they like.
                 if matches!(error.kind, IdpErrorKind::Misconfigured | IdpErrorKind::RedirectRefused)

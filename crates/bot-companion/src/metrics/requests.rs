@@ -54,6 +54,11 @@ impl RequestMetrics {
         }
     }
 
+    /// The template of a route.
+    pub fn route(&self, index: usize) -> &str {
+        self.routes.get(index).map_or("unknown", String::as_str)
+    }
+
     /// The routes on which something was counted, with how long it took.
     pub fn durations(&self) -> impl Iterator<Item = (&str, HistogramSnapshot)> {
         let of_route =
