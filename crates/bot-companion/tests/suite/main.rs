@@ -12,6 +12,7 @@
 
 mod admin;
 mod admin_limits;
+mod audit;
 mod browsers;
 mod command_line;
 mod compression;
