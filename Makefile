@@ -29,6 +29,7 @@ test: ## formatting, lints, documentation, all tests (the suite on SQLite and on
 	scripts/check-secrets-in-log
 	cargo build --locked -p bot-companion
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-openapi
+	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-metrics
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" $(MAKE) --no-print-directory test-sdks
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-cluster
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-proxies

@@ -177,6 +177,8 @@ def service_settings(folder: Path, provider: str, store: str, wait: float) -> di
         "COMPANION_LIMITS_EXEMPT": "127.0.0.1",
         "COMPANION_LIMITS_SIGN_INS_PER_USER": "0",
         "COMPANION_FEED_REQUESTS_PER_SECOND": "0",
+        # Its default port would be taken by the first of them, or by a service that really runs here.
+        "COMPANION_ADMIN_LISTEN": "off",
         "COMPANION_LOG_FILTER": os.environ.get("CLUSTER_LOG", "warn,bot_companion=info"),
     }
     return environment

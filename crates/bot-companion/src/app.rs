@@ -1,5 +1,6 @@
 //! The service without its sockets: everything a handler can reach, built by one function for production and tests alike.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -69,6 +70,8 @@ pub struct App {
     pub(crate) sources: Sources,
     /// Who hears of bots, if anybody does.
     bot_watch: OnceLock<Arc<dyn BotWatch>>,
+    /// The key file that was made when this was built, if one was.
+    new_key: Option<PathBuf>,
     shutting_down: AtomicBool,
 }
 
@@ -103,11 +106,12 @@ impl App {
         let config::StoreConfig { url, wait, connections, start_wait } = config.store.clone();
         let options = StoreOptions { url, wait, connections, start_wait };
         let store = store::open(options, Arc::clone(&freshness)).await?;
+        let (vault, new_key) = vault(&config)?;
         let sources = Sources {
             store: Arc::clone(&store),
             freshness: Arc::clone(&freshness),
             provider: Arc::new(provider(&config, &clock)?),
-            vault: Arc::new(vault(&config)?),
+            vault: Arc::new(vault),
             clock: clock.clone(),
             background: Background::here(),
             pictures: PictureHost::new(&config.idp.cdn_url),
@@ -135,6 +139,7 @@ impl App {
             metrics: Arc::clone(&sources.metrics),
             sources,
             bot_watch: OnceLock::new(),
+            new_key,
             shutting_down: AtomicBool::new(false),
             current: CurrentConfig::new(&config),
             config,
@@ -187,6 +192,20 @@ impl App {
         if let Some(watch) = self.bot_watch.get() {
             watch.before(instance).await;
         }
+    }
+
+    /// How many grants cannot be read, because the key that encrypted them is not configured, and the ids of those keys.
+    pub async fn unreadable_grants(&self) -> store::Result<(u64, Vec<String>)> {
+        let grants = self.store.grants_by_key().await?;
+        let known = self.sources.vault.key_ids();
+        let is_unknown = |(id, _): &(String, u64)| !known.contains(id);
+        let unknown: Vec<_> = grants.into_iter().filter(is_unknown).collect();
+        Ok((unknown.iter().map(|(_, count)| count).sum(), unknown.into_iter().map(|(id, _)| id).collect()))
+    }
+
+    /// The key file that was made when this was built, if one was.
+    pub fn new_key(&self) -> Option<&Path> {
+        self.new_key.as_deref()
     }
 
     /// Begins the shutdown: `/ready` says so, and a load balancer should send requests elsewhere.
@@ -255,7 +274,8 @@ impl App {
     }
 }
 
-fn provider(config: &Config, clock: &Clock) -> Result<Provider, BuildError> {
+/// The client for the provider; nothing is called yet.
+pub(crate) fn provider(config: &Config, clock: &Clock) -> Result<Provider, BuildError> {
     Provider::new(ProviderOptions {
         base_url: config.idp.base_url.clone(),
         client_id: config.idp.client_id.clone(),
@@ -270,11 +290,12 @@ fn provider(config: &Config, clock: &Clock) -> Result<Provider, BuildError> {
     .map_err(|error| BuildError::Provider(error.to_string()))
 }
 
-/// Where the store is a file of ours and no key is given, one is made beside it.
-fn vault(config: &Config) -> Result<Vault, BuildError> {
+/// Where the store is a file of ours and no key is given, one is made beside it; then its path is given, too.
+fn vault(config: &Config) -> Result<(Vault, Option<PathBuf>), BuildError> {
     if !config.secrets.is_empty() {
-        return Ok(Vault::new(&config.secrets)?);
+        return Ok((Vault::new(&config.secrets)?, None));
     }
     let database = store::local_file(&config.store.url).ok_or(VaultError::NoKey)?;
-    Ok(Vault::new(&[keyfile::load_or_create(&database)?.key])?)
+    let file = keyfile::load_or_create(&database)?;
+    Ok((Vault::new(&[file.key])?, file.is_new.then_some(file.path)))
 }

@@ -74,6 +74,11 @@ impl Vault {
         self.keys.store(Arc::new(keys));
     }
 
+    /// The ids of the keys, the one that writes first.
+    pub fn key_ids(&self) -> Vec<String> {
+        self.keys.load().0.iter().map(|(id, _)| id.clone()).collect()
+    }
+
     /// Seals a user's grant with the first key: length of the key's id, the id, the nonce, then the ciphertext with its tag.
     pub fn seal(&self, user: Snowflake, grant: &Grant) -> Result<SealedGrant, VaultError> {
         let keys = self.keys.load();
@@ -95,11 +100,6 @@ impl Vault {
         sealed.extend_from_slice(&nonce);
         sealed.extend_from_slice(&secret);
         Ok(SealedGrant(sealed))
-    }
-
-    /// The ids of the keys; the first one writes.
-    pub fn key_ids(&self) -> Vec<String> {
-        self.keys.load().0.iter().map(|(id, _)| id.clone()).collect()
     }
 
     /// Whether this was sealed with the key that writes.

@@ -21,11 +21,12 @@ const MOST_SHARDS: usize = 1_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Census {
     sessions: Option<u64>,
+    unreadable_grants: Option<u64>,
 }
 
 impl Census {
     pub(super) async fn take(app: Arc<App>) -> Self {
-        Self { sessions: app.store.session_count().await.ok() }
+        Self { sessions: app.store.session_count().await.ok(), unreadable_grants: None }
     }
 }
 
@@ -77,6 +78,7 @@ fn people(text: &mut Exposition, app: &App, census: &Census) {
         text.sample(list::SIGN_INS, &[("outcome", outcome.text())], app.metrics.sign_ins.get(*outcome));
     }
     text.value_if_any(list::SESSIONS, census.sessions);
+    text.value_if_any(list::GRANTS_UNREADABLE, census.unreadable_grants);
 }
 
 fn provider(text: &mut Exposition, app: &App) {

@@ -18,6 +18,9 @@ const BACKGROUND_WAIT: Duration = Duration::from_secs(10);
 /// What `store.wait` may be at the most.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
+/// A command says only what matters; that a key was made does.
+const FILTER: &str = "warn,bot_companion::config::keyfile=info";
+
 /// What to do if there is no database yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
@@ -33,11 +36,21 @@ pub(super) fn with<T>(
     missing: Missing,
     work: impl AsyncFnOnce(&Arc<App>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
+    on(prepare(file, missing)?, work)
+}
+
+/// Loads the configuration, and starts the log of a command.
+pub(super) fn prepare(file: &ConfigFile, missing: Missing) -> anyhow::Result<Config> {
     let mut config = file.load()?;
     // Nobody else waits for a command, so each step may wait as long for a busy database as the start does.
     config.store.wait = config.store.wait.max(config.store.start_wait.min(LONGEST_WAIT));
-    logging::start(&LogConfig { filter: "warn".to_owned(), ..config.log.clone() })?;
+    logging::start(&LogConfig { filter: FILTER.to_owned(), ..config.log.clone() })?;
     refuse_missing(file, &config, missing)?;
+    Ok(config)
+}
+
+/// Does the work on the database of this configuration.
+pub(super) fn on<T>(config: Config, work: impl AsyncFnOnce(&Arc<App>) -> anyhow::Result<T>) -> anyhow::Result<T> {
     runtime()?.block_on(async {
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
         let done = work(&app).await;

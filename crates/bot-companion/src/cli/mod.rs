@@ -1,17 +1,26 @@
 //! The commands; each with a file of its own unless it is one line.
 
+mod backup;
+mod cautions;
 mod check;
 mod database;
 mod demo;
 mod dev;
+mod documents;
 pub mod exit;
 mod feedback;
+mod healthcheck;
 mod key;
+mod live_check;
+mod local_request;
 mod log_lines;
 mod logging;
 mod output;
+mod person;
 mod secrets;
 mod serve;
+mod settings;
+mod stats;
 mod store;
 mod switchboard;
 mod team;
@@ -67,13 +76,48 @@ enum Command {
     },
     /// Check the configuration and say what is wrong with it.
     Check {
+        /// Also look at what it names: ports, store, keys, provider, clock, certificate, bot. Nothing is changed, and nothing is
+        /// made; the provider gets one code that it refuses.
+        #[arg(long)]
+        live: bool,
+        #[command(flatten)]
+        form: output::OutputForm,
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Print the default configuration, with every setting explained.
-    Config,
+    /// Print the default configuration, with every setting explained; or the one that counts.
+    Config {
+        /// Print each setting with the value that counts and where it came from: the default, a line of the file, a variable.
+        /// Secrets are hidden.
+        #[arg(long)]
+        effective: bool,
+        #[command(flatten)]
+        form: output::OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Ask the service on this machine whether it takes requests: exit code 0 if it does. For the HEALTHCHECK of a container.
+    Healthcheck {
+        /// Where the service listens, if it was started with --listen and without its admin listener.
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<SocketAddr>,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
     /// Print the API's OpenAPI document.
     Openapi,
+    /// Print what a shell needs to complete these commands.
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or that of a command.
+    Man {
+        /// The command, such as `key create`.
+        #[arg(value_name = "COMMAND")]
+        words: Vec<String>,
+    },
     /// Make, list and revoke the keys with which bots send their data.
     #[command(subcommand)]
     Key(key::Key),
@@ -83,12 +127,24 @@ enum Command {
     /// Add feedback from a file.
     #[command(subcommand)]
     Feedback(feedback::FeedbackCommand),
-    /// Block users, or let them in again.
+    /// Block users, show what is stored of them, forget them.
     #[command(subcommand)]
     Users(users::Users),
     /// Show and change the keys that encrypt the provider's tokens.
     #[command(subcommand)]
     Secrets(secrets::Secrets),
+    /// Say what the store holds.
+    Stats(stats::StatsCommand),
+    /// Write everything into a file, while the service runs.
+    ///
+    /// The file holds all of one moment, is read again, and can be read by its owner only. It can be restored into SQLite and into
+    /// PostgreSQL alike. The provider's tokens in it are encrypted; the key is not in it.
+    Backup(backup::Backup),
+    /// Restore a backup, while the service is stopped.
+    ///
+    /// The whole file is checked first; then all of it is restored or nothing. All sessions end, because one of the backup may have
+    /// been ended since.
+    Restore(backup::Restore),
     /// Move the data to another store.
     #[command(subcommand)]
     Store(store::StoreCommand),
@@ -115,14 +171,20 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Dev { listen, data, store, redirect_uri, no_limits } => {
             dev::run(&dev::DevOptions { listen, data, store, redirect_uris: redirect_uri, no_limits })
         }
-        Command::Check { config } => check::run(&config),
-        Command::Config => print(crate::config::DEFAULTS),
+        Command::Check { live, form, config } => check::run(live, form, &config),
+        Command::Healthcheck { listen, config } => healthcheck::run(&config, listen),
+        Command::Completions { shell } => documents::completions(shell),
+        Command::Man { words } => documents::man(&words),
+        Command::Config { effective, form, config } => settings::run(effective, form, &config),
         Command::Openapi => print(&crate::http::document()),
         Command::Key(key) => key::run(key),
         Command::Team(team) => team::run(team),
         Command::Feedback(feedback) => feedback::run(feedback),
         Command::Users(users) => users::run(&users),
         Command::Secrets(secrets) => secrets::run(&secrets),
+        Command::Stats(stats) => stats::run(&stats),
+        Command::Backup(backup) => backup::run_backup(backup),
+        Command::Restore(restore) => backup::run_restore(restore),
         Command::Store(store) => store::run(store),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use tracing::{info, warn};
 
-use super::{ConfigFile, demo, logging, runtime};
+use super::{ConfigFile, cautions, demo, logging, runtime};
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -36,10 +36,16 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         let admin = admin::bind(config.admin)?;
         let tls = config.tls.as_ref().map(server::acceptor).transpose()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        info!(version = Version::NAME, store = store::kind(&config.store.url), "starting");
+        let (kind, location) = (store::kind(&config.store.url), store::location(&config.store.url));
+        info!(version = Version::NAME, store = kind, location, "starting");
         let base_path = config.http.base_path.clone();
+        let cautions = cautions::of(&config);
         let started = config.clone();
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
+        for caution in cautions {
+            warn!("{caution}");
+        }
+        cautions::tell_of_unreadable_grants(&app).await;
         tell_of_demo_key(&app).await;
         info!("listening on {scheme}://{address}{base_path}/");
         let _admin = answer_operators(admin, &app)?;

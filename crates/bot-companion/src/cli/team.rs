@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::database::{self, Missing};
 use super::{ConfigFile, print};
 use crate::api::team::TeamMemberData;
+use crate::config::suggest;
 use crate::domain::team::RosterEntry;
 use crate::domain::{Change, Permission, Roster, feed};
+use crate::untrusted::Untrusted;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Team {
@@ -90,17 +93,49 @@ fn form(file: &Path, text: &str) -> Form {
 
 /// The team in a file's text, with what was left out of it; the error lists everything that is wrong.
 fn read(text: &str, form: Form) -> anyhow::Result<(Roster, Vec<String>)> {
-    let mut value: serde_json::Value = match form {
+    let mut value: Value = match form {
         Form::Toml => serde_json::to_value(toml::from_str::<toml::Table>(text)?)?,
         Form::Json => serde_json::from_str(text)?,
     };
     if value.is_array() {
         value = serde_json::json!({"members": value});
     }
-    feed::roster(&serde_json::to_vec(&value)?).or_else(|reasons| {
-        let lines: Vec<String> = reasons.iter().map(|reason| format!("\n  {reason}")).collect();
-        bail!("{} problem(s), nothing was changed:{}", reasons.len(), lines.concat())
-    })
+    let unknown = unknown_fields(&value);
+    let read = feed::roster(&serde_json::to_vec(&value)?);
+    let wrong = read.as_ref().err().into_iter().flatten().map(ToString::to_string);
+    let reasons: Vec<String> = unknown.into_iter().chain(wrong).collect();
+    match read {
+        Ok(read) if reasons.is_empty() => Ok(read),
+        _ => {
+            let lines: Vec<String> = reasons.iter().map(|reason| format!("\n  {reason}")).collect();
+            bail!("{} problem(s), nothing was changed:{}", reasons.len(), lines.concat())
+        }
+    }
+}
+
+const FIELDS: [&str; 9] =
+    ["username", "name", "avatar", "discord_id", "role", "color", "category", "position", "permissions"];
+
+/// What stands in the file and would be left out: in a file that a person wrote, that is a typing mistake.
+fn unknown_fields(value: &Value) -> Vec<String> {
+    let refuse = |place: String, name: &str, known: &[&'static str]| {
+        let meant = suggest(name, name, known.iter().copied());
+        let meant = meant
+            .map_or_else(|| format!("; there are {}", known.join(", ")), |name| format!("; did you mean `{name}`?"));
+        let name: String = name.chars().take(64).collect();
+        format!("{place}`{}` is not a field{meant}", Untrusted(&name))
+    };
+    let names = |value: &Value| -> Vec<String> {
+        value.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect()
+    };
+    let unknown_of = |value: &Value, place: &str, known: &[&'static str]| -> Vec<String> {
+        let unknown = names(value).into_iter().filter(|name| !known.contains(&name.as_str()));
+        unknown.map(|name| refuse(place.to_owned(), &name, known)).collect()
+    };
+    let members = value["members"].as_array().into_iter().flatten();
+    let of_members =
+        (1..).zip(members).flat_map(|(number, member)| unknown_of(member, &format!("Member {number}: "), &FIELDS));
+    unknown_of(value, "", &["members"]).into_iter().chain(of_members).collect()
 }
 
 fn write(roster: &Roster, form: Form) -> anyhow::Result<String> {
@@ -154,6 +189,27 @@ mod tests {
         let error = read(text, Form::Toml).unwrap_err().to_string();
         assert!(error.contains("2 problem(s)") && error.contains("\n  Member 1:") && error.contains("\n  Member 2:"));
         assert!(read("nonsense", Form::Toml).is_err() && read("nonsense", Form::Json).is_err());
+    }
+
+    #[test]
+    fn unknown_fields_are_refused_with_what_was_meant() {
+        let member = "username = 'a'\nname = 'A'\ndiscord_id = '7'\nrole = 'R'\ncolor = '#5865F2'\ncategory = 'x'\nposition = 1\n";
+        assert!(read(&format!("[[members]]\n{member}"), Form::Toml).is_ok());
+        for (text, said) in [
+            (
+                format!("[[members]]\n{member}permisions = []"),
+                "\n  Member 1: `permisions` is not a field; did you mean `permissions`?",
+            ),
+            (
+                format!("[[members]]\n{member}[[members]]\n{member}zodiac = 1"),
+                "Member 2: `zodiac` is not a field; there are username, name",
+            ),
+            (format!("[[member]]\n{member}"), "`member` is not a field; did you mean `members`?"),
+            (format!("members = []\n[other]\n{member}"), "`other` is not a field; there are members"),
+        ] {
+            let error = read(&text, Form::Toml).unwrap_err().to_string();
+            assert!(error.contains(said) && error.contains("nothing was changed"), "{error}");
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! `bot-companion users …`: blocks users. A running service notices within a second.
+//! `bot-companion users …`: blocks users, shows what is stored of one, and forgets them. A running service notices within a second.
 
 use clap::Subcommand;
 use serde_json::json;
 
 use super::database::{self, Missing};
 use super::output::OutputForm;
-use super::{ConfigFile, print};
+use super::{ConfigFile, person, print};
 use crate::domain::Snowflake;
 use crate::store::BlockedUser;
 use crate::untrusted::Untrusted;
@@ -29,6 +29,28 @@ pub(super) enum Users {
         #[command(flatten)]
         config: ConfigFile,
     },
+    /// Say what is stored of a user.
+    Show {
+        /// The user's id at the identity provider.
+        id: Snowflake,
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Forget a user: ends their sessions, revokes their grant, removes their name and id.
+    ///
+    /// Their feedback stays without its author. What the bot sends of them later is stored without their name, until they sign in
+    /// again. A block stays.
+    Forget {
+        /// The user's id at the identity provider.
+        id: Snowflake,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
     /// List the blocked users, the latest first.
     Blocked {
         #[command(flatten)]
@@ -41,7 +63,11 @@ pub(super) enum Users {
 impl Users {
     fn config(&self) -> &ConfigFile {
         match self {
-            Self::Block { config, .. } | Self::Unblock { config, .. } | Self::Blocked { config, .. } => config,
+            Self::Block { config, .. }
+            | Self::Unblock { config, .. }
+            | Self::Show { config, .. }
+            | Self::Forget { config, .. }
+            | Self::Blocked { config, .. } => config,
         }
     }
 }
@@ -55,6 +81,8 @@ pub(super) fn run(users: &Users) -> anyhow::Result<()> {
             }
             Users::Unblock { id, .. } if app.store.unblock(*id).await? => format!("User {id} may sign in again.\n"),
             Users::Unblock { id, .. } => format!("User {id} was not blocked.\n"),
+            Users::Show { id, form, .. } => person::show(app, *id, *form).await?,
+            Users::Forget { id, yes, .. } => person::forget(app, *id, *yes).await?,
             Users::Blocked { form, .. } => {
                 let blocked = app.store.blocked().await?;
                 let value = |entry: &BlockedUser| json!({ "user": entry.user.to_string(), "since": entry.since.iso8601(), "reason": entry.reason });

@@ -59,9 +59,23 @@ pub fn load_or_create(database: &Path) -> Result<KeyFile, KeyFileError> {
         not_made(format!("cannot be made: {error}; let the service's user write to its folder, or set secrets.keys"))
     })?;
     match load(&path)? {
-        Some(key) => Ok(KeyFile { key, path, is_new: true }),
+        Some(key) => {
+            tracing::info!(
+                path = %path.display(),
+                "made a key for the provider's tokens; keep a copy of it with your backups, apart from the database"
+            );
+            Ok(KeyFile { key, path, is_new: true })
+        }
         None => Err(not_made("is gone again".to_owned())),
     }
+}
+
+/// What to run if others can read the key.
+pub fn caution(path: &Path) -> Option<String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = fs::metadata(path).ok()?.permissions().mode();
+    let advice = || format!("others can read the key file; run `chmod 600 {}`", path.display());
+    (mode & 0o077 != 0).then(advice)
 }
 
 /// The key in this file; none if there is no file.

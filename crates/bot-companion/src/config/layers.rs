@@ -1,18 +1,21 @@
 //! The settings as they were written: which layer gave what to which key, and everything that is wrong with it.
 
+mod effective;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::Read as _;
 use std::ops::{Range, RangeInclusive};
 
 use toml::de::{DeTable, DeValue};
 
+use super::injected;
 use super::load::{ConfigError, Layer};
 use super::reloadable::WrittenSettings;
+use super::secret_file::secret_file;
 use super::suggest::suggest;
 use super::value::Advice;
+pub use effective::EffectiveSetting;
 
 /// The settings whose values are never shown, and which the environment can give as a file.
 pub(super) const SECRETS: [&str; 3] = ["idp.client_secret", "secrets.keys", "store.url"];
@@ -161,6 +164,9 @@ impl Settings {
             let location = SourceLocation { order: (order, index), text: name.escape_debug().to_string() };
             let direct = name.strip_suffix("_FILE").filter(|name| is_secret_variable(name));
             let Some(key) = keys.get(direct.unwrap_or(name)) else {
+                if injected::is_injected(name, value) {
+                    continue;
+                }
                 self.unknown_variable(name, &keys, location);
                 continue;
             };
@@ -221,13 +227,13 @@ impl Settings {
     }
 
     /// All problems, in the order of the layers and their lines.
-    pub(super) fn finish(mut self) -> Result<(), ConfigError> {
-        self.problems.sort_by_key(|problem| problem.location.order);
-        let lines =
-            self.problems.into_iter().map(|ConfigProblem { location, text, .. }| match location.text.as_str() {
-                "" => text,
-                location => format!("{location}: {text}"),
-            });
+    pub(super) fn finish(&mut self) -> Result<(), ConfigError> {
+        let mut problems = std::mem::take(&mut self.problems);
+        problems.sort_by_key(|problem| problem.location.order);
+        let lines = problems.into_iter().map(|ConfigProblem { location, text, .. }| match location.text.as_str() {
+            "" => text,
+            location => format!("{location}: {text}"),
+        });
         ConfigError::of(lines.collect())
     }
 
@@ -365,18 +371,6 @@ fn part_of(key: &str, section: &str) -> bool {
 
 fn is_secret_variable(name: &str) -> bool {
     SECRETS.iter().any(|key| variable(key) == name)
-}
-
-/// What the file of a secret holds, without the line break that editors put at its end.
-fn secret_file(path: &str) -> Result<String, String> {
-    const LONGEST: u64 = 64 * 1024;
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
-    // A common slip is to give the secret itself where its file is asked for; none of ours begins with a slash.
-    let shown = if path.starts_with('/') { format!("the file {path:?}") } else { "the file that it names".to_owned() };
-    read.map_err(|error| format!("{shown} cannot be read: {error}"))?;
-    let line = text.strip_suffix('\n').unwrap_or(&text);
-    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }
 
 /// Line and column of a byte, both from 1; a column is a character.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::layers::Settings;
 use super::value::{self, duration};
 use super::{
-    AdminConfig, Config, DEFAULTS, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig, LogConfig,
-    OtelConfig, StoreConfig, TlsConfig, checks, log_filter,
+    AdminConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig,
+    LogConfig, OtelConfig, StoreConfig, TlsConfig, checks, log_filter,
 };
 use crate::domain::SessionLimits;
 
@@ -89,20 +89,45 @@ impl Config {
         K: Into<OsString>,
         V: Into<OsString>,
     {
-        let file = file.map(Layer::read).transpose()?;
-        let mut settings = Settings::new(&Layer::new("default.toml", DEFAULTS));
-        for layer in layers.iter().chain(&file) {
-            settings.layer(layer);
-        }
-        settings.environment(environment.into_iter().map(|(name, value)| (name.into(), value.into())));
-
-        let config = build(&mut settings);
-        if let Some(config) = &config {
-            checks::cross_check(config, &mut settings);
-        }
-        settings.finish()?;
-        config.ok_or_else(|| ConfigError::one("the defaults of this build are incomplete".into()))
+        read(layers, file, environment).map(|(config, _)| config)
     }
+
+    /// Every setting with its value and where that came from, of a configuration that can be loaded. Secrets are hidden.
+    pub fn effective<K, V>(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Vec<EffectiveSetting>, ConfigError>
+    where
+        K: Into<OsString>,
+        V: Into<OsString>,
+    {
+        read(&[], file, environment).map(|(_, settings)| settings.effective())
+    }
+}
+
+fn read<K, V>(
+    layers: &[Layer],
+    file: Option<&Path>,
+    environment: impl IntoIterator<Item = (K, V)>,
+) -> Result<(Config, Settings), ConfigError>
+where
+    K: Into<OsString>,
+    V: Into<OsString>,
+{
+    let file = file.map(Layer::read).transpose()?;
+    let mut settings = Settings::new(&Layer::new("default.toml", DEFAULTS));
+    for layer in layers.iter().chain(&file) {
+        settings.layer(layer);
+    }
+    settings.environment(environment.into_iter().map(|(name, value)| (name.into(), value.into())));
+
+    let config = build(&mut settings);
+    if let Some(config) = &config {
+        checks::cross_check(config, &mut settings);
+    }
+    settings.finish()?;
+    let config = config.ok_or_else(|| ConfigError::one("the defaults of this build are incomplete".into()))?;
+    Ok((config, settings))
 }
 
 /// Reads every setting. `None` only if the defaults are broken; what is wrong in other layers is noted in `settings`.

@@ -1,6 +1,7 @@
 //! The configuration: what can be set, read from a file, the environment and the defaults. Secrets in it cannot be printed.
 
 mod checks;
+mod injected;
 mod key;
 pub mod keyfile;
 mod layers;
@@ -8,6 +9,7 @@ mod load;
 mod log_filter;
 mod network;
 mod reloadable;
+mod secret_file;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -21,10 +23,12 @@ use secrecy::SecretString;
 
 use crate::domain::SessionLimits;
 pub use key::{SecretKey, SecretKeyError};
+pub use layers::EffectiveSetting;
 pub(crate) use load::start_wait;
 pub use load::{ConfigError, Layer};
 pub use network::{Network, NetworkError};
 pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
+pub(crate) use suggest::suggest;
 pub(crate) use value::origin_of;
 
 /// The commented defaults, which are also the reference of all settings.

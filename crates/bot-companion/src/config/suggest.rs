@@ -1,7 +1,7 @@
 //! "Did you mean …?"
 
 /// The candidate that was probably meant by an unknown name: one that ends in `tail`, else one a few letters away.
-pub(super) fn suggest<'a>(unknown: &str, tail: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn suggest<'a>(unknown: &str, tail: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const LONGEST: usize = 64;
     const FURTHEST: usize = 3;
     if unknown.len() > LONGEST {

@@ -3,6 +3,7 @@
 pub mod change;
 pub mod feed;
 pub mod feedback;
+pub mod forgotten;
 pub mod guild;
 pub mod health;
 pub mod host;

@@ -10,7 +10,7 @@ use super::guard::{CallOutcome, Guard, ProviderMetrics, ProviderState};
 use super::verdict::{self, FailedCall, ProviderResponse};
 use super::{Endpoint, Grant, IdpError, IdpErrorKind, wire};
 use crate::clock::Clock;
-use crate::domain::{ListedGuild, Snowflake, User};
+use crate::domain::{ListedGuild, Snowflake, Time, User};
 use crate::log_throttle::Throttle;
 use crate::traces::WorkSpan;
 
@@ -118,6 +118,25 @@ impl Provider {
         Ok(guilds)
     }
 
+    /// Asks whether the provider can be reached and takes our credentials, with a code that cannot be good. `Ok` cannot be expected:
+    /// [`IdpErrorKind::Rejected`] says that only the code was refused. Also gives the provider's time. Nothing of it counts in the
+    /// guard, which is for a service that runs.
+    pub async fn probe(&self, redirect_uri: &str) -> (Option<Time>, Result<(), IdpError>) {
+        let form =
+            [("grant_type", "authorization_code"), ("code", "bot-companion-check"), ("redirect_uri", redirect_uri)];
+        let request = self.post("/oauth2/token", &form).timeout(self.options.sign_in_timeout);
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => return (None, Err(interrupted(Endpoint::Token, &error).0)),
+        };
+        let date = response.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
+        let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
+        let date = date.and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok());
+        let read = read(Endpoint::Token, response).await;
+        let judged = read.and_then(|response| verdict::judge(Endpoint::Token, response));
+        (date.map(|date| Time::from_seconds(date.as_secs())), judged.map(drop).map_err(|(error, _)| error))
+    }
+
     /// Forgets every failure: no circuit is open, no limit lasts, no refusal counts. For the sandbox, whose failures are made to order.
     pub fn forget_failures(&self) {
         self.guard.reset();
@@ -196,8 +215,12 @@ impl Provider {
 }
 
 async fn send(endpoint: Endpoint, request: RequestBuilder) -> Result<ProviderResponse, FailedCall> {
+    let response = request.send().await.map_err(|error| interrupted(endpoint, &error))?;
+    read(endpoint, response).await
+}
+
+async fn read(endpoint: Endpoint, mut response: reqwest::Response) -> Result<ProviderResponse, FailedCall> {
     let interrupted = |error: &reqwest::Error| interrupted(endpoint, error);
-    let mut response = request.send().await.map_err(|error| interrupted(&error))?;
     let status = response.status();
     let header = response.headers().get(http::header::RETRY_AFTER);
     let retry_after = header.and_then(|value| value.to_str().ok()?.trim().parse().ok());

@@ -58,6 +58,13 @@ impl ConnectionServer {
         self.service.app().current.get().limits.drain_timeout
     }
 
+    /// Notes for the metrics when the certificate in use expires; it may have been replaced.
+    pub(super) fn note_certificate(&self) {
+        if let Some(expires) = self.tls.as_ref().and_then(|tls| tls.expires()) {
+            self.service.app().metrics.certificate_expiry.set(expires.seconds());
+        }
+    }
+
     /// Serves a connection to its end, or to the end of what is in flight once the registry drains.
     pub(super) async fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, state: Arc<ConnectionState>) {
         let _remove = RemoveOnDrop(&self.registry, &state);

@@ -33,6 +33,11 @@ pub fn bind(address: SocketAddr) -> Result<Vec<TcpListener>, ListenError> {
     Ok(listeners)
 }
 
+/// Whether the address could be listened on now.
+pub fn try_bind(address: SocketAddr) -> std::io::Result<()> {
+    socket(address, false).map(drop)
+}
+
 fn socket(address: SocketAddr, shared: bool) -> std::io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;

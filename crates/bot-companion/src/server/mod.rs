@@ -2,6 +2,7 @@
 //! what is in flight.
 
 mod backlog;
+mod certificate;
 mod certificate_watch;
 mod connection;
 mod listen;
@@ -19,8 +20,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
 
+pub use certificate::CertificateFacts;
 pub use certificate_watch::{CertificateWatch, WATCH_EVERY};
-pub use listen::{ListenError, bind};
+pub use listen::{ListenError, bind, try_bind};
 pub use tls::{CertifiedAcceptor, LoadedCertificate, TlsError, acceptor};
 
 use crate::http::HttpService;
@@ -143,12 +145,13 @@ async fn accept_until_drained(
     }
 }
 
-/// Closes connections that waited too long, again and again.
+/// Closes connections that waited too long, again and again, and notes when the certificate in use expires.
 async fn reap(server: Arc<ConnectionServer>) {
     let mut pace = tokio::time::interval(REAP_EVERY);
     loop {
         pace.tick().await;
         server.registry.reap();
+        server.note_certificate();
     }
 }
 

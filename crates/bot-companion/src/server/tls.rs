@@ -15,8 +15,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
-use x509_cert::der::Decode as _;
 
+use super::certificate::CertificateFacts;
 use crate::config::TlsConfig;
 use crate::domain::Time;
 
@@ -113,22 +113,22 @@ impl LoadedCertificate {
         let Some(first) = chain.first() else {
             return Err(fail(&files.cert, "no certificate in it".to_owned(), cert_remedy));
         };
-        let expires = expiry_of(first);
+        let expires = CertificateFacts::of(first).map(|facts| facts.expires);
         let key = PrivateKeyDer::from_pem_file(&files.key)
             .map_err(|error| fail(&files.key, error.to_string(), "tls.key names a PEM file with the private key"))?;
         let key = Arc::new(CertifiedKey::from_der(chain, key, &default_provider())?);
         Ok(Self { key, expires, files: files.clone(), stamp })
     }
 
+    /// What the certificate says of itself.
+    pub fn facts(&self) -> Option<CertificateFacts> {
+        self.key.cert.first().and_then(CertificateFacts::of)
+    }
+
     /// Whether it is the same certificate.
     pub fn is_same(&self, other: &Self) -> bool {
         self.key.cert == other.key.cert
     }
-}
-
-fn expiry_of(certificate: &CertificateDer<'_>) -> Option<Time> {
-    let certificate = x509_cert::Certificate::from_der(certificate).ok()?;
-    Some(Time::from_seconds(certificate.tbs_certificate.validity.not_after.to_unix_duration().as_secs()))
 }
 
 /// What both files look like from outside: changes if either is written, renamed over, or reached by another symbolic link.

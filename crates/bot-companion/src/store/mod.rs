@@ -1,11 +1,13 @@
 //! What must survive a restart. [`Store`] says what a store does, in the words of the domain; `values` are what it takes and
 //! gives beside the domain's own. `sqlite` and `postgres` execute it: they look things up, ask the domain to decide, and write what
 //! it says, in one transaction. `columns` is what they share. Which of them runs is decided in [`open`] and nowhere else.
-//! [`freshness`] invalidates caches, and [`copy`] moves the data from one store to another.
+//! [`freshness`] invalidates caches, [`copy`] moves the data from one store to another, and [`backup`] into a file and back.
 
+pub mod backup;
 mod columns;
 pub mod copy;
 pub mod freshness;
+mod look;
 mod postgres;
 mod schema_version;
 mod sqlite;
@@ -33,8 +35,9 @@ use crate::domain::{
     TokenHash, User,
 };
 pub use freshness::{Freshness, Topic};
+pub use look::{StoreContent, StoreLook, look};
 use starting::StoreLocation;
-pub use upkeep::{GrantKind, HeldGrant, Resealed, Upkeep};
+pub use upkeep::{Erased, GrantKind, HeldGrant, Holdings, Resealed, Traces, Upkeep};
 pub use values::{
     Account, BlockedUser, BotKey, CodeHash, Revocation, Sample, SealedGrant, SnapshotId, StoredList, Swept,
 };
@@ -52,6 +55,19 @@ pub enum StoreError {
     /// It failed in a way that trying again does not mend.
     #[error("the store failed: {0}")]
     Failed(String),
+}
+
+impl StoreError {
+    /// The same, with the place in front: a path, or a database and its hosts.
+    #[must_use]
+    pub(super) fn at(self, place: &str) -> Self {
+        let placed = |why: String| if why.starts_with(place) { why } else { format!("{place}: {why}") };
+        match self {
+            Self::Unavailable(why) => Self::Unavailable(placed(why)),
+            Self::Busy(why) => Self::Busy(placed(why)),
+            Self::Failed(why) => Self::Failed(placed(why)),
+        }
+    }
 }
 
 /// The store's results.
@@ -219,9 +235,25 @@ pub fn needs_shared_keys(url: &SecretString) -> bool {
     local_file(url).is_none()
 }
 
-/// What may be shown of a store's URL: no password, nor anything else of a server's address.
+/// Which kind of store a URL names.
 pub fn kind(url: &SecretString) -> &'static str {
     if local_file(url).is_some() { "SQLite" } else { "PostgreSQL" }
+}
+
+/// Where the store is, for people: the path of its file, or the name of the database and its hosts. Nothing else of the URL.
+pub fn location(url: &SecretString) -> String {
+    match local_file(url) {
+        Some(path) => sqlite::location(&path),
+        None => postgres::location(url),
+    }
+}
+
+/// What is not as safe as it should be about where the data lies or how it travels, each with its remedy.
+pub fn cautions(url: &SecretString) -> Vec<String> {
+    match local_file(url) {
+        Some(path) => sqlite::cautions(&path),
+        None => postgres::cautions(url),
+    }
 }
 
 /// Says what is wrong with a store's URL, if anything is.
@@ -238,7 +270,7 @@ pub async fn open(options: StoreOptions, freshness: Arc<Freshness>) -> Result<Ar
     check(&options.url).map_err(StoreError::Failed)?;
     match local_file(&options.url) {
         Some(path) => {
-            let name = path.display().to_string();
+            let name = location(&options.url);
             let open = || sqlite::Sqlite::open(path.clone(), options.wait, Arc::clone(&freshness));
             Ok(Arc::new(starting::keep_trying(options.start_wait, StoreLocation::File(&name), open).await?))
         }

@@ -1,9 +1,9 @@
-//! What an operator asks of the store beside the service's own work: what is sealed with which key.
+//! What an operator asks of the store beside the service's own work: which keys are in use, what it holds, and of whom.
 
 use async_trait::async_trait;
 
 use super::{Result, SealedGrant};
-use crate::domain::Snowflake;
+use crate::domain::{Snowflake, Time};
 
 /// Of more keys than this nobody makes sense: the grants must be damaged.
 pub(super) const MOST_KEYS: i64 = 1_000;
@@ -20,6 +20,92 @@ pub trait Upkeep: Send + Sync + 'static {
     /// Replaces grants by the same ones under another key, each only if it is still the one that was read: one that was refreshed
     /// or ended meanwhile stays as it is. Gives how many were replaced.
     async fn replace_sealed(&self, kind: GrantKind, resealed: Vec<Resealed>) -> Result<usize>;
+    /// What the store holds, counted.
+    async fn holdings(&self) -> Result<Holdings>;
+    /// What names a user and is not part of their account.
+    async fn traces(&self, user: Snowflake) -> Result<Traces>;
+    /// Forgets a user: ends their sessions, has their grant revoked, and removes or replaces their id and name wherever they stand,
+    /// except where a block needs it. What the bot sends of them from now on is stored without their name, until they sign in again.
+    async fn forget(&self, user: Snowflake, now: Time) -> Result<Erased>;
+}
+
+/// What a store holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holdings {
+    /// The version of its schema.
+    pub schema: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Users who have a session.
+    pub users: u64,
+    /// Sessions.
+    pub sessions: u64,
+    /// When the oldest of them was opened.
+    pub oldest_session: Option<Time>,
+    /// When the newest of them was opened.
+    pub newest_session: Option<Time>,
+    /// Grants that wait to be revoked at the provider.
+    pub to_revoke: u64,
+    /// Blocked users.
+    pub blocked: u64,
+    /// Users who were forgotten.
+    pub forgotten: u64,
+    /// Bot keys that work.
+    pub good_keys: u64,
+    /// Bot keys that were revoked.
+    pub revoked_keys: u64,
+    /// Rows of the audit.
+    pub audit: u64,
+    /// When the oldest of them was written.
+    pub oldest_audit: Option<Time>,
+    /// When the newest of them was written.
+    pub newest_audit: Option<Time>,
+    /// When the oldest feedback was submitted.
+    pub oldest_feedback: Option<Time>,
+    /// When the newest feedback was submitted.
+    pub newest_feedback: Option<Time>,
+}
+
+/// What names a user and is not part of their account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traces {
+    /// Entries of the team's roster.
+    pub roster: u64,
+    /// Feedback entries that they have submitted.
+    pub feedback: u64,
+    /// Guilds that they own.
+    pub owned_guilds: u64,
+    /// Guilds in which they are staff.
+    pub staff_guilds: u64,
+    /// Subscriptions that they pay: one or none.
+    pub subscriptions: u64,
+    /// Whether they are blocked.
+    pub is_blocked: bool,
+    /// Whether a grant of theirs waits to be revoked at the provider.
+    pub is_to_revoke: bool,
+    /// Rows of the audit that name them.
+    pub audit: u64,
+    /// Since when they are forgotten.
+    pub forgotten: Option<Time>,
+}
+
+/// How much was forgotten of a user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Erased {
+    /// Sessions that have ended.
+    pub sessions: u64,
+    /// Entries of the team's roster that are gone.
+    pub roster: u64,
+    /// Feedback entries that have no author any more.
+    pub feedback: u64,
+    /// Guilds whose owner is not known any more; those of snapshots that are being staged count, too.
+    pub owned_guilds: u64,
+    /// Guilds in which they are not staff any more; the same.
+    pub staff_guilds: u64,
+    /// Subscriptions that are gone: one or none.
+    pub subscriptions: u64,
+    /// Rows of the audit that do not name them any more.
+    pub audit: u64,
 }
 
 /// Where a sealed grant is held.

@@ -7,8 +7,11 @@ use bot_companion::clock::Clock;
 use crate::harness::binary::{command, config_file, run};
 use crate::harness::{Folder, sandbox};
 
+type Words<'a> = &'a [&'a str];
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
 /// Exit code and everything that was said, of a command in this folder.
-async fn outcome(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
+async fn outcome(folder: &Path, arguments: Words<'_>, variables: Variables<'_>) -> (i32, String) {
     let mut command = command(arguments);
     command.current_dir(folder).envs(variables.iter().copied());
     let output = run(command).await;
@@ -25,7 +28,7 @@ async fn each_kind_of_end_has_its_exit_code() {
     std::fs::write(&broken, "hello").unwrap();
     let broken = broken.to_str().unwrap();
     let tls: &[(&str, &str)] = &[("COMPANION_TLS_CERT", broken), ("COMPANION_TLS_KEY", broken)];
-    let cases: &[(&[&str], &[(&str, &str)], i32)] = &[
+    let cases: &[(Words, Variables, i32)] = &[
         (&["--help"], &[], 0),
         (&["key", "create", "--help"], &[], 0),
         (&["--version"], &[], 0),

@@ -58,6 +58,9 @@ async fn a_team_is_imported_and_exported() {
     std::fs::write(&file, member.replace("#5865F2", "red")).unwrap();
     let (fine, text) = said(&config, &["team", "import", path]).await;
     assert!(!fine && text.contains("Member 1: `color` must be"), "{text}");
+    std::fs::write(&file, member.replace("category", "catgeory")).unwrap();
+    let (fine, text) = said(&config, &["team", "import", path]).await;
+    assert!(!fine && text.contains("Member 1: `catgeory` is not a field; did you mean `category`?"), "{text}");
     std::fs::write(&file, member).unwrap();
     let (fine, text) = said(&config, &["team", "import", path, "--dry-run"]).await;
     assert!(fine && text.contains("nothing was changed"), "{text}");

@@ -10,6 +10,8 @@
     reason = "what is read most easily is right for a test"
 )]
 
+mod admin;
+mod admin_limits;
 mod browsers;
 mod command_line;
 mod compression;
@@ -50,6 +52,7 @@ mod reload;
 mod replicas;
 mod replicas_agree;
 mod repository;
+mod said_at_start;
 mod secrets;
 mod secure;
 mod sessions;
@@ -63,3 +66,4 @@ mod tls;
 mod traces;
 mod two_ways;
 mod unread_answers;
+mod upkeep;

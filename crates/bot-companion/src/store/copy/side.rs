@@ -5,7 +5,9 @@ use async_trait::async_trait;
 use super::statements::RowFilter;
 use super::tables::Table;
 use super::value::Row;
-use crate::store::Result;
+use crate::domain::Time;
+use crate::domain::forgotten::UserHash;
+use crate::store::{Result, StoreError};
 
 /// One of the two stores.
 #[async_trait]
@@ -32,6 +34,32 @@ pub(in crate::store) trait Side: Send {
     async fn write(&mut self, table: &'static Table, rows: Vec<Row>, from: Position, to: Position) -> Result<()>;
     /// Goes on counting above this number, and forgets that it is a copy.
     async fn finish(&mut self, counter: i64) -> Result<()>;
+    /// Begins the one transaction in which everything is replaced by a backup.
+    async fn begin_restore(&mut self) -> Result<()>;
+    /// Writes rows of a backup.
+    async fn put_restored(&mut self, table: &'static Table, rows: Vec<Row>) -> Result<()>;
+    /// Ends that transaction: all of it counts from now on.
+    async fn commit_restore(&mut self, end: RestoreEnd) -> Result<()>;
+}
+
+/// What comes after the last row of a backup.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct RestoreEnd {
+    /// Counting goes on above this number.
+    pub(in crate::store) counter: i64,
+    /// If it is a time, all sessions end, and the grants are to be revoked from then on.
+    pub(in crate::store) end_sessions: Option<Time>,
+    /// Users who were forgotten since the backup.
+    pub(in crate::store) forgotten: Vec<UserHash>,
+    /// The time.
+    pub(in crate::store) now: Time,
+}
+
+/// Why a store that somebody uses is left alone.
+pub(in crate::store) fn in_use(by: &str) -> StoreError {
+    StoreError::Failed(format!(
+        "the store is in use{by}, and nothing was changed: stop the service, all replicas of it"
+    ))
 }
 
 /// How far a copy has come.

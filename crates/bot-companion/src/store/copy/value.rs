@@ -98,7 +98,7 @@ impl CellValue {
 }
 
 /// Replaces the one character that PostgreSQL cannot store, and says whether it was there.
-pub(super) fn replace_nul(row: &mut Row) -> bool {
+pub(in crate::store) fn replace_nul(row: &mut Row) -> bool {
     let mut was_there = false;
     for value in row {
         if let CellValue::Text(text) = value
@@ -112,7 +112,7 @@ pub(super) fn replace_nul(row: &mut Row) -> bool {
 }
 
 /// Encodes a row, or the part of it that is its key.
-pub(super) fn encode(values: &[CellValue]) -> Vec<u8> {
+pub(in crate::store) fn encode(values: &[CellValue]) -> Vec<u8> {
     let mut out = Vec::new();
     for value in values {
         value.encode(&mut out);
@@ -121,7 +121,7 @@ pub(super) fn encode(values: &[CellValue]) -> Vec<u8> {
 }
 
 /// Decodes a row; `None` if it is not one.
-pub(super) fn decode(mut bytes: &[u8]) -> Option<Row> {
+pub(in crate::store) fn decode(mut bytes: &[u8]) -> Option<Row> {
     let mut row = Row::new();
     while !bytes.is_empty() {
         row.push(CellValue::decode(&mut bytes)?);

@@ -4,6 +4,7 @@ use std::{fmt, io};
 
 use tokio_postgres::error::SqlState;
 
+use super::advice;
 use crate::store::StoreError;
 
 /// What a statement gives.
@@ -27,10 +28,16 @@ impl fmt::Display for SqlError {
 
 /// Names tables and columns, never values: those are in the details, which stay out.
 pub(super) fn text_of(error: &tokio_postgres::Error) -> String {
-    match (error.as_db_error(), std::error::Error::source(error)) {
+    let source = std::error::Error::source(error);
+    let text = match (error.as_db_error(), source) {
         (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
         (None, Some(why)) => format!("{error}: {why}"),
         (None, None) => error.to_string(),
+    };
+    let kind = source.and_then(|source| source.downcast_ref::<io::Error>()).map(io::Error::kind);
+    match advice::of(error.code().map(SqlState::code), kind, &text) {
+        Some(advice) => format!("{text}; {advice}"),
+        None => text,
     }
 }
 

@@ -16,6 +16,7 @@ use crate::store::{Sample, Topic};
 
 use super::columns::{Whole, integer, readable, unsigned};
 use super::errors::Sql;
+use super::forget;
 use super::work::ChangedTopics;
 
 pub(super) async fn sample(db: &impl GenericClient, seed: u64) -> Sql<Sample> {
@@ -79,7 +80,9 @@ pub(super) async fn put(
             submitter_id = $5, submitter_username = $6, submitter_name = $7, submitter_avatar = $8, slot = $9";
     let statement = db.prepare_cached(sql).await?;
     let (rating, timestamp, slot) = (i64::from(entry.rating), integer(entry.timestamp), change.slot.map(integer));
-    let User { id, username, name, avatar } = &entry.submitter;
+    let is_forgotten = forget::is_forgotten(db, entry.submitter.id).await?;
+    let submitter = if is_forgotten { &FeedbackEntry::no_submitter() } else { &entry.submitter };
+    let User { id, username, name, avatar } = submitter;
     let row: [&(dyn tokio_postgres::types::ToSql + Sync); 9] =
         [&feedback.id, &entry.feedback, &rating, &timestamp, id, username, name, avatar, &slot];
     db.execute(&statement, &row).await?;

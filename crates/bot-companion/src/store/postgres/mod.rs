@@ -3,6 +3,7 @@
 
 mod accounts;
 mod address;
+mod advice;
 mod bulk_insert;
 mod changes;
 mod circuit_breaker;
@@ -12,6 +13,7 @@ mod coverage;
 mod errors;
 mod feed;
 mod feedback;
+mod forget;
 mod guilds;
 mod health;
 mod instances;
@@ -19,6 +21,7 @@ mod invalidation;
 mod keys;
 mod listener;
 mod locks;
+mod look;
 mod migrations;
 mod pool;
 mod reachability;
@@ -53,6 +56,7 @@ use crate::random::Random;
 use self::address::Address;
 use self::invalidation::Origin;
 use self::listener::Listener;
+pub(super) use self::look::look;
 use self::work::{Executor, Pace, Read};
 use super::starting::{StoreLocation, keep_trying};
 use super::{
@@ -71,12 +75,33 @@ pub(super) fn check(url: &SecretString) -> std::result::Result<(), String> {
     Address::parse(url).map(drop)
 }
 
+/// The database and its hosts, for people.
+pub(super) fn location(url: &SecretString) -> String {
+    Address::parse(url).map_or_else(|_| "PostgreSQL".to_owned(), |address| address.location())
+}
+
+/// Connections over the network on which somebody in between could listen or answer.
+pub(super) fn cautions(url: &SecretString) -> Vec<String> {
+    let Ok(address) = Address::parse(url) else { return Vec::new() };
+    let open = address.unverified_hosts();
+    let caution = format!(
+        "the connection to PostgreSQL at {} is not verified, so somebody on the way could read and change everything; add \
+         `sslmode=verify-full` to store.url, and `sslrootcert=FILE` if the authority is your own (docs/scaling.md)",
+        open.join(", ")
+    );
+    if open.is_empty() { Vec::new() } else { vec![caution] }
+}
+
 impl Postgres {
     /// Connects, migrates the database as needed, and begins to listen to the other replicas. A database that is not there yet is
     /// waited for.
     pub(super) async fn open(options: &StoreOptions, freshness: Arc<Freshness>) -> Result<Self> {
         let address = Address::parse(&options.url).map_err(StoreError::Failed)?;
-        let open = || Self::open_now(&address, options, Arc::clone(&freshness));
+        let location = address.location();
+        let open = async || {
+            let opened = Self::open_now(&address, options, Arc::clone(&freshness)).await;
+            opened.map_err(|error| error.at(&location))
+        };
         keep_trying(options.start_wait, StoreLocation::Server(&address.hosts()), open).await
     }
 

@@ -121,8 +121,19 @@ pub(super) async fn end_all_of_grant(
 pub(super) async fn block(db: &Transaction<'_>, topics: &mut ChangedTopics, blocked: &BlockedUser) -> Sql<usize> {
     lock(db, Lock::User(blocked.user)).await?;
     sign_in::block(db, blocked).await?;
-    let sessions = delete_all(db, topics, blocked.user).await?;
-    accounts::drop_and_revoke(db, blocked.user, blocked.since).await?;
+    end_all_and_drop(db, topics, blocked.user, blocked.since).await
+}
+
+/// Ends a user's sessions, also the one that is about to be opened, and drops their account.
+pub(super) async fn end_all_and_drop(
+    db: &Transaction<'_>,
+    topics: &mut ChangedTopics,
+    user: Snowflake,
+    now: Time,
+) -> Sql<usize> {
+    lock(db, Lock::User(user)).await?;
+    let sessions = delete_all(db, topics, user).await?;
+    accounts::drop_and_revoke(db, user, now).await?;
     Ok(sessions)
 }
 

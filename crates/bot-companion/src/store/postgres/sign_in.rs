@@ -10,7 +10,7 @@ use super::columns::{claim_user, integer, json, readable};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::ChangedTopics;
-use super::{accounts, revocations, sessions};
+use super::{accounts, forget, revocations, sessions};
 
 pub(super) async fn claim(db: &Transaction<'_>, code: CodeHash, now: Time, until: Time) -> Sql<Claim> {
     let CodeHash(hash) = code;
@@ -73,6 +73,7 @@ pub(super) async fn save_grant(
         GrantSaved::Blocked => revocations::add(db, user.id, grant, now).await?,
         GrantSaved::Saved => {
             revocations::cancel(db, user.id).await?;
+            forget::lift(db, user.id).await?;
             accounts::save_profile(db, user).await?;
             accounts::save_grant(db, user.id, grant).await?;
             topics.push(Topic::Id(user.id));

@@ -18,7 +18,7 @@ use super::address::Address;
 use super::columns::unsigned;
 use super::errors::{Sql, SqlError};
 use super::{invalidation, migrations};
-use crate::store::copy::side::{Position, Side};
+use crate::store::copy::side::{Position, RestoreEnd, Side, in_use};
 use crate::store::copy::statements::{BYTES, Dialect, RowFilter, count, own_data_questions};
 use crate::store::copy::tables::{STAGED, TABLES, Table};
 use crate::store::copy::value::{CellValue, ColumnKind, Row};
@@ -33,6 +33,11 @@ const ALONE: &str = "SET lock_timeout = '5s'; SELECT pg_advisory_lock(1651471460
 const SETTINGS: &str =
     "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET synchronous_commit = off";
 const FREEZE: &str = "COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+/// The version of the schema.
+pub(in crate::store) const SCHEMA: usize = migrations::NEWEST;
+/// How long connections that are being closed may take to be gone.
+const LEAVING: Duration = Duration::from_secs(5);
 
 struct ServerSide {
     client: Client,
@@ -55,6 +60,10 @@ pub(in crate::store) async fn source(url: &SecretString, start_wait: Duration) -
 
 /// Opens the store that takes the data, and makes its tables.
 pub(in crate::store) async fn destination(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
+    Ok(Box::new(open_destination(url, start_wait).await?))
+}
+
+async fn open_destination(url: &SecretString, start_wait: Duration) -> Result<ServerSide> {
     let mut server = ServerSide::open(url, start_wait).await?;
     server.client.batch_execute(ALONE).await.map_err(|error| {
         if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
@@ -66,7 +75,23 @@ pub(in crate::store) async fn destination(url: &SecretString, start_wait: Durati
         migrations::run(&mut server.client).await?;
     }
     migrations::expect_current(&server.client).await?;
-    Ok(Box::new(server))
+    Ok(server)
+}
+
+/// Opens the store into which a backup is restored, and makes its tables. Nobody else may be connected as the service's role.
+pub(in crate::store) async fn restored(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
+    let server = open_destination(url, start_wait).await?;
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user
+        AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    let patience = tokio::time::Instant::now() + LEAVING;
+    loop {
+        let connected = server.client.query_one(others, &[]).await.and_then(|row| row.try_get::<_, i64>(0));
+        match connected.map_err(|error| SqlError::from(error).into_store_error())? {
+            0 => return Ok(Box::new(server)),
+            _ if tokio::time::Instant::now() < patience => tokio::time::sleep(Duration::from_millis(100)).await,
+            connected => return Err(in_use(&format!(" ({connected} other connections to the database)"))),
+        }
+    }
 }
 
 impl ServerSide {
@@ -139,13 +164,8 @@ impl ServerSide {
     async fn put(&mut self, table: &Table, rows: Vec<Row>, from: &Position, to: &Position) -> Sql<bool> {
         let transaction = self.client.transaction().await?;
         if !rows.is_empty() {
-            let sql = format!("COPY {} ({}) FROM STDIN (FORMAT binary)", table.name, DIALECT.columns(table.columns));
             let types: Vec<_> = table.columns.iter().map(|column| column_type(column.kind)).collect();
-            let mut writer = pin!(BinaryCopyInWriter::new(transaction.copy_in(&sql).await?, &types));
-            for row in rows {
-                writer.as_mut().write_raw(row).await?;
-            }
-            writer.finish().await?;
+            fill(BinaryCopyInWriter::new(transaction.copy_in(&copy_in(table)).await?, &types), rows).await?;
         }
         let sql = format!(
             "UPDATE {COPY_POSITION} SET tables = $1, after = $2, rows = $3 WHERE source = $4 AND tables = $5 AND rows = $6"
@@ -167,21 +187,78 @@ impl ServerSide {
         transaction.batch_execute("SET LOCAL synchronous_commit = on").await?;
         let sql = "SELECT setval('versions', greatest($1, last_value)) FROM versions";
         transaction.execute(sql, &[&counter]).await?;
-        for table in TABLES {
-            for column in table.columns.iter().filter(|column| column.kind == ColumnKind::Sequence) {
-                let (table, column) = (table.name, column.name);
-                transaction
-                    .batch_execute(&format!(
-                        "SELECT setval(pg_get_serial_sequence('{table}', '{column}'), greatest(max({column}), 1)) FROM {table}"
-                    ))
-                    .await?;
-            }
-        }
+        transaction.batch_execute(&sequences_set()).await?;
         transaction.batch_execute(&format!("DROP TABLE {COPY_POSITION}")).await?;
         // A replica that was started too early has seen an empty store.
         transaction.batch_execute(&format!("NOTIFY {}, '{}'", invalidation::CHANNEL, invalidation::EVERYTHING)).await?;
         Ok(transaction.commit().await?)
     }
+
+    /// Begins a transaction that ends with the connection, if not before.
+    async fn begin_replacing(&mut self) -> Sql<()> {
+        let tables: Vec<_> = TABLES.iter().map(|table| table.name).chain(STAGED).collect();
+        let sql = format!(
+            "BEGIN; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = '5s';
+            DROP TABLE IF EXISTS {COPY_POSITION}; TRUNCATE {}",
+            tables.join(", ")
+        );
+        Ok(self.client.batch_execute(&sql).await?)
+    }
+
+    async fn put_replacing(&mut self, table: &Table, rows: Vec<Row>) -> Sql<()> {
+        let types: Vec<_> = table.columns.iter().map(|column| column_type(column.kind)).collect();
+        fill(BinaryCopyInWriter::new(self.client.copy_in(&copy_in(table)).await?, &types), rows).await
+    }
+
+    async fn commit_replacing(&mut self, end: &RestoreEnd) -> Sql<()> {
+        let sql = "SELECT setval('versions', greatest($1, last_value)) FROM versions";
+        self.client.execute(sql, &[&end.counter]).await?;
+        self.client.batch_execute(&sequences_set()).await?;
+        if let Some(now) = end.end_sessions {
+            self.client.batch_execute("DELETE FROM sessions").await?;
+            let sql = "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until)
+                SELECT id, grant_sealed, $1, 0, NULL FROM users WHERE grant_sealed IS NOT NULL
+                ON CONFLICT (user_id) DO NOTHING";
+            self.client.execute(sql, &[&now]).await?;
+            self.client.batch_execute("DELETE FROM users").await?;
+        }
+        for hash in &end.forgotten {
+            let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+            self.client.execute(sql, &[&hash.0.as_slice(), &end.now]).await?;
+        }
+        let notify = format!("NOTIFY {}, '{}'; COMMIT", invalidation::CHANNEL, invalidation::EVERYTHING);
+        self.client.batch_execute(&notify).await?;
+        // The planner knows nothing yet of what is in the tables.
+        let tables: Vec<_> = TABLES.iter().map(|table| table.name).collect();
+        Ok(self.client.batch_execute(&format!("ANALYZE {}", tables.join(", "))).await?)
+    }
+}
+
+fn copy_in(table: &Table) -> String {
+    format!("COPY {} ({}) FROM STDIN (FORMAT binary)", table.name, DIALECT.columns(table.columns))
+}
+
+async fn fill(writer: BinaryCopyInWriter, rows: Vec<Row>) -> Sql<()> {
+    let mut writer = pin!(writer);
+    for row in rows {
+        writer.as_mut().write_raw(row).await?;
+    }
+    writer.finish().await?;
+    Ok(())
+}
+
+/// Sets the sequences of all columns to what the columns hold.
+fn sequences_set() -> String {
+    let sequences = TABLES.iter().flat_map(|table| {
+        let columns = table.columns.iter().filter(|column| column.kind == ColumnKind::Sequence);
+        columns.map(|column| (table.name, column.name))
+    });
+    let set = sequences.map(|(table, column)| {
+        format!(
+            "SELECT setval(pg_get_serial_sequence('{table}', '{column}'), greatest(max({column}), 1)) FROM {table};"
+        )
+    });
+    set.collect()
 }
 
 #[async_trait]
@@ -239,6 +316,18 @@ impl Side for ServerSide {
 
     async fn finish(&mut self, counter: i64) -> Result<()> {
         self.end(counter).await.map_err(SqlError::into_store_error)
+    }
+
+    async fn begin_restore(&mut self) -> Result<()> {
+        self.begin_replacing().await.map_err(SqlError::into_store_error)
+    }
+
+    async fn put_restored(&mut self, table: &'static Table, rows: Vec<Row>) -> Result<()> {
+        self.put_replacing(table, rows).await.map_err(SqlError::into_store_error)
+    }
+
+    async fn commit_restore(&mut self, end: RestoreEnd) -> Result<()> {
+        self.commit_replacing(&end).await.map_err(SqlError::into_store_error)
     }
 }
 

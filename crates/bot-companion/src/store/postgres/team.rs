@@ -8,6 +8,7 @@ use crate::store::Topic;
 
 use super::columns::{keys_text, readable, team_keys};
 use super::errors::Sql;
+use super::forget;
 use super::work::ChangedTopics;
 
 pub(super) async fn roster(db: &impl GenericClient) -> Sql<Roster> {
@@ -47,6 +48,9 @@ pub(super) async fn replace(db: &Transaction<'_>, topics: &mut ChangedTopics, ro
     let statement = db.prepare_cached(sql).await?;
     for (ordinal, RosterEntry { member, permissions }) in (0_i64..).zip(&roster.0) {
         let TeamMember { username, name, avatar, discord_id, role, color, category, position } = member;
+        if forget::is_forgotten(db, *discord_id).await? {
+            continue;
+        }
         let permissions = keys_text(*permissions);
         let row: [&(dyn tokio_postgres::types::ToSql + Sync); 10] =
             [&ordinal, username, name, avatar, discord_id, role, color, category, position, &permissions];

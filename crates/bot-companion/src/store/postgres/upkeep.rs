@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Transaction};
 
-use super::Postgres;
 use super::columns::{integer, unsigned};
 use super::errors::Sql;
 use super::work::{Pace, Read};
-use crate::domain::Snowflake;
-use crate::store::upkeep::{GrantKind, HeldGrant, MOST_KEYS, Resealed, Upkeep};
+use super::{Postgres, forget};
+use crate::domain::{Snowflake, Time};
+use crate::store::upkeep::{Erased, GrantKind, HeldGrant, Holdings, MOST_KEYS, Resealed, Traces, Upkeep};
 use crate::store::{Result, SealedGrant};
 
 #[async_trait]
@@ -28,9 +28,24 @@ impl Upkeep for Postgres {
         });
         work.await
     }
+
+    async fn holdings(&self) -> Result<Holdings> {
+        self.executor.read((), Read::Statement(|db, ()| Box::pin(holdings(db)))).await
+    }
+
+    async fn traces(&self, user: Snowflake) -> Result<Traces> {
+        self.executor.read(user, Read::Statement(|db, user| Box::pin(forget::traces(db, *user)))).await
+    }
+
+    async fn forget(&self, user: Snowflake, now: Time) -> Result<Erased> {
+        let work = self.executor.write(Pace::Feed, (user, now), |db, topics, (user, now)| {
+            Box::pin(forget::forget(db, topics, *user, *now))
+        });
+        work.await
+    }
 }
 
-async fn grants_by_key(db: &impl GenericClient) -> Sql<Vec<(String, u64)>> {
+pub(super) async fn grants_by_key(db: &impl GenericClient) -> Sql<Vec<(String, u64)>> {
     // The number of bytes of the key's id, then the id. As bytes: a damaged grant may begin with anything.
     let sql = "SELECT CASE WHEN length(sealed) > 0 AND get_byte(sealed, 0) BETWEEN 1 AND 32
                 THEN substring(sealed FROM 2 FOR get_byte(sealed, 0)) ELSE '' END AS key, count(*)
@@ -78,4 +93,36 @@ async fn replace_sealed(db: &Transaction<'_>, kind: GrantKind, resealed: &[Resea
         replaced += db.execute(&statement, &[&old.user, &old.sealed.0, &sealed.0]).await?;
     }
     Ok(usize::try_from(replaced).unwrap_or(usize::MAX))
+}
+
+async fn holdings(db: &impl GenericClient) -> Sql<Holdings> {
+    let sql = "SELECT pg_database_size(current_database()),
+        (SELECT count(*) FROM users), (SELECT count(*) FROM sessions), (SELECT min(created) FROM sessions),
+        (SELECT max(created) FROM sessions), (SELECT count(*) FROM revocations WHERE grant_sealed IS NOT NULL),
+        (SELECT count(*) FROM blocked_users), (SELECT count(*) FROM forgotten_users),
+        (SELECT count(*) FROM bot_keys WHERE revoked IS NULL), (SELECT count(*) FROM bot_keys WHERE revoked IS NOT NULL),
+        (SELECT count(*) FROM audit), (SELECT min(at) FROM audit), (SELECT max(at) FROM audit),
+        (SELECT min(\"timestamp\") FROM feedback), (SELECT max(\"timestamp\") FROM feedback),
+        (SELECT version FROM schema_version)";
+    let statement = db.prepare_cached(sql).await?;
+    let row = db.query_one(&statement, &[]).await?;
+    let seconds = |seconds: Option<i64>| seconds.map(|seconds| Time::from_seconds(unsigned(seconds)));
+    Ok(Holdings {
+        schema: unsigned(row.try_get(15)?),
+        size: unsigned(row.try_get(0)?),
+        users: unsigned(row.try_get(1)?),
+        sessions: unsigned(row.try_get(2)?),
+        oldest_session: row.try_get(3)?,
+        newest_session: row.try_get(4)?,
+        to_revoke: unsigned(row.try_get(5)?),
+        blocked: unsigned(row.try_get(6)?),
+        forgotten: unsigned(row.try_get(7)?),
+        good_keys: unsigned(row.try_get(8)?),
+        revoked_keys: unsigned(row.try_get(9)?),
+        audit: unsigned(row.try_get(10)?),
+        oldest_audit: row.try_get(11)?,
+        newest_audit: row.try_get(12)?,
+        oldest_feedback: seconds(row.try_get(13)?),
+        newest_feedback: seconds(row.try_get(14)?),
+    })
 }

@@ -64,6 +64,8 @@ pub(super) struct Executor(Arc<ExecutorState>);
 
 struct ExecutorState {
     address: Address,
+    /// The database and its hosts, which each error names.
+    location: String,
     pool: Pool,
     /// Half of the connections: writes that hang, because a standby does not confirm them, leave the rest to the reads.
     writers: Semaphore,
@@ -104,6 +106,7 @@ impl Executor {
         let reachability = Reachability::new(address.clone(), pool.clone(), Arc::clone(&freshness), wait, spread);
         Ok(Self(Arc::new(ExecutorState {
             address: address.clone(),
+            location: address.location(),
             pool,
             writers: Semaphore::new((connections / 2).max(1)),
             feed: Semaphore::new(1),
@@ -140,7 +143,7 @@ impl Executor {
             }
             Err(gave_up(failed))
         };
-        self.0.to_its_end(StoreAccess::Read, Pace::Quick, reading).await
+        self.0.to_its_end(StoreAccess::Read, Pace::Quick, reading).await.map_err(|error| error.at(&self.0.location))
     }
 
     /// Runs work that writes, and returns when it is durable, the cache here is invalidated and the other replicas are told.
@@ -169,7 +172,7 @@ impl Executor {
             }
             Err(gave_up(failed))
         };
-        self.0.to_its_end(StoreAccess::Write, pace, writing).await
+        self.0.to_its_end(StoreAccess::Write, pace, writing).await.map_err(|error| error.at(&self.0.location))
     }
 
     /// Makes one connection, for the first work that needs one.

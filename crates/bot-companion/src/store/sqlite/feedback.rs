@@ -12,6 +12,7 @@ use crate::store::totals_change::TotalsChange;
 use crate::store::{Sample, Topic};
 
 use super::columns::{integer, is_unreadable, unsigned};
+use super::forget;
 use super::writer::ChangedTopics;
 
 pub(super) const LAST_SLOT: &str = "SELECT slot FROM feedback WHERE slot IS NOT NULL ORDER BY slot DESC LIMIT 1";
@@ -54,6 +55,8 @@ pub(super) fn put(
     let change = slots.put(entry.is_positive());
     totals.rate(topics, RatingsChange::of(before, Some(entry.rating.into())));
     fill_gap(connection, &feedback.id, &change)?;
+    let is_forgotten = forget::is_forgotten(connection, entry.submitter.id)?;
+    let submitter = if is_forgotten { &FeedbackEntry::no_submitter() } else { &entry.submitter };
     let sql = "INSERT INTO feedback (id, feedback, rating, timestamp,
             submitter_id, submitter_username, submitter_name, submitter_avatar, slot)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
@@ -64,10 +67,10 @@ pub(super) fn put(
         entry.feedback,
         entry.rating,
         integer(entry.timestamp),
-        entry.submitter.id,
-        entry.submitter.username,
-        entry.submitter.name,
-        entry.submitter.avatar,
+        submitter.id,
+        submitter.username,
+        submitter.name,
+        submitter.avatar,
         change.slot.map(integer)
     ])?;
     if change.is_visible {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::errors::file_remedy;
 use crate::store::{Result, StoreError};
 
 /// How long the database itself waits for another process's lock.
@@ -15,7 +16,27 @@ const STATEMENTS: usize = 192;
 /// Creates the file and its folder, unless they are there.
 pub(super) fn create(path: &Path) -> Result<()> {
     create_private(path)
-        .map_err(|error| StoreError::Failed(format!("the file `{}` cannot be created: {error}", path.display())))
+        .map_err(|error| StoreError::Failed(format!("the file cannot be created: {error}; {}", file_remedy(&error))))
+}
+
+/// The whole path, for people.
+pub(in crate::store) fn location(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+/// The files that others can read, each with what to run.
+pub(in crate::store) fn cautions(path: &Path) -> Vec<String> {
+    let beside = ["", "-wal"].map(|suffix| format!("{}{suffix}", location(path)));
+    let open = beside.iter().filter(|file| mode(Path::new(file)).is_some_and(|mode| mode & OTHERS != 0));
+    open.map(|file| format!("everybody on this machine can read the database; run `chmod 600 {file}`")).collect()
+}
+
+/// Everybody who is neither the owner nor in the file's group, which operators may use for backups.
+const OTHERS: u32 = 0o007;
+
+fn mode(path: &Path) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    Some(std::fs::metadata(path).ok()?.permissions().mode())
 }
 
 /// Only the owner can read the file, for it holds grants. SQLite gives the files beside it the same mode.
@@ -40,6 +61,25 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(connection)
+}
+
+/// Opens the file for reading, and makes no other beside it.
+pub(super) fn connect_read_only(path: &Path) -> Result<Connection> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    // Where there is no log, nobody has the file open. Even a reader would make one, unless it is told that nothing changes.
+    let immutable = if Path::new(&log).exists() { "" } else { "&immutable=1" };
+    let escaped = |byte: &u8| match byte {
+        byte if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let uri: String = whole.as_os_str().as_bytes().iter().map(escaped).collect();
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(format!("file:{uri}?mode=ro{immutable}"), flags)?;
+    connection.busy_timeout(BUSY)?;
     Ok(connection)
 }
 

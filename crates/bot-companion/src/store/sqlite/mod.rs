@@ -6,13 +6,16 @@ mod changes;
 mod clean_up;
 mod columns;
 mod coverage;
+mod errors;
 mod feed;
 mod feedback;
 mod file;
+mod forget;
 mod guilds;
 mod health;
 mod instances;
 mod keys;
+mod look;
 mod migrations;
 mod readers;
 mod revocations;
@@ -35,7 +38,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::ErrorCode;
 
 use crate::domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use crate::domain::{
@@ -44,7 +46,9 @@ use crate::domain::{
 };
 use crate::metrics::StoreMetrics;
 
+pub(super) use self::file::{cautions, location};
 use self::file::{configure_writer, connect, create};
+pub(super) use self::look::look;
 use self::readers::Readers;
 use self::snapshots::LocalStaging;
 use self::writer::Writer;
@@ -68,7 +72,9 @@ pub(super) struct Sqlite {
 impl Sqlite {
     /// Opens the file, creating and migrating it as needed.
     pub(super) async fn open(path: PathBuf, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
-        let opened = tokio::task::spawn_blocking(move || Self::open_now(&path, wait, freshness));
+        let opened = tokio::task::spawn_blocking(move || {
+            Self::open_now(&path, wait, freshness).map_err(|error| error.at(&location(&path)))
+        });
         opened.await.map_err(|_| StoreError::Failed("opening it panicked".to_owned()))?
     }
 
@@ -87,25 +93,11 @@ impl Sqlite {
         let readers = (0..READERS).map(|_| reader()).collect::<Result<_>>()?;
         let (metrics, clock) = (Arc::<StoreMetrics>::default(), freshness.clock().clone());
         Ok(Self {
-            writer: Writer::start(connection, wait, freshness, Arc::clone(&metrics))?,
-            readers: Readers::new(readers, wait, Arc::clone(&metrics), clock),
+            writer: Writer::start(connection, location(path), wait, freshness, Arc::clone(&metrics))?,
+            readers: Readers::new(readers, location(path), wait, Arc::clone(&metrics), clock),
             staging: LocalStaging::default(),
             metrics,
         })
-    }
-}
-
-impl From<rusqlite::Error> for StoreError {
-    /// The text of the error names tables and columns, never values.
-    fn from(error: rusqlite::Error) -> Self {
-        let text = error.to_string();
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy(text),
-            Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::OutOfMemory) => {
-                Self::Unavailable(text)
-            }
-            _ => Self::Failed(text),
-        }
     }
 }
 

@@ -19,20 +19,36 @@ pub(super) struct Readers {
     permits: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connection>>>,
     count: u32,
+    /// The path, which each error names.
+    location: String,
     wait: Duration,
     metrics: Arc<StoreMetrics>,
     clock: Clock,
 }
 
 impl Readers {
-    pub(super) fn new(connections: Vec<Connection>, wait: Duration, metrics: Arc<StoreMetrics>, clock: Clock) -> Self {
+    pub(super) fn new(
+        connections: Vec<Connection>,
+        location: String,
+        wait: Duration,
+        metrics: Arc<StoreMetrics>,
+        clock: Clock,
+    ) -> Self {
         let count = u32::try_from(connections.len()).unwrap_or(u32::MAX);
         let permits = Arc::new(Semaphore::new(connections.len()));
-        Self { permits, idle: Arc::new(Mutex::new(connections)), count, wait, metrics, clock }
+        Self { permits, idle: Arc::new(Mutex::new(connections)), count, location, wait, metrics, clock }
     }
 
     /// Runs the work on a connection of the pool, on a thread where it may block.
     pub(super) async fn read<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.run(work).await.map_err(|error| error.at(&self.location))
+    }
+
+    async fn run<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,

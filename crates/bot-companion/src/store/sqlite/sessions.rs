@@ -119,8 +119,18 @@ pub(super) fn block(
     blocked: &BlockedUser,
 ) -> rusqlite::Result<usize> {
     sign_in::block(connection, blocked)?;
-    let sessions = delete_all(connection, topics, blocked.user)?;
-    accounts::drop_and_revoke(connection, blocked.user, blocked.since)?;
+    end_all_and_drop(connection, topics, blocked.user, blocked.since)
+}
+
+/// Ends a user's sessions, also the one that is about to be opened, and drops their account.
+pub(super) fn end_all_and_drop(
+    connection: &Connection,
+    topics: &mut ChangedTopics,
+    user: Snowflake,
+    now: Time,
+) -> rusqlite::Result<usize> {
+    let sessions = delete_all(connection, topics, user)?;
+    accounts::drop_and_revoke(connection, user, now)?;
     Ok(sessions)
 }
 

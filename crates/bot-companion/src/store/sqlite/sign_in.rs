@@ -8,7 +8,7 @@ use crate::store::{BlockedUser, CodeHash, SealedGrant, Topic};
 
 use super::columns::{claim_user, integer, json, readable};
 use super::writer::ChangedTopics;
-use super::{accounts, revocations, sessions};
+use super::{accounts, forget, revocations, sessions};
 
 pub(super) fn claim(connection: &Connection, code: CodeHash, now: Time, until: Time) -> rusqlite::Result<Claim> {
     let stored = connection
@@ -63,6 +63,7 @@ pub(super) fn save_grant(
         GrantSaved::Blocked => revocations::add(connection, user.id, grant, now)?,
         GrantSaved::Saved => {
             revocations::cancel(connection, user.id)?;
+            forget::lift(connection, user.id)?;
             accounts::save_profile(connection, user)?;
             accounts::save_grant(connection, user.id, grant)?;
             topics.push(Topic::Id(user.id));

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, ToSql, TransactionBehavior, params
 use super::columns::unsigned;
 use super::file::{configure_writer, connect, create};
 use super::migrations;
-use crate::store::copy::side::{Position, Side};
+use crate::store::copy::side::{Position, RestoreEnd, Side, in_use};
 use crate::store::copy::statements::{BYTES, Dialect, RowFilter, count, own_data_questions};
 use crate::store::copy::tables::{STAGED, TABLES, Table};
 use crate::store::copy::value::{CellValue, ColumnKind, Row};
@@ -19,6 +19,9 @@ use crate::store::schema_version::COPY_POSITION;
 use crate::store::{Result, StoreError};
 
 const DIALECT: Dialect = Dialect { parameter: '?', sequence: Some("rowid") };
+
+/// The version of the schema.
+pub(in crate::store) const SCHEMA: usize = migrations::NEWEST;
 
 struct FileSide(Arc<Mutex<Connection>>);
 
@@ -46,6 +49,29 @@ pub(in crate::store) async fn destination(path: PathBuf) -> Result<Box<dyn Side>
         configure_writer(&connection)?;
         // A batch that a power cut takes is copied again; the last transaction waits for the disk.
         connection.pragma_update(None, "synchronous", "normal")?;
+        Ok(connection)
+    })
+    .await
+}
+
+/// Opens the store into which a backup is restored, or makes it. Nobody else may have it open.
+pub(in crate::store) async fn restored(path: PathBuf) -> Result<Box<dyn Side>> {
+    open_side(move || {
+        create(&path)?;
+        let mut connection = connect(&path)?;
+        if migrations::version(&connection)? == 0 {
+            migrations::run(&mut connection)?;
+        }
+        migrations::expect_current(&connection)?;
+        // The write-ahead log goes only if nobody else has the file open. Without it the one large transaction is not written twice.
+        let alone = connection.pragma_update_and_check(None, "journal_mode", "delete", |row| row.get::<_, String>(0));
+        match alone.map_err(StoreError::from) {
+            Ok(mode) if mode == "delete" => {}
+            Ok(_) | Err(StoreError::Busy(_)) => return Err(in_use("")),
+            Err(error) => return Err(error),
+        }
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
         Ok(connection)
     })
     .await
@@ -139,10 +165,7 @@ impl Side for FileSide {
     async fn begin(&mut self, position: Position) -> Result<()> {
         self.run(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            // What refers to a row goes before it.
-            for table in TABLES.iter().rev().map(|table| table.name).chain(STAGED) {
-                transaction.execute(&format!("DELETE FROM {table}"), [])?;
-            }
+            empty(&transaction)?;
             transaction.execute_batch(&format!(
                 "DROP TABLE IF EXISTS {COPY_POSITION};
                 CREATE TABLE {COPY_POSITION} (
@@ -159,13 +182,7 @@ impl Side for FileSide {
     async fn write(&mut self, table: &'static Table, rows: Vec<Row>, from: Position, to: Position) -> Result<()> {
         self.run(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let (columns, parameters) = (DIALECT.columns(table.columns), DIALECT.parameters(table.columns.len()));
-            let sql = format!("INSERT INTO {} ({columns}) VALUES ({parameters})", table.name);
-            let mut insert = transaction.prepare_cached(&sql)?;
-            for row in rows {
-                insert.execute(params_from_iter(row))?;
-            }
-            drop(insert);
+            insert(&transaction, table, rows)?;
             let sql = format!(
                 "UPDATE {COPY_POSITION} SET tables = ?1, after = ?2, rows = ?3 WHERE source = ?4 AND tables = ?5 AND rows = ?6"
             );
@@ -191,6 +208,63 @@ impl Side for FileSide {
         })
         .await
     }
+
+    async fn begin_restore(&mut self) -> Result<()> {
+        self.run(|connection| {
+            connection.execute_batch("BEGIN EXCLUSIVE").map_err(|error| match StoreError::from(error) {
+                StoreError::Busy(_) => in_use(""),
+                other => other,
+            })?;
+            connection.execute_batch(&format!("DROP TABLE IF EXISTS {COPY_POSITION}"))?;
+            empty(connection)
+        })
+        .await
+    }
+
+    async fn put_restored(&mut self, table: &'static Table, rows: Vec<Row>) -> Result<()> {
+        self.run(move |connection| insert(connection, table, rows)).await
+    }
+
+    async fn commit_restore(&mut self, end: RestoreEnd) -> Result<()> {
+        self.run(move |connection| {
+            connection.execute("UPDATE counter SET value = max(value, ?1)", [end.counter])?;
+            if let Some(now) = end.end_sessions {
+                connection.execute_batch("DELETE FROM sessions")?;
+                connection.execute(
+                    "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until)
+                        SELECT id, grant_sealed, ?1, 0, NULL FROM users WHERE grant_sealed IS NOT NULL
+                        ON CONFLICT (user_id) DO NOTHING",
+                    [now],
+                )?;
+                connection.execute_batch("DELETE FROM users")?;
+            }
+            for hash in &end.forgotten {
+                let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+                connection.prepare_cached(sql)?.execute(params![hash.0, end.now])?;
+            }
+            connection.execute_batch("COMMIT")?;
+            configure_writer(connection)
+        })
+        .await
+    }
+}
+
+fn empty(connection: &Connection) -> Result<()> {
+    // What refers to a row goes before it.
+    for table in TABLES.iter().rev().map(|table| table.name).chain(STAGED) {
+        connection.execute(&format!("DELETE FROM {table}"), [])?;
+    }
+    Ok(())
+}
+
+fn insert(connection: &Connection, table: &Table, rows: Vec<Row>) -> Result<()> {
+    let (columns, parameters) = (DIALECT.columns(table.columns), DIALECT.parameters(table.columns.len()));
+    let sql = format!("INSERT INTO {} ({columns}) VALUES ({parameters})", table.name);
+    let mut insert = connection.prepare_cached(&sql)?;
+    for row in rows {
+        insert.execute(params_from_iter(row))?;
+    }
+    Ok(())
 }
 
 fn read(connection: &Connection, table: &Table, filter: RowFilter, after: Option<Row>) -> Result<Vec<Row>> {

@@ -7,6 +7,7 @@ use crate::domain::{PermissionSet, Roster, Snowflake, TeamMember, User, staff};
 use crate::store::Topic;
 
 use super::columns::{keys_text, readable, team_keys};
+use super::forget;
 use super::writer::ChangedTopics;
 
 pub(super) fn roster(connection: &Connection) -> rusqlite::Result<Roster> {
@@ -47,6 +48,9 @@ pub(super) fn replace(connection: &Connection, topics: &mut ChangedTopics, roste
     let mut insert = connection.prepare_cached(sql)?;
     for (ordinal, RosterEntry { member, permissions }) in (0_i64..).zip(&roster.0) {
         let TeamMember { username, name, avatar, discord_id, role, color, category, position } = member;
+        if forget::is_forgotten(connection, *discord_id)? {
+            continue;
+        }
         let permissions = keys_text(*permissions);
         insert.execute(params![
             ordinal,

@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
-use super::Sqlite;
 use super::columns::{integer, unsigned};
-use crate::domain::Snowflake;
-use crate::store::upkeep::{GrantKind, HeldGrant, MOST_KEYS, Resealed, Upkeep};
+use super::{Sqlite, forget, migrations};
+use crate::domain::{Snowflake, Time};
+use crate::store::upkeep::{Erased, GrantKind, HeldGrant, Holdings, MOST_KEYS, Resealed, Traces, Upkeep};
 use crate::store::{Result, SealedGrant};
 
 #[async_trait]
@@ -22,9 +22,21 @@ impl Upkeep for Sqlite {
     async fn replace_sealed(&self, kind: GrantKind, resealed: Vec<Resealed>) -> Result<usize> {
         self.writer.write(move |connection, _| replace_sealed(connection, kind, &resealed)).await
     }
+
+    async fn holdings(&self) -> Result<Holdings> {
+        self.readers.read(holdings).await
+    }
+
+    async fn traces(&self, user: Snowflake) -> Result<Traces> {
+        self.readers.read(move |connection| forget::traces(connection, user)).await
+    }
+
+    async fn forget(&self, user: Snowflake, now: Time) -> Result<Erased> {
+        self.writer.write(move |connection, topics| forget::forget(connection, topics, user, now)).await
+    }
 }
 
-fn grants_by_key(connection: &Connection) -> rusqlite::Result<Vec<(String, u64)>> {
+pub(super) fn grants_by_key(connection: &Connection) -> rusqlite::Result<Vec<(String, u64)>> {
     // As bytes: a damaged grant may begin with anything.
     let sql = "SELECT CAST(grant_key AS BLOB), count(*) FROM
             (SELECT grant_key FROM users WHERE grant_key IS NOT NULL
@@ -72,4 +84,36 @@ fn replace_sealed(connection: &Connection, kind: GrantKind, resealed: &[Resealed
         replaced += statement.execute(params![old.user, old.sealed.0, sealed.0])?;
     }
     Ok(replaced)
+}
+
+fn holdings(connection: &Connection) -> rusqlite::Result<Holdings> {
+    let sql = "SELECT (SELECT page_count * page_size FROM pragma_page_count, pragma_page_size),
+        (SELECT count(*) FROM users), (SELECT count(*) FROM sessions), (SELECT min(created) FROM sessions),
+        (SELECT max(created) FROM sessions), (SELECT count(*) FROM revocations WHERE grant_sealed IS NOT NULL),
+        (SELECT count(*) FROM blocked_users), (SELECT count(*) FROM forgotten_users),
+        (SELECT count(*) FROM bot_keys WHERE revoked IS NULL), (SELECT count(*) FROM bot_keys WHERE revoked IS NOT NULL),
+        (SELECT count(*) FROM audit), (SELECT min(at) FROM audit), (SELECT max(at) FROM audit),
+        (SELECT min(timestamp) FROM feedback), (SELECT max(timestamp) FROM feedback)";
+    let schema = unsigned(migrations::version(connection)?);
+    connection.query_row(sql, [], |row| {
+        let seconds = |seconds: Option<i64>| seconds.map(|seconds| Time::from_seconds(unsigned(seconds)));
+        Ok(Holdings {
+            schema,
+            size: unsigned(row.get(0)?),
+            users: unsigned(row.get(1)?),
+            sessions: unsigned(row.get(2)?),
+            oldest_session: row.get(3)?,
+            newest_session: row.get(4)?,
+            to_revoke: unsigned(row.get(5)?),
+            blocked: unsigned(row.get(6)?),
+            forgotten: unsigned(row.get(7)?),
+            good_keys: unsigned(row.get(8)?),
+            revoked_keys: unsigned(row.get(9)?),
+            audit: unsigned(row.get(10)?),
+            oldest_audit: row.get(11)?,
+            newest_audit: row.get(12)?,
+            oldest_feedback: seconds(row.get(13)?),
+            newest_feedback: seconds(row.get(14)?),
+        })
+    })
 }

@@ -40,3 +40,27 @@ fn write_probe(connection: &Connection, now: Time) -> rusqlite::Result<()> {
     let sql = "INSERT INTO probe (id, at) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET at = max(at + 1, excluded.at)";
     connection.prepare_cached(sql)?.execute([i64::try_from(now.millis()).unwrap_or(0)]).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::store::tests::{NOW, TestFolder, new_freshness};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_probe_is_written_to_the_log_even_if_no_time_has_passed() {
+        let folder = TestFolder::new();
+        let (path, freshness) = (folder.path("probe.db"), new_freshness());
+        let wait = std::time::Duration::from_mins(1);
+        let store = Sqlite::open(path.clone(), wait, Arc::clone(&freshness)).await.unwrap();
+        let log = || std::fs::metadata(path.with_extension("db-wal")).unwrap().len();
+        let mut before = log();
+        for _ in 0..3 {
+            store.probe_write(NOW).await.unwrap();
+            assert!(log() > before, "nothing was written");
+            before = log();
+        }
+    }
+}

@@ -31,6 +31,8 @@ pub(super) type ChangedTopics = Vec<Topic>;
 pub(super) struct Writer {
     /// One permit per write that may wait.
     permits: Arc<Semaphore>,
+    /// The path, which each error names.
+    location: String,
     wait: Duration,
     metrics: Arc<StoreMetrics>,
     clock: Clock,
@@ -42,6 +44,7 @@ impl Writer {
     /// Starts the thread. The connection must be the only one of this process that writes.
     pub(super) fn start(
         connection: Connection,
+        location: String,
         wait: Duration,
         freshness: Arc<Freshness>,
         metrics: Arc<StoreMetrics>,
@@ -56,6 +59,7 @@ impl Writer {
             .map_err(|error| StoreError::Unavailable(format!("the writer's thread does not start: {error}")))?;
         Ok(Self {
             permits: Arc::new(Semaphore::new(QUEUE)),
+            location,
             wait,
             metrics,
             clock,
@@ -67,6 +71,14 @@ impl Writer {
     /// Runs the work in a transaction, and returns when it is on disk and the cache is invalidated. Once it is in the queue it runs
     /// to its end, whether or not this future is still waited for.
     pub(super) async fn write<T, F>(&self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &mut ChangedTopics) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.run(work).await.map_err(|error| error.at(&self.location))
+    }
+
+    async fn run<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection, &mut ChangedTopics) -> rusqlite::Result<T> + Send + 'static,

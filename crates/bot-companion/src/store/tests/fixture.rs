@@ -142,6 +142,29 @@ impl<S: Store + ?Sized> Fixture<S> {
         self.select(&format!("SELECT count(*), '' FROM {table}")).await[0].0
     }
 
+    /// Every row of every table, as text.
+    pub(in crate::store) async fn everything(&self) -> String {
+        let is_file = matches!(self.location, Location::File(_));
+        let tables = if is_file {
+            "SELECT 0, name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
+        } else {
+            "SELECT 0::bigint, tablename::text FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename"
+        };
+        let mut found = String::new();
+        for (_, table) in self.select(tables).await {
+            let rows = if is_file {
+                let columns = format!("SELECT 0, name FROM pragma_table_info('{table}')");
+                let columns = self.select(&columns).await;
+                let quoted: Vec<_> = columns.iter().map(|(_, column)| format!("quote(\"{column}\")")).collect();
+                format!("SELECT 0, {} FROM {table}", quoted.join(" || ' ' || "))
+            } else {
+                format!("SELECT 0::bigint, stored::text FROM {table} AS stored")
+            };
+            found.extend(self.select(&rows).await.into_iter().map(|(_, row)| format!("{table}: {row}\n")));
+        }
+        found
+    }
+
     /// The users whose grants wait to be revoked, with the device that each came from.
     pub(in crate::store) async fn to_revoke(&self) -> Vec<(u64, u8)> {
         let hexadecimal = match &self.location {

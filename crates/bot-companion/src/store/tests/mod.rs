@@ -37,6 +37,7 @@ mod snapshots;
 mod speed;
 mod totals;
 mod upkeep;
+mod watch;
 
 use std::time::Duration;
 

@@ -1,11 +1,16 @@
 //! What an operator asks of the store.
 
 use super::*;
-use crate::store::{GrantKind, HeldGrant, Resealed};
+use crate::domain::feedback::{Feedback, FeedbackEntry};
+use crate::domain::team::RosterEntry;
+use crate::domain::{Change, RevocationEnd, Roster, Subscription, TeamMember};
+use crate::store::{Erased, GrantKind, HeldGrant, Resealed};
 
 on_each_store! {
     grants_are_counted_by_the_key_that_sealed_them,
     a_grant_is_resealed_only_if_it_is_still_the_same,
+    a_forgotten_user_is_in_no_table_and_the_feed_does_not_bring_the_name_back,
+    the_holdings_are_counted,
 }
 
 /// What a vault makes of a grant, as far as the store looks at it.
@@ -73,4 +78,124 @@ async fn a_grant_is_resealed_only_if_it_is_still_the_same(fixture: Fixture) {
     assert_eq!(store.replace_sealed(GrantKind::ToRevoke, resealed(to_revoke)).await.unwrap(), 1);
     let counted = store.grants_by_key().await.unwrap();
     assert_eq!(counted, [("new".to_owned(), 3), ("old".to_owned(), 2)]);
+}
+
+/// Somebody whose id and name stand nowhere by chance.
+const FORGETTABLE: u64 = 777_123_456_789;
+
+fn forgettable() -> User {
+    User { username: "marlow.777".to_owned(), name: "Marlow Unmistakable".to_owned(), ..person(FORGETTABLE) }
+}
+
+fn roster_of(users: &[User]) -> Change {
+    let entry = |user: &User| RosterEntry {
+        member: TeamMember {
+            username: user.username.clone(),
+            name: user.name.clone(),
+            avatar: user.avatar.clone(),
+            discord_id: user.id,
+            role: String::new(),
+            color: "#000000".to_owned(),
+            category: "x".to_owned(),
+            position: 0,
+        },
+        permissions: PermissionSet::default(),
+    };
+    Change::Team(Roster(users.iter().map(entry).collect()))
+}
+
+fn feedback_of(id: &str, user: &User) -> Change {
+    let entry = FeedbackEntry { feedback: "good".to_owned(), rating: 5, timestamp: 1, submitter: user.clone() };
+    Change::Feedback(Feedback { id: id.to_owned(), entry })
+}
+
+async fn a_forgotten_user_is_in_no_table_and_the_feed_does_not_bring_the_name_back(fixture: Fixture) {
+    let (store, user) = (&fixture.store, forgettable());
+    let other = person(5);
+    store.claim_code(code(9), NOW, NOW.after(Duration::from_mins(1))).await.unwrap();
+    store.settle_code(code(9), Some(user.clone()), NOW.after(Duration::from_mins(2))).await.unwrap();
+    store.save_grant(user.clone(), grant(1), NOW, None).await.unwrap();
+    store.open_session(user.clone(), token(1), session(FORGETTABLE, 1), 10).await.unwrap();
+    let version = store.account(user.id).await.unwrap().unwrap().list_version;
+    store.save_list(user.id, version, list(&[1, 2])).await.unwrap();
+    let subscription = Subscription { userid: user.id, slots: 1, guilds: vec![placed(1)], active_until: None };
+    let staffed = Guild { id: placed(1), owner: user.id, staff: Some([(user.id, vec![id(70)])].into()), ..guild(1) };
+    let says = [
+        Change::Guild(staffed),
+        Change::Subscription(subscription),
+        roster_of(&[other.clone(), user.clone()]),
+        feedback_of("a", &user),
+        feedback_of("b", &other),
+    ];
+    store.apply(says.into()).await.unwrap();
+    let before = fixture.everything().await;
+    assert!(before.contains(&FORGETTABLE.to_string()) && before.contains("Marlow"), "the scan finds what is there");
+
+    let erased = store.forget(user.id, NOW).await.unwrap();
+    let expected = Erased {
+        sessions: 1,
+        roster: 1,
+        feedback: 1,
+        owned_guilds: 1,
+        staff_guilds: erased.staff_guilds,
+        subscriptions: 1,
+        audit: 0,
+    };
+    assert_eq!(erased, expected);
+    assert_eq!(store.session(token(1)).await.unwrap(), None);
+    // The provider is told, and then nothing is left of that either.
+    let later = NOW.after(Duration::from_hours(1));
+    let revocation = store.take_revocation(later, later.after(Duration::from_mins(1))).await.unwrap().unwrap();
+    assert_eq!((revocation.user, revocation.grant), (user.id, grant(1)));
+    store.finish_revocation(user.id, revocation.until, RevocationEnd::Over { until: later }).await.unwrap();
+    store.sweep(NOW.after(Duration::from_hours(48)), Time::default(), Time::default(), 100).await.unwrap();
+    let nowhere = async |when: &str| {
+        let left = fixture.everything().await;
+        for trace in [FORGETTABLE.to_string().as_str(), "marlow.777", "Marlow Unmistakable"] {
+            assert!(!left.contains(trace), "{when}: {trace} is left in {left}");
+        }
+    };
+    nowhere("forgotten").await;
+    assert_eq!(store.team().await.unwrap().0.len(), 1);
+    assert_eq!(store.sample_feedback(1).await.unwrap().count, 2, "what was said stays");
+    assert_eq!(store.forget(user.id, NOW).await.unwrap(), Erased::default(), "once more changes nothing");
+
+    // The bot does not know, and says it all again.
+    let says = [
+        roster_of(&[user.clone(), other.clone()]),
+        feedback_of("a", &user),
+        feedback_of("c", &user),
+        Change::User(user.clone()),
+    ];
+    store.apply(says.into()).await.unwrap();
+    nowhere("sent again").await;
+    assert_eq!(store.team().await.unwrap().0.len(), 1);
+    assert!(store.traces(user.id).await.unwrap().forgotten.is_some());
+
+    // Who signs in again wants to be known again.
+    store.save_grant(user.clone(), grant(2), later, None).await.unwrap();
+    assert!(store.traces(user.id).await.unwrap().forgotten.is_none());
+    store.apply(vec![roster_of(std::slice::from_ref(&user)), feedback_of("a", &user)]).await.unwrap();
+    let traces = store.traces(user.id).await.unwrap();
+    assert_eq!((traces.roster, traces.feedback), (1, 1));
+}
+
+async fn the_holdings_are_counted(fixture: Fixture) {
+    let store = &fixture.store;
+    let empty = store.holdings().await.unwrap();
+    assert!(empty.schema > 4 && empty.size > 1000, "{empty:?}");
+    fixture.sign_in(1, 1).await;
+    fixture.sign_in(1, 2).await;
+    fixture.sign_in(2, 3).await;
+    store.end_sessions(id(2), NOW).await.unwrap();
+    store.forget(id(9), NOW).await.unwrap();
+    store.apply(vec![feedback_of("a", &person(5))]).await.unwrap();
+    let found = store.holdings().await.unwrap();
+    assert_eq!((found.users, found.sessions, found.to_revoke, found.forgotten), (1, 2, 1, 1));
+    assert_eq!(
+        (found.oldest_session, found.newest_session),
+        (Some(session(1, 1).created), Some(session(1, 2).created))
+    );
+    assert_eq!((found.good_keys, found.revoked_keys, found.blocked), (1, 0, 0));
+    assert_eq!(found.newest_feedback, Some(Time::from_seconds(1)));
 }

@@ -1,6 +1,7 @@
 //! Copies between real stores: files, and databases of a real PostgreSQL where `BOT_COMPANION_TEST_POSTGRES` names one in which
 //! databases may be made.
 
+mod backups;
 mod copies;
 mod data;
 mod refusals;

@@ -19,6 +19,9 @@ const STEPS: &[&str] = &[
 const LOCK: &str = "SELECT pg_advisory_xact_lock(1651471459)";
 const VERSION: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
 
+/// The newest version.
+pub(super) const NEWEST: usize = STEPS.len();
+
 /// Brings the database to the newest schema, all or nothing.
 pub(super) async fn run(client: &mut Client) -> Result<()> {
     match migrate(client).await {
@@ -53,6 +56,11 @@ async fn migrate(client: &mut Client) -> std::result::Result<Result<()>, tokio_p
     let reached = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
     transaction.execute("INSERT INTO schema_version (version) VALUES ($1)", &[&reached]).await?;
     transaction.commit().await.map(Ok)
+}
+
+/// The version that this release makes.
+pub(super) const fn newest() -> usize {
+    STEPS.len()
 }
 
 /// The schema's version; 0 where there is none.

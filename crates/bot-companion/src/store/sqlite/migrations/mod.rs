@@ -18,6 +18,9 @@ const STEPS: &[&str] = &[
     include_str!("0007_upkeep.sql"),
 ];
 
+/// The newest version.
+pub(super) const NEWEST: usize = STEPS.len();
+
 /// Brings the database to the newest schema, all or nothing.
 pub(super) fn run(connection: &mut Connection) -> Result<()> {
     // Immediate, so that of two processes that start at once one waits for the other.
@@ -26,9 +29,7 @@ pub(super) fn run(connection: &mut Connection) -> Result<()> {
     let Some(pending) = STEPS.get(version..) else {
         return Err(schema_version::newer_release(version, STEPS.len()));
     };
-    if version == 0 && !is_empty(&transaction)? {
-        return Err(StoreError::Failed("the file is a database of something else; name another path".to_owned()));
-    }
+    refuse_something_else(&transaction)?;
     for step in pending {
         transaction.execute_batch(step)?;
     }
@@ -44,6 +45,19 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
 /// Makes sure that the schema is this release's, without changing anything.
 pub(super) fn expect_current(connection: &Connection) -> Result<()> {
     schema_version::expect_version(version(connection)?, STEPS.len())
+}
+
+/// The version that this release makes.
+pub(super) const fn newest() -> usize {
+    STEPS.len()
+}
+
+/// Refuses a database that has tables and none of our versions.
+pub(super) fn refuse_something_else(connection: &Connection) -> Result<()> {
+    if version(connection)? == 0 && !is_empty(connection)? {
+        return Err(StoreError::Failed("the file is a database of something else; name another path".to_owned()));
+    }
+    Ok(())
 }
 
 fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {

@@ -1,0 +1,39 @@
+//! Users who were forgotten: how the store remembers that they are, without remembering who.
+
+use aws_lc_rs::digest;
+
+use super::Snowflake;
+
+/// SHA-256 over a user's id: all that is kept of a user who was forgotten. It names nobody to who reads it, but who knows an id can
+/// find out whether it was forgotten; that is what it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UserHash(pub [u8; 32]);
+
+impl UserHash {
+    /// Of this user.
+    pub fn of(user: Snowflake) -> Self {
+        let digest = digest::digest(&digest::SHA256, format!("bot-companion forgotten user {user}").as_bytes());
+        let mut hash = [0; 32];
+        hash.copy_from_slice(digest.as_ref());
+        Self(hash)
+    }
+
+    /// The beginning of it in hexadecimal, which stands for the user in the audit.
+    pub fn short(&self) -> String {
+        self.0.iter().take(8).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_is_of_one_user_and_shows_no_id() {
+        let (one, other) = (Snowflake::new(1234).unwrap(), Snowflake::new(1235).unwrap());
+        assert_eq!(UserHash::of(one), UserHash::of(one));
+        assert_ne!(UserHash::of(one), UserHash::of(other));
+        assert_eq!(UserHash::of(one).short().len(), 16);
+        assert!(!UserHash::of(one).short().contains("1234"));
+    }
+}

@@ -1,0 +1,37 @@
+//! A look at a store that changes nothing: no file is made, no table, no row. For `check --live`.
+
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use super::{Result, local_file, location, postgres, sqlite};
+use crate::domain::Health;
+
+/// What a look found.
+#[derive(Clone, Debug)]
+pub struct StoreLook {
+    /// The version of the schema; 0 where there is none yet.
+    pub schema: i64,
+    /// The version that this release makes.
+    pub newest: usize,
+    /// What is in it; only where the schema is this release's.
+    pub content: Option<StoreContent>,
+}
+
+/// What is in a store, as far as a check is interested.
+#[derive(Clone, Debug)]
+pub struct StoreContent {
+    /// How many grants are sealed with each key, by the key's id.
+    pub grants_by_key: Vec<(String, u64)>,
+    /// The bot's health.
+    pub health: Health,
+}
+
+/// Looks at a store, for `limit` at most; `None` if it is a file that is not there yet.
+pub async fn look(url: &SecretString, limit: Duration) -> Result<Option<StoreLook>> {
+    let looked = match local_file(url) {
+        Some(path) => sqlite::look(path).await,
+        None => postgres::look(url, limit).await.map(Some),
+    };
+    looked.map_err(|error| error.at(&location(url)))
+}

@@ -1,0 +1,42 @@
+//! What is watched of a store.
+
+use super::*;
+use crate::metrics::{HistogramSnapshot, StoreAccess, StoreOutcome};
+
+on_each_store! {
+    a_probe_reads_and_writes_and_is_counted,
+    sessions_are_counted,
+    a_closed_store_fails_its_probe,
+}
+
+async fn a_probe_reads_and_writes_and_is_counted(fixture: Fixture) {
+    let store = &fixture.store;
+    let done = |access| store.metrics().operations.get(access, StoreOutcome::Done);
+    let (reads, writes) = (done(StoreAccess::Read), done(StoreAccess::Write));
+    for _ in 0..3 {
+        store.probe_write(NOW).await.unwrap();
+        store.probe_read().await.unwrap();
+    }
+    assert_eq!((done(StoreAccess::Read), done(StoreAccess::Write)), (reads + 3, writes + 3));
+    for access in [StoreAccess::Read, StoreAccess::Write] {
+        assert!(HistogramSnapshot::of([store.metrics().waits(access)]).count() >= 3, "{access:?}");
+    }
+    let load = store.load();
+    assert_eq!((load.in_use, load.queued_writes, load.circuit_open), (0, 0, false));
+    assert!(load.idle > 0);
+}
+
+async fn sessions_are_counted(fixture: Fixture) {
+    let store = &fixture.store;
+    assert_eq!(store.session_count().await.unwrap(), 0);
+    for device in 1..=2 {
+        store.open_session(person(1), token(device), session(1, device), 10).await.unwrap();
+    }
+    assert_eq!(store.session_count().await.unwrap(), 2);
+}
+
+async fn a_closed_store_fails_its_probe(fixture: Fixture) {
+    fixture.store.close().await;
+    assert!(fixture.store.probe_read().await.is_err());
+    assert!(fixture.store.probe_write(NOW).await.is_err());
+}
