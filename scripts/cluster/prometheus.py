@@ -21,15 +21,15 @@ FILES = REPOSITORY / "deploy" / "prometheus"
 # What a firing alert is known by: its name, its severity, and the instance, if it is about one.
 Alert = tuple[str, str, str]
 # What fires has to stay the same for so many evaluations, of which there is one per second.
-EVALUATIONS = 4
+EVALUATIONS = 3
 
 
 def hurried(rules: str, silence: int) -> str:
-    """The rules with less patience: nothing has to last, windows are 20 seconds, and so many seconds without a word are silence."""
+    """The rules with less patience: nothing has to last, windows are 15 seconds, and so many seconds without a word are silence."""
     rules = re.sub(r"^( +for:) .*$", r"\1 0s", rules, flags=re.MULTILINE)
-    rules = re.sub(r"\[(5m|15m|1h)\]", "[20s]", rules)
+    rules = re.sub(r"\[(5m|15m|1h)\]", "[15s]", rules)
     # One interval is not enough to tell how fast a disk fills.
-    rules = rules.replace("predict_linear(companion_disk_free_bytes[20s]", "predict_linear(companion_disk_free_bytes[1h]")
+    rules = rules.replace("predict_linear(companion_disk_free_bytes[15s]", "predict_linear(companion_disk_free_bytes[1h]")
     return re.sub(r"> 90\b", f"> {silence}", rules)
 
 

@@ -31,6 +31,8 @@ DASHBOARD = REPOSITORY / "deploy" / "grafana" / "dashboard.json"
 DISK = 24 * 1024 * 1024
 # After so many seconds without a heartbeat the bot is silent, in place of 90.
 SILENCE = 8
+# A key of the service, other than the usual one.
+NEW_KEY = f"two:{'B' * 42}A="
 # A metric's name, in an expression from which strings are cut out.
 METRIC = re.compile(r"\b(?:companion|process)_[a-z_]+\b")
 
@@ -106,6 +108,7 @@ class Watched(Replica):
         self.folder.mkdir()
         # The address is this test's own, so the port is free.
         self.admin = f"{self.address}:9464"
+        self.keys = self.folder / "secrets-keys"
         self.environment = service_settings(self.folder, provider, store, 2.0) | {"COMPANION_ADMIN_LISTEN": self.admin}
 
     async def make_certificate(self, days: int) -> Certificate:
@@ -162,7 +165,9 @@ class Users:
 
     async def sign_in(self) -> None:
         self.count += 1
-        async with self.session.post(f"{self.service.url}/auth", headers={"Idp-Code": f"1.{self.count}"}) as response:
+        # Somebody who never comes again, then the same person again and again.
+        code = f"{2 if self.count == 1 else 1}.{self.count}"
+        async with self.session.post(f"{self.service.url}/auth", headers={"Idp-Code": code}) as response:
             await response.read()
 
     async def report(self) -> None:
@@ -258,9 +263,16 @@ async def break_and_heal(testbed: Testbed, stack: contextlib.AsyncExitStack, nam
     await with_tls.end()
     await prometheus.fires(("CompanionDown", "critical", with_tls.admin))
     print("  a service is stopped: its alert fires, and nothing else", flush=True)
+    old_key = with_tls.keys.read_text()
+    with_tls.keys.write_text(NEW_KEY)
+    await with_tls.start()
+    await prometheus.fires(("CompanionGrantsUnreadable", "warning", ""))
+    print("  it runs again, but its key was replaced by another: the alert about grants fires", flush=True)
+    await with_tls.end()
+    with_tls.keys.write_text(f"{NEW_KEY},{old_key}")
     await with_tls.start()
     await prometheus.fires()
-    print("  it runs again: nothing fires", flush=True)
+    print("  it has both keys: nothing fires", flush=True)
 
 
 async def replace(provider: Provider, testbed: Testbed) -> Provider:

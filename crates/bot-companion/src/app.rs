@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tracing::{debug, warn};
 
 use crate::accounts::Accounts;
+use crate::audit::Audit;
 use crate::background::Background;
 use crate::clock::Clock;
 use crate::config::{self, Config, CurrentConfig, keyfile};
@@ -67,6 +68,8 @@ pub struct App {
     pub floods: Floods,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What is written down of what happened.
+    pub audit: Arc<Audit>,
     pub(crate) sources: Sources,
     /// Who hears of bots, if anybody does.
     bot_watch: OnceLock<Arc<dyn BotWatch>>,
@@ -116,6 +119,7 @@ impl App {
             background: Background::here(),
             pictures: PictureHost::new(&config.idp.cdn_url),
             metrics: Arc::default(),
+            audit: Arc::new(Audit::new(Arc::clone(&store), clock.clone(), config.audit)),
             stale_warnings: Arc::default(),
         };
         let rate_limits = Arc::new(RateLimits::new(&config.limits, &config.feed, clock.clone()));
@@ -137,6 +141,7 @@ impl App {
             traces: OnceLock::new(),
             floods: Floods::default(),
             metrics: Arc::clone(&sources.metrics),
+            audit: Arc::clone(&sources.audit),
             sources,
             bot_watch: OnceLock::new(),
             new_key,
@@ -231,6 +236,7 @@ impl App {
                         app.sources.report_served_stale();
                         app.floods.report(app.clock.ticks());
                         app.flush().await;
+                        app.audit.flush(false).await;
                     }
                     _ = sweep.tick() => {
                         // This removes what an upload left in a crash, too.
@@ -264,6 +270,7 @@ impl App {
             warn!("background tasks did not finish in time");
         }
         self.flush().await;
+        self.audit.flush(true).await;
         self.store.close().await;
     }
 

@@ -16,13 +16,14 @@
 //! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`background`] (background tasks),
 //! [`single_flight`] (one task per key), [`shared_check`] (one check for all who ask), [`metrics`] (counting), [`rate_limit`],
 //! [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log lines), [`floods`] (what strangers cause again and again),
-//! [`request_id`] (of the request that a task works for), [`traces`] (spans for OpenTelemetry), [`sources`] (what views and accounts are built from), [`untrusted`] (escapes
-//! untrusted text for the log), [`version`].
+//! [`request_id`] (of the request that a task works for), [`traces`] (spans for OpenTelemetry), [`sources`] (what views and
+//! accounts are built from), [`audit`] (what happened), [`untrusted`] (escapes untrusted text for the log), [`version`].
 
 pub mod accounts;
 pub mod admin;
 pub mod api;
 pub mod app;
+pub mod audit;
 pub mod background;
 pub mod cli;
 pub mod clock;

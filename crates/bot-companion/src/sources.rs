@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 
+use crate::audit::Audit;
 use crate::background::Background;
 use crate::clock::Clock;
 use crate::domain::picture::PictureHost;
@@ -32,6 +33,8 @@ pub struct Sources {
     pub pictures: PictureHost,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What is written down of what happened.
+    pub audit: Arc<Audit>,
     /// Limits the warnings about responses that are served stale.
     pub stale_warnings: Arc<Throttle>,
 }

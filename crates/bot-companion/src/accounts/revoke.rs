@@ -85,6 +85,7 @@ impl Accounts {
         let now = self.sources.clock.now();
         let Err(error) = sent else {
             info!(%user, "grant revoked at the provider");
+            self.sources.audit.grant_revoked(*user);
             return RevocationEnd::over(now);
         };
         let end = end_after(&error, now, *tries);

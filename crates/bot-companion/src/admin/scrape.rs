@@ -26,7 +26,8 @@ pub(super) struct Census {
 
 impl Census {
     pub(super) async fn take(app: Arc<App>) -> Self {
-        Self { sessions: app.store.session_count().await.ok(), unreadable_grants: None }
+        let (sessions, unreadable) = tokio::join!(app.store.session_count(), app.unreadable_grants());
+        Self { sessions: sessions.ok(), unreadable_grants: unreadable.ok().map(|(count, _)| count) }
     }
 }
 

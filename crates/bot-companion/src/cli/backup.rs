@@ -11,6 +11,7 @@ use super::output::OutputForm;
 use super::{ConfigFile, print, runtime};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::domain::audit::AuditKind;
 use crate::domain::{Snowflake, Time};
 use crate::store;
 use crate::store::BotKey;
@@ -75,20 +76,21 @@ pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {
     let restored = runtime()?.block_on(restore(&what, &mut |rows, of| show(&bar, rows, of)));
     bar.finish_and_clear();
     let report = restored?;
-    if !report.forget_again.is_empty() {
-        forget_again(config, &report.forget_again).context(
-            "the backup is restored, but users who were forgotten since it was taken are in it again; run this for each of \
-             them before the service is started: `bot-companion users forget ID`",
-        )?;
-    }
+    follow_up(config, &report).context(
+        "the backup is restored, but users who were forgotten since it was taken may be in it again; run this for each of them \
+         before the service is started: `bot-companion users forget ID`",
+    )?;
     print(&form.one(&restore_value(&report), || restore_text(&what, &report)))
 }
 
-fn forget_again(config: Config, users: &[Snowflake]) -> anyhow::Result<()> {
+/// Forgets again who was forgotten since, and notes the restoration in the audit.
+fn follow_up(config: Config, report: &RestoreReport) -> anyhow::Result<()> {
     database::on(config, async |app| {
-        for user in users {
+        for user in &report.forget_again {
             app.store.forget(*user, app.clock.now()).await?;
         }
+        let detail = format!("restore of a backup as of {}", taken(&report.header));
+        app.audit.command(AuditKind::Command, &detail, None, None);
         Ok(())
     })
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::database::{self, Missing};
 use super::{ConfigFile, print};
 use crate::app::App;
+use crate::domain::audit::AuditKind;
 use crate::domain::{Change, Feedback, feed};
 
 /// Entries that are written at once.
@@ -48,6 +49,7 @@ pub(super) fn run(command: FeedbackCommand) -> anyhow::Result<()> {
             let (app, file) = (Arc::clone(app), file.clone());
             let runtime = tokio::runtime::Handle::current();
             // Reading a file blocks; the store's answers come on the runtime meanwhile.
+            app.audit.command(AuditKind::Command, "feedback import", None, None);
             tokio::task::spawn_blocking(move || import(Some((&app, &runtime)), &file)).await?
         })
     }?;

@@ -10,6 +10,7 @@ use super::exit::UsageError;
 use super::output::OutputForm;
 use super::{ConfigFile, print};
 use crate::domain::Time;
+use crate::domain::audit::AuditKind;
 use crate::domain::token::{self, TokenKind, random_text};
 use crate::random::secret_bytes;
 use crate::store::BotKey;
@@ -50,7 +51,11 @@ pub(super) fn run(key: Key) -> anyhow::Result<()> {
         Key::List { form, config } => list(form, &config)?,
         Key::Revoke { id, config } => {
             let revoked = database::with(&config, Missing::Refuse, async |app| {
-                Ok(app.store.revoke_key(id.clone(), app.clock.now()).await?)
+                let revoked = app.store.revoke_key(id.clone(), app.clock.now()).await?;
+                if revoked {
+                    app.audit.command(AuditKind::Command, "key revoke", None, Some(&id));
+                }
+                Ok(revoked)
             })?;
             ensure!(revoked, "there is no key `{}` that still works; see `bot-companion key list`", Untrusted(&id));
             format!("Key {} is revoked.\n", Untrusted(&id))
@@ -68,7 +73,9 @@ fn create(label: String, config: &ConfigFile) -> anyhow::Result<String> {
     let id = random_text(ID, secret_bytes);
     database::with(config, Missing::Make, async |app| {
         let key = BotKey { id: id.clone(), label, created: app.clock.now(), revoked: None };
-        Ok(app.store.add_key(key, token::hash_of(&secret)).await?)
+        app.store.add_key(key, token::hash_of(&secret)).await?;
+        app.audit.command(AuditKind::Command, "key create", None, Some(&id));
+        Ok(())
     })?;
     Ok(format!(
         "Key {id} is made. Give it to the bot as COMPANION_BOT_KEY; it is shown this once:\n\n{}\n\n",

@@ -1,5 +1,6 @@
 //! The commands; each with a file of its own unless it is one line.
 
+mod audit;
 mod backup;
 mod cautions;
 mod check;
@@ -133,6 +134,8 @@ enum Command {
     /// Show and change the keys that encrypt the provider's tokens.
     #[command(subcommand)]
     Secrets(secrets::Secrets),
+    /// Say what happened: sign-ins, refusals, blocks, uses of bot keys, commands that changed something.
+    Audit(audit::AuditCommand),
     /// Say what the store holds.
     Stats(stats::StatsCommand),
     /// Write everything into a file, while the service runs.
@@ -182,6 +185,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Feedback(feedback) => feedback::run(feedback),
         Command::Users(users) => users::run(&users),
         Command::Secrets(secrets) => secrets::run(&secrets),
+        Command::Audit(audit) => audit::run(&audit),
         Command::Stats(stats) => stats::run(&stats),
         Command::Backup(backup) => backup::run_backup(backup),
         Command::Restore(restore) => backup::run_restore(restore),

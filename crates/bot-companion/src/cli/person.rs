@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use super::output::{OutputForm, columns};
 use crate::app::App;
+use crate::domain::audit::AuditKind;
+use crate::domain::forgotten::UserHash;
 use crate::domain::{Session, Snowflake, Subscription, Time};
 use crate::store::{Account, Traces};
 use crate::untrusted::Untrusted;
@@ -119,6 +121,7 @@ pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool) -> any
         confirm(&person)?;
     }
     let erased = app.store.forget(id, app.clock.now()).await?;
+    app.audit.command(AuditKind::Command, "users forget", Some(UserHash::of(id).in_audit()), None);
     let mut lines = vec![format!(
         "User {id} is forgotten: {} session(s) ended, {} roster entry(s), {} subscription(s) removed, {} feedback entry(s) have \
          no author now, {} audit row(s) do not name them any more; owner of {} and staff in {} guild(s) no longer.",

@@ -8,6 +8,7 @@ use super::database::{self, Missing};
 use super::output::{OutputForm, columns};
 use super::{ConfigFile, print};
 use crate::accounts::{GrantReport, ResealReport};
+use crate::domain::audit::AuditKind;
 use crate::untrusted::Untrusted;
 
 #[derive(Debug, Subcommand)]
@@ -43,6 +44,7 @@ pub(super) fn run(secrets: &Secrets) -> anyhow::Result<()> {
                 let bar = progress(grants);
                 let done = app.accounts.reseal(|report| bar.set_position(report.seen)).await;
                 bar.finish_and_clear();
+                app.audit.command(AuditKind::Command, "secrets reseal", None, None);
                 Ok((done?, app.accounts.grant_report().await?))
             })?;
             let value = json!({

@@ -47,6 +47,8 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         }
         cautions::tell_of_unreadable_grants(&app).await;
         tell_of_demo_key(&app).await;
+        // Before it says that it listens: who reads that may stop it at once, and in good order.
+        let stop = asked_to_stop(OnHangup::GoOn);
         info!("listening on {scheme}://{address}{base_path}/");
         let _admin = answer_operators(admin, &app)?;
         if let Some(traces) = Traces::start(&started.otel).map_err(|problem| anyhow::anyhow!(problem))? {
@@ -66,7 +68,7 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
             started,
         };
         let reloading = tokio::task::spawn(reload.run(hangup, server::WATCH_EVERY));
-        server::run(listeners, tls, HttpService::new(Arc::clone(&app)), asked_to_stop(OnHangup::GoOn)).await;
+        server::run(listeners, tls, HttpService::new(Arc::clone(&app)), stop).await;
         reloading.abort();
         send_last_traces(app).await;
         Ok(())
@@ -149,18 +151,21 @@ pub(super) enum OnHangup {
     Stop,
 }
 
-/// Waits until the process is asked to stop.
-pub(super) async fn asked_to_stop(on_hangup: OnHangup) {
+/// Waits until the process is asked to stop. Signals are heard from the call on, before anybody waits.
+pub(super) fn asked_to_stop(on_hangup: OnHangup) -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
-    if let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)] = kinds.map(signal) {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv(), if on_hangup == OnHangup::Stop => {}
+    let signals = kinds.map(signal);
+    async move {
+        if let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)] = signals {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+                _ = hangup.recv(), if on_hangup == OnHangup::Stop => {}
+            }
+        } else {
+            warn!("signals cannot be heard; stop the service by killing it");
+            std::future::pending::<()>().await;
         }
-    } else {
-        warn!("signals cannot be heard; stop the service by killing it");
-        std::future::pending::<()>().await;
     }
 }

@@ -11,6 +11,7 @@ use super::database::{self, Missing};
 use super::{ConfigFile, print};
 use crate::api::team::TeamMemberData;
 use crate::config::suggest;
+use crate::domain::audit::AuditKind;
 use crate::domain::team::RosterEntry;
 use crate::domain::{Change, Permission, Roster, feed};
 use crate::untrusted::Untrusted;
@@ -69,7 +70,11 @@ pub(super) fn run(team: Team) -> anyhow::Result<()> {
                 said.push(format!("{count} member(s); the file is fine, and nothing was changed.\n"));
             } else {
                 let change = vec![Change::Team(roster)];
-                database::with(&config, Missing::Refuse, async |app| Ok(app.store.apply(change).await?))?;
+                database::with(&config, Missing::Refuse, async |app| {
+                    app.store.apply(change).await?;
+                    app.audit.command(AuditKind::Command, "team import", None, None);
+                    Ok(())
+                })?;
                 said.push(format!("The team is replaced: {count} member(s).\n"));
             }
             print(&said.join("\n"))

@@ -7,6 +7,7 @@ use super::database::{self, Missing};
 use super::output::OutputForm;
 use super::{ConfigFile, person, print};
 use crate::domain::Snowflake;
+use crate::domain::audit::AuditKind;
 use crate::store::BlockedUser;
 use crate::untrusted::Untrusted;
 
@@ -77,9 +78,13 @@ pub(super) fn run(users: &Users) -> anyhow::Result<()> {
         Ok(match users {
             Users::Block { id, reason, .. } => {
                 let ended = app.accounts.block(*id, reason.clone()).await?;
+                app.audit.command(AuditKind::Blocked, "users block", Some(id.to_string()), None);
                 format!("User {id} is blocked; {ended} session(s) ended.\n")
             }
-            Users::Unblock { id, .. } if app.store.unblock(*id).await? => format!("User {id} may sign in again.\n"),
+            Users::Unblock { id, .. } if app.store.unblock(*id).await? => {
+                app.audit.command(AuditKind::Unblocked, "users unblock", Some(id.to_string()), None);
+                format!("User {id} may sign in again.\n")
+            }
             Users::Unblock { id, .. } => format!("User {id} was not blocked.\n"),
             Users::Show { id, form, .. } => person::show(app, *id, *form).await?,
             Users::Forget { id, yes, .. } => person::forget(app, *id, *yes).await?,

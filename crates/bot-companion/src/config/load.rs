@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::layers::Settings;
 use super::value::{self, duration};
 use super::{
-    AdminConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig, LimitsConfig,
-    LogConfig, OtelConfig, StoreConfig, TlsConfig, checks, log_filter,
+    AdminConfig, AuditConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig,
+    LimitsConfig, LogConfig, OtelConfig, StoreConfig, TlsConfig, checks, log_filter,
 };
 use crate::domain::SessionLimits;
 
@@ -208,6 +208,10 @@ fn build(settings: &mut Settings) -> Option<Config> {
             idle_timeout: s.text("feed.idle_timeout", duration("30s", TEN_MS..=10 * MINUTE))?,
             requests_per_second: s.number("feed.requests_per_second", 0..=MILLION)?,
             refused_keys_per_minute: s.number("feed.refused_keys_per_minute", 0..=MILLION)?,
+        },
+        audit: AuditConfig {
+            keep: s.text("audit.keep", duration("30d", Duration::ZERO..=3_650 * DAY))?,
+            rows: s.number("audit.rows", 1..=100_000_000)?,
         },
         log: LogConfig {
             filter: s.text("log.filter", log_filter::log_filter)?,

@@ -29,7 +29,7 @@ pub use load::{ConfigError, Layer};
 pub use network::{Network, NetworkError};
 pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
 pub(crate) use suggest::suggest;
-pub(crate) use value::origin_of;
+pub(crate) use value::{any_duration, origin_of};
 
 /// The commented defaults, which are also the reference of all settings.
 pub const DEFAULTS: &str = include_str!("default.toml");
@@ -61,6 +61,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// `[feed]`
     pub feed: FeedConfig,
+    /// `[audit]`
+    pub audit: AuditConfig,
     /// `[log]`
     pub log: LogConfig,
     /// `[admin]`
@@ -69,6 +71,15 @@ pub struct Config {
     pub otel: OtelConfig,
     /// What was written, to see what another configuration changes.
     written: reloadable::WrittenSettings,
+}
+
+/// How much of the audit is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct AuditConfig {
+    /// `audit.keep`: zero for no audit.
+    pub keep: Duration,
+    /// `audit.rows`
+    pub rows: u64,
 }
 
 /// Where the service listens and who may call it from a browser.

@@ -84,6 +84,11 @@ pub(super) fn duration(
     }
 }
 
+/// Any duration.
+pub(crate) fn any_duration(text: &str) -> Result<Duration, Advice> {
+    duration("1h", Duration::ZERO..=Duration::from_hours(24 * 36_500))(text)
+}
+
 const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 fn span(text: &str) -> Option<Duration> {

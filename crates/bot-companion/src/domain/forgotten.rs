@@ -18,9 +18,9 @@ impl UserHash {
         Self(hash)
     }
 
-    /// The beginning of it in hexadecimal, which stands for the user in the audit.
-    pub fn short(&self) -> String {
-        self.0.iter().take(8).fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    /// What stands for the user in the audit: the beginning of it in hexadecimal.
+    pub fn in_audit(&self) -> String {
+        self.0.iter().take(8).fold("forgotten:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
     }
 }
 
@@ -33,7 +33,7 @@ mod tests {
         let (one, other) = (Snowflake::new(1234).unwrap(), Snowflake::new(1235).unwrap());
         assert_eq!(UserHash::of(one), UserHash::of(one));
         assert_ne!(UserHash::of(one), UserHash::of(other));
-        assert_eq!(UserHash::of(one).short().len(), 16);
-        assert!(!UserHash::of(one).short().contains("1234"));
+        assert_eq!(UserHash::of(one).in_audit().len(), "forgotten:".len() + 16);
+        assert!(!UserHash::of(one).in_audit().contains("1234"));
     }
 }

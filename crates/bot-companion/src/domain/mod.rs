@@ -1,5 +1,6 @@
 //! Pure rules and the things they speak of: no I/O, no async, no framework. Nothing here imports another room.
 
+pub mod audit;
 pub mod change;
 pub mod feed;
 pub mod feedback;

@@ -20,6 +20,7 @@ use crate::api::error::ErrorCode;
 use crate::api::refusals::{IdpRefusals, Refusals, SignInRefusals, TokenRefusals};
 use crate::app::App;
 use crate::config::IdpConfig;
+use crate::domain::audit::AuditKind;
 
 const CODE: HeaderName = HeaderName::from_static("idp-code");
 const VERIFIER: HeaderName = HeaderName::from_static("idp-code-verifier");
@@ -62,7 +63,11 @@ pub(super) async fn sign_in(
     headers: HeaderMap,
 ) -> Result<Success<NewSession>, ApiError> {
     let attempt = attempt(&app, &headers, context.client)?;
-    let mut signed_in = app.accounts.sign_in(attempt, |user| app.views.sessions.last_uses(user)).await?;
+    let signed_in = app.accounts.sign_in(attempt, |user| app.views.sessions.last_uses(user)).await;
+    let mut signed_in = signed_in.map_err(ApiError::from).inspect_err(|error| {
+        app.audit.refused(AuditKind::SignInRefused, context.origin(), error.code.name());
+    })?;
+    app.audit.of_user(AuditKind::SignIn, signed_in.user.id, context.origin(), "");
     signed_in.user.avatar = app.sources.pictures.shown(signed_in.user.avatar);
     Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user: signed_in.user.into() }))
 }
@@ -72,9 +77,14 @@ pub(super) async fn sign_in(
 /// Ends the session of the token, and no other.
 #[utoipa::path(delete, path = "/auth", operation_id = "signOut", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "Signed out", body = Nothing), Refusals, TokenRefusals))]
-pub(super) async fn sign_out(State(app): State<Arc<App>>, session: UserSession) -> Result<Success<Nothing>, ApiError> {
+pub(super) async fn sign_out(
+    State(app): State<Arc<App>>,
+    context: RequestContext,
+    session: UserSession,
+) -> Result<Success<Nothing>, ApiError> {
     // Another request may have ended it meanwhile; it is over either way.
     app.accounts.end_session(session.user, session.id).await?;
+    app.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "this session");
     Ok(Success(Nothing {}))
 }
 

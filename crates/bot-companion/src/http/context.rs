@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::zone::Zone;
 use crate::app::App;
+use crate::audit::AuditOrigin;
 use crate::domain::Time;
 use crate::floods::FloodKind;
 
@@ -49,6 +50,11 @@ pub(crate) struct RequestContext {
 }
 
 impl RequestContext {
+    /// Where it came from, for the audit.
+    pub(super) fn origin(&self) -> AuditOrigin<'_> {
+        AuditOrigin { client: self.client, request: self.id.to_str().unwrap_or_default() }
+    }
+
     /// The context of a request that has just arrived, before it is counted against a rate limit.
     pub(super) fn new(app: &App, headers: &HeaderMap, peer: Peer, (zone, route): (Zone, usize)) -> Self {
         let trusted = |address: IpAddr| app.config.http.trusted_proxies.iter().any(|proxy| proxy.contains(address));

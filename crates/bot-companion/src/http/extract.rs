@@ -13,6 +13,7 @@ use super::context::RequestContext;
 use super::error::ApiError;
 use crate::api::error::ErrorCode;
 use crate::app::App;
+use crate::domain::audit::AuditKind;
 use crate::domain::feed::{InstanceId, InstanceName};
 use crate::domain::token::{self, TokenKind};
 use crate::domain::{SessionId, Snowflake, Time, TokenHash};
@@ -70,10 +71,17 @@ impl FromRequestParts<Arc<App>> for Bot {
             parts.extensions.get::<RequestContext>().map_or_else(|| app.clock.ticks(), |context| context.ticks);
         let hash = bot_key(&parts.headers);
         let cached = hash.and_then(|hash| Some((app.views.keys.cached(&hash)?, hash)));
-        let (key, hash) = match cached {
-            Some(cached) => cached,
-            None => find_uncached(parts, app, hash).await?,
+        let found = match cached {
+            Some(cached) => Ok(cached),
+            None => find_uncached(parts, app, hash).await,
         };
+        if let Some(origin) = parts.extensions.get::<RequestContext>().map(RequestContext::origin) {
+            match &found {
+                Ok((key, _)) => app.audit.key_used(key, origin),
+                Err(error) => app.audit.refused(AuditKind::KeyRefused, origin, error.code.name()),
+            }
+        }
+        let (key, hash) = found?;
         app.rate_limits.feed(&hash).map_err(|wait| {
             app.metrics.limits.count(LimitName::FeedRequests);
             ApiError::limited(FloodKind::Feed, wait)

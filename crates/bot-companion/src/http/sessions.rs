@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 
+use super::context::RequestContext;
 use super::error::ApiError;
 use super::extract::UserSession;
 use super::respond::Success;
@@ -14,6 +15,7 @@ use crate::api::refusals::{Refusals, SessionNotFound, TokenRefusals};
 use crate::api::sessions::SessionData;
 use crate::app::App;
 use crate::domain::SessionId;
+use crate::domain::audit::AuditKind;
 
 /// List your sessions
 ///
@@ -34,8 +36,13 @@ pub(super) async fn list(
 /// Signs the user out everywhere: ends every session, the one that asks too.
 #[utoipa::path(delete, path = "/sessions", operation_id = "endAllSessions", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "All ended", body = Nothing), Refusals, TokenRefusals))]
-pub(super) async fn end_all(State(app): State<Arc<App>>, session: UserSession) -> Result<Success<Nothing>, ApiError> {
+pub(super) async fn end_all(
+    State(app): State<Arc<App>>,
+    context: RequestContext,
+    session: UserSession,
+) -> Result<Success<Nothing>, ApiError> {
     app.accounts.end_sessions(session.user).await?;
+    app.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "all sessions");
     Ok(Success(Nothing {}))
 }
 
@@ -47,11 +54,13 @@ pub(super) async fn end_all(State(app): State<Arc<App>>, session: UserSession) -
     responses((status = 200, description = "Ended", body = Nothing), Refusals, SessionNotFound, TokenRefusals))]
 pub(super) async fn end_one(
     State(app): State<Arc<App>>,
+    context: RequestContext,
     session: UserSession,
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Success<Nothing>, ApiError> {
     let id = id.ok().and_then(|Path(id)| SessionId::parse(&id)).ok_or(ErrorCode::SessionNotFound)?;
     if app.accounts.end_session(session.user, id).await? {
+        app.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "another session");
         Ok(Success(Nothing {}))
     } else {
         Err(ErrorCode::SessionNotFound.into())

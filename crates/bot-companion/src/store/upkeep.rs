@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::{Result, SealedGrant};
+use crate::domain::audit::{AuditEntry, AuditKind};
 use crate::domain::{Snowflake, Time};
 
 /// Of more keys than this nobody makes sense: the grants must be damaged.
@@ -27,6 +28,32 @@ pub trait Upkeep: Send + Sync + 'static {
     /// Forgets a user: ends their sessions, has their grant revoked, and removes or replaces their id and name wherever they stand,
     /// except where a block needs it. What the bot sends of them from now on is stored without their name, until they sign in again.
     async fn forget(&self, user: Snowflake, now: Time) -> Result<Erased>;
+    /// Adds rows to the audit, and deletes those that are too old or too many.
+    async fn write_audit(&self, entries: Vec<AuditEntry>, bounds: AuditBounds) -> Result<()>;
+    /// The latest rows of the audit that fit, the oldest of them first.
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditEntry>>;
+}
+
+/// How much of the audit is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuditBounds {
+    /// So many rows.
+    pub rows: u64,
+    /// None that is older.
+    pub before: Time,
+}
+
+/// Which rows of the audit are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// None that is older.
+    pub since: Time,
+    /// Those about one of these, if they are named.
+    pub persons: Option<Vec<String>>,
+    /// Those of this kind, if it is named.
+    pub kind: Option<AuditKind>,
+    /// At most so many.
+    pub limit: u32,
 }
 
 /// What a store holds.

@@ -107,17 +107,29 @@ async fn the_printed_document_is_the_served_one() {
 
 #[tokio::test]
 async fn the_help_of_every_command_reads_well() {
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 24] = [
         &[],
         &["serve"],
         &["dev"],
         &["check"],
         &["config"],
         &["openapi"],
+        &["healthcheck"],
+        &["completions"],
+        &["man"],
         &["users"],
         &["users", "block"],
         &["users", "unblock"],
         &["users", "blocked"],
+        &["users", "show"],
+        &["users", "forget"],
+        &["secrets"],
+        &["secrets", "status"],
+        &["secrets", "reseal"],
+        &["audit"],
+        &["stats"],
+        &["backup"],
+        &["restore"],
         &["store"],
         &["store", "copy"],
     ];

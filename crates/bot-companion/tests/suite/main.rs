@@ -12,6 +12,7 @@
 
 mod admin;
 mod admin_limits;
+mod audit;
 mod browsers;
 mod command_line;
 mod compression;
@@ -39,6 +40,7 @@ mod hosts;
 mod kill_feed;
 mod limits;
 mod live;
+mod live_check;
 mod logs;
 mod odd_requests;
 mod openapi;

@@ -7,7 +7,7 @@ use bot_companion::sandbox::people::{HARBOUR, OWNER};
 use serde_json::{Value, json};
 
 use crate::harness::binary::{Running, command, config_file, run};
-use crate::harness::{Folder, TestApp, eventually, feedback, guild, id, team, team_member};
+use crate::harness::{Folder, TestApp, eventually, feedback, guild, id, sqlite_only, team, team_member};
 
 /// Runs a command with this configuration; gives whether it succeeded, and both outputs.
 async fn said(config: &Path, arguments: &[&str]) -> (bool, String) {
@@ -149,4 +149,27 @@ async fn a_person_is_shown_and_forgotten_while_the_service_runs() {
     assert_eq!(json_of(&config, &["users", "show", &user]).await["sessions"], json!([]));
     let text = done(&config, &["users", "show", "999"]).await;
     assert_eq!(text, "Nothing is stored of user 999.\n");
+}
+
+#[tokio::test]
+async fn the_page_about_privacy_names_every_table_and_every_column() {
+    sqlite_only!("the schema is read from the file; a test of the store compares the two schemas");
+    let app = TestApp::start().await;
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/privacy.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let without_people = page.split_once("These hold nothing of people:").unwrap().1;
+    let file = rusqlite::Connection::open(app.folder.file()).unwrap();
+    let sql = "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_xinfo(m.name) c
+        WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'";
+    let mut statement = file.prepare(sql).unwrap();
+    let columns = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    let columns: Vec<(String, String)> = columns.map(Result::unwrap).collect();
+    assert!(columns.len() > 100, "{columns:?}");
+    for (table, column) in columns {
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{table}` |")));
+        match row {
+            Some(row) => assert!(row.contains(&format!("`{column}`")), "docs/privacy.md: {table}.{column} is missing"),
+            None => assert!(without_people.contains(&format!("`{table}`")), "docs/privacy.md: {table} is missing"),
+        }
+    }
 }

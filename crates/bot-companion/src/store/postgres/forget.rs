@@ -61,7 +61,7 @@ pub(super) async fn forget(
 ) -> Sql<Erased> {
     lock(db, Lock::Feed).await?;
     let hash = UserHash::of(user);
-    let (id, person, nobody) = (user.to_string(), format!("forgotten:{}", hash.short()), Snowflake::NOBODY);
+    let (id, person, nobody) = (user.to_string(), hash.in_audit(), Snowflake::NOBODY);
     let sessions = sessions::end_all_and_drop(db, topics, user, now).await? as u64;
     let anonymous =
         "UPDATE feedback SET submitter_id = $2, submitter_username = '', submitter_name = '', submitter_avatar = ''

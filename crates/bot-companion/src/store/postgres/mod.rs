@@ -4,6 +4,7 @@
 mod accounts;
 mod address;
 mod advice;
+mod audit;
 mod bulk_insert;
 mod changes;
 mod circuit_breaker;

@@ -6,9 +6,12 @@ use deadpool_postgres::{GenericClient, Transaction};
 use super::columns::{integer, unsigned};
 use super::errors::Sql;
 use super::work::{Pace, Read};
-use super::{Postgres, forget};
+use super::{Postgres, audit, forget};
+use crate::domain::audit::AuditEntry;
 use crate::domain::{Snowflake, Time};
-use crate::store::upkeep::{Erased, GrantKind, HeldGrant, Holdings, MOST_KEYS, Resealed, Traces, Upkeep};
+use crate::store::upkeep::{
+    AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, MOST_KEYS, Resealed, Traces, Upkeep,
+};
 use crate::store::{Result, SealedGrant};
 
 #[async_trait]
@@ -42,6 +45,17 @@ impl Upkeep for Postgres {
             Box::pin(forget::forget(db, topics, *user, *now))
         });
         work.await
+    }
+
+    async fn write_audit(&self, entries: Vec<AuditEntry>, bounds: AuditBounds) -> Result<()> {
+        let work = self.executor.write(Pace::Long, (entries, bounds), |db, _topics, (entries, bounds)| {
+            Box::pin(audit::write(db, entries, *bounds))
+        });
+        work.await
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditEntry>> {
+        self.executor.read(filter, Read::Statement(|db, filter| Box::pin(audit::read(db, filter)))).await
     }
 }
 

@@ -80,8 +80,7 @@ fn erase(connection: &Connection, topics: &mut ChangedTopics, user: Snowflake, n
     let claims = "UPDATE code_claims SET user = NULL WHERE user IS NOT NULL AND user ->> 'id' = ?1";
     connection.prepare_cached(claims)?.execute([user.to_string()])?;
     let sql = "UPDATE audit SET person = ?2 WHERE person = ?1";
-    let audit =
-        connection.prepare_cached(sql)?.execute([user.to_string(), format!("forgotten:{}", hash.short())])? as u64;
+    let audit = connection.prepare_cached(sql)?.execute([user.to_string(), hash.in_audit()])? as u64;
     let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
     connection.prepare_cached(sql)?.execute(params![hash.0, now])?;
     topics.push(Topic::Everything);

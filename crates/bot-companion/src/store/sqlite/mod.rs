@@ -2,6 +2,7 @@
 //! itself is plain functions over a connection, one file per topic.
 
 mod accounts;
+mod audit;
 mod changes;
 mod clean_up;
 mod columns;

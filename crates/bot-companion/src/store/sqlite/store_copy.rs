@@ -9,7 +9,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, ToSql, TransactionBehavior, params, params_from_iter};
 
 use super::columns::unsigned;
-use super::file::{configure_writer, connect, create};
+use super::file::{configure_writer, connect, create, location};
 use super::migrations;
 use crate::store::copy::side::{Position, RestoreEnd, Side, in_use};
 use crate::store::copy::statements::{BYTES, Dialect, RowFilter, count, own_data_questions};
@@ -27,19 +27,21 @@ struct FileSide(Arc<Mutex<Connection>>);
 
 /// Opens the store that has the data. It is never written to.
 pub(in crate::store) async fn source(path: PathBuf) -> Result<Box<dyn Side>> {
-    open_side(move || {
+    let location = location(&path);
+    let opened = open_side(move || {
         let connection = connect(&path)?;
         connection.pragma_update(None, "query_only", true)?;
         migrations::expect_current(&connection)?;
         migrations::refuse_unfinished_copy(&connection)?;
         Ok(connection)
-    })
-    .await
+    });
+    opened.await.map_err(|error| error.at(&location))
 }
 
 /// Opens the store that takes the data, or makes it.
 pub(in crate::store) async fn destination(path: PathBuf) -> Result<Box<dyn Side>> {
-    open_side(move || {
+    let location = location(&path);
+    let opened = open_side(move || {
         create(&path)?;
         let mut connection = connect(&path)?;
         if migrations::version(&connection)? == 0 {
@@ -50,13 +52,14 @@ pub(in crate::store) async fn destination(path: PathBuf) -> Result<Box<dyn Side>
         // A batch that a power cut takes is copied again; the last transaction waits for the disk.
         connection.pragma_update(None, "synchronous", "normal")?;
         Ok(connection)
-    })
-    .await
+    });
+    opened.await.map_err(|error| error.at(&location))
 }
 
 /// Opens the store into which a backup is restored, or makes it. Nobody else may have it open.
 pub(in crate::store) async fn restored(path: PathBuf) -> Result<Box<dyn Side>> {
-    open_side(move || {
+    let location = location(&path);
+    let opened = open_side(move || {
         create(&path)?;
         let mut connection = connect(&path)?;
         if migrations::version(&connection)? == 0 {
@@ -73,8 +76,8 @@ pub(in crate::store) async fn restored(path: PathBuf) -> Result<Box<dyn Side>> {
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         Ok(connection)
-    })
-    .await
+    });
+    opened.await.map_err(|error| error.at(&location))
 }
 
 async fn open_side(open: impl FnOnce() -> Result<Connection> + Send + 'static) -> Result<Box<dyn Side>> {

@@ -4,9 +4,12 @@ use async_trait::async_trait;
 use rusqlite::{Connection, params};
 
 use super::columns::{integer, unsigned};
-use super::{Sqlite, forget, migrations};
+use super::{Sqlite, audit, forget, migrations};
+use crate::domain::audit::AuditEntry;
 use crate::domain::{Snowflake, Time};
-use crate::store::upkeep::{Erased, GrantKind, HeldGrant, Holdings, MOST_KEYS, Resealed, Traces, Upkeep};
+use crate::store::upkeep::{
+    AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, MOST_KEYS, Resealed, Traces, Upkeep,
+};
 use crate::store::{Result, SealedGrant};
 
 #[async_trait]
@@ -33,6 +36,14 @@ impl Upkeep for Sqlite {
 
     async fn forget(&self, user: Snowflake, now: Time) -> Result<Erased> {
         self.writer.write(move |connection, topics| forget::forget(connection, topics, user, now)).await
+    }
+
+    async fn write_audit(&self, entries: Vec<AuditEntry>, bounds: AuditBounds) -> Result<()> {
+        self.writer.write(move |connection, _| audit::write(connection, &entries, bounds)).await
+    }
+
+    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditEntry>> {
+        self.readers.read(move |connection| audit::read(connection, &filter)).await
     }
 }
 

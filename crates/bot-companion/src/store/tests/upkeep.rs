@@ -1,16 +1,18 @@
 //! What an operator asks of the store.
 
 use super::*;
+use crate::domain::audit::{AuditEntry, AuditKind};
 use crate::domain::feedback::{Feedback, FeedbackEntry};
 use crate::domain::team::RosterEntry;
 use crate::domain::{Change, RevocationEnd, Roster, Subscription, TeamMember};
-use crate::store::{Erased, GrantKind, HeldGrant, Resealed};
+use crate::store::{AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Resealed};
 
 on_each_store! {
     grants_are_counted_by_the_key_that_sealed_them,
     a_grant_is_resealed_only_if_it_is_still_the_same,
     a_forgotten_user_is_in_no_table_and_the_feed_does_not_bring_the_name_back,
     the_holdings_are_counted,
+    the_audit_is_bounded_and_forgets_who_is_forgotten,
 }
 
 /// What a vault makes of a grant, as far as the store looks at it.
@@ -198,4 +200,47 @@ async fn the_holdings_are_counted(fixture: Fixture) {
     );
     assert_eq!((found.good_keys, found.revoked_keys, found.blocked), (1, 0, 0));
     assert_eq!(found.newest_feedback, Some(Time::from_seconds(1)));
+}
+
+async fn the_audit_is_bounded_and_forgets_who_is_forgotten(fixture: Fixture) {
+    let store = &fixture.store;
+    let at = |second: u64| NOW.after(Duration::from_secs(second));
+    let entry = |second: u64, kind, user: Option<u64>| AuditEntry {
+        person: user.map(|user| user.to_string()),
+        network: Some("192.0.2.0/24".to_owned()),
+        request: Some("r".to_owned()),
+        detail: second.to_string(),
+        ..AuditEntry::new(at(second), kind)
+    };
+    let wide = AuditBounds { rows: 1_000, before: Time::default() };
+    let first = [
+        entry(1, AuditKind::SignIn, Some(FORGETTABLE)),
+        entry(2, AuditKind::SignInRefused, None),
+        AuditEntry { key: Some("k".to_owned()), count: 7, ..entry(3, AuditKind::KeyUsed, None) },
+        entry(4, AuditKind::SignIn, Some(5)),
+    ];
+    store.write_audit(first.to_vec(), wide).await.unwrap();
+    let all = AuditFilter { limit: 100, ..AuditFilter::default() };
+    assert_eq!(store.audit(all.clone()).await.unwrap(), first);
+    assert_eq!(store.audit(AuditFilter { limit: 2, ..all.clone() }).await.unwrap(), first[2..], "the latest");
+    assert_eq!(store.audit(AuditFilter { since: at(4), ..all.clone() }).await.unwrap(), first[3..]);
+    let kind = Some(AuditKind::KeyUsed);
+    assert_eq!(store.audit(AuditFilter { kind, ..all.clone() }).await.unwrap(), first[2..3]);
+    let persons = Some(vec!["5".to_owned(), "6".to_owned()]);
+    assert_eq!(store.audit(AuditFilter { persons, ..all.clone() }).await.unwrap(), first[3..]);
+
+    // What is written late, of somebody who was forgotten meanwhile, does not name them either.
+    assert_eq!(store.forget(id(FORGETTABLE), NOW).await.unwrap().audit, 1);
+    store.write_audit(vec![entry(5, AuditKind::SignedOut, Some(FORGETTABLE))], wide).await.unwrap();
+    assert!(!fixture.everything().await.contains(&FORGETTABLE.to_string()));
+    let hash = crate::domain::forgotten::UserHash::of(id(FORGETTABLE)).in_audit();
+    let persons = Some(vec![hash]);
+    assert_eq!(store.audit(AuditFilter { persons, ..all.clone() }).await.unwrap().len(), 2);
+
+    store.write_audit(Vec::new(), AuditBounds { rows: 1_000, before: at(3) }).await.unwrap();
+    assert_eq!(fixture.count("audit").await, 3, "those before are gone");
+    let many = (10..20).map(|second| entry(second, AuditKind::SignIn, Some(5))).collect();
+    store.write_audit(many, AuditBounds { rows: 4, before: Time::default() }).await.unwrap();
+    let left: Vec<_> = store.audit(all).await.unwrap().into_iter().map(|entry| entry.detail).collect();
+    assert_eq!(left, ["16", "17", "18", "19"], "the latest stay");
 }

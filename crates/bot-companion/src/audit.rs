@@ -1,0 +1,186 @@
+//! Writes the audit, off the way of requests: what happens is put into a queue in memory, and written to the store every few seconds.
+//! What does not fit is counted. Strangers can cause only so many rows in a minute.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tracing::warn;
+
+use crate::clock::Clock;
+use crate::config::AuditConfig;
+use crate::domain::audit::{AuditEntry, AuditKind, StrangerBudget, network_of};
+use crate::domain::{Snowflake, Time};
+use crate::store::{AuditBounds, Result, Store};
+
+/// How many rows may wait to be written.
+const QUEUE: usize = 4_096;
+/// How many keys and networks are remembered as used in this hour.
+const USES: usize = 1_000;
+/// How often old rows are deleted though there are no new ones.
+const TRIM_EVERY: Duration = Duration::from_mins(10);
+/// How long what a client or an operator wrote may be.
+const LONGEST: usize = 200;
+
+/// Where a request came from.
+#[derive(Clone, Copy, Debug)]
+pub struct AuditOrigin<'a> {
+    /// The client.
+    pub client: IpAddr,
+    /// The request's id.
+    pub request: &'a str,
+}
+
+/// The audit.
+pub struct Audit {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    config: AuditConfig,
+    state: Mutex<AuditState>,
+    /// One at a time writes.
+    writing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct AuditState {
+    queue: Vec<AuditEntry>,
+    lost: u64,
+    strangers: StrangerBudget,
+    /// In which hour each key was last used from each network.
+    uses: HashMap<(String, String), u64>,
+    trimmed: Option<Duration>,
+}
+
+impl Audit {
+    /// Over this store.
+    pub fn new(store: Arc<dyn Store>, clock: Clock, config: AuditConfig) -> Self {
+        Self { store, clock, config, state: Mutex::default(), writing: tokio::sync::Mutex::default() }
+    }
+
+    fn is_off(&self) -> bool {
+        self.config.keep.is_zero()
+    }
+
+    /// Something has happened to a user's account, by a request.
+    pub fn of_user(&self, kind: AuditKind, user: Snowflake, origin: AuditOrigin<'_>, detail: &str) {
+        self.add(kind, Some(origin), |entry| {
+            entry.person = Some(user.to_string());
+            detail.clone_into(&mut entry.detail);
+        });
+    }
+
+    /// Somebody was refused.
+    pub fn refused(&self, kind: AuditKind, origin: AuditOrigin<'_>, why: &str) {
+        self.add(kind, Some(origin), |entry| why.clone_into(&mut entry.detail));
+    }
+
+    /// A grant was revoked at the provider.
+    pub fn grant_revoked(&self, user: Snowflake) {
+        self.add(AuditKind::GrantRevoked, None, |entry| entry.person = Some(user.to_string()));
+    }
+
+    /// A bot's key was used; the first time in an hour from a network counts.
+    pub fn key_used(&self, key: &str, origin: AuditOrigin<'_>) {
+        if self.is_off() {
+            return;
+        }
+        let hour = self.clock.now().seconds() / 3_600;
+        let name = (key.to_owned(), network_of(origin.client));
+        {
+            let mut state = self.state.lock();
+            if state.uses.get(&name) == Some(&hour) {
+                return;
+            }
+            if state.uses.len() >= USES {
+                state.uses.retain(|_, used| *used == hour);
+            }
+            if state.uses.len() >= USES {
+                return;
+            }
+            state.uses.insert(name, hour);
+        }
+        self.add(AuditKind::KeyUsed, Some(origin), |entry| entry.key = Some(key.to_owned()));
+    }
+
+    /// A command has changed something.
+    pub fn command(&self, kind: AuditKind, detail: &str, person: Option<String>, key: Option<&str>) {
+        self.add(kind, None, |entry| {
+            entry.detail = detail.chars().take(LONGEST).collect();
+            entry.person = person;
+            entry.key = key.map(ToOwned::to_owned);
+        });
+    }
+
+    fn add(&self, kind: AuditKind, origin: Option<AuditOrigin<'_>>, fill: impl FnOnce(&mut AuditEntry)) {
+        if self.is_off() {
+            return;
+        }
+        let now = self.clock.now();
+        let network = origin.map(|origin| network_of(origin.client));
+        let mut state = self.state.lock();
+        if kind.is_by_strangers() && !state.strangers.admits(kind, network.as_deref().unwrap_or_default(), now) {
+            return;
+        }
+        if state.queue.len() >= QUEUE {
+            state.lost += 1;
+            return;
+        }
+        let mut entry = AuditEntry::new(now, kind);
+        entry.network = network;
+        entry.request = origin.map(|origin| origin.request.chars().take(LONGEST).collect());
+        fill(&mut entry);
+        state.queue.push(entry);
+    }
+
+    /// Writes what waits, and deletes what is too old or too much. `all`: also sums that wait for the end of their minute.
+    pub async fn flush(&self, all: bool) {
+        if self.is_off() {
+            return;
+        }
+        let _one_at_a_time = self.writing.lock().await;
+        let (entries, lost) = self.take(all);
+        let count = entries.len() as u64;
+        let is_due = {
+            let (ticks, state) = (self.clock.ticks(), self.state.lock());
+            state.trimmed.is_none_or(|trimmed| ticks.saturating_sub(trimmed) >= TRIM_EVERY)
+        };
+        if entries.is_empty() && !is_due {
+            return;
+        }
+        match self.write(entries).await {
+            Ok(()) => {
+                self.state.lock().trimmed = Some(self.clock.ticks());
+                if lost > 0 {
+                    warn!(lost, "rows of the audit were lost: there were too many at once");
+                }
+            }
+            Err(error) => {
+                self.state.lock().lost += count + lost;
+                warn!(%error, rows = count, "rows of the audit were lost: they could not be written");
+            }
+        }
+    }
+
+    fn take(&self, all: bool) -> (Vec<AuditEntry>, u64) {
+        let now = self.clock.now();
+        let mut state = self.state.lock();
+        let mut entries = std::mem::take(&mut state.queue);
+        entries.extend(state.strangers.summaries(now, all));
+        let lost = std::mem::take(&mut state.lost);
+        if lost > 0 {
+            entries.push(AuditEntry { count: lost, ..AuditEntry::new(now, AuditKind::Lost) });
+        }
+        (entries, lost)
+    }
+
+    async fn write(&self, entries: Vec<AuditEntry>) -> Result<()> {
+        let bounds = AuditBounds { rows: self.config.rows, before: self.oldest() };
+        self.store.write_audit(entries, bounds).await
+    }
+
+    fn oldest(&self) -> Time {
+        self.clock.now().before(self.config.keep)
+    }
+}

@@ -1,0 +1,213 @@
+//! The audit: what happened, to whom, from where; and how much of it strangers can cause.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use super::Time;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AuditKind {
+    /// A user has signed in.
+    SignIn,
+    /// A sign-in was refused.
+    SignInRefused,
+    /// A user has ended a session, or all of them.
+    SignedOut,
+    /// A grant was revoked at the provider.
+    GrantRevoked,
+    /// The operator has blocked a user.
+    Blocked,
+    /// The operator has unblocked a user.
+    Unblocked,
+    /// A bot's key was used: the first time in an hour from a network.
+    KeyUsed,
+    /// A bot's key was refused.
+    KeyRefused,
+    /// A command has changed something.
+    Command,
+    /// Rows were lost, because there were too many at once or the store was away.
+    Lost,
+}
+
+impl AuditKind {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::SignIn,
+        Self::SignInRefused,
+        Self::SignedOut,
+        Self::GrantRevoked,
+        Self::Blocked,
+        Self::Unblocked,
+        Self::KeyUsed,
+        Self::KeyRefused,
+        Self::Command,
+        Self::Lost,
+    ];
+
+    /// As it is stored and printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SignIn => "sign_in",
+            Self::SignInRefused => "sign_in_refused",
+            Self::SignedOut => "signed_out",
+            Self::GrantRevoked => "grant_revoked",
+            Self::Blocked => "blocked",
+            Self::Unblocked => "unblocked",
+            Self::KeyUsed => "key_used",
+            Self::KeyRefused => "key_refused",
+            Self::Command => "command",
+            Self::Lost => "lost",
+        }
+    }
+
+    /// Whether somebody without credentials can cause it.
+    pub fn is_by_strangers(self) -> bool {
+        matches!(self, Self::SignInRefused | Self::KeyRefused)
+    }
+}
+
+impl std::str::FromStr for AuditKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or_else(|| format!("write one of {}", Self::ALL.map(Self::name).join(", ")))
+    }
+}
+
+/// A row of the audit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// When.
+    pub at: Time,
+    /// What.
+    pub kind: AuditKind,
+    /// The id of the user, or `forgotten:` and a hash.
+    pub person: Option<String>,
+    /// The id of the bot's key.
+    pub key: Option<String>,
+    /// The network that it came from.
+    pub network: Option<String>,
+    /// The id of the request.
+    pub request: Option<String>,
+    /// More.
+    pub detail: String,
+    /// How many times.
+    pub count: u64,
+}
+
+impl AuditEntry {
+    /// Something that happened once.
+    pub fn new(at: Time, kind: AuditKind) -> Self {
+        Self { at, kind, person: None, key: None, network: None, request: None, detail: String::new(), count: 1 }
+    }
+}
+
+/// The network of an address, as much of it as is stored: a /24 of IPv4, a /48 of IPv6.
+pub fn network_of(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            let [a, b, c, _] = address.octets();
+            format!("{a}.{b}.{c}.0/24")
+        }
+        IpAddr::V6(address) => {
+            let [a, b, c, ..] = address.segments();
+            format!("{}/48", std::net::Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0))
+        }
+    }
+}
+
+/// How many rows strangers of one network may cause in a minute.
+pub const PER_NETWORK: u32 = 10;
+/// How many rows all strangers may cause in a minute.
+pub const PER_MINUTE: u32 = 100;
+
+/// Counts what strangers cause: so many rows in a minute, and of the rest the number.
+#[derive(Debug, Default)]
+pub struct StrangerBudget {
+    minute: u64,
+    /// How many rows there were of each network; there are no more networks than rows.
+    rows: HashMap<String, u32>,
+    all: u32,
+    rest: HashMap<AuditKind, u64>,
+}
+
+impl StrangerBudget {
+    /// Whether this may have a row of its own; else it is counted.
+    pub fn admits(&mut self, kind: AuditKind, network: &str, now: Time) -> bool {
+        let minute = now.seconds() / 60;
+        if minute != self.minute {
+            (self.minute, self.all) = (minute, 0);
+            self.rows.clear();
+        }
+        let of_network = self.rows.get(network).copied().unwrap_or_default();
+        if self.all < PER_MINUTE && of_network < PER_NETWORK {
+            self.all += 1;
+            self.rows.insert(network.to_owned(), of_network + 1);
+            return true;
+        }
+        *self.rest.entry(kind).or_default() += 1;
+        false
+    }
+
+    /// One row for each kind that had too many, once their minute is over; `at_once` does not wait for that.
+    pub fn summaries(&mut self, now: Time, at_once: bool) -> Vec<AuditEntry> {
+        if !at_once && now.seconds() / 60 == self.minute {
+            return Vec::new();
+        }
+        let mut rest: Vec<_> = self.rest.drain().collect();
+        rest.sort_unstable();
+        let row = |(kind, count)| AuditEntry {
+            count,
+            detail: "more of these, which have no row of their own".to_owned(),
+            ..AuditEntry::new(now, kind)
+        };
+        rest.into_iter().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_cut() {
+        for (address, network) in [
+            ("192.0.2.77", "192.0.2.0/24"),
+            ("::ffff:192.0.2.77", "192.0.2.0/24"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
+            ("::1", "::/48"),
+        ] {
+            assert_eq!(network_of(address.parse().unwrap()), network);
+        }
+    }
+
+    #[test]
+    fn every_kind_has_a_name_of_its_own() {
+        for kind in AuditKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        assert!("nonsense".parse::<AuditKind>().unwrap_err().contains("sign_in_refused"));
+    }
+
+    #[test]
+    fn strangers_cause_so_many_rows_and_the_rest_is_one_number() {
+        let mut budget = StrangerBudget::default();
+        let now = Time::from_seconds(6_000);
+        let (refused, key) = (AuditKind::SignInRefused, AuditKind::KeyRefused);
+        let admitted = (0..50).filter(|_| budget.admits(refused, "192.0.2.0/24", now)).count();
+        assert_eq!(admitted, 10);
+        let networks = (0..1_000).filter(|number| budget.admits(key, &format!("{number}"), now)).count();
+        assert_eq!(networks, 90, "a hundred in all");
+        assert_eq!(budget.rows.len(), 91, "what is remembered is bounded");
+        assert_eq!(budget.summaries(now, false), []);
+        let later = Time::from_seconds(6_060);
+        let rows: Vec<_> = budget.summaries(later, false).into_iter().map(|row| (row.kind, row.count)).collect();
+        assert_eq!(rows, [(refused, 40), (key, 910)]);
+        assert_eq!(budget.summaries(later, true), []);
+        assert!(budget.admits(refused, "192.0.2.0/24", later), "a new minute");
+    }
+}

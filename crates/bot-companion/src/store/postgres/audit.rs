@@ -1,0 +1,61 @@
+//! The audit.
+
+use deadpool_postgres::{GenericClient, Transaction};
+
+use crate::domain::audit::{AuditEntry, AuditKind};
+use crate::domain::forgotten::UserHash;
+use crate::store::upkeep::{AuditBounds, AuditFilter};
+
+use super::columns::{integer, unsigned};
+use super::errors::Sql;
+use super::forget;
+
+/// Adds rows, and deletes those that are too old or too many.
+pub(super) async fn write(db: &Transaction<'_>, entries: &[AuditEntry], bounds: AuditBounds) -> Sql<()> {
+    let sql = "INSERT INTO audit (at, kind, person, key, address, request, detail, count)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    let statement = db.prepare_cached(sql).await?;
+    for AuditEntry { at, kind, person, key, network, request, detail, count } in entries {
+        // Somebody may have been forgotten while the row waited to be written.
+        let person = match person.as_deref().and_then(|id| id.parse().ok()) {
+            Some(user) if forget::is_forgotten(db, user).await? => Some(UserHash::of(user).in_audit()),
+            _ => person.clone(),
+        };
+        let row: [&(dyn tokio_postgres::types::ToSql + Sync); 8] =
+            [at, &kind.name(), &person, key, network, request, detail, &integer(*count)];
+        db.execute(&statement, &row).await?;
+    }
+    let statement = db.prepare_cached("DELETE FROM audit WHERE at < $1").await?;
+    db.execute(&statement, &[&bounds.before]).await?;
+    let sql = "DELETE FROM audit WHERE id <= (SELECT id FROM audit ORDER BY id DESC LIMIT 1 OFFSET $1)";
+    let statement = db.prepare_cached(sql).await?;
+    db.execute(&statement, &[&integer(bounds.rows)]).await?;
+    Ok(())
+}
+
+/// The latest rows that fit, the oldest of them first.
+pub(super) async fn read(db: &impl GenericClient, filter: &AuditFilter) -> Sql<Vec<AuditEntry>> {
+    let sql = "SELECT at, kind, person, key, address, request, detail, count FROM audit
+        WHERE at >= $1 AND ($2::text[] IS NULL OR person = ANY ($2)) AND ($3::text IS NULL OR kind = $3)
+        ORDER BY at DESC, id DESC LIMIT $4";
+    let statement = db.prepare_cached(sql).await?;
+    let kind = filter.kind.map(AuditKind::name);
+    let rows = db.query(&statement, &[&filter.since, &filter.persons, &kind, &i64::from(filter.limit)]).await?;
+    let mut found = Vec::new();
+    for row in &rows {
+        // A newer release may know more kinds.
+        let Ok(kind) = row.try_get::<_, &str>(1)?.parse() else { continue };
+        found.push(AuditEntry {
+            at: row.try_get(0)?,
+            kind,
+            person: row.try_get(2)?,
+            key: row.try_get(3)?,
+            network: row.try_get(4)?,
+            request: row.try_get(5)?,
+            detail: row.try_get(6)?,
+            count: unsigned(row.try_get(7)?),
+        });
+    }
+    found.reverse();
+    Ok(found)
+}
