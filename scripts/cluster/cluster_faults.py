@@ -50,7 +50,7 @@ async def a_killed_replica(site: Site, load: Load) -> None:
 
 
 async def gone(site: Site, replica: Replica) -> bool:
-    return (await site.balancer.states())[replica.number].startswith("DOWN")
+    return (await site.haproxy.states())[replica.number].startswith("DOWN")
 
 
 def slowest(answers: list[Answer]) -> float:

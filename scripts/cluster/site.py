@@ -49,7 +49,9 @@ class Site:
         self.provider = Provider()
         self.replicas = [Replica(testbed, number, self.base_path) for number in range(1, REPLICAS + 1)]
         self.networks: list[Network] = []
-        self.balancer: Proxy = Balancer(testbed, self.base_path, certificate)
+        self.haproxy = Balancer(testbed, self.base_path, certificate)
+        # Where the load goes; a test may put another one here, which it ends itself.
+        self.balancer: Proxy = self.haproxy
         self.key = ""
 
     @property
@@ -78,7 +80,7 @@ class Site:
         if found is None:
             raise Failed("no bot key was made")
         self.key = found[0]
-        await self.balancer.start(self.replicas)
+        await self.haproxy.start(self.replicas)
 
     async def measure(self) -> None:
         """How slow the machine is: by a few programs that connect to the database and ask it something."""
@@ -103,7 +105,7 @@ class Site:
 
     async def end(self) -> None:
         async def each() -> None:
-            await self.balancer.end()
+            await self.haproxy.end()
             for replica in self.replicas:
                 await replica.end(signal.SIGKILL)
             for network in self.networks:

@@ -259,7 +259,7 @@ async def program() -> None:
         site = Site(testbed, SETTINGS, certificate)
         nginx = Nginx(testbed, site.base_path, certificate)
         async with running(site):
-            load, haproxy = Load(site), site.balancer
+            load, haproxy = Load(site), site.haproxy
             try:
                 await nginx.start(site.replicas)
                 await load.prepare()
@@ -279,7 +279,6 @@ async def program() -> None:
             except* Failed as several:
                 raise Failed("; ".join(str(each) for each in several.exceptions)) from several
             finally:
-                site.balancer = haproxy
                 await load.end()
                 await nginx.end()
     finally:

@@ -11,21 +11,21 @@ use crate::app::App;
 use crate::domain::audit::AuditKind;
 use crate::domain::forgotten::UserHash;
 use crate::domain::{Session, Snowflake, Subscription, Time};
-use crate::store::{Account, Traces};
+use crate::store::{Account, PersonTraces};
 use crate::untrusted::Untrusted;
 use crate::vault::{Vault, sealed_with};
 
 /// All that is stored of a person.
-struct Person {
+struct StoredPerson {
     id: Snowflake,
     account: Option<Account>,
     sessions: Vec<Session>,
     subscription: Option<Subscription>,
-    traces: Traces,
+    traces: PersonTraces,
 }
 
-async fn read(app: &Arc<App>, id: Snowflake) -> anyhow::Result<Person> {
-    Ok(Person {
+async fn read(app: &Arc<App>, id: Snowflake) -> anyhow::Result<StoredPerson> {
+    Ok(StoredPerson {
         id,
         account: app.store.account(id).await?,
         sessions: app.store.sessions_of(id).await?,
@@ -34,9 +34,9 @@ async fn read(app: &Arc<App>, id: Snowflake) -> anyhow::Result<Person> {
     })
 }
 
-impl Person {
+impl StoredPerson {
     fn is_known(&self) -> bool {
-        self.account.is_some() || self.traces != Traces::default()
+        self.account.is_some() || self.traces != PersonTraces::default()
     }
 
     fn value(&self, vault: &Vault) -> Value {
@@ -148,8 +148,8 @@ pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool) -> any
     Ok(lines.join("\n"))
 }
 
-fn confirm(person: &Person) -> anyhow::Result<()> {
-    let Person { id, sessions, traces, subscription, account } = person;
+fn confirm(person: &StoredPerson) -> anyhow::Result<()> {
+    let StoredPerson { id, sessions, traces, subscription, account } = person;
     ensure!(std::io::stdin().is_terminal(), "nobody is there to ask: add --yes to forget user {id}");
     let name = account.as_ref().map_or_else(String::new, |it| format!(" ({})", Untrusted(&it.user.username)));
     let covers = subscription.as_ref().map_or(0, |it| it.guilds.len());

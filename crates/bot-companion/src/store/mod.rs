@@ -37,7 +37,7 @@ use crate::domain::{
 pub use freshness::{Freshness, Topic};
 pub use look::{StoreContent, StoreLook, look};
 use starting::StoreLocation;
-pub use upkeep::{AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, Resealed, Traces, Upkeep};
+pub use upkeep::{AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, PersonTraces, Resealed, Upkeep};
 pub use values::{
     Account, BlockedUser, BotKey, CodeHash, Revocation, Sample, SealedGrant, SnapshotId, StoredList, Swept,
 };

@@ -24,7 +24,7 @@ pub trait Upkeep: Send + Sync + 'static {
     /// What the store holds, counted.
     async fn holdings(&self) -> Result<Holdings>;
     /// What names a user and is not part of their account.
-    async fn traces(&self, user: Snowflake) -> Result<Traces>;
+    async fn traces(&self, user: Snowflake) -> Result<PersonTraces>;
     /// Forgets a user: ends their sessions, has their grant revoked, and removes or replaces their id and name wherever they stand,
     /// except where a block needs it. What the bot sends of them from now on is stored without their name, until they sign in again.
     async fn forget(&self, user: Snowflake, now: Time) -> Result<Erased>;
@@ -95,7 +95,7 @@ pub struct Holdings {
 
 /// What names a user and is not part of their account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Traces {
+pub struct PersonTraces {
     /// Entries of the team's roster.
     pub roster: u64,
     /// Feedback entries that they have submitted.

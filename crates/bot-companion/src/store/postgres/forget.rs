@@ -6,7 +6,7 @@ use tokio_postgres::types::ToSql;
 use crate::domain::forgotten::UserHash;
 use crate::domain::{Snowflake, Time};
 use crate::store::Topic;
-use crate::store::upkeep::{Erased, Traces};
+use crate::store::upkeep::{Erased, PersonTraces};
 
 use super::columns::unsigned;
 use super::errors::Sql;
@@ -26,7 +26,7 @@ pub(super) async fn lift(db: &Transaction<'_>, user: Snowflake) -> Sql<()> {
 }
 
 /// What names a user and is not part of their account.
-pub(super) async fn traces(db: &impl GenericClient, user: Snowflake) -> Sql<Traces> {
+pub(super) async fn traces(db: &impl GenericClient, user: Snowflake) -> Sql<PersonTraces> {
     let sql = "SELECT (SELECT count(*) FROM team WHERE discord_id = $1),
             (SELECT count(*) FROM feedback WHERE submitter_id = $1),
             (SELECT count(DISTINCT id) FROM guilds WHERE owner = $1),
@@ -39,7 +39,7 @@ pub(super) async fn traces(db: &impl GenericClient, user: Snowflake) -> Sql<Trac
     let statement = db.prepare_cached(sql).await?;
     let hash = UserHash::of(user);
     let row = db.query_one(&statement, &[&user, &user.to_string(), &hash.0.as_slice()]).await?;
-    Ok(Traces {
+    Ok(PersonTraces {
         roster: unsigned(row.try_get(0)?),
         feedback: unsigned(row.try_get(1)?),
         owned_guilds: unsigned(row.try_get(2)?),

@@ -10,7 +10,7 @@ use super::{Postgres, audit, forget};
 use crate::domain::audit::AuditEntry;
 use crate::domain::{Snowflake, Time};
 use crate::store::upkeep::{
-    AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, MOST_KEYS, Resealed, Traces, Upkeep,
+    AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, MOST_KEYS, PersonTraces, Resealed, Upkeep,
 };
 use crate::store::{Result, SealedGrant};
 
@@ -36,7 +36,7 @@ impl Upkeep for Postgres {
         self.executor.read((), Read::Statement(|db, ()| Box::pin(holdings(db)))).await
     }
 
-    async fn traces(&self, user: Snowflake) -> Result<Traces> {
+    async fn traces(&self, user: Snowflake) -> Result<PersonTraces> {
         self.executor.read(user, Read::Statement(|db, user| Box::pin(forget::traces(db, *user)))).await
     }
 

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::domain::forgotten::UserHash;
 use crate::domain::{Snowflake, Time};
 use crate::store::Topic;
-use crate::store::upkeep::{Erased, Traces};
+use crate::store::upkeep::{Erased, PersonTraces};
 
 use super::columns::unsigned;
 use super::writer::ChangedTopics;
@@ -23,7 +23,7 @@ pub(super) fn lift(connection: &Connection, user: Snowflake) -> rusqlite::Result
 }
 
 /// What names a user and is not part of their account.
-pub(super) fn traces(connection: &Connection, user: Snowflake) -> rusqlite::Result<Traces> {
+pub(super) fn traces(connection: &Connection, user: Snowflake) -> rusqlite::Result<PersonTraces> {
     let count = |sql: &str| connection.prepare_cached(sql)?.query_row([user], |row| row.get(0)).map(unsigned);
     let since: Option<Time> = connection
         .prepare_cached("SELECT since FROM forgotten_users WHERE user_hash = ?1")?
@@ -33,7 +33,7 @@ pub(super) fn traces(connection: &Connection, user: Snowflake) -> rusqlite::Resu
         .prepare_cached("SELECT count(*) FROM audit WHERE person = ?1")?
         .query_row([user.to_string()], |row| row.get(0))
         .map(unsigned)?;
-    Ok(Traces {
+    Ok(PersonTraces {
         roster: count("SELECT count(*) FROM team WHERE discord_id = ?1")?,
         feedback: count("SELECT count(*) FROM feedback WHERE submitter_id = ?1")?,
         owned_guilds: count("SELECT count(DISTINCT id) FROM guilds WHERE owner = ?1")?,

@@ -8,7 +8,7 @@ use super::{Sqlite, audit, forget, migrations};
 use crate::domain::audit::AuditEntry;
 use crate::domain::{Snowflake, Time};
 use crate::store::upkeep::{
-    AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, MOST_KEYS, Resealed, Traces, Upkeep,
+    AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, MOST_KEYS, PersonTraces, Resealed, Upkeep,
 };
 use crate::store::{Result, SealedGrant};
 
@@ -30,7 +30,7 @@ impl Upkeep for Sqlite {
         self.readers.read(holdings).await
     }
 
-    async fn traces(&self, user: Snowflake) -> Result<Traces> {
+    async fn traces(&self, user: Snowflake) -> Result<PersonTraces> {
         self.readers.read(move |connection| forget::traces(connection, user)).await
     }
 
