@@ -14,7 +14,7 @@ pub(crate) fn suggest<'a>(unknown: &str, tail: &str, candidates: impl Iterator<I
         let letters = strsim::levenshtein(&unknown, &candidate);
         // A short name is three letters away from nearly everything.
         let near = letters <= FURTHEST && letters * 2 < unknown.len().max(2);
-        if near { Some(letters) } else { candidate.ends_with(&tail).then_some(FURTHEST + 1) }
+        if near { Some(letters) } else { candidate.ends_with(&tail).then_some(FURTHEST + 1 + letters) }
     };
     let near = candidates.filter_map(|candidate| distance(candidate).map(|distance| (distance, candidate)));
     near.min().map(|(_, candidate)| candidate)
@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn suggestions() {
-        let known = || ["http.listen", "limits.connections", "tls.key", "secrets.keys"].into_iter();
+        let known = || ["admin.listen", "http.listen", "limits.connections", "tls.key", "secrets.keys"].into_iter();
         for (unknown, tail, meant) in [
             ("http.lisen", ".lisen", Some("http.listen")),
             ("HTTP.LISTEN", ".LISTEN", Some("http.listen")),

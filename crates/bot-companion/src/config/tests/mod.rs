@@ -67,7 +67,9 @@ fn the_defaults() {
 #[test]
 fn every_documented_variable_sets_its_setting() {
     let defaults: Vec<_> = documented().into_iter().map(|(key, value)| (variable(&key), value)).collect();
-    let config = Config::load(None, defaults.clone()).unwrap();
+    let mut config = Config::load(None, defaults.clone()).unwrap();
+    // The one setting that is told apart from its default.
+    assert!(std::mem::take(&mut config.admin.is_set));
     assert_eq!(format!("{config:?}"), format!("{:?}", Config::load(None, NOTHING).unwrap()));
 
     // No setting accepts a control character, so each complains if, and only if, it is read.

@@ -181,10 +181,12 @@ fn a_schema_of_another_release_is_refused_on_either_side() {
         };
         set(&home, &destination, to, "copy.db", 99);
         let said = refusal(run(copied(&source, &destination)));
-        assert!(said.starts_with("the destination failed: it has the schema of another release (version 99"), "{said}");
+        assert!(said.starts_with("the destination failed: "), "{said}");
+        assert!(said.contains(": it has the schema of another release (version 99"), "{said}");
         set(&home, &source, On::File, "full.db", 98);
         let said = refusal(run(copied(&source, &destination)));
-        assert!(said.starts_with("the source failed: it has the schema of another release (version 98"), "{said}");
+        assert!(said.starts_with("the source failed: "), "{said}");
+        assert!(said.contains(": it has the schema of another release (version 98"), "{said}");
     }
 }
 
