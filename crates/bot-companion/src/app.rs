@@ -65,7 +65,7 @@ pub struct App {
     /// Where traces go, if anywhere.
     pub traces: OnceLock<Traces>,
     /// What strangers cause again and again, for the log.
-    pub floods: Floods,
+    pub floods: Arc<Floods>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// What is written down of what happened.
@@ -120,6 +120,7 @@ impl App {
             pictures: PictureHost::new(&config.idp.cdn_url),
             metrics: Arc::default(),
             audit: Arc::new(Audit::new(Arc::clone(&store), clock.clone(), config.audit)),
+            floods: Arc::default(),
             stale_warnings: Arc::default(),
         };
         let rate_limits = Arc::new(RateLimits::new(&config.limits, &config.feed, clock.clone()));
@@ -139,7 +140,7 @@ impl App {
             accounts,
             background: sources.background.clone(),
             traces: OnceLock::new(),
-            floods: Floods::default(),
+            floods: Arc::clone(&sources.floods),
             metrics: Arc::clone(&sources.metrics),
             audit: Arc::clone(&sources.audit),
             sources,

@@ -8,6 +8,7 @@ use crate::audit::Audit;
 use crate::background::Background;
 use crate::clock::Clock;
 use crate::domain::picture::PictureHost;
+use crate::floods::Floods;
 use crate::idp::Provider;
 use crate::log_throttle::Throttle;
 use crate::metrics::Metrics;
@@ -35,6 +36,8 @@ pub struct Sources {
     pub metrics: Arc<Metrics>,
     /// What is written down of what happened.
     pub audit: Arc<Audit>,
+    /// What strangers cause again and again.
+    pub floods: Arc<Floods>,
     /// Limits the warnings about responses that are served stale.
     pub stale_warnings: Arc<Throttle>,
 }

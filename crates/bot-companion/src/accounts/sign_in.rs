@@ -10,10 +10,14 @@ use secrecy::{ExposeSecret, SecretString};
 use tracing::{info, warn};
 
 use super::{Accounts, SignedIn};
+use crate::audit::AuditOrigin;
 use crate::concurrency::LimitReached;
+use crate::domain::audit::AuditKind;
 use crate::domain::{SessionId, Snowflake, Time, User};
+use crate::floods::FloodKind;
 use crate::idp::{Grant, IdpError, IdpErrorKind};
-use crate::metrics::{LimitName, SignInOutcome};
+use crate::metrics::{Label as _, LimitName, SignInOutcome};
+use crate::request_id;
 use crate::store::{Claim, CodeHash, GrantSaved, SealedGrant, StoreError};
 
 /// The scopes that a sign-in needs, separated by blanks.
@@ -124,11 +128,23 @@ impl Accounts {
                 let outcome = this.exchange_within_limits(client, hash, code, verifier, redirect_uri).await;
                 let counted = outcome.as_ref().map_or_else(SignInOutcome::from, |_| SignInOutcome::SignedIn);
                 this.sources.metrics.sign_ins.count(counted);
-                outcome
+                outcome.inspect_err(|error| this.note_refusal(client, error))
             }
         });
         let user = exchange.outcome().await.ok_or(SignInError::Crashed)??;
-        self.open_session(user, &agent, last_uses).await
+        self.open_session(user, &agent, last_uses).await.inspect_err(|error| self.note_refusal(client, error))
+    }
+
+    /// Tells operators that nobody was signed in. Like the counting, this is done where the exchange ends: who hangs up before is told
+    /// of, too.
+    fn note_refusal(&self, client: IpAddr, error: &SignInError) {
+        let id = request_id::current();
+        let request = id.as_ref().and_then(|id| id.to_str().ok()).unwrap_or_default();
+        let why = SignInOutcome::from(error).text();
+        self.sources.audit.refused(AuditKind::SignInRefused, AuditOrigin { client, request }, why);
+        if matches!(error, SignInError::Rejected | SignInError::ScopeMissing | SignInError::Blocked) {
+            self.sources.floods.note(FloodKind::RefusedSignIns, client, request, self.sources.clock.ticks());
+        }
     }
 
     /// Exchanges the code within the rate limits of its client address. They are counted here, in the background task, and not in

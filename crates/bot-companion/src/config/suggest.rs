@@ -9,12 +9,15 @@ pub(crate) fn suggest<'a>(unknown: &str, tail: &str, candidates: impl Iterator<I
     }
     let unknown = unknown.to_lowercase();
     let tail = tail.to_lowercase();
+    // Of settings that are called alike, one without a section is probably that of the shortest section: `listen` is `http.listen`.
+    let has_section = !matches!(unknown.strip_suffix(&tail), None | Some("companion"));
     let distance = |candidate: &str| {
         let candidate = candidate.to_lowercase();
         let letters = strsim::levenshtein(&unknown, &candidate);
         // A short name is three letters away from nearly everything.
         let near = letters <= FURTHEST && letters * 2 < unknown.len().max(2);
-        if near { Some(letters) } else { candidate.ends_with(&tail).then_some(FURTHEST + 1 + letters) }
+        let alike = FURTHEST + 1 + if has_section { 0 } else { letters };
+        if near { Some(letters) } else { candidate.ends_with(&tail).then_some(alike) }
     };
     let near = candidates.filter_map(|candidate| distance(candidate).map(|distance| (distance, candidate)));
     near.min().map(|(_, candidate)| candidate)
@@ -26,7 +29,10 @@ mod tests {
 
     #[test]
     fn suggestions() {
-        let known = || ["admin.listen", "http.listen", "limits.connections", "tls.key", "secrets.keys"].into_iter();
+        let known = || {
+            ["admin.listen", "http.listen", "limits.connections", "store.connections", "tls.key", "secrets.keys"]
+                .into_iter()
+        };
         for (unknown, tail, meant) in [
             ("http.lisen", ".lisen", Some("http.listen")),
             ("HTTP.LISTEN", ".LISTEN", Some("http.listen")),

@@ -120,7 +120,8 @@ fn write(app: &App, access: AccessLog, context: &RequestContext, method: &Method
     info!(target: "bot_companion::access", id, %client, %method, %path, status, millis, bytes, "request");
 }
 
-/// Logs an error, once, here: what is our fault at the level error, what is the client's at debug, and floods of it as such.
+/// Logs an error, once, here: what is our fault at the level error, what is the client's at debug, and floods of it as such. A sign-in
+/// that the provider or the operator refuses is noted where it is made, in `accounts/sign_in.rs`.
 pub(super) fn log(app: &App, refusal: &ApiError, context: &RequestContext, method: &Method, path: &str) {
     if let Some(kind) = refusal.flood.or_else(|| flood_of(refusal.code)) {
         app.floods.note(kind, context.client, context.id(), context.ticks);
@@ -143,11 +144,5 @@ pub(super) fn log(app: &App, refusal: &ApiError, context: &RequestContext, metho
 }
 
 fn flood_of(code: ErrorCode) -> Option<FloodKind> {
-    match code {
-        ErrorCode::IdpCodeRejected | ErrorCode::ScopeMissing | ErrorCode::UserBlocked => {
-            Some(FloodKind::RefusedSignIns)
-        }
-        ErrorCode::BotKeyInvalid => Some(FloodKind::WrongKeys),
-        _ => None,
-    }
+    (code == ErrorCode::BotKeyInvalid).then_some(FloodKind::WrongKeys)
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bot_companion::idp::Endpoint;
 use bot_companion::sandbox::people::OWNER;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -46,7 +47,7 @@ async fn what_happens_is_written_down_with_user_network_and_request() {
     assert_eq!((&signed_in["user"], &signed_in["network"]), (&json!(OWNER.to_string()), &json!("127.0.0.0/24")));
     assert_eq!(signed_in["at"], "2027-01-15T08:00:00Z");
     assert_eq!(rows[1]["request"], refused.header("x-request-id"));
-    assert_eq!((&rows[1]["detail"], &rows[1]["user"]), (&json!("idp_code_rejected"), &Value::Null));
+    assert_eq!((&rows[1]["detail"], &rows[1]["user"]), (&json!("rejected"), &Value::Null));
     assert_eq!(rows[2]["detail"], "all sessions");
 
     let of_owner = audit(&app, &["--user", &OWNER.to_string()]).await;
@@ -56,6 +57,18 @@ async fn what_happens_is_written_down_with_user_network_and_request() {
     let text = said(&app, &["audit", "--limit", "4"]).await;
     let line = format!("2027-01-15T08:00:00Z  sign_in          user {OWNER}");
     assert!(text.starts_with(&line) && !text.contains(user.token()) && !text.contains("wrong-code"), "{text}");
+}
+
+#[tokio::test]
+async fn hanging_up_hides_no_refusal() {
+    let app = TestApp::start().await;
+    let hold = app.sandbox.hold(Endpoint::Token);
+    let leaving = tokio::spawn(app.anon().post("/auth").header("Idp-Code", "wrong-code").try_send());
+    hold.arrived(1).await;
+    leaving.abort();
+    hold.release();
+    app.settled().await;
+    assert_eq!(kinds(&audit(&app, &[]).await), ["sign_in_refused"]);
 }
 
 #[tokio::test]
