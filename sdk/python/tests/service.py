@@ -28,7 +28,7 @@ class Service:
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
         banner = await asyncio.wait_for(self._banner(self.process), DEADLINE)
-        found = re.search(r"http://(127\.0\.0\.1:\d+)/", banner)
+        found = re.search(r"service +http://(127\.0\.0\.1:\d+)/", banner)
         assert found, banner
         self.listen, self.url = found[1], f"http://{found[1]}"
         key = re.search(r"bck_[0-9A-Za-z]{36}", banner)
