@@ -52,8 +52,11 @@ export function drive(name, start, more = () => undefined) {
     test(`${name}: ${title}`, { timeout }, async () => {
       const visitors = [];
       const arrive = async (origin = example.origin) => {
-        visitors.push(await Visitor.arrive(browser, origin));
-        return visitors.at(-1);
+        const visitor = await Visitor.arrive(browser, origin);
+        // A page that reads again, as the live stream tells it to, in the moment in which its session ends is told so.
+        visitor.allow(/^GET .*: 401$/);
+        visitors.push(visitor);
+        return visitor;
       };
       try {
         await scenario(arrive, service);
@@ -177,7 +180,6 @@ export function drive(name, start, more = () => undefined) {
     await signIn(page, "owner");
     await isSignedIn(page, user.name);
     await servers(page).getByText(HARBOUR.name).waitFor();
-    visitor.allow(/^GET .*: 401$/);
     await service.control("POST", "end-sessions/owner");
     await isSignedOut(page);
     await page.getByText("You are signed out.").waitFor();
