@@ -13,6 +13,7 @@ use super::cors;
 use super::error::ApiError;
 use super::extract::{self, UserSession};
 use super::respond::{Success, json};
+use super::sessions::to_its_end;
 use crate::accounts::{SCOPE, SignInAttempt};
 use crate::api::auth::{NewSession, SignInOptions};
 use crate::api::envelope::{self, Nothing};
@@ -81,9 +82,13 @@ pub(super) async fn sign_out(
     session: UserSession,
 ) -> Result<Success<Nothing>, ApiError> {
     // Another request may have ended it meanwhile; it is over either way.
-    app.accounts.end_session(session.user, session.id).await?;
-    app.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "this session");
-    Ok(Success(Nothing {}))
+    let ending = Arc::clone(&app);
+    to_its_end(&app, async move {
+        ending.accounts.end_session(session.user, session.id).await?;
+        ending.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "this session");
+        Ok(Success(Nothing {}))
+    })
+    .await
 }
 
 fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<SignInAttempt, ApiError> {

@@ -41,9 +41,13 @@ pub(super) async fn end_all(
     context: RequestContext,
     session: UserSession,
 ) -> Result<Success<Nothing>, ApiError> {
-    app.accounts.end_sessions(session.user).await?;
-    app.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "all sessions");
-    Ok(Success(Nothing {}))
+    let ending = Arc::clone(&app);
+    to_its_end(&app, async move {
+        ending.accounts.end_sessions(session.user).await?;
+        ending.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "all sessions");
+        Ok(Success(Nothing {}))
+    })
+    .await
 }
 
 /// End one of your sessions
@@ -59,10 +63,22 @@ pub(super) async fn end_one(
     id: Result<Path<String>, PathRejection>,
 ) -> Result<Success<Nothing>, ApiError> {
     let id = id.ok().and_then(|Path(id)| SessionId::parse(&id)).ok_or(ErrorCode::SessionNotFound)?;
-    if app.accounts.end_session(session.user, id).await? {
-        app.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "another session");
+    let ending = Arc::clone(&app);
+    to_its_end(&app, async move {
+        if !ending.accounts.end_session(session.user, id).await? {
+            return Err(ErrorCode::SessionNotFound.into());
+        }
+        ending.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "another session");
         Ok(Success(Nothing {}))
-    } else {
-        Err(ErrorCode::SessionNotFound.into())
-    }
+    })
+    .await
+}
+
+/// Does the work in the background and waits for it: sessions that end are in the audit, also if the client leaves meanwhile.
+pub(super) async fn to_its_end<T: Send + 'static>(
+    app: &App,
+    work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+) -> Result<T, ApiError> {
+    let ended = app.background.spawn(work).await;
+    ended.unwrap_or_else(|error| Err(ApiError::new(ErrorCode::Internal).because(&error)))
 }
