@@ -473,13 +473,15 @@ async fn a_switch_that_is_turned_twice_is_turned_once() {
 #[tokio::test]
 async fn a_switch_is_turned_though_nobody_waits_for_it() {
     let dev = Dev::start_with(&[], &[("IDP_LIST_TIMEOUT", "2s")]).await;
-    let _owner = dev.user("owner").await;
     // The next switch waits for lists that are being fetched, and this one is not coming.
     dev.on("guilds-hang/owner").await;
+    let _owner = dev.user("owner").await;
     let address = dev.sandbox_url.strip_prefix("http://").unwrap();
     let mut wire = TcpStream::connect(address).await.unwrap();
     let request = format!("PUT /control/guilds-fail HTTP/1.1\r\nHost: {address}\r\n\r\n");
     wire.write_all(request.as_bytes()).await.unwrap();
+    // A connection that is closed before its request was read has asked for nothing.
+    eventually("it is being turned", async || dev.service.logged().contains("guilds-fail")).await;
     drop(wire);
     eventually("it is switched on", async || {
         let all = json(&dev.control(Method::GET, "").await);
