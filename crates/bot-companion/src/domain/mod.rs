@@ -7,6 +7,7 @@ pub mod feedback;
 pub mod forgotten;
 pub mod guild;
 pub mod health;
+pub mod history;
 pub mod host;
 pub mod live;
 pub mod permissions;
