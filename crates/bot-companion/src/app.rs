@@ -22,6 +22,7 @@ use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::rate_limit::RateLimits;
+use crate::site::{IconError, Site};
 use crate::sources::Sources;
 use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
 use crate::traces::Traces;
@@ -70,6 +71,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// What is written down of what happened.
     pub audit: Arc<Audit>,
+    /// The pages.
+    pub site: Site,
     pub(crate) sources: Sources,
     /// Who hears of bots, if anybody does.
     bot_watch: OnceLock<Arc<dyn BotWatch>>,
@@ -97,6 +100,9 @@ pub enum BuildError {
     /// The keys are of no use.
     #[error("secrets.keys: {0}")]
     Vault(#[from] VaultError),
+    /// The bot's picture.
+    #[error(transparent)]
+    Icon(#[from] IconError),
     /// The client for the provider cannot be made.
     #[error("the client for the identity provider cannot be made: {0}")]
     Provider(String),
@@ -105,6 +111,7 @@ pub enum BuildError {
 impl App {
     /// Builds the service on the current runtime, which then runs its background tasks.
     pub async fn build(config: Config, clock: Clock, random: Random) -> Result<Arc<Self>, BuildError> {
+        let site = Site::new(&config)?;
         let freshness = Arc::new(Freshness::new(clock.clone()));
         let config::StoreConfig { url, wait, connections, start_wait } = config.store.clone();
         let options = StoreOptions { url, wait, connections, start_wait };
@@ -143,6 +150,7 @@ impl App {
             floods: Arc::clone(&sources.floods),
             metrics: Arc::clone(&sources.metrics),
             audit: Arc::clone(&sources.audit),
+            site,
             sources,
             bot_watch: OnceLock::new(),
             new_key,

@@ -9,6 +9,7 @@ pub mod guilds;
 pub mod keys;
 pub mod me;
 pub mod sessions;
+pub mod site;
 pub mod stats;
 pub mod status;
 pub mod tagged;
@@ -41,6 +42,8 @@ pub struct Views {
     pub stats: stats::StatsView,
     /// `GET /`
     pub status: status::StatusView,
+    /// What the pages of the site show.
+    pub site: site::SiteView,
 }
 
 impl Views {
@@ -55,6 +58,7 @@ impl Views {
             team: team::TeamView::new(sources),
             stats: stats::StatsView::new(sources),
             status: status::StatusView::new(sources),
+            site: site::SiteView::new(sources),
         }
     }
 
@@ -70,6 +74,7 @@ impl Views {
             CacheName::Team => usize::from(self.team.cache().is_filled()),
             CacheName::Stats => usize::from(self.stats.cache().is_filled()),
             CacheName::Feedback => self.feedback.entries(),
+            CacheName::Site => usize::from(self.site.is_filled()),
         }
     }
 }

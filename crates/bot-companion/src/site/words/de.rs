@@ -1,0 +1,6 @@
+//! German.
+
+use super::{Words, home, shared};
+
+/// The words.
+pub(in crate::site) const WORDS: Words = Words { shared: shared::DE, home: home::DE };
