@@ -108,6 +108,7 @@ labels! {
         Team = "team",
         Feedback = "feedback",
         Stats = "stats",
+        History = "history",
     }
 
     /// Whether a cache had what it was asked for.
