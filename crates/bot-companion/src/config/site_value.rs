@@ -66,7 +66,9 @@ mod tests {
     fn a_link_is_a_label_and_an_address() {
         let link = SiteLink { label: "Help".to_owned(), url: "https://chat.example/a?b=c|d".to_owned() };
         assert_eq!(site_link("Help | https://chat.example/a?b=c|d"), Ok(link));
-        for wrong in ["", "Help", "https://chat.example", "| https://chat.example", "Help | javascript:alert(1)", "Help |"] {
+        for wrong in
+            ["", "Help", "https://chat.example", "| https://chat.example", "Help | javascript:alert(1)", "Help |"]
+        {
             assert!(site_link(wrong).is_err(), "{wrong}");
         }
     }

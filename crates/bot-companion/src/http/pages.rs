@@ -74,9 +74,8 @@ pub(super) async fn reference(State(app): State<Arc<App>>, headers: HeaderMap) -
     static PAGES: [OnceLock<TaggedBody>; Language::ALL.len()] = [const { OnceLock::new() }; Language::ALL.len()];
     let language = language(&headers);
     // It depends on nothing that changes while the process runs.
-    let page = PAGES[language as usize].get_or_init(|| {
-        TaggedBody::new(site::reference::page(&app.site, language, &openapi::document()).into())
-    });
+    let page = PAGES[language as usize]
+        .get_or_init(|| TaggedBody::new(site::reference::page(&app.site, language, &openapi::document()).into()));
     respond(&app, page, &headers).await
 }
 
@@ -92,7 +91,9 @@ pub(super) async fn icon(State(app): State<Arc<App>>, headers: HeaderMap) -> Res
     let (media_type, bytes) = app.site.icon().ok_or(ErrorCode::NotFound)?;
     let body = TaggedBody::new(Bytes::copy_from_slice(bytes));
     let media_type = HeaderValue::from_static(media_type);
-    Ok(etag::respond_as(&body, media_type, HeaderValue::from_static("public, max-age=3600"), &headers).await.into_response())
+    Ok(etag::respond_as(&body, media_type, HeaderValue::from_static("public, max-age=3600"), &headers)
+        .await
+        .into_response())
 }
 
 /// `/site/assets/…`

@@ -285,7 +285,10 @@ mod tests {
         }
         assert_eq!(with.zones.of(Some("/badge/status.svg")).0, PUBLIC);
         let known = with.zones.exact.iter().chain(&with.zones.patterns);
-        assert_eq!(known.map(|(path, _)| path).collect::<std::collections::BTreeSet<_>>().len(), with.zones.routes().len() - 1);
+        assert_eq!(
+            known.map(|(path, _)| path).collect::<std::collections::BTreeSet<_>>().len(),
+            with.zones.routes().len() - 1
+        );
     }
 
     #[test]

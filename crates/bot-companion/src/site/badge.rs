@@ -82,7 +82,9 @@ impl Badge {
         let Self { label, message, colour } = self;
         let (left, right) = (width(label), width(message));
         let whole = left + right;
-        let text = |middle: u32, text: &str| -> Markup { html! { text x=(middle) y="14" { (text) } } };
+        let text = |middle: u32, text: &str| -> Markup {
+            html! { text x=(middle) y="14" { (text) } }
+        };
         html! {
             svg xmlns="http://www.w3.org/2000/svg" width=(whole) height="20" role="img" aria-label={ (label) ": " (message) } {
                 title { (label) ": " (message) }
@@ -139,8 +141,13 @@ mod tests {
         let facts = SiteFacts { stats: Stats { guilds: 12_345, ..Stats::default() }, ..SiteFacts::default() };
         let badge = Badge::named("guilds", &facts, Time::default()).unwrap();
         let svg = badge.svg();
-        assert!(svg.starts_with("<svg xmlns=") && svg.contains(">12,345</text>") && svg.contains("aria-label=\"servers: 12,345\""));
-        let expected = r##"{"schemaVersion":1,"label":"servers","message":"12,345","color":"#3a5fb0","isError":false}"##;
+        assert!(
+            svg.starts_with("<svg xmlns=")
+                && svg.contains(">12,345</text>")
+                && svg.contains("aria-label=\"servers: 12,345\"")
+        );
+        let expected =
+            r##"{"schemaVersion":1,"label":"servers","message":"12,345","color":"#3a5fb0","isError":false}"##;
         assert_eq!(String::from_utf8(badge.json()).unwrap(), expected);
         assert_eq!(Badge::named("status", &facts, Time::default()).unwrap().message, "unknown");
         assert_eq!(Badge::named("other", &facts, Time::default()), None);

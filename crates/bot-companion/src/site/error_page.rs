@@ -17,8 +17,7 @@ pub fn page(site: &Site, language: Language, code: ErrorCode, request_id: &str) 
         ErrorCode::StoreUnavailable | ErrorCode::Timeout => &shared.unavailable,
         _ => &shared.failed,
     };
-    let frame =
-        PageFrame { site, language, section: Section::Other, title, description: "", scripts: &[], live: "" };
+    let frame = PageFrame { site, language, section: Section::Other, title, description: "", scripts: &[], live: "" };
     frame.page(&html! {
         div class="wide error" {
             p class="status-code" { (code.status().as_u16()) }

@@ -22,8 +22,8 @@ use std::collections::BTreeSet;
 
 use crate::config::{Config, SiteConfig, origin_of};
 use crate::domain::TeamMember;
-pub use icon::IconError;
 use icon::Icon;
+pub use icon::IconError;
 pub use language::Language;
 use picture::Pictures;
 pub use rendered::{Facts, PageName, RenderedPages};

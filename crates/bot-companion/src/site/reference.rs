@@ -8,6 +8,7 @@ use super::{Language, Site};
 /// The page.
 pub fn page(site: &Site, language: Language, _document: &str) -> String {
     let title = language.words().shared.reference;
-    let frame = PageFrame { site, language, section: Section::Reference, title, description: "", scripts: &[], live: "" };
+    let frame =
+        PageFrame { site, language, section: Section::Reference, title, description: "", scripts: &[], live: "" };
     frame.page(&html! { div class="wide stack" { h1 { (title) } } })
 }

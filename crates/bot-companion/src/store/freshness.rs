@@ -39,6 +39,8 @@ pub enum Topic {
     Keys,
     /// The totals of everything.
     Stats,
+    /// The bot's history.
+    History,
     /// All of it: a change too large to be named.
     Everything,
 }
@@ -266,6 +268,7 @@ pub(super) fn slot(topic: Topic) -> u16 {
         // Every response depends on it implicitly.
         Topic::Everything => (7, 0),
         Topic::Stats => (8, 0),
+        Topic::History => (9, 0),
     };
     let mixed = (id ^ (kind << 60)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     u16::try_from((mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 48).unwrap_or(0)

@@ -7,6 +7,7 @@ pub mod backup;
 mod columns;
 pub mod copy;
 pub mod freshness;
+mod history;
 mod look;
 mod postgres;
 mod schema_version;
@@ -35,6 +36,7 @@ use crate::domain::{
     TokenHash, User,
 };
 pub use freshness::{Freshness, Topic};
+pub use history::HistoryStore;
 pub use look::{StoreContent, StoreLook, look};
 use starting::StoreLocation;
 pub use upkeep::{AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, PersonTraces, Resealed, Upkeep};
@@ -81,7 +83,7 @@ fn not_staged() -> StoreError {
 /// Everything that lasts. Reads see every write that was acknowledged before they began. Before a write is acknowledged, the
 /// store tells the [`Freshness`] it was opened with what the write has changed, even if nobody waits for the write any more.
 #[async_trait]
-pub trait Store: Upkeep + StoreWatch {
+pub trait Store: Upkeep + HistoryStore + StoreWatch {
     // Sign-in: one exchange per code, then a grant, then sessions.
 
     /// Claims a code for one exchange. A claim that nobody settles counts as settled without a user after `until`; a settled

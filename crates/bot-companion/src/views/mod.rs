@@ -6,6 +6,7 @@ pub mod cached;
 pub mod compressible;
 pub mod feedback;
 pub mod guilds;
+pub mod history;
 pub mod keys;
 pub mod me;
 pub mod sessions;
@@ -40,6 +41,8 @@ pub struct Views {
     pub team: team::TeamView,
     /// `GET /stats`
     pub stats: stats::StatsView,
+    /// How the bot did in the past.
+    pub history: history::HistoryView,
     /// `GET /`
     pub status: status::StatusView,
     /// What the pages of the site show.
@@ -57,6 +60,7 @@ impl Views {
             feedback: feedback::FeedbackView::new(sources),
             team: team::TeamView::new(sources),
             stats: stats::StatsView::new(sources),
+            history: history::HistoryView::new(sources),
             status: status::StatusView::new(sources),
             site: site::SiteView::new(sources),
         }
@@ -73,6 +77,7 @@ impl Views {
             CacheName::Status => usize::from(self.status.cache().is_filled()),
             CacheName::Team => usize::from(self.team.cache().is_filled()),
             CacheName::Stats => usize::from(self.stats.cache().is_filled()),
+            CacheName::History => usize::from(self.history.cache().is_filled()),
             CacheName::Feedback => self.feedback.entries(),
             CacheName::Site => usize::from(self.site.is_filled()),
         }

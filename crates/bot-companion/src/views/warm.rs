@@ -33,6 +33,7 @@ impl Views {
             keep_warm("team", &self.team),
             keep_warm("feedback", &self.feedback),
             keep_warm("stats", &self.stats),
+            keep_warm("history", &self.history),
             keep_warm("status", &self.status)
         );
     }
@@ -42,6 +43,7 @@ impl Views {
         self.team.cache().was_valid_recently()
             && self.feedback.cache().was_valid_recently()
             && self.stats.cache().was_valid_recently()
+            && self.history.cache().was_valid_recently()
             && self.status.cache().was_valid_recently()
     }
 }

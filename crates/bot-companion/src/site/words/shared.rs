@@ -63,12 +63,18 @@ pub(super) const EN: SharedWords = SharedWords {
     thousands: ',',
     decimal: '.',
     back_home: "To the home page",
-    not_found: ErrorWords { title: "This page does not exist", text: "The address may be mistyped, or the page has moved." },
+    not_found: ErrorWords {
+        title: "This page does not exist",
+        text: "The address may be mistyped, or the page has moved.",
+    },
     rate_limited: ErrorWords {
         title: "Too many requests",
         text: "Many requests came from your network. Wait a few seconds, then load the page again.",
     },
-    overloaded: ErrorWords { title: "Very busy", text: "There is much to do at the moment. Load the page again in a few seconds." },
+    overloaded: ErrorWords {
+        title: "Very busy",
+        text: "There is much to do at the moment. Load the page again in a few seconds.",
+    },
     unavailable: ErrorWords {
         title: "Not available at the moment",
         text: "The data cannot be read now. Load the page again in a minute; the team has been told.",

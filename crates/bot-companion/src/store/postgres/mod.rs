@@ -17,6 +17,7 @@ mod feedback;
 mod forget;
 mod guilds;
 mod health;
+mod history;
 mod instances;
 mod invalidation;
 mod keys;

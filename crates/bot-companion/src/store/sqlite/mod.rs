@@ -14,6 +14,7 @@ mod file;
 mod forget;
 mod guilds;
 mod health;
+mod history;
 mod instances;
 mod keys;
 mod look;
