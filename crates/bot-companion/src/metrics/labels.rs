@@ -108,11 +108,8 @@ labels! {
         Team = "team",
         Feedback = "feedback",
         Stats = "stats",
-<<<<<<< HEAD
         Site = "site",
-=======
         History = "history",
->>>>>>> history
     }
 
     /// Whether a cache had what it was asked for.

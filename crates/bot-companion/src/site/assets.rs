@@ -9,9 +9,13 @@ use aws_lc_rs::digest;
 use crate::views::compressible::CompressibleBody;
 
 /// Name, media type and content of each file.
-const FILES: [(&str, &str, &[u8]); 3] = [
+const FILES: [(&str, &str, &[u8]); 6] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
     ("live.js", "text/javascript; charset=utf-8", include_bytes!("assets/live.js")),
+    ("dashboard.js", "text/javascript; charset=utf-8", include_bytes!("assets/dashboard.js")),
+    // The package `@bot-companion/web`, as `sdk/web` builds it for pages without a bundler.
+    ("companion.js", "text/javascript; charset=utf-8", include_bytes!("assets/companion.js")),
+    ("reference.js", "text/javascript; charset=utf-8", include_bytes!("assets/reference.js")),
     ("icon.svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
 ];
 

@@ -8,7 +8,14 @@ use super::{Language, Site};
 /// The page.
 pub fn page(site: &Site, language: Language) -> String {
     let title = language.words().shared.dashboard;
-    let frame =
-        PageFrame { site, language, section: Section::Dashboard, title, description: "", scripts: &[], live: "" };
+    let frame = PageFrame {
+        site,
+        language,
+        section: Section::Dashboard,
+        title,
+        description: language.words().dashboard.description,
+        scripts: &[],
+        live: "",
+    };
     frame.page(&html! { div class="wide stack" { h1 { (title) } } })
 }

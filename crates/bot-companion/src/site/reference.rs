@@ -8,7 +8,14 @@ use super::{Language, Site};
 /// The page.
 pub fn page(site: &Site, language: Language, _document: &str) -> String {
     let title = language.words().shared.reference;
-    let frame =
-        PageFrame { site, language, section: Section::Reference, title, description: "", scripts: &[], live: "" };
+    let frame = PageFrame {
+        site,
+        language,
+        section: Section::Reference,
+        title,
+        description: language.words().reference.description,
+        scripts: &[],
+        live: "",
+    };
     frame.page(&html! { div class="wide stack" { h1 { (title) } } })
 }
