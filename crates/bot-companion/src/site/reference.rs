@@ -100,7 +100,12 @@ fn whole(page: &Reference<'_>) -> Markup {
 
 fn entries<'a>(page: &'a Reference<'_>) -> Vec<ContentsEntry<'a>> {
     let words = page.words();
-    let own = |id: &str, title| ContentsEntry { id: id.to_owned(), title, lang: None, parts: Vec::new() };
+    let own = |id: &str, title: &str| ContentsEntry {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        lang: None,
+        parts: Vec::new(),
+    };
     let mut entries = vec![own("credentials", words.credentials)];
     for tag in &page.document.tags {
         let operations = page.document.operations().filter(|operation| operation.tags.contains(&tag.name));
@@ -111,7 +116,7 @@ fn entries<'a>(page: &'a Reference<'_>) -> Vec<ContentsEntry<'a>> {
         });
         entries.push(ContentsEntry {
             id: group_id(tag),
-            title: &tag.name,
+            title: tag.title(),
             lang: page.style.lang,
             parts: parts.collect(),
         });
@@ -164,7 +169,7 @@ fn group(page: &Reference<'_>, tag: &DocumentTag) -> Markup {
     html! {
         section class="group" data-operations {
             div lang=[page.style.lang] {
-                h2 id=(id) { a class="anchor named" href={ "#" (id) } { (tag.name) } }
+                h2 id=(id) { a class="anchor" href={ "#" (id) } { (tag.title()) } }
                 p { (page.style.line(&tag.description)) }
             }
             @for operation in operations { (operation::show(page, operation)) }

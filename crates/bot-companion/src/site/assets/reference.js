@@ -47,6 +47,7 @@ function addCopyButton(block) {
   const button = part(".copy");
   button.addEventListener("click", () => copy(block, button));
   block.append(button);
+  block.classList.add("copyable");
 }
 
 for (const block of document.querySelectorAll(".code")) addCopyButton(block);

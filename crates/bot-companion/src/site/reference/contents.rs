@@ -7,7 +7,7 @@ use super::operation::method;
 /// A heading with those below it.
 pub(super) struct ContentsEntry<'a> {
     pub(super) id: String,
-    pub(super) title: &'a str,
+    pub(super) title: String,
     /// The language of the title, if it is not the page's.
     pub(super) lang: Option<&'static str>,
     pub(super) parts: Vec<ContentsPart<'a>>,

@@ -286,6 +286,14 @@ impl ApiDocument {
     }
 }
 
+impl DocumentTag {
+    /// Its name as a heading: with a capital.
+    pub(super) fn title(&self) -> String {
+        let mut letters = self.name.chars();
+        letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    }
+}
+
 impl Operation {
     pub(super) fn access(&self) -> ApiAccess {
         let is_needed = |scheme: &str| self.security.iter().any(|schemes| schemes.get(scheme).is_some());

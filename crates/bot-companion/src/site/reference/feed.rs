@@ -66,7 +66,7 @@ fn entries<'a>(blocks: &'a [MarkdownBlock], style: &TextStyle) -> Vec<ContentsEn
         let MarkdownBlock::Heading { level, text } = block else { continue };
         let id = markdown::slug(text);
         match (level, entries.last_mut()) {
-            (2, _) => entries.push(ContentsEntry { id, title: text, lang: style.lang, parts: Vec::new() }),
+            (2, _) => entries.push(ContentsEntry { id, title: text.clone(), lang: style.lang, parts: Vec::new() }),
             (3, Some(entry)) => entry.parts.push(ContentsPart { id, title: text, method: None }),
             _ => {}
         }

@@ -79,7 +79,7 @@ pub(super) fn kind_and_limits(document: &ApiDocument, schema: &Schema, words: &W
     let limits = limits(document, schema, words);
     html! {
         code class="kind" { (kind(document, schema)) }
-        @if !limits.is_empty() { span class="limits" { @for limit in &limits { span { (limit) } } } }
+        @if !limits.is_empty() { @for limit in &limits { " " span class="limits" { (limit) } } }
     }
 }
 
@@ -110,7 +110,7 @@ fn limits(document: &ApiDocument, schema: &Schema, words: &Words) -> Vec<Markup>
     }
     let number = |number: &Number| number.as_u64().map_or_else(|| number.to_string(), |whole| grouped(whole, words));
     match (schema.minimum.as_ref().map(number), schema.maximum.as_ref().map(number)) {
-        (Some(least), Some(most)) => limits.push(html! { (least) "–" (most) }),
+        (Some(least), Some(most)) => limits.push(html! { (least) "–" wbr; (most) }),
         (Some(least), None) => limits.push(html! { "≥ " (least) }),
         (None, Some(most)) => limits.push(html! { "≤ " (most) }),
         (None, None) => {}

@@ -12,7 +12,7 @@ pub(super) fn template(frame: &PageFrame<'_>) -> Markup {
             button type="button" class="button small copy" data-done=(words.copied) data-failed=(words.press_copy) {
                 (words.copy)
             }
-            button type="button" class="button small primary try" { (words.try_it) }
+            button type="button" class="button small try" { (words.try_it) }
             div class="filter" {
                 label { span class="visually-hidden" { (words.filter) } input type="search" autocomplete="off" placeholder=(words.filter); }
                 p class="quiet none" role="status" data-none=(words.no_match) {}

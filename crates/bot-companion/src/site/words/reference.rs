@@ -119,7 +119,7 @@ pub(super) const EN: ReferenceWords = ReferenceWords {
     header: "Header",
     headers: "Headers",
     errors: "Errors",
-    as_everywhere: "And as everywhere:",
+    as_everywhere: "As everywhere:",
     everywhere: "Everywhere the same",
     everywhere_means: "Nearly every route may answer with these errors, and every answer has these headers.",
 
@@ -184,7 +184,7 @@ pub(super) const DE: ReferenceWords = ReferenceWords {
     header: "Header",
     headers: "Header",
     errors: "Fehler",
-    as_everywhere: "Und wie überall:",
+    as_everywhere: "Wie überall:",
     everywhere: "Überall gleich",
     everywhere_means: "Fast jede Route kann mit diesen Fehlern antworten, und jede Antwort hat diese Header.",
 
