@@ -82,16 +82,17 @@ impl Badge {
         let Self { label, message, colour } = self;
         let (left, right) = (width(label), width(message));
         let whole = left + right;
+        // Each element has an end: a badge is XML.
         let text = |middle: u32, text: &str| -> Markup {
             html! { text x=(middle) y="14" { (text) } }
         };
         html! {
             svg xmlns="http://www.w3.org/2000/svg" width=(whole) height="20" role="img" aria-label={ (label) ": " (message) } {
                 title { (label) ": " (message) }
-                clipPath id="round" { rect width=(whole) height="20" rx="4"; }
+                clipPath id="round" { rect width=(whole) height="20" rx="4" {} }
                 g clip-path="url(#round)" {
-                    rect width=(left) height="20" fill="#3c4048";
-                    rect x=(left) width=(right) height="20" fill=(colour.hex());
+                    rect width=(left) height="20" fill="#3c4048" {}
+                    rect x=(left) width=(right) height="20" fill=(colour.hex()) {}
                 }
                 g fill="#fff" text-anchor="middle" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" {
                     (text(left / 2, label))
@@ -145,6 +146,7 @@ mod tests {
             svg.starts_with("<svg xmlns=")
                 && svg.contains(">12,345</text>")
                 && svg.contains("aria-label=\"servers: 12,345\"")
+                && svg.matches("<rect").count() == svg.matches("</rect>").count()
         );
         let expected =
             r##"{"schemaVersion":1,"label":"servers","message":"12,345","color":"#3a5fb0","isError":false}"##;
