@@ -88,12 +88,8 @@ pub fn incident_step(open: Option<&Incident>, seen: &Observation) -> IncidentSte
         None if state == BotState::Up => IncidentStep::Stays,
         None => IncidentStep::Opens { worst: state, began: since, shards: silent, shard_count },
         Some(open) if state == BotState::Up => IncidentStep::Ends(since.max(open.began)),
-        Some(open) if state > open.worst || silent > open.shards => {
-            let worst = state.max(open.worst);
-            // A count of shards that has become smaller must not make it look as if more than all were affected.
-            let (shards, shard_count) =
-                if silent >= open.shards { (silent, shard_count) } else { (open.shards, open.shard_count) };
-            IncidentStep::Worsens { worst, shards, shard_count }
+        Some(open) if (state, silent) > (open.worst, open.shards) => {
+            IncidentStep::Worsens { worst: state, shards: silent, shard_count }
         }
         Some(_) => IncidentStep::Stays,
     }
@@ -184,7 +180,7 @@ mod tests {
     fn an_incident_opens_gets_worse_and_ends() {
         use BotState::{Down, Partial, Up};
         let open = |worst, shards| Incident { id: 7, worst, began: ago(500), ended: None, shards, shard_count: 4 };
-        let table: [(&str, Option<Incident>, Observation, IncidentStep); 10] = [
+        let table: [(&str, Option<Incident>, Observation, IncidentStep); 11] = [
             ("nothing happens", None, seen(Up, 0, 4, NOW), IncidentStep::Stays),
             (
                 "some shards fall silent",
@@ -199,6 +195,7 @@ mod tests {
                 IncidentStep::Opens { worst: Down, began: ago(91), shards: 4, shard_count: 4 },
             ),
             ("it goes on", Some(open(Partial, 2)), seen(Partial, 2, 4, ago(95)), IncidentStep::Stays),
+            ("fewer, but down", Some(open(Down, 2)), seen(Partial, 3, 4, ago(95)), IncidentStep::Stays),
             ("it gets better", Some(open(Down, 4)), seen(Partial, 1, 4, ago(95)), IncidentStep::Stays),
             (
                 "more shards",
@@ -216,7 +213,7 @@ mod tests {
                 "all of fewer",
                 Some(open(Partial, 3)),
                 seen(Down, 2, 2, ago(95)),
-                IncidentStep::Worsens { worst: Down, shards: 3, shard_count: 4 },
+                IncidentStep::Worsens { worst: Down, shards: 2, shard_count: 2 },
             ),
             ("it is over", Some(open(Down, 4)), seen(Up, 0, 4, ago(10)), IncidentStep::Ends(ago(10))),
             ("never before it began", Some(open(Down, 4)), seen(Up, 0, 4, ago(900)), IncidentStep::Ends(ago(500))),
