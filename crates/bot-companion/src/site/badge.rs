@@ -88,10 +88,10 @@ impl Badge {
         html! {
             svg xmlns="http://www.w3.org/2000/svg" width=(whole) height="20" role="img" aria-label={ (label) ": " (message) } {
                 title { (label) ": " (message) }
-                clipPath id="round" { rect width=(whole) height="20" rx="4"; }
+                clipPath id="round" { rect width=(whole) height="20" rx="4" {} }
                 g clip-path="url(#round)" {
-                    rect width=(left) height="20" fill="#3c4048";
-                    rect x=(left) width=(right) height="20" fill=(colour.hex());
+                    rect width=(left) height="20" fill="#3c4048" {}
+                    rect x=(left) width=(right) height="20" fill=(colour.hex()) {}
                 }
                 g fill="#fff" text-anchor="middle" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" {
                     (text(left / 2, label))

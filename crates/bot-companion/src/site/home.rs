@@ -99,11 +99,11 @@ pub(super) fn shape_of(shape: &str) -> Markup {
     html! {
         svg class={ "shape " (shape) } viewBox="0 0 24 24" width="40" height="40" aria-hidden="true" {
             @match shape {
-                "partial" => { path class="fill" d="M12 1.5L23.5 22H.5z"; }
-                "down" => { rect class="fill" x="1.5" y="1.5" width="21" height="21" rx="4"; }
-                _ => { circle class="fill" cx="12" cy="12" r="11"; }
+                "partial" => { path class="fill" d="M12 1.5L23.5 22H.5z" {} }
+                "down" => { rect class="fill" x="1.5" y="1.5" width="21" height="21" rx="4" {} }
+                _ => { circle class="fill" cx="12" cy="12" r="11" {} }
             }
-            path class="line" d=(drawn);
+            path class="line" d=(drawn) {}
         }
     }
 }
