@@ -114,7 +114,7 @@ pub enum BuildError {
 impl App {
     /// Builds the service on the current runtime, which then runs its background tasks.
     pub async fn build(config: Config, clock: Clock, random: Random) -> Result<Arc<Self>, BuildError> {
-        let site = Site::new(&config)?;
+        let site = Site::new(&config, clock.now())?;
         let freshness = Arc::new(Freshness::new(clock.clone()));
         let config::StoreConfig { url, wait, connections, start_wait } = config.store.clone();
         let options = StoreOptions { url, wait, connections, start_wait };

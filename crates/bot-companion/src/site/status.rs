@@ -18,11 +18,11 @@ use super::home::shape_of;
 use super::layout::{PageFrame, Section, grouped};
 use super::words::Words;
 use super::{Language, Site};
-use crate::domain::history::{Announcement, BotState, History, Observation, observe};
+use crate::domain::history::{Announcement, BotState, History, Observation};
 use crate::domain::{Health, Time};
 use crate::version::Version;
 pub use atom::feed;
-use shards::{ShardNow, ShardState};
+use shards::ShardNow;
 
 /// How many announcements that hold are shown, newest first.
 const MOST_HOLDING: usize = 5;
@@ -34,8 +34,6 @@ pub struct StatusFacts<'a> {
     pub health: &'a Health,
     /// How it did.
     pub history: &'a History,
-    /// Since when this replica has watched it; what was silent before may have had nobody to report to.
-    pub watching_since: Time,
     /// Now.
     pub now: Time,
     /// The id of the server whose shard a visitor looks up, as it was typed.
@@ -66,8 +64,8 @@ pub fn page(site: &Site, language: Language, facts: &StatusFacts<'_>) -> String 
     let page = StatusPage {
         frame,
         facts: *facts,
-        seen: observe(facts.health, facts.watching_since, facts.now),
-        shards: shards::all(facts.health, facts.watching_since, facts.now),
+        seen: site.observe(facts.health, facts.now),
+        shards: shards::all(facts.health, site.listening_since, facts.now),
     };
     let time = facts.now.iso8601();
     let time = time.get(11..19).unwrap_or_default();
@@ -175,15 +173,15 @@ impl StatusPage<'_> {
         let (words, all) = (&self.words().status, self.words());
         let summary = self.facts.health.summary(self.facts.now);
         let latency = self.seen.as_ref().and_then(|seen| seen.latency);
-        let up = self.shards.iter().filter(|shard| shard.state == ShardState::Up).count();
-        let count = |number: usize| grouped(u64::try_from(number).unwrap_or(u64::MAX), all);
+        let count = |number: u64| grouped(number, all);
+        let shards = u64::try_from(self.shards.len()).unwrap_or(u64::MAX);
         let facts = [
             self.up_since().map(|_| {
                 let started = Time::from_seconds(summary.uptime.epoch);
                 (words.uptime, (all.shared.span)(self.facts.now.since(started)))
             }),
             (!self.shards.is_empty())
-                .then(|| (words.shards_reporting, (words.of)(&count(up), &count(self.shards.len())))),
+                .then(|| (words.shards_reporting, (words.of)(&count(self.count_up()), &count(shards)))),
             latency.map(|latency| (words.average_latency, milliseconds(latency))),
             (summary.memory > 0.0).then(|| (words.memory, megabytes(summary.memory, all.shared.decimal))),
             Some((words.version, Version::NAME.to_owned())),

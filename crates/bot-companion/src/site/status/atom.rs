@@ -50,11 +50,9 @@ fn entry(site: &Site, language: Language, entry: Happening<'_>) -> Markup {
         Happening::Incident(incident) => {
             (format!("incident-{}", incident.id), affected(words, incident), time_span(words, entry, None))
         }
-        Happening::Announcement(announcement) => (
-            format!("announcement-{}", announcement.id),
-            legal(&announcement.title),
-            legal(&announcement.text),
-        ),
+        Happening::Announcement(announcement) => {
+            (format!("announcement-{}", announcement.id), legal(&announcement.title), legal(&announcement.text))
+        }
     };
     if text.is_empty() {
         // Without a link, an entry must have content.

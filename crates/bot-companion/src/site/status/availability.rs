@@ -32,9 +32,9 @@ impl StatusPage<'_> {
                             @for (index, row) in days.chunks(ROW).enumerate() { (self.bars(index, row)) }
                         }
                         (legend(words.legend, &[
-                            ("up", words.was_up),
-                            ("partial", words.was_partial),
-                            ("down", words.was_down),
+                            ("up", self.words().shared.up),
+                            ("partial", self.words().shared.partly_up),
+                            ("down", self.words().shared.down),
                             ("unknown", words.was_unknown),
                         ]))
                         (self.availability_table(&days))
@@ -97,9 +97,9 @@ impl StatusPage<'_> {
                     thead {
                         tr {
                             th scope="col" { (words.day_column) }
-                            th scope="col" { (words.was_up) }
-                            th scope="col" { (words.was_partial) }
-                            th scope="col" { (words.was_down) }
+                            th scope="col" { (self.words().shared.up) }
+                            th scope="col" { (self.words().shared.partly_up) }
+                            th scope="col" { (self.words().shared.down) }
                             th scope="col" { (words.unknown) }
                         }
                     }
@@ -137,7 +137,7 @@ fn draw(row: &[Day], now: Time) -> Bars {
         let heights = heights(day, now);
         let unknown = heights.unknown_from..heights.unknown_to;
         let x = index * 10;
-        let mut block = |path: &mut String, inset: f64, from: f64, to: f64| {
+        let block = |path: &mut String, inset: f64, from: f64, to: f64| {
             if to - from > 0.05 {
                 #[expect(clippy::cast_precision_loss, reason = "there are 30 bars")]
                 let x = x as f64 + inset;

@@ -33,8 +33,8 @@ impl StatusPage<'_> {
                         (self.latency_chart(&quarters, &latencies, summary.as_deref().unwrap_or_default()))
                         (legend(words.legend, &[
                             ("line", words.average_latency),
-                            ("partial", words.was_partial),
-                            ("down", words.was_down),
+                            ("partial", self.words().shared.partly_up),
+                            ("down", self.words().shared.down),
                             ("unknown", words.was_unknown),
                         ]))
                         (self.latency_table())
@@ -84,9 +84,9 @@ impl StatusPage<'_> {
         let words = &self.words().status;
         let hours = buckets(&self.facts.history.minutes, self.facts.now, HOUR, 24);
         let state = |hour: &Bucket| match hour.worst {
-            Some(BotState::Up) => words.was_up,
-            Some(BotState::Partial) => words.was_partial,
-            Some(BotState::Down) => words.was_down,
+            Some(BotState::Up) => self.words().shared.up,
+            Some(BotState::Partial) => self.words().shared.partly_up,
+            Some(BotState::Down) => self.words().shared.down,
             None => words.unknown,
         };
         html! {
@@ -171,9 +171,15 @@ mod tests {
 
     #[test]
     fn the_scale_ends_at_a_round_number() {
-        for (highest, top) in
-            [(0.0, 50.0), (50.0, 50.0), (51.0, 100.0), (180.0, 200.0), (201.0, 500.0), (501.0, 1_000.0), (1_001.0, 2_000.0)]
-        {
+        for (highest, top) in [
+            (0.0, 50.0),
+            (50.0, 50.0),
+            (51.0, 100.0),
+            (180.0, 200.0),
+            (201.0, 500.0),
+            (501.0, 1_000.0),
+            (1_001.0, 2_000.0),
+        ] {
             assert!((nice_top(highest) - top).abs() < f64::EPSILON, "{highest}: {}", nice_top(highest));
         }
         assert!(nice_top(f64::MAX) <= 2e9);

@@ -118,7 +118,10 @@ mod tests {
             Vec::new(),
             (0..1_440).rev().map(|ago| minute(ago, BotState::Up, Some(40.0))).collect(),
             // Older than a day, and from a clock that is ahead.
-            vec![minute(1_440, BotState::Down, None), Minute { begins: NOW.after(QUARTER), ..minute(0, BotState::Down, None) }],
+            vec![
+                minute(1_440, BotState::Down, None),
+                Minute { begins: NOW.after(QUARTER), ..minute(0, BotState::Down, None) },
+            ],
         ] {
             let buckets = buckets(&minutes, NOW, QUARTER, 96);
             assert_eq!(buckets.len(), 96);

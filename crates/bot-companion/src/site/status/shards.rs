@@ -87,6 +87,7 @@ impl StatusPage<'_> {
                 @if self.shards.is_empty() {
                     p class="card empty" { (words.no_shards) }
                 } @else {
+                    p { ((self.words().shared.shards_up)(self.count_up(), number(self.shards.len()))) "." }
                     (self.troubled())
                     @if self.shards.len() <= MOST_TILES {
                         p class="quiet" { (words.legend_text) @if is_grouped { " " (words.open_group) } }
@@ -138,8 +139,8 @@ impl StatusPage<'_> {
     }
 
     fn last_report(&self, shard: &ShardNow) -> String {
-        let (words, shared) = (&self.words().status, &self.words().shared);
-        shard.age.map_or_else(|| words.no_report.to_owned(), |age| (words.last_report)(&(shared.ago)(age)))
+        let (words, ago) = (&self.words().status, self.words().shared.ago);
+        shard.age.map_or_else(|| words.no_report.to_owned(), |age| (words.last_report)(&ago(age)))
     }
 
     fn state_word(&self, state: ShardState) -> &'static str {
@@ -156,8 +157,13 @@ impl StatusPage<'_> {
         if first == last { (words.shard)(first) } else { (words.shard_range)(&first.to_string(), &last.to_string()) }
     }
 
-    fn count(&self, number: usize) -> String {
-        grouped(u64::try_from(number).unwrap_or(u64::MAX), self.words())
+    fn count(&self, count: usize) -> String {
+        grouped(number(count), self.words())
+    }
+
+    /// How many shards are up.
+    pub(super) fn count_up(&self) -> u64 {
+        number(self.shards.iter().filter(|shard| shard.state == ShardState::Up).count())
     }
 
     fn groups(&self) -> Markup {
@@ -221,6 +227,10 @@ impl StatusPage<'_> {
             }
         }
     }
+}
+
+fn number(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -89,9 +89,6 @@ pub(in crate::site) struct StatusWords {
     /// This percentage of what is known.
     pub(in crate::site) percent_up: fn(&str) -> String,
     pub(in crate::site) nothing_known: &'static str,
-    pub(in crate::site) was_up: &'static str,
-    pub(in crate::site) was_partial: &'static str,
-    pub(in crate::site) was_down: &'static str,
     pub(in crate::site) was_unknown: &'static str,
     pub(in crate::site) as_table: &'static str,
     pub(in crate::site) hour: &'static str,
@@ -137,7 +134,9 @@ pub(super) const EN: StatusWords = StatusWords {
     some_silent: |silent, all, when, ago| match silent {
         _ if silent >= all => format!("No shard has reported since {when} ({ago}). It does not answer in any server."),
         1 => format!("1 of {all} shards has been silent since {when} ({ago}). Servers on the others are not affected."),
-        _ => format!("{silent} of {all} shards have been silent since {when} ({ago}). Servers on the others are not affected."),
+        _ => format!(
+            "{silent} of {all} shards have been silent since {when} ({ago}). Servers on the others are not affected."
+        ),
     },
     nothing_heard: |when, ago| {
         format!("Nothing has been heard of it since {when} ({ago}). It does not answer in any server.")
@@ -204,9 +203,6 @@ pub(super) const EN: StatusWords = StatusWords {
     days: |first, last| format!("{first} to {last}"),
     percent_up: |percent| format!("{percent} up"),
     nothing_known: "nothing is known",
-    was_up: "Up",
-    was_partial: "Partly up",
-    was_down: "Down",
     was_unknown: "Unknown: nobody measured",
     as_table: "As a table",
     hour: "Hour (UTC)",
@@ -247,15 +243,22 @@ pub(super) const DE: StatusWords = StatusWords {
     posted: |when| format!("Vom {when}"),
 
     all_report: |count, span| {
-        let shards = if count == 1 { "Sein Shard meldet sich".to_owned() } else { format!("Alle {count} Shards melden sich") };
+        let shards =
+            if count == 1 { "Sein Shard meldet sich".to_owned() } else { format!("Alle {count} Shards melden sich") };
         span.map_or_else(|| format!("{shards}."), |span| format!("{shards}, ohne Unterbrechung seit {span}."))
     },
     some_silent: |silent, all, when, ago| match silent {
-        _ if silent >= all => format!("Seit {when} ({ago}) hat sich kein Shard gemeldet. Er antwortet auf keinem Server."),
+        _ if silent >= all => {
+            format!("Seit {when} ({ago}) hat sich kein Shard gemeldet. Er antwortet auf keinem Server.")
+        }
         1 => format!("1 von {all} Shards schweigt seit {when} ({ago}). Server auf den anderen sind nicht betroffen."),
-        _ => format!("{silent} von {all} Shards schweigen seit {when} ({ago}). Server auf den anderen sind nicht betroffen."),
+        _ => format!(
+            "{silent} von {all} Shards schweigen seit {when} ({ago}). Server auf den anderen sind nicht betroffen."
+        ),
     },
-    nothing_heard: |when, ago| format!("Seit {when} ({ago}) war nichts von ihm zu hören. Er antwortet auf keinem Server."),
+    nothing_heard: |when, ago| {
+        format!("Seit {when} ({ago}) war nichts von ihm zu hören. Er antwortet auf keinem Server.")
+    },
     never_reported: "Bisher hat sich noch kein Prozess des Bots bei diesem Dienst gemeldet.",
     just_started: "Dieser Dienst ist gerade erst gestartet und wartet auf die nächste Meldung des Bots. In zwei Minuten weiß er mehr.",
     todo_up: "Auf deinem Server antwortet er nicht? Sieh unten nach dem Shard, und prüfe, ob der Bot in dem Kanal lesen und schreiben darf.",
@@ -318,9 +321,6 @@ pub(super) const DE: StatusWords = StatusWords {
     days: |first, last| format!("{first} bis {last}"),
     percent_up: |percent| format!("{percent} gelaufen"),
     nothing_known: "nichts bekannt",
-    was_up: "Gelaufen",
-    was_partial: "Zum Teil gelaufen",
-    was_down: "Nicht gelaufen",
     was_unknown: "Unbekannt: nicht gemessen",
     as_table: "Als Tabelle",
     hour: "Stunde (UTC)",
