@@ -22,8 +22,8 @@ use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::rate_limit::RateLimits;
-use crate::site::{IconError, Site};
 use crate::recorder::Recorder;
+use crate::site::{IconError, Site};
 use crate::sources::Sources;
 use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
 use crate::traces::Traces;
@@ -114,7 +114,7 @@ pub enum BuildError {
 impl App {
     /// Builds the service on the current runtime, which then runs its background tasks.
     pub async fn build(config: Config, clock: Clock, random: Random) -> Result<Arc<Self>, BuildError> {
-        let site = Site::new(&config)?;
+        let site = Site::new(&config, clock.now())?;
         let freshness = Arc::new(Freshness::new(clock.clone()));
         let config::StoreConfig { url, wait, connections, start_wait } = config.store.clone();
         let options = StoreOptions { url, wait, connections, start_wait };
