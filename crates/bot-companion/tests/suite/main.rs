@@ -59,6 +59,7 @@ mod secrets;
 mod secure;
 mod sessions;
 mod sign_in;
+mod site;
 mod site_reference;
 mod snapshots;
 mod starting;
