@@ -12,12 +12,8 @@ use super::error::ApiError;
 use super::{encoding, etag, openapi};
 use crate::api::error::ErrorCode;
 use crate::app::App;
-<<<<<<< HEAD
-use crate::site::{self, Facts, FixedPage, Language, PageName};
-=======
 use crate::site::status::StatusFacts;
-use crate::site::{self, Facts, Language, PageName};
->>>>>>> site
+use crate::site::{self, Facts, FixedPage, Language, PageName};
 use crate::views::tagged::TaggedBody;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
