@@ -23,6 +23,7 @@ use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::rate_limit::RateLimits;
 use crate::recorder::Recorder;
+use crate::site::{IconError, Site};
 use crate::sources::Sources;
 use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
 use crate::traces::Traces;
@@ -71,6 +72,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// What is written down of what happened.
     pub audit: Arc<Audit>,
+    /// The pages.
+    pub site: Site,
     /// Records how the bot does.
     pub recorder: Recorder,
     pub(crate) sources: Sources,
@@ -100,6 +103,9 @@ pub enum BuildError {
     /// The keys are of no use.
     #[error("secrets.keys: {0}")]
     Vault(#[from] VaultError),
+    /// The bot's picture.
+    #[error(transparent)]
+    Icon(#[from] IconError),
     /// The client for the provider cannot be made.
     #[error("the client for the identity provider cannot be made: {0}")]
     Provider(String),
@@ -108,6 +114,7 @@ pub enum BuildError {
 impl App {
     /// Builds the service on the current runtime, which then runs its background tasks.
     pub async fn build(config: Config, clock: Clock, random: Random) -> Result<Arc<Self>, BuildError> {
+        let site = Site::new(&config, clock.now())?;
         let freshness = Arc::new(Freshness::new(clock.clone()));
         let config::StoreConfig { url, wait, connections, start_wait } = config.store.clone();
         let options = StoreOptions { url, wait, connections, start_wait };
@@ -147,6 +154,7 @@ impl App {
             floods: Arc::clone(&sources.floods),
             metrics: Arc::clone(&sources.metrics),
             audit: Arc::clone(&sources.audit),
+            site,
             recorder,
             sources,
             bot_watch: OnceLock::new(),

@@ -45,6 +45,7 @@ pub mod sandbox;
 pub mod server;
 pub mod shared_check;
 pub mod single_flight;
+pub mod site;
 pub mod sources;
 pub mod store;
 #[cfg(test)]

@@ -115,7 +115,7 @@ def test_the_first_sync_is_said_and_the_status_tells_more(caplog: pytest.LogCapt
                 assert f"connected to {server.url} as lantern: 2 guilds, 1 shard, 2 staff" in caplog.text
                 status = companion.status()
                 assert status["state"] == "synced" and status["staff"] == 2
-                assert status["instance"] in server.feed.heartbeats
+                await until(lambda: status["instance"] in server.feed.heartbeats)
                 with pytest.raises(ValueError, match="synced"):
                     companion.on("sinked", print)  # type: ignore[call-overload]
             assert companion.status()["state"] == "closed"

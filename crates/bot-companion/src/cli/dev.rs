@@ -132,6 +132,10 @@ fn configuration(
         allowed_origins = {origins}
         [store]
         url = {database}
+        [site]
+        name = "Lantern"
+        tagline = "A demo bot that keeps a light on for your server."
+        invite_url = ""
         [idp]
         base_url = "http://{sandbox}/api/v10"
         authorize_url = "http://{sandbox}/oauth2/authorize"
@@ -186,7 +190,9 @@ fn banner(service: &str, sandbox: &Sandbox, admin: Option<&AdminServer>, data: &
         r#"
 bot-companion {version}, for trying out. All of it runs on this machine; Ctrl-C stops it.
 
+  site       {service}/site/
   service    {service}/
+  reference  {service}/docs
   API        {service}/openapi.json
   sign-in    {authorize}
   failures   {control}

@@ -256,6 +256,15 @@ impl Settings {
         })
     }
 
+    /// `true` or `false`.
+    pub(super) fn switch(&mut self, key: &'static str) -> Option<bool> {
+        self.each(key, |value, location| match value {
+            RawValue::Other(text) | RawValue::Plain(text) if text == "true" => Ok(true),
+            RawValue::Other(text) | RawValue::Plain(text) if text == "false" => Ok(false),
+            _ => Err(vec![(location.clone(), (value.show(), "write true or false".into()))]),
+        })
+    }
+
     /// The list of a setting, each element read by `parse`. A text alone is a list of one, an empty text one of none.
     pub(super) fn list<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, Advice>) -> Option<Vec<T>> {
         self.each(key, |value, location| {

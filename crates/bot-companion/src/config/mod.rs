@@ -10,6 +10,7 @@ mod log_filter;
 mod network;
 mod reloadable;
 mod secret_file;
+mod site_value;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -67,6 +68,8 @@ pub struct Config {
     pub log: LogConfig,
     /// `[admin]`
     pub admin: AdminConfig,
+    /// `[site]`
+    pub site: SiteConfig,
     /// `[otel]`
     pub otel: OtelConfig,
     /// What was written, to see what another configuration changes.
@@ -268,6 +271,34 @@ pub struct LogConfig {
     pub format: LogFormat,
     /// `log.access`
     pub access: AccessLog,
+}
+
+/// The pages that the service shows.
+#[derive(Clone, Debug)]
+pub struct SiteConfig {
+    /// `site.enabled`
+    pub enabled: bool,
+    /// `site.url`: the public address, without a slash at its end; `None` if it is not known.
+    pub url: Option<String>,
+    /// `site.name`: the bot's.
+    pub name: String,
+    /// `site.tagline`; may be empty.
+    pub tagline: String,
+    /// `site.icon`
+    pub icon: Option<PathBuf>,
+    /// `site.invite_url`, with `{client_id}` for ours; `None` for no button.
+    pub invite_url: Option<String>,
+    /// `site.links`
+    pub links: Vec<SiteLink>,
+}
+
+/// A link in the footer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteLink {
+    /// What it is called.
+    pub label: String,
+    /// Where it leads.
+    pub url: String,
 }
 
 /// Traces for OpenTelemetry.

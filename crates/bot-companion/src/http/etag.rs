@@ -13,6 +13,20 @@ pub(super) async fn respond(cached: &TaggedBody, caching: HeaderValue, asked: &H
     respond_with(encoding::encode(&cached.body, asked).await, cached, caching, asked)
 }
 
+/// The same for a body that is not JSON.
+pub(super) async fn respond_as(
+    cached: &TaggedBody,
+    media_type: HeaderValue,
+    caching: HeaderValue,
+    asked: &HeaderMap,
+) -> Response<Full<Bytes>> {
+    let mut response = respond(cached, caching, asked).await;
+    if response.status() != StatusCode::NOT_MODIFIED {
+        response.headers_mut().insert(header::CONTENT_TYPE, media_type);
+    }
+    response
+}
+
 /// The same, if that takes no work now.
 pub(super) fn try_respond(
     cached: &TaggedBody,

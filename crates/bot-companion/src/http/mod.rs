@@ -3,6 +3,7 @@
 
 mod access;
 mod auth;
+mod badges;
 mod bounds;
 mod context;
 mod cors;
@@ -19,6 +20,7 @@ mod live;
 mod me;
 mod measure;
 mod openapi;
+mod pages;
 mod pipeline;
 mod readiness;
 mod respond;
@@ -28,16 +30,22 @@ mod status;
 mod team;
 mod zone;
 
+use axum::routing::get;
 use utoipa_axum::routes;
 
 pub use context::Peer;
 pub use openapi::document;
 pub use pipeline::{Body, HttpService};
 
-use zone::{BOT, DASHBOARD, DASHBOARD_LIVE, LIVE, OPERATIONS, PUBLIC, RouteTable, Routes};
+use zone::{BOT, DASHBOARD, DASHBOARD_LIVE, LIVE, OPERATIONS, PUBLIC, RouteTable, Routes, SITE};
 
 /// The whole route table. A zone (`zone.rs`) decides CORS, rate limit, body, deadline and permits of its routes.
-fn routes() -> RouteTable {
+fn routes(with_site: bool) -> RouteTable {
+    let api = api_routes();
+    if with_site { site_routes(api) } else { api }.unknown(PUBLIC)
+}
+
+fn api_routes() -> Routes {
     Routes::default()
         // The website, without credentials.
         .zone(PUBLIC, routes!(status::show))
@@ -66,5 +74,22 @@ fn routes() -> RouteTable {
         .zone(PUBLIC, routes!(openapi::show))
         // Paths that lead nowhere.
         .unknown_below("/bot", BOT)
-        .unknown(PUBLIC)
+}
+
+/// What people look at.
+fn site_routes(api: Routes) -> Routes {
+    api.page(SITE, "/site", get(pages::to_home))
+        .page(SITE, "/site/", get(pages::home))
+        .page(SITE, "/site/status", get(pages::status))
+        // Feed readers on other sites read it, too.
+        .page(PUBLIC, "/site/incidents.atom", get(pages::incidents))
+        .page(SITE, "/site/dashboard", get(pages::dashboard))
+        .page(SITE, "/site/roles.css", get(pages::role_colours))
+        .page(SITE, "/site/icon", get(pages::icon))
+        .page(SITE, "/site/assets/{file}", get(pages::asset))
+        .page(SITE, "/docs", get(pages::reference))
+        // Other sites show them.
+        .page(PUBLIC, "/badge/{file}", get(badges::show))
+        .unknown_below("/site", SITE)
+        .unknown_below("/docs", SITE)
 }

@@ -24,8 +24,8 @@ use super::error::ApiError;
 use super::framing::TrackedBody;
 use super::measure::MeasuredRequest;
 use super::respond::Success;
-use super::zone::{Deadline, PermitPool, RateLimitedBy, RequestBody, Zone, Zones};
-use super::{bounds, fast_path, framing};
+use super::zone::{Deadline, ErrorFormat, PermitPool, RateLimitedBy, RequestBody, Zone, Zones};
+use super::{bounds, fast_path, framing, pages};
 use crate::api::envelope::Nothing;
 use crate::api::error::ErrorCode;
 use crate::app::App;
@@ -59,7 +59,7 @@ pub struct HttpService {
 impl HttpService {
     /// The service over this app.
     pub fn new(app: Arc<App>) -> Self {
-        let table = super::routes();
+        let table = super::routes(app.config.site.enabled);
         let router = table.router.fallback(async || ApiError::new(ErrorCode::NotFound)).with_state(Arc::clone(&app));
         let requests = app.metrics.requests.get_or_init(|| Arc::new(RequestMetrics::new(table.zones.routes())));
         let requests = Arc::clone(requests);
@@ -155,10 +155,15 @@ impl HttpService {
         };
         if let Some(refusal) = response.extensions_mut().remove::<ApiError>() {
             access::log(&self.app, &refusal, &context, &method, &asked);
-            response.headers_mut().insert(header::CONTENT_TYPE, JSON);
             // The router has set the length of the empty body that the error travelled with.
             response.headers_mut().remove(header::CONTENT_LENGTH);
-            *response.body_mut() = refusal.body(context.id()).into();
+            match context.zone.errors {
+                ErrorFormat::Envelope => {
+                    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+                    *response.body_mut() = refusal.body(context.id()).into();
+                }
+                ErrorFormat::Page => pages::show_error(&mut response, &self.app, refusal.code, &headers, &context),
+            }
             // The unread rest of the body cannot be told from the next request.
             if version < Version::HTTP_2 && (refusal.ends_connection() || tracker.has_unread()) {
                 response.headers_mut().insert(header::CONNECTION, CLOSE);
@@ -212,7 +217,8 @@ impl HttpService {
             zone.cors.add_preflight_headers(response.headers_mut(), &self.app.current.get().allowed_headers);
             return response;
         }
-        let Some(uri) = path.and_then(|path| path.parse::<Uri>().ok()) else {
+        let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let Some(uri) = path.and_then(|path| format!("{path}{query}").parse::<Uri>().ok()) else {
             return ApiError::new(ErrorCode::NotFound).into_response();
         };
         parts.uri = uri;

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::routing::MethodRouter;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
@@ -26,6 +27,16 @@ pub(super) struct Zone {
     pub(super) permits: PermitPool,
     /// Whether a response may have a length that is not known when it begins.
     pub(super) may_stream: bool,
+    /// How an error looks.
+    pub(super) errors: ErrorFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ErrorFormat {
+    /// The envelope, for programs.
+    Envelope,
+    /// A page, for people.
+    Page,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +81,11 @@ pub(super) const PUBLIC: Zone = Zone {
     deadline: Deadline::RequestTimeout,
     permits: PermitPool::Requests,
     may_stream: false,
+    errors: ErrorFormat::Envelope,
 };
+
+/// Pages for people, which no page elsewhere may read.
+pub(super) const SITE: Zone = Zone { cors: Cors::NoOrigin, errors: ErrorFormat::Page, ..PUBLIC };
 
 /// The dashboard: responses depend on a session, so only pages of the configured origins may read them.
 pub(super) const DASHBOARD: Zone = Zone { cors: Cors::AllowedOrigins, ..PUBLIC };
@@ -89,6 +104,7 @@ pub(super) const BOT: Zone = Zone {
     deadline: Deadline::Unbounded,
     permits: PermitPool::Uploads,
     may_stream: false,
+    errors: ErrorFormat::Envelope,
 };
 
 /// Operations: load balancers may ask as often as they like.
@@ -114,6 +130,13 @@ impl Routes {
     pub(super) fn zone(mut self, zone: Zone, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
         self.paths.extend(routes.1.paths.keys().map(|path| (path.clone(), zone)));
         self.router = self.router.routes(routes);
+        self
+    }
+
+    /// Registers a path that is not part of the API, and so not of its description.
+    pub(super) fn page(mut self, zone: Zone, path: &'static str, methods: MethodRouter<Arc<App>>) -> Self {
+        self.paths.push((path.to_owned(), zone));
+        self.router = self.router.route(path, methods);
         self
     }
 
@@ -214,7 +237,7 @@ mod tests {
             ("/ready", OPERATIONS),
             ("/openapi.json", PUBLIC),
         ];
-        let table = routes();
+        let table = routes(false);
         let documented: Vec<&str> = table.document.paths.paths.keys().map(String::as_str).collect();
         assert_eq!(documented, expected.map(|(path, _)| path));
         for (path, zone) in expected {
@@ -245,11 +268,27 @@ mod tests {
             ("/bot/nowhere", BOT),
             ("/bot/shards/1/0", BOT),
         ];
-        let zones = routes().zones;
+        let zones = routes(false).zones;
         for (path, zone) in table {
             assert_eq!(zones.of(Some(path)), (zone, UNKNOWN_ROUTE), "{path}");
         }
         assert_eq!(zones.of(None), (PUBLIC, UNKNOWN_ROUTE));
+    }
+
+    #[test]
+    fn pages_are_in_a_zone_of_their_own_and_not_in_the_document() {
+        let (without, with) = (routes(false), routes(true));
+        assert_eq!(without.document.paths.paths, with.document.paths.paths);
+        for path in ["/site", "/site/", "/site/status", "/site/dashboard", "/site/nowhere", "/docs", "/docs/nowhere"] {
+            assert_eq!(with.zones.of(Some(path)).0, SITE, "{path}");
+            assert_eq!(without.zones.of(Some(path)), (PUBLIC, UNKNOWN_ROUTE), "{path}");
+        }
+        assert_eq!(with.zones.of(Some("/badge/status.svg")).0, PUBLIC);
+        let known = with.zones.exact.iter().chain(&with.zones.patterns);
+        assert_eq!(
+            known.map(|(path, _)| path).collect::<std::collections::BTreeSet<_>>().len(),
+            with.zones.routes().len() - 1
+        );
     }
 
     #[test]

@@ -108,6 +108,7 @@ labels! {
         Team = "team",
         Feedback = "feedback",
         Stats = "stats",
+        Site = "site",
         History = "history",
     }
 

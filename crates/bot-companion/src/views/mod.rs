@@ -10,6 +10,7 @@ pub mod history;
 pub mod keys;
 pub mod me;
 pub mod sessions;
+pub mod site;
 pub mod stats;
 pub mod status;
 pub mod tagged;
@@ -44,6 +45,8 @@ pub struct Views {
     pub history: history::HistoryView,
     /// `GET /`
     pub status: status::StatusView,
+    /// What the pages of the site show.
+    pub site: site::SiteView,
 }
 
 impl Views {
@@ -59,6 +62,7 @@ impl Views {
             stats: stats::StatsView::new(sources),
             history: history::HistoryView::new(sources),
             status: status::StatusView::new(sources),
+            site: site::SiteView::new(sources),
         }
     }
 
@@ -75,6 +79,7 @@ impl Views {
             CacheName::Stats => usize::from(self.stats.cache().is_filled()),
             CacheName::History => usize::from(self.history.cache().is_filled()),
             CacheName::Feedback => self.feedback.entries(),
+            CacheName::Site => usize::from(self.site.is_filled()),
         }
     }
 }

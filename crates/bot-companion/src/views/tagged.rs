@@ -19,7 +19,8 @@ pub struct TaggedBody {
 }
 
 impl TaggedBody {
-    pub(super) fn new(body: Bytes) -> Self {
+    /// A body with its tags.
+    pub fn new(body: Bytes) -> Self {
         let digest = digest::digest(&digest::SHA256, &body);
         let mut hex = String::new();
         for byte in &digest.as_ref()[..16] {

@@ -60,6 +60,7 @@ mod secrets;
 mod secure;
 mod sessions;
 mod sign_in;
+mod site;
 mod snapshots;
 mod starting;
 mod stats;

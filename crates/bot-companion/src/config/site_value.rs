@@ -1,0 +1,75 @@
+//! What the values of `[site]` may look like.
+
+use super::SiteLink;
+use super::value::{Advice, line, page_url};
+
+/// The longest name or label.
+const LONGEST_NAME: usize = 100;
+
+/// The public address of the service, without a slash at its end; none if the text is empty.
+pub(super) fn site_url(text: &str) -> Result<Option<String>, Advice> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let address = page_url(text).map_err(|_| "write the service's public address, such as \"https://bot.example\"")?;
+    if address.contains(['?', '#']) {
+        return Err("write the address without a query".into());
+    }
+    Ok(Some(address.trim_end_matches('/').to_owned()))
+}
+
+/// A name that fits a heading.
+pub(super) fn site_name(text: &str) -> Result<String, Advice> {
+    let name = line(text)?;
+    if (1..=LONGEST_NAME).contains(&name.trim().chars().count()) {
+        Ok(name.trim().to_owned())
+    } else {
+        Err(format!("write a name of 1 to {LONGEST_NAME} characters"))
+    }
+}
+
+/// The address at which the bot is added to a server; none if the text is empty.
+pub(super) fn site_invite_url(text: &str) -> Result<Option<String>, Advice> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    page_url(&text.replace("{client_id}", "1"))?;
+    Ok(Some(text.to_owned()))
+}
+
+/// A label, `|` and an address.
+pub(super) fn site_link(text: &str) -> Result<SiteLink, Advice> {
+    let advice = "write a label, \"|\" and an address: \"Support | https://chat.example/invite\"";
+    let (label, url) = text.split_once('|').ok_or(advice)?;
+    let label = site_name(label).map_err(|_| advice)?;
+    Ok(SiteLink { label, url: page_url(url.trim())? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_https_or_on_this_machine() {
+        assert_eq!(site_url(""), Ok(None));
+        assert_eq!(site_url("https://bot.example/"), Ok(Some("https://bot.example".to_owned())));
+        assert_eq!(site_url("http://127.0.0.1:8080/api"), Ok(Some("http://127.0.0.1:8080/api".to_owned())));
+        for wrong in ["bot.example", "http://bot.example", "https://bot.example/?a", "javascript:alert(1)"] {
+            assert!(site_url(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(site_invite_url(""), Ok(None));
+        assert!(site_invite_url("https://provider.example/add?client_id={client_id}").is_ok());
+        assert!(site_invite_url("javascript:alert(1)").is_err());
+    }
+
+    #[test]
+    fn a_link_is_a_label_and_an_address() {
+        let link = SiteLink { label: "Help".to_owned(), url: "https://chat.example/a?b=c|d".to_owned() };
+        assert_eq!(site_link("Help | https://chat.example/a?b=c|d"), Ok(link));
+        for wrong in
+            ["", "Help", "https://chat.example", "| https://chat.example", "Help | javascript:alert(1)", "Help |"]
+        {
+            assert!(site_link(wrong).is_err(), "{wrong}");
+        }
+    }
+}

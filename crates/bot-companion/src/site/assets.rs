@@ -1,0 +1,76 @@
+//! Files that belong to the pages. They are part of the binary; each address holds a hash of the content, so that browsers may keep
+//! them for ever.
+
+use std::fmt::Write;
+use std::sync::LazyLock;
+
+use aws_lc_rs::digest;
+
+use crate::views::compressible::CompressibleBody;
+
+/// Name, media type and content of each file.
+const FILES: [(&str, &str, &[u8]); 6] = [
+    ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
+    ("live.js", "text/javascript; charset=utf-8", include_bytes!("assets/live.js")),
+    ("dashboard.js", "text/javascript; charset=utf-8", include_bytes!("assets/dashboard.js")),
+    // The package `@bot-companion/web`, as `sdk/web` builds it for pages without a bundler.
+    ("companion.js", "text/javascript; charset=utf-8", include_bytes!("assets/companion.js")),
+    ("reference.js", "text/javascript; charset=utf-8", include_bytes!("assets/reference.js")),
+    ("icon.svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
+];
+
+/// A file that is ready to send.
+pub struct Asset {
+    name: &'static str,
+    /// The last part of its address: `style.0123abcd.css`.
+    file: String,
+    /// What it is.
+    pub media_type: &'static str,
+    /// Its content.
+    pub body: CompressibleBody,
+}
+
+static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
+    let asset = |(name, media_type, content): (&'static str, &'static str, &'static [u8])| {
+        let mut hash = String::new();
+        for byte in &digest::digest(&digest::SHA256, content).as_ref()[..8] {
+            // Writing to a string cannot fail.
+            let _ = write!(hash, "{byte:02x}");
+        }
+        let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+        let body = CompressibleBody::new(bytes::Bytes::from_static(content));
+        Asset { name, file: format!("{stem}.{hash}.{extension}"), media_type, body }
+    };
+    FILES.into_iter().map(asset).collect()
+});
+
+/// The file with this address; one of another version is not there.
+pub fn find(file: &str) -> Option<&'static Asset> {
+    ASSETS.iter().find(|asset| asset.file == file)
+}
+
+/// The path of a file by its name, below the base path.
+pub(super) fn path(name: &str) -> String {
+    let asset = ASSETS.iter().find(|asset| asset.name == name);
+    debug_assert!(asset.is_some(), "there is no asset {name}");
+    format!("/site/assets/{}", asset.map_or("", |asset| &asset.file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_one_version_of_a_file() {
+        let path = path("style.css");
+        let file = path.strip_prefix("/site/assets/").unwrap();
+        assert!(
+            file.starts_with("style.") && file.ends_with(".css") && file.len() == "style..css".len() + 16,
+            "{file}"
+        );
+        assert_eq!(find(file).unwrap().media_type, "text/css; charset=utf-8");
+        for other in ["style.css", "style.0000000000000000.css", "", "../Cargo.toml"] {
+            assert!(find(other).is_none(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Pictures on pages: only the provider's own. Any other address could note who looks at the page.
+
+use std::sync::Arc;
+
+/// Which pictures a page may show.
+#[derive(Clone, Debug)]
+pub(super) struct Pictures {
+    /// The provider's host, with a slash at its end.
+    allowed: Arc<str>,
+}
+
+impl Pictures {
+    /// Those below this address, which has no slash at its end.
+    pub(super) fn new(cdn_url: &str) -> Self {
+        Self { allowed: format!("{cdn_url}/").into() }
+    }
+
+    /// The picture to show: this one, else the provider's default.
+    pub(super) fn safe(&self, url: &str) -> String {
+        if url.starts_with(&*self.allowed) { url.to_owned() } else { format!("{}embed/avatars/0.png", self.allowed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_providers_pictures_are_shown() {
+        let pictures = Pictures::new("https://cdn.example");
+        let default = "https://cdn.example/embed/avatars/0.png";
+        for (url, shown) in [
+            ("https://cdn.example/a.png", "https://cdn.example/a.png"),
+            ("https://cdn.example.evil/a.png", default),
+            ("https://evil.example/https://cdn.example/", default),
+            ("http://cdn.example/a.png", default),
+            ("javascript:alert(1)", default),
+            ("", default),
+        ] {
+            assert_eq!(pictures.safe(url), shown, "{url}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! German.
+
+use super::{Words, dashboard, home, reference, shared, status};
+
+/// The words.
+pub(in crate::site) const WORDS: Words = Words {
+    dashboard: dashboard::DE,
+    home: home::DE,
+    reference: reference::DE,
+    shared: shared::DE,
+    status: status::DE,
+};

@@ -1,0 +1,31 @@
+//! Every sentence of the site, once per language. A field for each, so that the compiler finds what is not translated.
+//!
+//! Each page has a struct of its own, in a file of its own, with its English and German words.
+
+pub(super) mod dashboard;
+pub(super) mod de;
+pub(super) mod en;
+pub(super) mod home;
+pub(super) mod reference;
+pub(super) mod shared;
+pub(super) mod status;
+
+use dashboard::DashboardWords;
+use home::HomeWords;
+use reference::ReferenceWords;
+use shared::SharedWords;
+use status::StatusWords;
+
+/// The words of one language.
+pub(super) struct Words {
+    /// `/site/dashboard`
+    pub(super) dashboard: DashboardWords,
+    /// `/site/`
+    pub(super) home: HomeWords,
+    /// `/docs`
+    pub(super) reference: ReferenceWords,
+    /// Frame, navigation, errors, units.
+    pub(super) shared: SharedWords,
+    /// `/site/status`
+    pub(super) status: StatusWords,
+}
