@@ -36,6 +36,7 @@ mod guild_plus;
 mod guilds;
 mod hard_cases;
 mod harness;
+mod history;
 mod hosts;
 mod kill_feed;
 mod limits;
