@@ -80,6 +80,7 @@ impl Badge {
         let Self { label, message, colour } = self;
         let (left, right) = (width(label), width(message));
         let whole = left + right;
+        // Each element has an end: a badge is XML.
         let text = |middle: u32, text: &str| -> Markup {
             html! { text x=(middle) y="14" { (text) } }
         };
@@ -143,6 +144,7 @@ mod tests {
             svg.starts_with("<svg xmlns=")
                 && svg.contains(">12,345</text>")
                 && svg.contains("aria-label=\"servers: 12,345\"")
+                && svg.matches("<rect").count() == svg.matches("</rect>").count()
         );
         let expected =
             r##"{"schemaVersion":1,"label":"servers","message":"12,345","color":"#3a5fb0","isError":false}"##;
