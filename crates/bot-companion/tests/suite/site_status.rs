@@ -50,7 +50,9 @@ async fn announce(app: &TestApp, title: &str, text: &str) -> u64 {
 async fn a_bot_is_unknown_then_up_then_down_and_the_incident_ends_when_it_is_back() {
     let app = TestApp::start().await;
     let empty = status(&app).await;
-    for said in ["The bot has not reported yet", "shape unknown", "As soon as the bot reports", "There has been no incident"] {
+    for said in
+        ["The bot has not reported yet", "shape unknown", "As soon as the bot reports", "There has been no incident"]
+    {
         assert!(empty.contains(said), "{said}: {empty}");
     }
     let bot = app.bot("lantern").await;
@@ -89,7 +91,7 @@ async fn a_bot_is_unknown_then_up_then_down_and_the_incident_ends_when_it_is_bac
     app.clock.advance(Duration::from_secs(60));
     let back = status(&app).await;
     assert!(back.contains("without a break for 1 minute") && !back.contains("Ongoing"), "{back}");
-    assert!(back.contains("15 Jan, 08:00 UTC to 15 Jan, 08:02 UTC, 2 minutes"), "{back}");
+    assert!(back.contains("15 Jan, 08:00 to 08:02 UTC, 2 minutes"), "{back}");
 }
 
 #[tokio::test]
@@ -135,8 +137,13 @@ async fn five_thousand_shards_are_all_there_and_the_page_is_small() {
         let own = (process * 100..(process + 1) * 100).filter(|id| id % 997 != 1);
         let shards = own.map(|id| ShardBeat { id, sent: None, acknowledged: None, latency: Some(latency()) }).collect();
         let started_at = START.before(Duration::from_hours(1));
-        let beat =
-            Heartbeat { instance: instance(&format!("p{process}")), started_at, memory: 1, shard_count: SHARDS, shards };
+        let beat = Heartbeat {
+            instance: instance(&format!("p{process}")),
+            started_at,
+            memory: 1,
+            shard_count: SHARDS,
+            shards,
+        };
         app.app.store.beat(beat, START.before(Duration::from_secs(u64::from(process % 30)))).await.unwrap();
     }
     app.clock.advance(Duration::from_secs(30));
@@ -158,7 +165,7 @@ async fn five_thousand_shards_are_all_there_and_the_page_is_small() {
     }
     assert_eq!(text.matches("<details class=\"card group\"").count(), 50);
     assert!(text.contains("4994 of 5000 shards are up.") && text.contains("99 of 100 up · "), "{}", &text[..9_000]);
-    let troubled = between(&text, "<div class=\"card troubled\">", "</ul>");
+    let troubled = between(&text, "<div class=\"card troubled unknown\">", "</ul>");
     let named = ["Shard 1", "Shard 998", "Shard 1995", "Shard 2992", "Shard 3989", "Shard 4986"];
     assert_eq!(troubled.matches("<li>").count(), named.len(), "{troubled}");
     for shard in named {
@@ -192,7 +199,8 @@ async fn a_lookup_says_the_same_of_a_server_that_is_known_and_of_one_that_is_not
     assert!(ask(&id(6)).await.contains("on shard 2"));
 
     let long = "9".repeat(5_000);
-    for bad in ["", "0", "my+server", "%3Cscript%3Ealert(1)%3C/script%3E", "12x", "%ff%fe", "-1", "%00", long.as_str()] {
+    for bad in ["", "0", "my+server", "%3Cscript%3Ealert(1)%3C/script%3E", "12x", "%ff%fe", "-1", "%00", long.as_str()]
+    {
         let answer = ask(bad).await;
         assert!(answer.contains("That is no id of a server") && answer.contains("Copy Server ID"), "{bad}: {answer}");
         assert!(!answer.contains("<script"), "{answer}");
@@ -250,7 +258,9 @@ async fn the_charts_show_what_is_known_and_nothing_unknown_as_down() {
     assert_eq!(between(latency, "class=\"down\" d=\"", "\""), "M89 100v-14h1v14z");
     assert_eq!(latency.matches("<tr>").count(), 25);
     let availability = section(&shown, "availability");
-    assert!(availability.contains("Every shard was up for 99.98 % of the time of which something is known, on 60 days."));
+    assert!(
+        availability.contains("Every shard was up for 99.98 % of the time of which something is known, on 60 days.")
+    );
     assert_eq!(availability.matches("class=\"hit\"").count(), 90);
     assert_eq!(availability.matches("<tr>").count(), 91);
     assert!(availability.contains("18 Oct to 16 Nov: 98.88 % up") || availability.contains("nothing is known"));
@@ -294,11 +304,14 @@ async fn the_feed_of_incidents_is_atom_with_links_that_lead_somewhere_or_none() 
         announce(&app, &format!("number {number}"), "").await;
     }
     let app = app.restarted(&["[site]\nurl = \"https://bot.example\"\nname = \"L & <b>\""]).await;
-    let german = app.anon().call(Method::GET, "/site/incidents.atom").header("Accept-Language", "de").send().await.text();
+    let german =
+        app.anon().call(Method::GET, "/site/incidents.atom").header("Accept-Language", "de").send().await.text();
     well_formed(&german);
     assert_eq!(german.matches("<entry>").count(), 50);
     assert!(german.contains("xml:lang=\"de\"") && german.contains("<title>L &amp; &lt;b&gt;: Störungen</title>"));
-    assert!(german.contains("<link rel=\"self\" type=\"application/atom+xml\" href=\"https://bot.example/site/incidents.atom\">"));
+    assert!(german.contains(
+        "<link rel=\"self\" type=\"application/atom+xml\" href=\"https://bot.example/site/incidents.atom\">"
+    ));
     assert!(german.contains("<id>https://bot.example/site/status#announcement-"), "{german}");
 }
 
@@ -325,7 +338,9 @@ fn well_formed(xml: &str) {
 async fn the_page_speaks_german_and_paths_below_it_lead_nowhere() {
     let app = TestApp::start().await;
     let german = app.anon().call(Method::GET, "/site/status?server=x").header("Accept-Language", "de").send().await;
-    for said in ["<html lang=\"de\"", "Der Bot hat sich noch nicht gemeldet", "Das ist keine Server-ID", "Stand: 08:00:00 UTC"] {
+    for said in
+        ["<html lang=\"de\"", "Der Bot hat sich noch nicht gemeldet", "Das ist keine Server-ID", "Stand: 08:00:00 UTC"]
+    {
         assert!(german.text().contains(said), "{said}");
     }
     let nowhere = app.anon().get("/site/status/nowhere").await;
