@@ -62,6 +62,7 @@ mod sessions;
 mod sign_in;
 mod site;
 mod site_status;
+mod site_reference;
 mod snapshots;
 mod starting;
 mod stats;
