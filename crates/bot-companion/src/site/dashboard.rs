@@ -65,6 +65,7 @@ pub fn page(site: &Site, language: Language, sign_in: &SignIn) -> String {
                 h1 { (title) }
                 p id="problem" class="message bad" role="alert" {}
                 p id="notice" class="message" role="status" {}
+                p id="announcement" class="visually-hidden" role="status" {}
             }
             @match sign_in {
                 SignIn::Ready => {
@@ -154,8 +155,8 @@ fn person(words: &DashboardWords) -> Markup {
         section id="person" class="card who" aria-label=(words.you) {
             img id="avatar" class="round" alt="" width="56" height="56";
             div class="grow" {
-                p id="person-name" class="name clamp" dir="auto" {}
-                p id="person-username" class="quiet clamp" dir="auto" {}
+                p class="name clamp" { bdi id="person-name" {} }
+                p class="quiet clamp" { bdi id="person-username" {} }
             }
             button id="sign-out" class="button" type="button" { (words.sign_out) }
         }
@@ -190,6 +191,8 @@ fn servers(frame: &PageFrame<'_>) -> Markup {
                 span id="list-age" {}
                 " "
                 button id="refresh" class="button small" type="button" { (words.refresh) }
+                " "
+                span id="list-state" role="status" {}
             }
         }
     }

@@ -202,12 +202,14 @@ function showPerson(session) {
 
 companion.onSession((session) => {
   say("problem");
-  say("notice", session ? fill(words.signedIn, { name: session.user.name }) : isLeaving ? words.signedOut : words.sessionEnded);
+  say("notice", session ? "" : isLeaving ? words.signedOut : words.sessionEnded);
+  say("announcement", session ? fill(words.signedIn, { name: session.user.name }) : "");
   showPerson(session);
 });
 
 // --- Servers -----------------------------------------------------------------------------------------------------------------
 
+const nameOf = (guild) => make("strong", { class: "name clamp" }, make("bdi", {}, guild.name));
 const roleOf = (guild) => words.roles[guild.role ?? "Member"];
 
 function serverEntry(guild) {
@@ -222,8 +224,7 @@ function serverEntry(guild) {
   const facts = make("p", { class: "facts" }, make("span", { class: "chip" }, roleOf(guild)));
   if (guild.plus.active) facts.append(" ", make("span", { class: "chip premium" }, words.premium));
   if (guild.members) facts.append(" ", make("span", { class: "quiet" }, counted(words.members, guild.members)));
-  const name = make("strong", { class: "name clamp", dir: "auto" }, guild.name);
-  const about = make("div", { class: "grow" }, name, facts);
+  const about = make("div", { class: "grow" }, nameOf(guild), facts);
   if (keys.length > 0) about.append(details);
   return make("li", { class: "card server" }, picture(guild.icon), about);
 }
@@ -235,8 +236,7 @@ function invitableEntry(guild) {
   const link = inviteLink(guild, words.invite);
   link.className = "button small";
   link.ariaLabel = `${fill(words.inviteTo, { name: guild.name })} ${words.newTab}`;
-  const name = make("strong", { class: "name clamp", dir: "auto" }, guild.name);
-  return make("li", { class: "card server" }, picture(guild.icon), make("div", { class: "grow" }, name), link);
+  return make("li", { class: "card server" }, picture(guild.icon), make("div", { class: "grow" }, nameOf(guild)), link);
 }
 
 /** For comparing: "CAFÉ" is found by "cafe". */
@@ -273,7 +273,7 @@ function showServers({ data, error, loading }) {
   element("list-age").replaceChildren(...parts(words.listRead, { ago: when(listRead) }));
   if (isRefreshing && !error) {
     const isFresh = Date.now() - listRead < 60_000;
-    say("notice", isFresh ? words.refreshed : fill(words.notRefreshed, { ago: ago(listRead) }));
+    say("list-state", isFresh ? words.refreshed : fill(words.notRefreshed, { ago: ago(listRead) }));
   }
   isRefreshing = false;
   element("refresh").ariaBusy = null;
@@ -289,7 +289,7 @@ function refresh() {
   if (isRefreshing) return;
   isRefreshing = true;
   element("refresh").ariaBusy = "true";
-  say("notice");
+  say("list-state");
   watched.reload({ fresh: true });
 }
 element("refresh").addEventListener("click", refresh);
@@ -378,7 +378,7 @@ function sessionEntry(session) {
     say("sessions-problem");
     try {
       await companion.endSession(session.id);
-      say("notice", words.endedSession);
+      say("announcement", words.endedSession);
     } catch (error) {
       // It is over either way.
       if (error.code !== "session_not_found") say("sessions-problem", sentenceFor(error));
