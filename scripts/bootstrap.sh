@@ -77,6 +77,44 @@ need_program() {
     command -v "$1" >/dev/null || install_packages "$1"
 }
 
+# Exports CHROMIUM, the browser, unless it is given.
+need_chromium() {
+    if [ -z "${CHROMIUM:-}" ]; then
+        need_program chromium
+        CHROMIUM=$(command -v chromium)
+    fi
+    export CHROMIUM
+}
+
+# copy_folder FOLDER: copies a folder of the repository below `copy`, without what was built in it. What was installed or built in an
+# earlier copy stays.
+copy_folder() {
+    local folder=$1
+    mkdir -p "$copy/$folder"
+    find "$copy/$folder" -mindepth 1 -maxdepth 1 ! -name node_modules ! -name dist ! -name build ! -name .svelte-kit ! -name '.stamp-*' -exec rm -rf {} +
+    (cd "$folder" && tar --exclude=./node_modules --exclude=./dist --exclude=./target --exclude=./build --exclude=./data --exclude=./.svelte-kit -cf - .) |
+        tar -xf - -C "$copy/$folder"
+}
+# once NAME TEXT FOLDER COMMAND…: runs the command in the folder below `copy`, unless it ran there for the same text. `npm ci` needs no
+# second run if nothing has changed.
+once() {
+    local name=$1 text=$2 folder=$copy/$3
+    shift 3
+    if [ "$(cat "$folder/.stamp-$name" 2>/dev/null)" = "$text" ]; then return; fi
+    rm -f "$folder/.stamp-$name"
+    (cd "$folder" && "$@")
+    echo "$text" >"$folder/.stamp-$name"
+}
+# A sum of these files and the version of Node.
+sum() { { node --version && cat "$@"; } | sha256sum | cut -c 1-16; }
+
+# Makes the copy of the tests that run in a browser, and installs what they need.
+copy_browser_tests() {
+    copy="$target/web-examples"
+    copy_folder examples/browser-tests
+    once install "$(sum examples/browser-tests/package*.json)" examples/browser-tests npm ci --silent
+}
+
 # Sets `work` to a new folder. When the script ends, all processes in `started` are stopped and the folder is removed.
 started=()
 make_work_folder() {

@@ -12,11 +12,13 @@ import { createServer } from "node:http";
 import { createServer as createTcpServer } from "node:net";
 import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
-import { after } from "node:test";
+import { after, before, test } from "node:test";
 import { stripVTControlCharacters } from "node:util";
 import { chromium } from "playwright-core";
 
 const DEADLINE = Number(process.env.DEADLINE ?? 180_000);
+// Playwright's own waits end a failing test; this is for what else may hang.
+const timeout = 600_000;
 
 /** The seeded people of the sandbox. */
 export const PEOPLE = ["owner", "manager", "administrator", "moderator", "member", "newcomer", "collector"];
@@ -147,12 +149,12 @@ export class Service {
     await this.call(method, path, headers, lines.map((line) => JSON.stringify(line)).join("\n"));
   }
 
-  /** A real bot reports, with this one guild; the demonstration bot leaves. */
-  async botTakesOver(guild) {
+  /** A real bot reports, with these guilds; the demonstration bot leaves. */
+  async botTakesOver(...guilds) {
     const shards = [{ id: 0, sent_ms_ago: 10, acknowledged_ms_ago: 5, latency: 5 }];
     const heartbeat = { instance: "browser-tests", started_at: Date.now() / 1000, memory: 50_000_000, shard_count: 1, shards };
     await this.bot("PUT", "/bot/heartbeat", [heartbeat]);
-    await this.bot("PUT", "/bot/shards/1/0/guilds", [guild, { end: 1 }]);
+    await this.bot("PUT", "/bot/shards/1/0/guilds", [...guilds, { end: guilds.length }]);
   }
 
   /** The bot tells of a change. */
@@ -190,8 +192,9 @@ export async function launchBrowser() {
 
 /** Somebody with a browser of their own: storage and cookies that nobody else has. */
 export class Visitor {
-  static async arrive(browser, origin) {
-    const context = await browser.newContext();
+  /** `options` are those of a context of Playwright, such as `locale`. */
+  static async arrive(browser, origin, options = {}) {
+    const context = await browser.newContext(options);
     context.setDefaultTimeout(DEADLINE);
     return new Visitor(context, origin);
   }
@@ -205,6 +208,10 @@ export class Visitor {
   }
 
   #watch(page) {
+    page.on("dialog", (dialog) => {
+      this.problems.push(`dialog: ${dialog.message()}`);
+      void dialog.dismiss();
+    });
     page.on("pageerror", (error) => this.problems.push(`uncaught: ${error.stack ?? error}`));
     page.on("console", (message) => {
       // A response that is an error is noted below, with its method and status.
@@ -244,6 +251,38 @@ export class Visitor {
   async leave() {
     await this.context.close();
   }
+}
+
+/**
+ * A browser and whatever `start()` gives, a service and the origin of its pages above all, for the tests of a file. `visit` makes a test
+ * with as many visitors as it calls for, who must have seen nothing go wrong but what they expected.
+ */
+export function stage(name, start) {
+  const stage = {};
+  before(async () => {
+    stage.browser = await launchBrowser();
+    Object.assign(stage, await start());
+  }, { timeout });
+
+  stage.visit = (title, scenario) =>
+    test(`${name}: ${title}`, { timeout }, async () => {
+      const visitors = [];
+      const arrive = async ({ origin = stage.origin, ...options } = {}) => {
+        const visitor = await Visitor.arrive(stage.browser, origin, options);
+        // A page that reads again, as the live stream tells it to, in the moment in which its session ends is told so.
+        visitor.allow(/^GET .*: 401$/);
+        visitors.push(visitor);
+        return visitor;
+      };
+      try {
+        await scenario(arrive, stage.service);
+        for (const visitor of visitors) await visitor.check();
+      } finally {
+        for (const visitor of visitors) await visitor.leave();
+        await stage.service.control("DELETE", "");
+      }
+    });
+  return stage;
 }
 
 /** Pictures that were loaded and are none. One that the browser has not asked for yet, because it is out of sight, is none of them. */

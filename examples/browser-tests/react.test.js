@@ -31,7 +31,7 @@ drive("react", start, (visit, { signIn }) => {
   visit("strict mode's second effect makes no second session and spoils no error", async (arrive, service) => {
     const own = await service.as("owner");
     const before = (await own.get("/sessions")).length;
-    const visitor = await arrive(development);
+    const visitor = await arrive({ origin: development });
     const page = await visitor.open();
     await signIn(page, "owner");
     await page.getByRole("list", { name: "Your servers" }).getByRole("listitem").first().waitFor();

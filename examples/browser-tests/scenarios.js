@@ -1,10 +1,7 @@
 // What every example dashboard must do, whatever it is made with. All of them show the same things by the same names.
 import assert from "node:assert/strict";
-import { before, test } from "node:test";
-import { HARBOUR, PEOPLE, Visitor, launchBrowser, until } from "./harness.js";
-
-// Playwright's own waits end a failing test; this is for what else may hang.
-const timeout = 600_000;
+import { before } from "node:test";
+import { HARBOUR, PEOPLE, stage, until } from "./harness.js";
 
 const signInButton = (page) => page.getByRole("button", { name: "Sign in", exact: true });
 const signOutButton = (page) => page.getByRole("button", { name: "Sign out", exact: true });
@@ -40,32 +37,10 @@ async function comeBackWith(page, change) {
 /** Runs all scenarios against an example: `start()` gives its origin and the service behind it. More tests may follow in
  * `more`, before the last one, after which the demonstration's guilds are gone. */
 export function drive(name, start, more = () => undefined) {
-  let example, service, browser;
-  before(async () => {
-    browser = await launchBrowser();
-    example = await start();
-    service = example.service;
-  }, { timeout });
-
-  /** A test with as many visitors as it names, who must have seen nothing go wrong but what they expected. */
-  const visit = (title, scenario) =>
-    test(`${name}: ${title}`, { timeout }, async () => {
-      const visitors = [];
-      const arrive = async (origin = example.origin) => {
-        const visitor = await Visitor.arrive(browser, origin);
-        // A page that reads again, as the live stream tells it to, in the moment in which its session ends is told so.
-        visitor.allow(/^GET .*: 401$/);
-        visitors.push(visitor);
-        return visitor;
-      };
-      try {
-        await scenario(arrive, service);
-        for (const visitor of visitors) await visitor.check();
-      } finally {
-        for (const visitor of visitors) await visitor.leave();
-        await service.control("DELETE", "");
-      }
-    });
+  const example = stage(name, start);
+  const { visit } = example;
+  let service;
+  before(() => ({ service } = example));
 
   for (const person of PEOPLE) {
     visit(`${person} signs in, sees their servers, reloads and signs out`, async (arrive) => {

@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use super::Language;
 use super::layout::grouped;
-use super::state::bot_state;
 use crate::domain::Time;
 use crate::domain::history::BotState;
 use crate::views::site::SiteFacts;
@@ -50,9 +49,8 @@ struct EndpointBadge<'a> {
 }
 
 impl Badge {
-    /// The badge of this name; `None` if there is none.
-    pub fn named(name: &str, facts: &SiteFacts, now: Time) -> Option<Self> {
-        let state = bot_state(&facts.health, now);
+    /// The badge of this name, of a bot in this state; `None` if there is none.
+    pub fn named(name: &str, facts: &SiteFacts, state: Option<BotState>, now: Time) -> Option<Self> {
         let number = |number| grouped(number, Language::English.words());
         let (label, message, colour) = match name {
             "status" => match state {
@@ -82,16 +80,17 @@ impl Badge {
         let Self { label, message, colour } = self;
         let (left, right) = (width(label), width(message));
         let whole = left + right;
+        // Each element has an end: a badge is XML.
         let text = |middle: u32, text: &str| -> Markup {
             html! { text x=(middle) y="14" { (text) } }
         };
         html! {
             svg xmlns="http://www.w3.org/2000/svg" width=(whole) height="20" role="img" aria-label={ (label) ": " (message) } {
                 title { (label) ": " (message) }
-                clipPath id="round" { rect width=(whole) height="20" rx="4"; }
+                clipPath id="round" { rect width=(whole) height="20" rx="4" {} }
                 g clip-path="url(#round)" {
-                    rect width=(left) height="20" fill="#3c4048";
-                    rect x=(left) width=(right) height="20" fill=(colour.hex());
+                    rect width=(left) height="20" fill="#3c4048" {}
+                    rect x=(left) width=(right) height="20" fill=(colour.hex()) {}
                 }
                 g fill="#fff" text-anchor="middle" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" {
                     (text(left / 2, label))
@@ -139,17 +138,18 @@ mod tests {
     #[test]
     fn a_badge_is_a_picture_and_json() {
         let facts = SiteFacts { stats: Stats { guilds: 12_345, ..Stats::default() }, ..SiteFacts::default() };
-        let badge = Badge::named("guilds", &facts, Time::default()).unwrap();
+        let badge = Badge::named("guilds", &facts, None, Time::default()).unwrap();
         let svg = badge.svg();
         assert!(
             svg.starts_with("<svg xmlns=")
                 && svg.contains(">12,345</text>")
                 && svg.contains("aria-label=\"servers: 12,345\"")
+                && svg.matches("<rect").count() == svg.matches("</rect>").count()
         );
         let expected =
             r##"{"schemaVersion":1,"label":"servers","message":"12,345","color":"#3a5fb0","isError":false}"##;
         assert_eq!(String::from_utf8(badge.json()).unwrap(), expected);
-        assert_eq!(Badge::named("status", &facts, Time::default()).unwrap().message, "unknown");
-        assert_eq!(Badge::named("other", &facts, Time::default()), None);
+        assert_eq!(Badge::named("status", &facts, None, Time::default()).unwrap().message, "unknown");
+        assert_eq!(Badge::named("other", &facts, None, Time::default()), None);
     }
 }

@@ -3,7 +3,6 @@
 use maud::{Markup, html};
 
 use super::layout::{PageFrame, Section, grouped};
-use super::state::bot_state;
 use super::{Language, Site, colour};
 use crate::domain::feedback::FeedbackEntry;
 use crate::domain::history::BotState;
@@ -61,7 +60,7 @@ fn hero(frame: &PageFrame<'_>) -> Markup {
 /// Whether the bot is up, in words and by a shape.
 fn state(frame: &PageFrame<'_>, health: &Health, now: Time) -> Markup {
     let (words, shared) = (&frame.words().home, &frame.words().shared);
-    let state = bot_state(health, now);
+    let state = frame.site.observe(health, now).map(|seen| seen.state);
     let (title, shape) = match state {
         Some(BotState::Up) => (words.up, "up"),
         Some(BotState::Partial) => (words.partly_up, "partial"),
@@ -99,11 +98,11 @@ pub(super) fn shape_of(shape: &str) -> Markup {
     html! {
         svg class={ "shape " (shape) } viewBox="0 0 24 24" width="40" height="40" aria-hidden="true" {
             @match shape {
-                "partial" => { path class="fill" d="M12 1.5L23.5 22H.5z"; }
-                "down" => { rect class="fill" x="1.5" y="1.5" width="21" height="21" rx="4"; }
-                _ => { circle class="fill" cx="12" cy="12" r="11"; }
+                "partial" => { path class="fill" d="M12 1.5L23.5 22H.5z" {} }
+                "down" => { rect class="fill" x="1.5" y="1.5" width="21" height="21" rx="4" {} }
+                _ => { circle class="fill" cx="12" cy="12" r="11" {} }
             }
-            path class="line" d=(drawn);
+            path class="line" d=(drawn) {}
         }
     }
 }

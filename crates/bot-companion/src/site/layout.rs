@@ -99,7 +99,7 @@ impl PageFrame<'_> {
             (Section::Home, "/site/", words.home),
             (Section::Status, "/site/status", words.status),
             (Section::Dashboard, "/site/dashboard", words.dashboard),
-            (Section::Reference, "/docs", words.reference),
+            (Section::Reference, "/docs", words.reference_short),
         ];
         html! {
             header class="top" {

@@ -128,8 +128,10 @@ impl DemoBot {
                 *presence = Presence::Here;
             }
             _ => {
-                // As if this had been its last heartbeat.
-                self.report(SHARDS, Vec::new(), self.app.clock.now().before(LONG_SILENT)).await?;
+                // As if this had been its last heartbeat; of the shards it tells nothing new.
+                let silent = |id| ShardBeat { id, sent: None, acknowledged: None, latency: None };
+                let shards = (0..SHARDS).map(silent).collect();
+                self.report(SHARDS, shards, self.app.clock.now().before(LONG_SILENT)).await?;
                 *presence = Presence::Offline;
             }
         }

@@ -5,8 +5,22 @@ const base = document.documentElement.dataset.base;
 const main = document.querySelector("main");
 const topics = main.dataset.live.split(" ");
 
+// A page says how long ago things were, and a bot that falls silent is no event.
+const READ_AT_LEAST_EVERY = 60_000;
+
 let reading = false;
 let again = false;
+/** What is to be shown as soon as nothing on the page has the focus or is selected. */
+let newest;
+
+function show() {
+  const focused = main.contains(document.activeElement) && document.activeElement !== main;
+  const selection = document.getSelection();
+  const selected = !selection.isCollapsed && main.contains(selection.anchorNode);
+  if (!newest || focused || selected) return;
+  main.replaceChildren(...newest.childNodes);
+  newest = undefined;
+}
 
 /** Puts the page as it is now in place of the one that is shown; what the visitor does on it is left alone. */
 async function readAgain() {
@@ -19,9 +33,8 @@ async function readAgain() {
     const response = await fetch(location.href, { headers: { "Accept": "text/html" } });
     if (!response.ok) return;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    const now = page.querySelector("main");
-    const focused = main.contains(document.activeElement) && document.activeElement !== main;
-    if (now && !focused) main.replaceChildren(...now.childNodes);
+    newest = page.querySelector("main");
+    show();
   } catch {
     // The network is away; the stream connects again by itself, and its first event names everything.
   } finally {
@@ -32,6 +45,9 @@ async function readAgain() {
     }
   }
 }
+
+main.addEventListener("focusout", () => setTimeout(show));
+setInterval(() => document.hidden || readAgain(), READ_AT_LEAST_EVERY);
 
 let isFirst = true;
 const stream = new EventSource(`${base}/live`);

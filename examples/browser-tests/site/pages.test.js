@@ -1,0 +1,147 @@
+// What every page of the site must be, whatever it shows.
+import assert from "node:assert/strict";
+import { THEMES, DASHBOARD, DOCS, FEED, HOME, PAGES, STATUS, WIDTHS, arriveOnSite, axe, fitsWindow, onSite } from "./site.js";
+
+/** The most that a page may take on the wire, with all that belongs to it but pictures. */
+const LARGEST = 60_000;
+
+const site = onSite();
+const { visit } = site;
+
+for (const [name, path] of Object.entries(PAGES)) {
+  visit(`axe finds nothing on ${name}, and it fits, in both themes at both widths`, async (arrive) => {
+    const visitor = await arriveOnSite(arrive, { bypassCSP: true, reducedMotion: "reduce" });
+    const page = await visitor.open(path);
+    const found = [];
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: 800 });
+      await fitsWindow(page, `${name} at ${width}`);
+      for (const colorScheme of THEMES) {
+        await page.emulateMedia({ colorScheme });
+        found.push(...(await axe(page)).map((line) => `${width} ${colorScheme}: ${line}`));
+      }
+    }
+    assert.deepEqual(found, []);
+  });
+
+  visit(`${name} is light and small, and asks nobody but the service and the sandbox`, async (arrive, service) => {
+    const visitor = await arriveOnSite(arrive);
+    const page = await visitor.open(path);
+    await page.waitForLoadState("load");
+    const ours = [new URL(service.url).host, new URL(service.sandbox).host];
+    let sum = 0;
+    for (const request of visitor.requests) {
+      assert.ok(ours.includes(new URL(request.url()).host), `${request.url()} is a stranger's`);
+      // The live stream does not end, and pictures are not counted.
+      if (["eventsource", "image"].includes(request.resourceType()) || request.url().endsWith("/live")) continue;
+      const { responseBodySize, responseHeadersSize } = await request.sizes();
+      sum += responseBodySize + responseHeadersSize;
+    }
+    assert.ok(sum > 1_000, `${name}: only ${sum} bytes were counted`);
+    assert.ok(sum <= LARGEST, `${name} takes ${sum} bytes`);
+  });
+}
+
+visit("dark is dark, and light is light", async (arrive) => {
+  const visitor = await arriveOnSite(arrive);
+  const page = await visitor.open(HOME);
+  const brightness = () =>
+    page.evaluate(() => {
+      const [red, green, blue] = getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number);
+      return red + green + blue;
+    });
+  await page.emulateMedia({ colorScheme: "dark" });
+  assert.ok((await brightness()) < 150);
+  await page.emulateMedia({ colorScheme: "light" });
+  assert.ok((await brightness()) > 600);
+});
+
+visit("without JavaScript the pages can be read, and the dashboard says why it cannot work", async (arrive) => {
+  const visitor = await arriveOnSite(arrive, { javaScriptEnabled: false });
+  const home = await visitor.open(HOME);
+  await home.getByRole("heading", { name: "The bot is up", exact: true }).waitFor();
+  await home.getByRole("heading", { name: "The team" }).waitFor();
+  await home.getByRole("link", { name: "Details and history" }).click();
+  await home.waitForURL(`**${STATUS}`);
+  await home.getByRole("heading", { level: 1 }).waitFor();
+  await home.getByRole("main").getByText("Shard 0").first().waitFor();
+  const docs = await visitor.open(DOCS);
+  await docs.getByRole("main").getByText("/guilds").first().waitFor();
+  const feed = await visitor.open(FEED);
+  await feed.getByRole("main").getByText("PUT /bot/heartbeat").first().waitFor();
+  const dashboard = await visitor.open(DASHBOARD);
+  await dashboard.getByRole("main").getByText("JavaScript").first().waitFor();
+  await home.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Home" }).click();
+  await home.waitForURL(`**${HOME}`);
+});
+
+visit("a browser that prefers German is spoken to in German, on every page", async (arrive) => {
+  const visitor = await arriveOnSite(arrive, { locale: "de-DE" });
+  for (const path of Object.values(PAGES)) {
+    const page = await visitor.open(path);
+    assert.equal(await page.getAttribute("html", "lang"), "de", path);
+    await page.getByRole("navigation", { name: "Seiten" }).getByRole("link", { name: "Start", exact: true }).waitFor();
+    await page.close();
+  }
+  const page = await visitor.open(HOME);
+  await page.getByRole("heading", { name: "Der Bot läuft", exact: true }).waitFor();
+  await page.getByRole("heading", { name: "Das Team" }).waitFor();
+});
+
+visit("home shows how the bot does, numbers, reviews and the team", async (arrive, service) => {
+  const page = await (await arriveOnSite(arrive)).open(HOME);
+  await page.getByRole("heading", { level: 1, name: "Lantern" }).waitFor();
+  await page.getByRole("heading", { name: "The bot is up", exact: true }).waitFor();
+  const stats = await service.call("GET", "/stats");
+  for (const [label, number] of [["servers", stats.guilds], ["members", stats.members]]) {
+    const shown = page.locator("dl div").filter({ has: page.getByText(label, { exact: true }) });
+    assert.equal(await shown.getByRole("definition").textContent(), number.toLocaleString("en"));
+  }
+  const reviews = page.getByRole("region", { name: "What people say" }).getByRole("listitem");
+  assert.equal(await reviews.count(), 5);
+  for (const review of await reviews.all()) {
+    await review.getByRole("img", { name: /^[1-5] of 5 stars$/ }).waitFor();
+    assert.ok((await review.getByRole("blockquote").textContent()).length > 5);
+  }
+  const team = page.getByRole("region", { name: "The team" });
+  for (const { name, role } of await service.call("GET", "/team")) {
+    await team.getByRole("listitem").filter({ hasText: name }).filter({ hasText: role }).waitFor();
+  }
+});
+
+visit("a page that is not there says so and leads back", async (arrive) => {
+  const page = await (await arriveOnSite(arrive)).open(PAGES.error);
+  await page.getByRole("heading", { name: "This page does not exist" }).waitFor();
+  await page.getByRole("link", { name: "To the home page" }).click();
+  await page.getByRole("heading", { level: 1, name: "Lantern" }).waitFor();
+});
+
+visit("a bot that goes down and comes back is seen without a reload", async (arrive, service) => {
+  const visitor = await arriveOnSite(arrive);
+  const openAndListen = async (path) => {
+    // Before its stream has begun, a page does not hear of anything.
+    const stream = visitor.context.waitForEvent("response", (response) => response.url().endsWith("/live"));
+    const page = await visitor.open(path);
+    await stream;
+    await page.evaluate(() => (window.isSamePage = true));
+    return page;
+  };
+  const [home, status] = [await openAndListen(HOME), await openAndListen(STATUS)];
+  await service.control("PUT", "bot-offline");
+  await home.getByRole("heading", { name: "The bot is down", exact: true }).waitFor();
+  await status.getByRole("main").getByText("down", { exact: false }).first().waitFor();
+  await service.control("DELETE", "bot-offline");
+  await home.getByRole("heading", { name: "The bot is up", exact: true }).waitFor();
+  for (const page of [home, status]) assert.equal(await page.evaluate(() => window.isSamePage), true);
+});
+
+visit("badges are pictures that other sites may show", async (arrive, service) => {
+  const visitor = await arriveOnSite(arrive);
+  const page = await visitor.open("/badge/status.svg");
+  await page.getByText("up", { exact: true }).waitFor();
+  for (const name of ["status", "shards", "guilds"]) {
+    const { schemaVersion, message } = await (await fetch(`${service.url}/badge/${name}.json`)).json();
+    assert.equal(schemaVersion, 1);
+    assert.ok(message.length > 0);
+  }
+});

@@ -1,0 +1,66 @@
+// Writes every page of the site as a picture, at both widths and in both themes, from the demonstration of `dev`.
+//
+//   node screenshots.js FOLDER           all of them
+//   node screenshots.js --readme FOLDER  the two of the README
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { Service, Visitor, launchBrowser } from "../harness.js";
+import { PAGES, THEMES, WIDTHS, isSignedIn, signIn } from "./site.js";
+
+const args = process.argv.slice(2);
+const forReadme = args[0] === "--readme";
+const folder = args.at(-1);
+
+/** Pictures below the fold are loaded when they come into sight, and a picture of the whole page does not bring them there. */
+async function loadPictures(page) {
+  await page.evaluate(async () => {
+    for (const image of document.images) image.loading = "eager";
+    await Promise.all([...document.images].map((image) => image.decode().catch(() => undefined)));
+  });
+}
+
+async function takeAll(browser, service) {
+  const visitor = await Visitor.arrive(browser, service.url, { reducedMotion: "reduce" });
+  const take = async (page, name) => {
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: 800 });
+      for (const colorScheme of THEMES) {
+        await page.emulateMedia({ colorScheme });
+        await loadPictures(page);
+        await page.screenshot({ path: join(folder, `${name}-${width}-${colorScheme}.png`), fullPage: true, caret: "hide" });
+      }
+    }
+    await page.close();
+  };
+  for (const [name, path] of Object.entries(PAGES)) await take(await visitor.open(path), name);
+  await service.control("PUT", "bot-offline");
+  for (const name of ["home", "status"]) await take(await visitor.open(PAGES[name]), `${name}-offline`);
+  await service.control("DELETE", "bot-offline");
+  for (const person of ["owner", "newcomer", "collector"]) {
+    const signedIn = await Visitor.arrive(browser, service.url, { reducedMotion: "reduce" });
+    const page = await signedIn.open(PAGES.dashboard);
+    await signIn(page, person);
+    await isSignedIn(page);
+    await take(page, `dashboard-${person}`);
+  }
+}
+
+async function takeForReadme(browser, service) {
+  const visitor = await Visitor.arrive(browser, service.url, { reducedMotion: "reduce", viewport: { width: 1200, height: 750 } });
+  const home = await visitor.open(PAGES.home);
+  await loadPictures(home);
+  await home.screenshot({ path: join(folder, "site-home.png") });
+  const dashboard = await visitor.open(PAGES.dashboard);
+  await signIn(dashboard, "owner");
+  await isSignedIn(dashboard);
+  await loadPictures(dashboard);
+  await dashboard.screenshot({ path: join(folder, "site-dashboard.png"), caret: "hide" });
+}
+
+test(`screenshots in ${folder}`, { timeout: 600_000 }, async () => {
+  await mkdir(folder, { recursive: true });
+  const browser = await launchBrowser();
+  const service = await Service.start();
+  await (forReadme ? takeForReadme : takeAll)(browser, service);
+});

@@ -1,0 +1,83 @@
+// What the tests and the screenshots of the site share: its pages, and how a person signs in on them.
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { Service, stage } from "../harness.js";
+
+const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+
+export const HOME = "/site/";
+export const STATUS = "/site/status";
+export const DASHBOARD = "/site/dashboard";
+export const DOCS = "/docs";
+export const FEED = "/docs/feed";
+export const MISSING = "/site/no-such-page";
+/** Every page, by a name that fits into the name of a file. */
+export const PAGES = { home: HOME, status: STATUS, dashboard: DASHBOARD, docs: DOCS, feed: FEED, error: MISSING };
+export const WIDTHS = [360, 1440];
+export const THEMES = ["light", "dark"];
+
+/** The service with its site, and a browser. */
+export const onSite = () =>
+  stage("site", async () => {
+    const service = await Service.start();
+    return { service, origin: service.url };
+  });
+
+/** A visitor of the site whose requests are noted; the error page is no problem. */
+export async function arriveOnSite(arrive, options) {
+  const visitor = await arrive(options);
+  visitor.allow(/^GET \/site\/no-such-page: 404$/);
+  visitor.requests = [];
+  visitor.context.on("request", (request) => visitor.requests.push(request));
+  // Chromium tells of most violations in the console too; this one tells of all.
+  await visitor.context.addInitScript(() => {
+    document.addEventListener("securitypolicyviolation", (event) =>
+      console.error(`policy: ${event.violatedDirective} forbids ${event.blockedURI} ${event.sample}`),
+    );
+  });
+  return visitor;
+}
+
+export const signInButton = (page) => page.getByRole("button", { name: /^Sign in/ }).first();
+/** On the sandbox's page, as this person. */
+export const choose = (page, person) => page.getByRole("link", { name: new RegExp(`\\b${person} · @`) }).click();
+
+export async function signIn(page, person) {
+  await signInButton(page).click();
+  await choose(page, person);
+}
+export const isSignedIn = (page) => page.getByRole("button", { name: "Sign out", exact: true }).first().waitFor();
+
+/** How far the page is wider than its window, in pixels. */
+export const overflow = (page) =>
+  page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+
+/** What sticks out of the window, for the message of a failing test. */
+export const sticksOut = (page) =>
+  page.evaluate(() =>
+    [...document.body.querySelectorAll("*")]
+      .filter((each) => each.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+      .map((each) => `${each.tagName.toLowerCase()}.${each.className} ${each.textContent.slice(0, 40)}`)
+      .slice(0, 10),
+  );
+
+export async function fitsWindow(page, what) {
+  const wider = await overflow(page);
+  assert.ok(wider <= 0, `${what} is ${wider} pixels wider than its window: ${wider > 0 && (await sticksOut(page)).join("; ")}`);
+}
+
+/** What axe-core finds, one line for each element. Its context must have `bypassCSP`. */
+export async function axe(page) {
+  await page.addScriptTag({ path: AXE });
+  return page.evaluate(async () => {
+    // All rules but those for level AAA and those that are obsolete.
+    const rules = {};
+    for (const { ruleId, tags } of window.axe.getRules()) {
+      rules[ruleId] = { enabled: !tags.some((tag) => tag.endsWith("aaa") || tag.includes("obsolete")) };
+    }
+    const { violations } = await window.axe.run(document, { rules, resultTypes: ["violations"] });
+    return violations.flatMap(({ id, help, nodes }) =>
+      nodes.map(({ target, failureSummary }) => `${id} (${help}): ${target} ${failureSummary.split("\n").at(-1).trim()}`),
+    );
+  });
+}
