@@ -63,6 +63,7 @@ mod sign_in;
 mod site;
 mod site_status;
 mod site_reference;
+mod site_dashboard;
 mod snapshots;
 mod starting;
 mod stats;
