@@ -22,6 +22,7 @@ use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::random::Random;
 use crate::rate_limit::RateLimits;
+use crate::recorder::Recorder;
 use crate::site::{IconError, Site};
 use crate::sources::Sources;
 use crate::store::{self, Freshness, Store, StoreError, StoreOptions};
@@ -73,6 +74,8 @@ pub struct App {
     pub audit: Arc<Audit>,
     /// The pages.
     pub site: Site,
+    /// Records how the bot does.
+    pub recorder: Recorder,
     pub(crate) sources: Sources,
     /// Who hears of bots, if anybody does.
     bot_watch: OnceLock<Arc<dyn BotWatch>>,
@@ -111,7 +114,7 @@ pub enum BuildError {
 impl App {
     /// Builds the service on the current runtime, which then runs its background tasks.
     pub async fn build(config: Config, clock: Clock, random: Random) -> Result<Arc<Self>, BuildError> {
-        let site = Site::new(&config)?;
+        let site = Site::new(&config, clock.now())?;
         let freshness = Arc::new(Freshness::new(clock.clone()));
         let config::StoreConfig { url, wait, connections, start_wait } = config.store.clone();
         let options = StoreOptions { url, wait, connections, start_wait };
@@ -134,6 +137,7 @@ impl App {
         let accounts = Arc::new(Accounts::new(&sources, Arc::clone(&rate_limits), &config));
         let views = Arc::new(Views::new(&sources, Arc::clone(&accounts.lists), &config));
         let live = Arc::new(Live::new(&sources, Arc::clone(&views), &config.limits));
+        let recorder = Recorder::new(Arc::clone(&store), clock.clone());
         Ok(Arc::new(Self {
             live,
             rate_limits,
@@ -151,6 +155,7 @@ impl App {
             metrics: Arc::clone(&sources.metrics),
             audit: Arc::clone(&sources.audit),
             site,
+            recorder,
             sources,
             bot_watch: OnceLock::new(),
             new_key,
@@ -232,33 +237,39 @@ impl App {
         self.shutting_down.load(Ordering::Relaxed)
     }
 
-    /// Runs the periodic tasks until the returned task is aborted: saves uses of sessions, deletes expired ones, revokes grants.
+    /// Runs the periodic tasks until the returned task is aborted: saves uses of sessions, deletes expired ones, revokes grants, and
+    /// records how the bot does.
     pub fn run_periodic_tasks(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
         let app = Arc::clone(self);
+        // Beside each other: a slow write of the one does not delay the other.
         tokio::spawn(async move {
-            let mut flush = tokio::time::interval(FLUSH_EVERY);
-            let mut sweep = tokio::time::interval(SWEEP_EVERY);
-            loop {
-                tokio::select! {
-                    _ = flush.tick() => {
-                        app.accounts.start_revoking();
-                        app.sources.report_served_stale();
-                        app.floods.report(app.clock.ticks());
-                        app.flush().await;
-                        app.audit.flush(false).await;
-                    }
-                    _ = sweep.tick() => {
-                        // This removes what an upload left in a crash, too.
-                        app.uploads.clean_up();
-                        match app.accounts.sweep().await {
-                            Ok(0) => {}
-                            Ok(swept) => debug!(swept, "expired sessions swept"),
-                            Err(error) => warn!(%error, "expired sessions could not be swept; trying again in a minute"),
-                        }
+            tokio::join!(app.flush_and_sweep(), app.recorder.run());
+        })
+    }
+
+    async fn flush_and_sweep(&self) {
+        let mut flush = tokio::time::interval(FLUSH_EVERY);
+        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        loop {
+            tokio::select! {
+                _ = flush.tick() => {
+                    self.accounts.start_revoking();
+                    self.sources.report_served_stale();
+                    self.floods.report(self.clock.ticks());
+                    self.flush().await;
+                    self.audit.flush(false).await;
+                }
+                _ = sweep.tick() => {
+                    // This removes what an upload left in a crash, too.
+                    self.uploads.clean_up();
+                    match self.accounts.sweep().await {
+                        Ok(0) => {}
+                        Ok(swept) => debug!(swept, "expired sessions swept"),
+                        Err(error) => warn!(%error, "expired sessions could not be swept; trying again in a minute"),
                     }
                 }
             }
-        })
+        }
     }
 
     /// Keeps the public views cached until the returned task is aborted.

@@ -17,7 +17,7 @@
 //! [`single_flight`] (one task per key), [`shared_check`] (one check for all who ask), [`metrics`] (counting), [`rate_limit`],
 //! [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log lines), [`floods`] (what strangers cause again and again),
 //! [`request_id`] (of the request that a task works for), [`traces`] (spans for OpenTelemetry), [`sources`] (what views and
-//! accounts are built from), [`audit`] (what happened), [`untrusted`] (escapes untrusted text for the log), [`version`].
+//! accounts are built from), [`audit`] (what happened), [`recorder`] (how the bot did), [`untrusted`] (escapes untrusted text for the log), [`version`].
 
 pub mod accounts;
 pub mod admin;
@@ -38,6 +38,7 @@ pub mod log_throttle;
 pub mod metrics;
 pub mod random;
 pub mod rate_limit;
+pub mod recorder;
 pub mod reload;
 pub mod request_id;
 pub mod sandbox;

@@ -1,5 +1,6 @@
 //! The commands; each with a file of its own unless it is one line.
 
+mod announce;
 mod audit;
 mod backup;
 mod cautions;
@@ -122,6 +123,11 @@ enum Command {
     /// Make, list and revoke the keys with which bots send their data.
     #[command(subcommand)]
     Key(key::Key),
+    /// Tell visitors of the status page something; list, end and remove what they are told.
+    ///
+    /// What is posted is shown at once, and until it is removed; one that is over is shown as a part of the past. A title that is also
+    /// the name of a command here goes behind `--`.
+    Announce(announce::Announce),
     /// Write the team from a file, or into one.
     #[command(subcommand)]
     Team(team::Team),
@@ -181,6 +187,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Config { effective, form, config } => settings::run(effective, form, &config),
         Command::Openapi => print(&crate::http::document()),
         Command::Key(key) => key::run(key),
+        Command::Announce(announce) => announce::run(announce),
         Command::Team(team) => team::run(team),
         Command::Feedback(feedback) => feedback::run(feedback),
         Command::Users(users) => users::run(&users),

@@ -123,9 +123,13 @@ impl Health {
 
     /// How long ago any process last reported; `None` if none is known.
     pub fn report_age(&self, now: Time) -> Option<Duration> {
+        self.latest_report().map(|reported| now.since(reported))
+    }
+
+    /// When any process last reported; `None` if none is known.
+    pub fn latest_report(&self) -> Option<Time> {
         let instances = self.instances.values().map(|instance| instance.reported);
-        let latest = instances.chain(self.shards.values().map(|shard| shard.reported)).max();
-        latest.map(|reported| now.since(reported))
+        instances.chain(self.shards.values().map(|shard| shard.reported)).max()
     }
 
     /// What the status shows at `now`.

@@ -1,6 +1,13 @@
-//! How the bot did: a bounded history in minutes and days, incidents, and what the operator announced.
+//! How the bot did: a bounded history in minutes and days, incidents, and what the operator announced. [`observation`] is how the
+//! bot does at a moment, [`recording`] what is written of that, [`announcement`] what an operator may write.
+
+pub mod announcement;
+pub mod observation;
+pub mod recording;
 
 use super::Time;
+
+pub use observation::{Observation, observe};
 
 /// All that the status page shows of the past.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,8 +33,8 @@ pub struct Minute {
     pub latency: Option<f64>,
 }
 
-/// How the bot does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How the bot does; what is worse is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BotState {
     /// Every shard reports.
     Up,
@@ -35,6 +42,22 @@ pub enum BotState {
     Partial,
     /// Nothing has reported for 90 seconds.
     Down,
+}
+
+impl BotState {
+    /// As it is stored and printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Partial => "partial",
+            Self::Down => "down",
+        }
+    }
+
+    /// The state of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Up, Self::Partial, Self::Down].into_iter().find(|state| state.name() == name)
+    }
 }
 
 /// How many minutes of a day the bot did how; the rest of the day is unknown.

@@ -36,6 +36,18 @@ pub const STAGED_SILENCE: Duration = Duration::from_mins(10);
 /// use is known only in memory.
 pub const LAST_SEEN_LAG: Duration = Duration::from_mins(2);
 
+/// How long the minutes of the bot's history are kept: a day, as the status page shows them.
+pub const MINUTES_KEPT: Duration = Duration::from_hours(24);
+
+/// How long the days of the bot's history, and incidents that are over, are kept.
+pub const HISTORY_KEPT: Duration = Duration::from_hours(90 * 24);
+
+/// How many incidents are kept: more than five per day is a bot that does not run, and the oldest of them tell nobody anything.
+pub const MOST_INCIDENTS: u32 = 500;
+
+/// How many announcements are kept: an operator who posts more lets the oldest go.
+pub const MOST_ANNOUNCEMENTS: u32 = 100;
+
 /// How many sessions, claims and the like one step of a sweep removes: few enough that a sign-in need not wait for it.
 pub const SWEEP_BATCH: usize = 500;
 

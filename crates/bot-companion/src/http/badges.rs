@@ -24,7 +24,8 @@ pub(super) async fn show(
 ) -> Result<Response, ApiError> {
     let (name, extension) = file.rsplit_once('.').ok_or(ErrorCode::NotFound)?;
     let facts = app.views.site.get().await?;
-    let badge = Badge::named(name, &facts, context.time).ok_or(ErrorCode::NotFound)?;
+    let state = app.site.observe(&facts.health, context.time).map(|seen| seen.state);
+    let badge = Badge::named(name, &facts, state, context.time).ok_or(ErrorCode::NotFound)?;
     let (media_type, body) = match extension {
         "svg" => ("image/svg+xml", badge.svg().into_bytes()),
         "json" => ("application/json", badge.json()),

@@ -81,6 +81,8 @@ fn site_routes(api: Routes) -> Routes {
     api.page(SITE, "/site", get(pages::to_home))
         .page(SITE, "/site/", get(pages::home))
         .page(SITE, "/site/status", get(pages::status))
+        // Feed readers on other sites read it, too.
+        .page(PUBLIC, "/site/incidents.atom", get(pages::incidents))
         .page(SITE, "/site/dashboard", get(pages::dashboard))
         .page(SITE, "/site/roles.css", get(pages::role_colours))
         .page(SITE, "/site/icon", get(pages::icon))

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -12,15 +12,21 @@ use super::error::ApiError;
 use super::{encoding, etag, openapi};
 use crate::api::error::ErrorCode;
 use crate::app::App;
+use crate::site::status::StatusFacts;
 use crate::site::{self, Facts, Language, PageName};
 use crate::views::tagged::TaggedBody;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+const ATOM: HeaderValue = HeaderValue::from_static("application/atom+xml; charset=utf-8");
 const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
 /// A page shows what is now; a browser may keep it, and asks each time whether it still holds.
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+const FOR_A_MINUTE: HeaderValue = HeaderValue::from_static("public, max-age=60");
 /// The address changes with the content.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+const NOTHING_LOADED: HeaderValue = HeaderValue::from_static("default-src 'none'");
+/// The longest query of a page.
+const LONGEST_QUERY: usize = 256;
 const VARY: HeaderValue = HeaderValue::from_static("accept-encoding, accept-language");
 const SECURITY: [(HeaderName, HeaderValue); 4] = [
     (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
@@ -53,14 +59,40 @@ pub(super) async fn home(
 pub(super) async fn status(
     State(app): State<Arc<App>>,
     context: RequestContext,
+    RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let (language, facts) = (language(&headers), app.views.site.get().await?);
-    let made_of = vec![Arc::clone(&facts) as Facts];
-    let page = app.site.rendered.get_or_render((PageName::Status, language), (made_of, context.time), || {
-        site::status::page(&app.site, language, &facts, context.time)
-    });
+    let (language, facts, history) = (language(&headers), app.views.site.get().await?, app.views.history.get().await?);
+    let server = query.as_deref().and_then(server_of);
+    let shown = StatusFacts { health: &facts.health, history: &history, now: context.time, server: server.as_deref() };
+    let render = || site::status::page(&app.site, language, &shown);
+    let page = if server.is_some() {
+        // One visitor asks for it, and no other.
+        Arc::new(TaggedBody::new(render().into()))
+    } else {
+        let made_of = vec![Arc::clone(&facts) as Facts, Arc::clone(&history) as Facts];
+        app.site.rendered.get_or_render((PageName::Status, language), (made_of, context.time), render)
+    };
     Ok(respond(&app, &page, &headers).await)
+}
+
+/// The server that a visitor of the status page asks for, as typed. A query that is too long asks for none that there is.
+fn server_of(query: &str) -> Option<String> {
+    if query.len() > LONGEST_QUERY {
+        return Some(String::new());
+    }
+    let mut fields = form_urlencoded::parse(query.as_bytes());
+    fields.find(|(name, _)| name == "server").map(|(_, server)| server.into_owned())
+}
+
+/// `/site/incidents.atom`
+pub(super) async fn incidents(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let (language, history) = (language(&headers), app.views.history.get().await?);
+    let feed = TaggedBody::new(site::status::feed(&app.site, language, &history).into());
+    let mut response = etag::respond_as(&feed, ATOM, FOR_A_MINUTE, &headers).await.into_response();
+    response.headers_mut().insert(header::VARY, VARY);
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, NOTHING_LOADED);
+    Ok(response)
 }
 
 /// `/site/dashboard`

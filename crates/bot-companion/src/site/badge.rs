@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use super::Language;
 use super::layout::grouped;
-use super::state::bot_state;
 use crate::domain::Time;
 use crate::domain::history::BotState;
 use crate::views::site::SiteFacts;
@@ -50,9 +49,8 @@ struct EndpointBadge<'a> {
 }
 
 impl Badge {
-    /// The badge of this name; `None` if there is none.
-    pub fn named(name: &str, facts: &SiteFacts, now: Time) -> Option<Self> {
-        let state = bot_state(&facts.health, now);
+    /// The badge of this name, of a bot in this state; `None` if there is none.
+    pub fn named(name: &str, facts: &SiteFacts, state: Option<BotState>, now: Time) -> Option<Self> {
         let number = |number| grouped(number, Language::English.words());
         let (label, message, colour) = match name {
             "status" => match state {
@@ -140,7 +138,7 @@ mod tests {
     #[test]
     fn a_badge_is_a_picture_and_json() {
         let facts = SiteFacts { stats: Stats { guilds: 12_345, ..Stats::default() }, ..SiteFacts::default() };
-        let badge = Badge::named("guilds", &facts, Time::default()).unwrap();
+        let badge = Badge::named("guilds", &facts, None, Time::default()).unwrap();
         let svg = badge.svg();
         assert!(
             svg.starts_with("<svg xmlns=")
@@ -151,7 +149,7 @@ mod tests {
         let expected =
             r##"{"schemaVersion":1,"label":"servers","message":"12,345","color":"#3a5fb0","isError":false}"##;
         assert_eq!(String::from_utf8(badge.json()).unwrap(), expected);
-        assert_eq!(Badge::named("status", &facts, Time::default()).unwrap().message, "unknown");
-        assert_eq!(Badge::named("other", &facts, Time::default()), None);
+        assert_eq!(Badge::named("status", &facts, None, Time::default()).unwrap().message, "unknown");
+        assert_eq!(Badge::named("other", &facts, None, Time::default()), None);
     }
 }

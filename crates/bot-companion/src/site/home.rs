@@ -3,7 +3,6 @@
 use maud::{Markup, html};
 
 use super::layout::{PageFrame, Section, grouped};
-use super::state::bot_state;
 use super::{Language, Site, colour};
 use crate::domain::feedback::FeedbackEntry;
 use crate::domain::history::BotState;
@@ -61,7 +60,7 @@ fn hero(frame: &PageFrame<'_>) -> Markup {
 /// Whether the bot is up, in words and by a shape.
 fn state(frame: &PageFrame<'_>, health: &Health, now: Time) -> Markup {
     let (words, shared) = (&frame.words().home, &frame.words().shared);
-    let state = bot_state(health, now);
+    let state = frame.site.observe(health, now).map(|seen| seen.state);
     let (title, shape) = match state {
         Some(BotState::Up) => (words.up, "up"),
         Some(BotState::Partial) => (words.partly_up, "partial"),

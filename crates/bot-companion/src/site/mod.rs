@@ -4,6 +4,7 @@
 
 pub mod assets;
 pub mod badge;
+mod calendar;
 mod colour;
 pub mod dashboard;
 pub mod error_page;
@@ -14,14 +15,14 @@ mod layout;
 mod picture;
 pub mod reference;
 mod rendered;
-mod state;
 pub mod status;
 mod words;
 
 use std::collections::BTreeSet;
 
 use crate::config::{Config, SiteConfig, origin_of};
-use crate::domain::TeamMember;
+use crate::domain::history::{Observation, observe};
+use crate::domain::{Health, TeamMember, Time};
 use icon::Icon;
 pub use icon::IconError;
 pub use language::Language;
@@ -39,13 +40,15 @@ pub struct Site {
     icon: Option<Icon>,
     /// The Content-Security-Policy of pages.
     policy: String,
+    /// Since when the service listens for the bot: what seems silent before may have had nobody to report to.
+    listening_since: Time,
     /// Pages that were made a moment ago.
     pub rendered: RenderedPages,
 }
 
 impl Site {
-    /// The site that is configured. It reads the file of the icon.
-    pub fn new(config: &Config) -> Result<Self, IconError> {
+    /// The site that is configured, of a service that starts now. It reads the file of the icon.
+    pub fn new(config: &Config, now: Time) -> Result<Self, IconError> {
         let pictures = Pictures::new(&config.idp.cdn_url);
         let invite_url = config.site.invite_url.as_ref().filter(|_| !config.idp.client_id.is_empty());
         Ok(Self {
@@ -55,6 +58,7 @@ impl Site {
             invite_url: invite_url.map(|url| url.replace("{client_id}", &config.idp.client_id)),
             policy: policy(&origin_of(&config.idp.cdn_url).unwrap_or_default()),
             pictures,
+            listening_since: now,
             rendered: RenderedPages::default(),
         })
     }
@@ -67,6 +71,11 @@ impl Site {
     /// The picture of the bot, if the operator has given one: its media type and bytes.
     pub fn icon(&self) -> Option<(&'static str, &[u8])> {
         self.icon.as_ref().map(|icon| (icon.media_type, &*icon.bytes))
+    }
+
+    /// How the bot does; `None` if that is not known.
+    pub fn observe(&self, health: &Health, now: Time) -> Option<Observation> {
+        observe(health, self.listening_since, now)
     }
 
     /// The path of one of our own addresses, such as `/site/status`.

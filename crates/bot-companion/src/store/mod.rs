@@ -36,7 +36,7 @@ use crate::domain::{
     TokenHash, User,
 };
 pub use freshness::{Freshness, Topic};
-pub use history::HistoryStore;
+pub use history::{HistoryStore, Recorded};
 pub use look::{StoreContent, StoreLook, look};
 use starting::StoreLocation;
 pub use upkeep::{AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, PersonTraces, Resealed, Upkeep};

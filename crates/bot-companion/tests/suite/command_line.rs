@@ -107,7 +107,7 @@ async fn the_printed_document_is_the_served_one() {
 
 #[tokio::test]
 async fn the_help_of_every_command_reads_well() {
-    let commands: [&[&str]; 24] = [
+    let commands: [&[&str]; 28] = [
         &[],
         &["serve"],
         &["dev"],
@@ -117,6 +117,10 @@ async fn the_help_of_every_command_reads_well() {
         &["healthcheck"],
         &["completions"],
         &["man"],
+        &["announce"],
+        &["announce", "list"],
+        &["announce", "end"],
+        &["announce", "remove"],
         &["users"],
         &["users", "block"],
         &["users", "unblock"],

@@ -37,11 +37,15 @@ async fn the_home_page_shows_what_the_api_tells_anybody() {
     assert!(shown.contains("Ann &lt;i&gt;") && shown.contains("c-ffff00") && !shown.contains("tracker.example"));
     let colours = app.anon().get("/site/roles.css").await;
     assert_eq!(colours.header("content-type"), "text/css; charset=utf-8");
-    assert!(colours.text().starts_with(".c-ffff00{--role-light:#") && colours.text().ends_with("--role-dark:#ffff00}\n"));
+    assert!(
+        colours.text().starts_with(".c-ffff00{--role-light:#") && colours.text().ends_with("--role-dark:#ffff00}\n")
+    );
 
     app.clock.advance(std::time::Duration::from_secs(100));
     let down = page(&app.anon(), "/site/").await.text();
-    assert!(down.contains("The bot is down") && down.contains("last heard of 1 minute ago") && down.contains("shape down"));
+    assert!(
+        down.contains("The bot is down") && down.contains("last heard of 1 minute ago") && down.contains("shape down")
+    );
 }
 
 #[tokio::test]
@@ -84,7 +88,10 @@ async fn a_page_speaks_the_visitors_language() {
         answer.text()
     };
     let (german, english) = (ask("de-AT,de;q=0.9").await, ask("fr").await);
-    assert!(german.contains("<html lang=\"de\"") && german.contains("Der Bot hat sich noch nicht gemeldet"), "{german}");
+    assert!(
+        german.contains("<html lang=\"de\"") && german.contains("Der Bot hat sich noch nicht gemeldet"),
+        "{german}"
+    );
     assert!(english.contains("<html lang=\"en\"") && english.contains("The bot has not reported yet"));
 }
 
@@ -133,7 +140,10 @@ async fn badges_are_pictures_and_json_for_any_site() {
     assert_eq!(bot.beats(START.seconds(), 2).await.status, 200);
     let json = |answer: Answer| serde_json::from_slice::<Value>(&answer.body).unwrap();
     let shards = json(app.anon().get("/badge/shards.json").await);
-    assert_eq!(shards, json!({"schemaVersion": 1, "label": "shards", "message": "2/2", "color": "#23783f", "isError": false}));
+    assert_eq!(
+        shards,
+        json!({"schemaVersion": 1, "label": "shards", "message": "2/2", "color": "#23783f", "isError": false})
+    );
     assert_eq!(json(app.anon().get("/badge/guilds.json").await)["message"], "0");
     app.clock.advance(std::time::Duration::from_secs(100));
     assert_eq!(json(app.anon().get("/badge/status.json").await)["message"], "down");

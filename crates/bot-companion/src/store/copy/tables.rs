@@ -262,4 +262,12 @@ pub(in crate::store) const TABLES: &[Table] = &[
             integer("count"),
         ],
     ),
+    table("history_minutes", 1, &[integer("begins"), text("state"), real("latency")]),
+    table("history_days", 1, &[integer("begins"), integer("up"), integer("partial"), integer("down")]),
+    table(
+        "incidents",
+        1,
+        &[integer("id"), text("worst"), integer("began"), integer("ended"), integer("shards"), integer("shard_count")],
+    ),
+    table("announcements", 1, &[integer("id"), text("title"), text("text"), integer("posted"), integer("ended")]),
 ];

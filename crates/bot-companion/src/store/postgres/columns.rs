@@ -8,6 +8,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checke
 use tracing::warn;
 
 use crate::domain::feed::InstanceName;
+use crate::domain::history::BotState;
 use crate::domain::{SessionId, Snowflake, Time};
 pub(super) use crate::store::columns::{
     claim_user, grants, grants_text, integer, json, keys_text, list_without, listed, roles, team_keys, unsigned,
@@ -46,6 +47,7 @@ column!(Snowflake, i64, INT8, |id: &Snowflake| integer(id.get()), |number: i64| 
     .and_then(Snowflake::new));
 column!(Time, i64, INT8, |time: &Time| integer(time.millis()), |millis: i64| Some(Time::from_millis(unsigned(millis))));
 column!(SessionId, String, TEXT, SessionId::as_str, |text: String| SessionId::parse(&text));
+column!(BotState, String, TEXT, |state: &BotState| state.name(), |name: String| BotState::parse(&name));
 column!(InstanceName, String, TEXT, InstanceName::as_str, |text: String| InstanceName::parse(&text));
 
 /// A number of a type that is smaller than its column.

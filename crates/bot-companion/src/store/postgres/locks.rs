@@ -15,6 +15,8 @@ pub(super) enum Lock {
     Feed,
     /// The bot's health.
     Health,
+    /// The bot's history.
+    History,
     /// Everything about a user's sign-ins and sessions.
     User(Snowflake),
     /// One code.
@@ -42,6 +44,7 @@ fn key(lock: Lock) -> (i32, i32) {
         Lock::Health => (2, 0),
         Lock::User(user) => (3, user.get() >> 12),
         Lock::CleanUp => (5, 0),
+        Lock::History => (6, 0),
         Lock::Code(hash) => (4, u64::from(u32::from_be_bytes(hash))),
     };
     // Two that share a key wait for each other without need, and that is all.

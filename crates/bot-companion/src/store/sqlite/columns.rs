@@ -3,6 +3,7 @@
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use tracing::warn;
 
+use crate::domain::history::BotState;
 use crate::domain::{SessionId, Snowflake, Time};
 pub(super) use crate::store::columns::{
     claim_user, grants, grants_text, integer, json, keys_text, list_without, listed, roles, team_keys, unsigned,
@@ -40,6 +41,18 @@ impl ToSql for SessionId {
 }
 
 impl FromSql for SessionId {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Self::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)
+    }
+}
+
+impl ToSql for BotState {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.name().into())
+    }
+}
+
+impl FromSql for BotState {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         Self::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)
     }

@@ -20,6 +20,10 @@ pub(super) fn fill(db: &Connection, guilds: i64) {
             ('K', 'one', 1, 2, 3, 4);
         INSERT INTO shards VALUES (0, 'one', 1, 2, 3, 4, 0.1, 'k'), (1, 'one', 1, 2, 3, 4, 1e300, ''),
             (2, 'one', 1, 2, 3, 4, -0.0, 'k');
+        INSERT INTO history_minutes VALUES (60000, 'up', 12.5), (120000, 'down', NULL), (0, 'partial', 1e300);
+        INSERT INTO history_days VALUES (0, 1, 2, 3), (86400000, 1440, 0, 0);
+        INSERT INTO incidents VALUES (3, 'down', 5, 6, 7, 8), (9, 'partial', 5, NULL, 1, 2);
+        INSERT INTO announcements VALUES (2, 'Wartung ü', 'one\ntwo', 5, NULL), (1, '', '', 3, 4);
         UPDATE counter SET value = 123456789;
         COMMIT",
     )
@@ -106,6 +110,10 @@ pub(super) fn contents(db: &Connection) -> Vec<String> {
         ("bot_keys", "1"),
         ("instances", "1, 2"),
         ("shards", "1"),
+        ("history_minutes", "1"),
+        ("history_days", "1"),
+        ("incidents", "1"),
+        ("announcements", "1"),
         ("(SELECT id FROM sessions ORDER BY rowid)", "1"),
         ("(SELECT rowid, id FROM sessions)", "1"),
         ("(SELECT rowid, id FROM bot_keys)", "1"),

@@ -13,6 +13,7 @@ const STEPS: &[&str] = &[
     include_str!("0003_revocations.sql"),
     include_str!("0004_stats.sql"),
     include_str!("0005_upkeep.sql"),
+    include_str!("0006_history.sql"),
 ];
 
 /// Held while the schema changes: of ten replicas that start at once, one does it and nine wait.

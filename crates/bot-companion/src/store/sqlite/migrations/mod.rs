@@ -16,6 +16,7 @@ const STEPS: &[&str] = &[
     include_str!("0005_revocations.sql"),
     include_str!("0006_stats.sql"),
     include_str!("0007_upkeep.sql"),
+    include_str!("0008_history.sql"),
 ];
 
 /// The newest version.

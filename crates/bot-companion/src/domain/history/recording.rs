@@ -1,0 +1,235 @@
+//! What is written of how the bot does: which minute, whether at all, what becomes of incidents, and what is too old.
+
+use std::time::Duration;
+
+use super::super::Time;
+use super::super::retention::{HISTORY_KEPT, MINUTES_KEPT};
+use super::{BotState, Incident, Minute, Observation};
+
+const MINUTE: Duration = Duration::from_mins(1);
+const DAY: Duration = Duration::from_hours(24);
+
+/// How far the newest recorded minute may be from the one to record, either way, without a second thought: as far as the clocks of
+/// replicas may differ, or as a short restart takes.
+const AGREEMENT: Duration = Duration::from_mins(2);
+
+/// How long the newest recorded minute must have stayed the same before a replica whose clock is further from it may record: then
+/// nobody else does, and the clocks cannot be told apart.
+pub const ALONE_AFTER: Duration = Duration::from_mins(2);
+
+/// When the minute of this moment began.
+pub fn minute_of(time: Time) -> Time {
+    begin(time, MINUTE)
+}
+
+/// When the day of this moment began, in UTC.
+pub fn day_of(time: Time) -> Time {
+    begin(time, DAY)
+}
+
+fn begin(time: Time, span: Duration) -> Time {
+    let span = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    Time::from_millis(time.millis() / span * span)
+}
+
+/// The minute that ended last before this moment. It is the one to record: of the current one nobody knows yet how it goes on, or
+/// whether a replica will see its end. And a clock that is a little ahead records nothing that has not happened.
+fn ended_minute(now: Time) -> Time {
+    minute_of(now).before(MINUTE)
+}
+
+/// The minute to record, if the replica that has seen this watched in it.
+pub fn minute_to_record(seen: &Observation, watching_since: Time) -> Option<Minute> {
+    let begins = ended_minute(seen.at);
+    let is_seen = watching_since < begins.after(MINUTE);
+    is_seen.then_some(Minute { begins, state: seen.state, latency: seen.latency })
+}
+
+/// Whether somebody may write what was seen `at` this moment by their own clock. A clock that is far from the newest minute is
+/// probably wrong, and would fill the future with minutes, and delete the past. If the newest minute has not changed for a while
+/// (`unchanged`, see [`ALONE_AFTER`]), there is nobody with another clock: the service was stopped, say.
+pub fn may_record(at: Time, newest: Option<Time>, unchanged: Option<Time>) -> bool {
+    newest.is_none_or(|newest| ended_minute(at).apart(newest) <= AGREEMENT || unchanged == Some(newest))
+}
+
+/// What happens to the open incident, or to none, when this was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IncidentStep {
+    /// Nothing.
+    Stays,
+    /// One opens, and is the open one from now on.
+    Opens {
+        /// How the bot does.
+        worst: BotState,
+        /// When it began.
+        began: Time,
+        /// How many shards are affected.
+        shards: u32,
+        /// Of how many.
+        shard_count: u32,
+    },
+    /// The open one gets worse.
+    Worsens {
+        /// The worst that was seen.
+        worst: BotState,
+        /// How many shards were affected at the worst.
+        shards: u32,
+        /// Of how many.
+        shard_count: u32,
+    },
+    /// The open one is over.
+    Ends(Time),
+}
+
+/// What happens to the open incident, or to none, when this was seen.
+pub fn incident_step(open: Option<&Incident>, seen: &Observation) -> IncidentStep {
+    let Observation { state, silent, shard_count, since, .. } = *seen;
+    match open {
+        None if state == BotState::Up => IncidentStep::Stays,
+        None => IncidentStep::Opens { worst: state, began: since, shards: silent, shard_count },
+        Some(open) if state == BotState::Up => IncidentStep::Ends(since.max(open.began)),
+        Some(open) if (state, silent) > (open.worst, open.shards) => {
+            IncidentStep::Worsens { worst: state, shards: silent, shard_count }
+        }
+        Some(_) => IncidentStep::Stays,
+    }
+}
+
+/// What is too old, or lies too far ahead, once something was seen at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryBounds {
+    /// Minutes that began before this are deleted.
+    pub minutes_from: Time,
+    /// Minutes that begin after this were written by a clock that was wrong, and are deleted.
+    pub minutes_to: Time,
+    /// Days that began before this are deleted.
+    pub days_from: Time,
+    /// Days that begin after this are deleted, for the same reason.
+    pub days_to: Time,
+    /// Incidents that ended before this are deleted.
+    pub incidents_from: Time,
+}
+
+impl HistoryBounds {
+    /// Those at a moment.
+    pub fn at(now: Time) -> Self {
+        Self {
+            minutes_from: minute_of(now).before(MINUTES_KEPT),
+            minutes_to: minute_of(now).after(AGREEMENT),
+            // The present day is one of those that are kept.
+            days_from: day_of(now).before(HISTORY_KEPT.saturating_sub(DAY)),
+            days_to: day_of(now).after(DAY),
+            incidents_from: now.before(HISTORY_KEPT),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The middle of a minute, and of a day.
+    const NOW: Time = Time::from_seconds(20_000 * 86_400 + 12 * 3_600 + 30);
+
+    fn ago(seconds: u64) -> Time {
+        NOW.before(Duration::from_secs(seconds))
+    }
+
+    fn seen(state: BotState, silent: u32, shard_count: u32, since: Time) -> Observation {
+        Observation { at: NOW, state, latency: Some(5.0), silent, shard_count, since }
+    }
+
+    #[test]
+    fn the_minute_that_has_ended_is_recorded_by_those_who_watched_in_it() {
+        let up = seen(BotState::Up, 0, 1, NOW);
+        for (watching, expected) in [(100_000, true), (90, true), (31, true), (30, false), (0, false)] {
+            let minute = minute_to_record(&up, ago(watching));
+            let ended = Minute { begins: ago(90), state: BotState::Up, latency: Some(5.0) };
+            assert_eq!(minute, expected.then_some(ended), "{watching}");
+        }
+        assert_eq!((minute_of(ago(30)), minute_of(ago(31))), (ago(30), ago(90)));
+        assert_eq!(day_of(NOW), Time::from_seconds(20_000 * 86_400));
+        assert_eq!(day_of(Time::from_seconds(5)), Time::default());
+        let first = Observation { at: Time::from_seconds(5), ..up };
+        assert_eq!(minute_to_record(&first, Time::default()).unwrap().begins, Time::default(), "not before 1970");
+    }
+
+    #[test]
+    fn a_clock_that_is_far_from_the_newest_minute_records_only_when_nobody_else_does() {
+        let minutes = |minutes: u64| ago(90).before(Duration::from_mins(minutes));
+        let ahead = ago(90).after(Duration::from_hours(24 * 365));
+        // The newest minute, the one that has not changed for a while, and whether a write is accepted.
+        for (newest, unchanged, accepted) in [
+            (None, None, true),
+            (Some(minutes(0)), None, true),
+            (Some(minutes(2)), None, true),
+            (Some(ago(90).after(AGREEMENT)), None, true),
+            (Some(minutes(3)), None, false),
+            (Some(minutes(3)), Some(minutes(4)), false),
+            (Some(minutes(3)), Some(minutes(3)), true),
+            (Some(minutes(60 * 24 * 30)), Some(minutes(60 * 24 * 30)), true),
+            (Some(ahead), None, false),
+            (Some(ahead), Some(minutes(1)), false),
+            (Some(ahead), Some(ahead), true),
+        ] {
+            assert_eq!(may_record(NOW, newest, unchanged), accepted, "{newest:?} {unchanged:?}");
+        }
+    }
+
+    #[test]
+    fn an_incident_opens_gets_worse_and_ends() {
+        use BotState::{Down, Partial, Up};
+        let open = |worst, shards| Incident { id: 7, worst, began: ago(500), ended: None, shards, shard_count: 4 };
+        let table: [(&str, Option<Incident>, Observation, IncidentStep); 11] = [
+            ("nothing happens", None, seen(Up, 0, 4, NOW), IncidentStep::Stays),
+            (
+                "some shards fall silent",
+                None,
+                seen(Partial, 2, 4, ago(95)),
+                IncidentStep::Opens { worst: Partial, began: ago(95), shards: 2, shard_count: 4 },
+            ),
+            (
+                "all fall silent",
+                None,
+                seen(Down, 4, 4, ago(91)),
+                IncidentStep::Opens { worst: Down, began: ago(91), shards: 4, shard_count: 4 },
+            ),
+            ("it goes on", Some(open(Partial, 2)), seen(Partial, 2, 4, ago(95)), IncidentStep::Stays),
+            ("fewer, but down", Some(open(Down, 2)), seen(Partial, 3, 4, ago(95)), IncidentStep::Stays),
+            ("it gets better", Some(open(Down, 4)), seen(Partial, 1, 4, ago(95)), IncidentStep::Stays),
+            (
+                "more shards",
+                Some(open(Partial, 2)),
+                seen(Partial, 3, 4, ago(95)),
+                IncidentStep::Worsens { worst: Partial, shards: 3, shard_count: 4 },
+            ),
+            (
+                "then all of them",
+                Some(open(Partial, 2)),
+                seen(Down, 4, 4, ago(95)),
+                IncidentStep::Worsens { worst: Down, shards: 4, shard_count: 4 },
+            ),
+            (
+                "all of fewer",
+                Some(open(Partial, 3)),
+                seen(Down, 2, 2, ago(95)),
+                IncidentStep::Worsens { worst: Down, shards: 2, shard_count: 2 },
+            ),
+            ("it is over", Some(open(Down, 4)), seen(Up, 0, 4, ago(10)), IncidentStep::Ends(ago(10))),
+            ("never before it began", Some(open(Down, 4)), seen(Up, 0, 4, ago(900)), IncidentStep::Ends(ago(500))),
+        ];
+        for (case, open, seen, expected) in table {
+            assert_eq!(incident_step(open.as_ref(), &seen), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_a_day_of_minutes_and_ninety_days() {
+        let bounds = HistoryBounds::at(NOW);
+        assert_eq!(bounds.minutes_from, Time::from_seconds(19_999 * 86_400 + 12 * 3_600));
+        assert_eq!(bounds.minutes_to, ago(30).after(AGREEMENT));
+        assert_eq!(bounds.days_from, Time::from_seconds((20_000 - 89) * 86_400));
+        assert_eq!(bounds.days_to, Time::from_seconds(20_001 * 86_400));
+        assert_eq!(bounds.incidents_from, NOW.before(Duration::from_hours(90 * 24)));
+    }
+}
