@@ -172,7 +172,7 @@ impl StatusPage<'_> {
     fn numbers(&self) -> Markup {
         let (words, all) = (&self.words().status, self.words());
         let summary = self.facts.health.summary(self.facts.now);
-        let latency = self.seen.as_ref().and_then(|seen| seen.latency);
+        let latency = shards::average_latency(&self.shards);
         let count = |number: u64| grouped(number, all);
         let shards = u64::try_from(self.shards.len()).unwrap_or(u64::MAX);
         let facts = [
