@@ -8,7 +8,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
 export INSTA_UPDATE ?= no
 
-.PHONY: help run build test test-openapi test-sdks test-versions test-cluster test-proxies test-alerts test-site screenshots fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi dist needs clean
+.PHONY: help run build test test-openapi test-sdks test-versions test-cluster test-proxies test-alerts test-site screenshots fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi site-client dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -91,11 +91,17 @@ bench: needs ## measure
 	bench/run
 
 # Written aside first: a failing build must not leave an empty document.
-openapi: needs ## write the OpenAPI document again, and the types of the dashboard's client
+openapi: needs ## write the OpenAPI document again, the types of the dashboard's client, and that client for the site
 	mkdir -p "$(TARGET_DIR)"
 	cargo run -p bot-companion -- openapi > "$(TARGET_DIR)/openapi.json"
 	cp "$(TARGET_DIR)/openapi.json" openapi.json
 	cd sdk/web && npm ci --silent && npm run --silent schema
+	$(MAKE) --no-print-directory site-client
+
+# Committed, so that whoever compiles the service needs no Node.
+site-client: needs ## build the dashboard's client for the site's own pages
+	cd sdk/web && npm ci --silent && npm run --silent build
+	cp sdk/web/dist/companion.min.js crates/bot-companion/src/site/assets/companion.js
 
 dist: ## build the packages of the SDKs, of the dashboard's client and of the fake Discord into dist/, and check them
 	scripts/make-dist

@@ -16,12 +16,16 @@ pub enum PageName {
     Home,
     /// `/site/status`
     Status,
+    /// `/site/dashboard`
+    Dashboard,
+    /// The same where nobody can sign in.
+    DashboardWithoutSignIn,
 }
 
 /// The last rendering of each page in each language.
 #[derive(Default)]
 pub struct RenderedPages {
-    slots: [[ArcSwapOption<RenderedPage>; Language::ALL.len()]; 2],
+    slots: [[ArcSwapOption<RenderedPage>; Language::ALL.len()]; 4],
 }
 
 /// Facts that a page is made of; the same allocation means the same facts.
