@@ -28,7 +28,7 @@ use icon::Icon;
 pub use icon::IconError;
 pub use language::Language;
 use picture::Pictures;
-pub use rendered::{Facts, PageName, RenderedPages};
+pub use rendered::{Facts, FixedPage, PageName, RenderedPages};
 
 /// What all pages share.
 pub struct Site {
