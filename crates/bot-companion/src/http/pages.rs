@@ -12,6 +12,7 @@ use super::error::ApiError;
 use super::{encoding, etag, openapi};
 use crate::api::error::ErrorCode;
 use crate::app::App;
+use crate::site::dashboard::SignIn;
 use crate::site::status::StatusFacts;
 use crate::site::{self, Facts, FixedPage, Language, PageName};
 use crate::views::tagged::TaggedBody;
@@ -96,9 +97,15 @@ pub(super) async fn incidents(State(app): State<Arc<App>>, headers: HeaderMap) -
 }
 
 /// `/site/dashboard`
-pub(super) async fn dashboard(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let page = site::dashboard::page(&app.site, language(&headers));
-    respond(&app, &TaggedBody::new(page.into()), &headers).await
+pub(super) async fn dashboard(State(app): State<Arc<App>>, context: RequestContext, headers: HeaderMap) -> Response {
+    let language = language(&headers);
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let sign_in = site::dashboard::sign_in_at(&app.site, &app.config.idp, host);
+    let name = if sign_in == SignIn::Ready { PageName::Dashboard } else { PageName::DashboardWithoutSignIn };
+    let page = app.site.rendered.get_or_render((name, language), (Vec::new(), context.time), || {
+        site::dashboard::page(&app.site, language, &sign_in)
+    });
+    respond(&app, &page, &headers).await
 }
 
 /// `/docs`

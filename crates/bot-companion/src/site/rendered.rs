@@ -16,6 +16,10 @@ pub enum PageName {
     Home,
     /// `/site/status`
     Status,
+    /// `/site/dashboard`
+    Dashboard,
+    /// The same where nobody can sign in.
+    DashboardWithoutSignIn,
 }
 
 /// Pages that do not change while the process runs.
@@ -30,7 +34,7 @@ pub enum FixedPage {
 /// The last rendering of each page in each language.
 #[derive(Default)]
 pub struct RenderedPages {
-    slots: [[ArcSwapOption<RenderedPage>; Language::ALL.len()]; 2],
+    slots: [[ArcSwapOption<RenderedPage>; Language::ALL.len()]; 4],
     fixed: [[OnceLock<TaggedBody>; Language::ALL.len()]; 2],
 }
 
