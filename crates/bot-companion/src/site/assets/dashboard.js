@@ -121,7 +121,8 @@ let listRead;
 let isRefreshing = false;
 let isBotSilent = false;
 
-const load = import(element("client").href);
+// The page knows the client's address, which changes with its content.
+const load = import(element("dashboard").dataset.client);
 load.catch(() => {
   show("loading", false);
   say("problem", words.scriptFailed);
