@@ -8,7 +8,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
 export INSTA_UPDATE ?= no
 
-.PHONY: help run build test test-openapi test-sdks test-versions test-cluster test-proxies test-alerts fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi site-client dist needs clean
+.PHONY: help run build test test-openapi test-sdks test-versions test-cluster test-proxies test-alerts test-site screenshots fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi site-client dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -19,7 +19,7 @@ run: needs ## start the service with demonstration data and a sandbox in the pro
 build: needs ## build the release binary
 	cargo build --release --locked -p bot-companion
 
-test: ## formatting, lints, documentation, all tests (the suite on SQLite and on PostgreSQL), no secret in their logs, the OpenAPI document with other people's tools, the SDKs with real bots, replicas with faults, the proxies and the alerts of deploy
+test: ## formatting, lints, documentation, all tests (the suite on SQLite and on PostgreSQL), no secret in their logs, the OpenAPI document with other people's tools, the SDKs with real bots, the site in Chromium, replicas with faults, the proxies and the alerts of deploy
 	@scripts/install-needs tests
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -31,6 +31,7 @@ test: ## formatting, lints, documentation, all tests (the suite on SQLite and on
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-openapi
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-metrics
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" $(MAKE) --no-print-directory test-sdks
+	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-site
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-cluster
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-proxies
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-alerts
@@ -48,6 +49,12 @@ test-sdks: needs ## the SDKs: conformance scenarios, real bots on the fake Disco
 	scripts/test-feed-go
 	scripts/test-examples
 	scripts/test-web-examples
+
+test-site: needs ## the site in Chromium: what it shows and does, accessibility, both themes, widths and languages, hostile names
+	scripts/test-site
+
+screenshots: needs ## write every page of the site as a picture, at both widths and in both themes, into target/screenshots
+	scripts/screenshots
 
 test-versions: needs ## a bot on the oldest and the newest release of each library of Python and JavaScript
 	scripts/test-sdk-versions

@@ -1,6 +1,6 @@
 //! The pages of the site: read the facts, let `site` make the page, respond.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
@@ -14,7 +14,7 @@ use crate::api::error::ErrorCode;
 use crate::app::App;
 use crate::site::dashboard::SignIn;
 use crate::site::status::StatusFacts;
-use crate::site::{self, Facts, Language, PageName};
+use crate::site::{self, Facts, FixedPage, Language, PageName};
 use crate::views::tagged::TaggedBody;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -110,11 +110,19 @@ pub(super) async fn dashboard(State(app): State<Arc<App>>, context: RequestConte
 
 /// `/docs`
 pub(super) async fn reference(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    static PAGES: [OnceLock<TaggedBody>; Language::ALL.len()] = [const { OnceLock::new() }; Language::ALL.len()];
     let language = language(&headers);
-    // It depends on nothing that changes while the process runs.
-    let page = PAGES[language as usize]
-        .get_or_init(|| TaggedBody::new(site::reference::page(&app.site, language, &openapi::document()).into()));
+    let page = app.site.rendered.get_or_render_once((FixedPage::Reference, language), || {
+        site::reference::page(&app.site, language, &openapi::document())
+    });
+    respond(&app, page, &headers).await
+}
+
+/// `/docs/feed`
+pub(super) async fn feed_reference(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let language = language(&headers);
+    let page = app.site.rendered.get_or_render_once((FixedPage::Feed, language), || {
+        site::reference::feed::page(&app.site, language, &openapi::document())
+    });
     respond(&app, page, &headers).await
 }
 

@@ -65,7 +65,7 @@ pub fn page(site: &Site, language: Language, facts: &StatusFacts<'_>) -> String 
         frame,
         facts: *facts,
         seen: site.observe(facts.health, facts.now),
-        shards: shards::all(facts.health, site.listening_since, facts.now),
+        shards: shards::all(facts.health, site.listening_since(), facts.now),
     };
     let time = facts.now.iso8601();
     let time = time.get(11..19).unwrap_or_default();
@@ -172,7 +172,7 @@ impl StatusPage<'_> {
     fn numbers(&self) -> Markup {
         let (words, all) = (&self.words().status, self.words());
         let summary = self.facts.health.summary(self.facts.now);
-        let latency = self.seen.as_ref().and_then(|seen| seen.latency);
+        let latency = shards::average_latency(&self.shards);
         let count = |number: u64| grouped(number, all);
         let shards = u64::try_from(self.shards.len()).unwrap_or(u64::MAX);
         let facts = [

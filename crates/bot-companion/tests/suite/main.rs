@@ -61,6 +61,8 @@ mod sessions;
 mod sign_in;
 mod site;
 mod site_dashboard;
+mod site_reference;
+mod site_status;
 mod snapshots;
 mod starting;
 mod stats;

@@ -18,6 +18,10 @@ function show() {
   const selection = document.getSelection();
   const selected = !selection.isCollapsed && main.contains(selection.anchorNode);
   if (!newest || focused || selected) return;
+  // What the visitor has opened stays open.
+  for (const { id } of main.querySelectorAll("details[id][open]")) {
+    newest.querySelector(`details[id="${CSS.escape(id)}"]`)?.setAttribute("open", "");
+  }
   main.replaceChildren(...newest.childNodes);
   newest = undefined;
 }

@@ -15,7 +15,7 @@ const DAYS: u64 = 90;
 /// Bars per row.
 const ROW: usize = 30;
 /// A minute of trouble can be seen.
-const SMALLEST: f64 = 12.0;
+const SMALLEST: f64 = 20.0;
 
 impl StatusPage<'_> {
     pub(super) fn availability(&self) -> Markup {
@@ -55,7 +55,7 @@ impl StatusPage<'_> {
         let drawn = draw(row, self.facts.now);
         html! {
             figure {
-                svg class="hatched" viewBox="0 0 300 100" width="100%" height="72" preserveAspectRatio="none" role="img"
+                svg class="hatched" viewBox="0 0 300 100" width="100%" height="84" preserveAspectRatio="none" role="img"
                     aria-labelledby={ "days-" (index) } {
                     title id={ "days-" (index) } { ((words.days)(&first, &last)) ": " (percent) }
                     path class="known" d=(drawn.background) {}
@@ -200,10 +200,10 @@ mod tests {
             ("nothing is known", day(0, 0, 0), midnight, parts(0.0, 0.0, 0.0, 100.0)),
             ("half of it is to come", day(720, 0, 0), noon, parts(50.0, 50.0, 50.0, 50.0)),
             ("half is unknown", day(720, 0, 0), midnight, parts(50.0, 50.0, 50.0, 100.0)),
-            ("a minute is seen", day(1_439, 0, 1), midnight, parts(88.0, 88.0, 100.0, 100.0)),
-            ("both are seen", day(1_438, 1, 1), midnight, parts(76.0, 88.0, 100.0, 100.0)),
+            ("a minute is seen", day(1_439, 0, 1), midnight, parts(80.0, 80.0, 100.0, 100.0)),
+            ("both are seen", day(1_438, 1, 1), midnight, parts(60.0, 80.0, 100.0, 100.0)),
             ("a bad day", day(0, 0, 1_440), midnight, parts(0.0, 0.0, 100.0, 100.0)),
-            ("it has just begun", day(0, 0, 1), TODAY, parts(0.0, 0.0, 12.0, 12.0)),
+            ("it has just begun", day(0, 0, 1), TODAY, parts(0.0, 0.0, 20.0, 20.0)),
         ] {
             assert_eq!(heights(&day, now), expected, "{case}");
         }

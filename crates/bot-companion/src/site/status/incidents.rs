@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::{StatusPage, long_moment, moment};
 use crate::domain::Time;
 use crate::domain::history::{Announcement, BotState, Incident};
+use crate::site::calendar::CalendarTime;
 use crate::site::home::shape_of;
 use crate::site::words::Words;
 
@@ -52,10 +53,15 @@ pub(super) fn affected(words: &Words, incident: &Incident) -> String {
 /// From when to when something was, and how long, in words; without `now` only what does not change.
 pub(super) fn time_span(words: &Words, happening: Happening<'_>, now: Option<Time>) -> String {
     let (began, span) = (happening.began(), words.shared.span);
-    let began_at = moment(words, began);
     match happening.ended() {
-        Some(ended) => (words.status.lasted)(&began_at, &moment(words, ended), &span(ended.since(began))),
-        None => (words.status.lasts)(&began_at, now.map(|now| span(now.since(began))).as_deref()),
+        Some(ended) => {
+            let (from, to) = (CalendarTime::of(began), CalendarTime::of(ended));
+            let is_same_day = (&from.year, from.month, from.day) == (&to.year, to.month, to.day);
+            let began_at = format!("{}, {}", (words.status.day)(&from), from.time);
+            let ended_at = if is_same_day { format!("{} UTC", to.time) } else { moment(words, ended) };
+            (words.status.lasted)(&began_at, &ended_at, &span(ended.since(began)))
+        }
+        None => (words.status.lasts)(&moment(words, began), now.map(|now| span(now.since(began))).as_deref()),
     }
 }
 

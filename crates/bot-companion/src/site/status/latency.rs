@@ -33,8 +33,8 @@ impl StatusPage<'_> {
                         (self.latency_chart(&quarters, &latencies, summary.as_deref().unwrap_or_default()))
                         (legend(words.legend, &[
                             ("line", words.average_latency),
-                            ("partial", self.words().shared.partly_up),
-                            ("down", self.words().shared.down),
+                            ("low", self.words().shared.partly_up),
+                            ("tall", self.words().shared.down),
                             ("unknown", words.was_unknown),
                         ]))
                         (self.latency_table())

@@ -13,7 +13,7 @@ pub(super) fn legend(label: &str, entries: &[(&str, &str)]) -> Markup {
     }
 }
 
-/// Bars get thinner the worse it was; a line is a line; what is unknown is hatched (by the style sheet).
+/// Bars get thinner the worse it was, blocks get taller; a line is a line; what is unknown is hatched (by the style sheet).
 fn sign_of(sign: &str) -> Markup {
     let (x, width) = match sign {
         "up" => (1, 12),
@@ -26,6 +26,15 @@ fn sign_of(sign: &str) -> Markup {
             "line" => {
                 svg class="swatch" viewBox="0 0 14 16" width="14" height="16" aria-hidden="true" {
                     path class="line" d="M0 11L5 6L9 9L14 4" {}
+                }
+            }
+            "low" | "tall" => {
+                svg class="swatch" viewBox="0 0 14 16" width="14" height="16" aria-hidden="true" {
+                    @if *sign == *"low" {
+                        rect class="partial" x="0" y="10" width="14" height="6" {}
+                    } @else {
+                        rect class="down" x="0" y="2" width="14" height="14" {}
+                    }
                 }
             }
             "tile-up" | "tile-down" | "tile-unknown" => {

@@ -117,10 +117,12 @@ impl StatusPage<'_> {
         let lines: Vec<&[(&ShardNow, String)]> = troubled
             .chunk_by(|(a, reported), (b, next)| b.id == a.id + 1 && a.state == b.state && reported == next)
             .collect();
+        let is_down = troubled.iter().any(|(shard, _)| shard.state == ShardState::Down);
+        let worst = if is_down { ShardState::Down } else { ShardState::Unknown };
         let left = lines.iter().skip(MOST_LINES).map(|line| line.len()).sum::<usize>();
         html! {
             @if !lines.is_empty() {
-                div class="card troubled" {
+                div class={ "card troubled " (worst.shape()) } {
                     h3 { (words.attention) }
                     ul {
                         @for (first, reported) in lines.iter().take(MOST_LINES).filter_map(|line| line.first()) {
@@ -196,15 +198,14 @@ impl StatusPage<'_> {
             (0, _) => "down",
             _ => "partial",
         };
-        let latencies = group.iter().filter_map(|shard| shard.latency);
-        let (sum, number) = latencies.fold((0.0, 0_u32), |(sum, number), latency| (sum + latency, number + 1));
+        let latency = average_latency(group);
         let (first, last) = (group[0].id, group[group.len() - 1].id);
         html! {
             (shape_of(shape))
             span class="range" { (first) "–" (last) }
             span class="quiet" {
                 @if up == group.len() { (words.all_up) } @else { ((words.some_up)(up, group.len())) }
-                @if number > 0 { " · " (milliseconds(sum / f64::from(number))) }
+                @if let Some(latency) = latency { " · " (milliseconds(latency)) }
             }
         }
     }
@@ -227,6 +228,13 @@ impl StatusPage<'_> {
             }
         }
     }
+}
+
+/// Milliseconds, averaged over the shards that are up; `None` if none of them has a latency.
+pub(super) fn average_latency(shards: &[ShardNow]) -> Option<f64> {
+    let latencies = shards.iter().filter_map(|shard| shard.latency);
+    let (sum, number) = latencies.fold((0.0, 0_u32), |(sum, number), latency| (sum + latency, number + 1));
+    (number > 0).then(|| sum / f64::from(number))
 }
 
 fn number(count: usize) -> u64 {

@@ -1,0 +1,366 @@
+//! The status page and the feed of incidents, as a visitor's browser and a feed reader get them.
+
+use std::io::Read;
+use std::time::Duration;
+
+use bot_companion::domain::health::{Heartbeat, ShardBeat};
+use bot_companion::domain::history::announcement::Notice;
+use flate2::read::GzDecoder;
+use http::Method;
+use serde_json::json;
+
+use crate::harness::{Answer, Client, Disk, START, TestApp, eventually, instance};
+
+const HOSTILE: &str = "<img src=x onerror=alert(1)> \u{202e}&quot; ]]> 🎩";
+
+async fn status(app: &TestApp) -> String {
+    page(&app.anon(), "/site/status").await
+}
+
+async fn page(client: &Client, path: &str) -> String {
+    let answer = client.get(path).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, "text/html; charset=utf-8"), "{}", answer.text());
+    answer.text()
+}
+
+/// What is between the first of these two texts and the next of the second.
+fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let rest = text.split_once(from).unwrap_or_else(|| panic!("no {from} in {text}")).1;
+    rest.split_once(to).unwrap_or_else(|| panic!("no {to} after {from} in {text}")).0
+}
+
+/// The section that is named by this id.
+fn section<'a>(page: &'a str, id: &str) -> &'a str {
+    between(page, &format!("aria-labelledby=\"{id}\">"), "</section>")
+}
+
+/// Lets time pass under the recorder's eyes.
+async fn watched(app: &TestApp, seconds: u64) {
+    for _ in 0..seconds / 30 {
+        app.clock.advance(Duration::from_secs(30));
+        app.app.recorder.record().await;
+    }
+}
+
+async fn announce(app: &TestApp, title: &str, text: &str) -> u64 {
+    app.app.store.announce(Notice::new(title, text).unwrap(), app.clock.now()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_bot_is_unknown_then_up_then_down_and_the_incident_ends_when_it_is_back() {
+    let app = TestApp::start().await;
+    let empty = status(&app).await;
+    for said in
+        ["The bot has not reported yet", "shape unknown", "As soon as the bot reports", "There has been no incident"]
+    {
+        assert!(empty.contains(said), "{said}: {empty}");
+    }
+    let bot = app.bot("lantern").await;
+    assert_eq!(bot.beats(START.seconds() - 7_200, 2).await.status, 200);
+    app.app.recorder.record().await;
+    let up = status(&app).await;
+    for said in [
+        "<h2>The bot is up</h2>",
+        "All 2 shards report, without a break for 2 hours.",
+        "<dd>2 of 2</dd>",
+        "<dd>40 ms</dd>",
+        "<dd>1.0 MB</dd>",
+        "<li><b>0</b> up<i>40 ms · 0 s</i></li>",
+        "2 of 2 shards are up.",
+        "As of 08:00:00 UTC",
+    ] {
+        assert!(up.contains(said), "{said}: {up}");
+    }
+    assert!(!up.contains("class=\"down\""));
+
+    watched(&app, 120).await;
+    let down = status(&app).await;
+    for said in [
+        "<h2>The bot is down</h2>",
+        "Nothing has been heard of it since 15 Jan, 08:00 UTC (2 minutes ago).",
+        "<strong>Shards 0–1</strong>: down, last report 2 minutes ago",
+        "<li class=\"down\"><b>1</b> down<i>2 min</i></li>",
+        "All shards were down <span class=\"chip down\">Ongoing</span>",
+        "Since 15 Jan, 08:00 UTC, for 2 minutes so far",
+    ] {
+        assert!(down.contains(said), "{said}: {down}");
+    }
+
+    assert_eq!(bot.beats(START.seconds() - 7_200, 2).await.status, 200);
+    app.app.recorder.record().await;
+    app.clock.advance(Duration::from_secs(60));
+    let back = status(&app).await;
+    assert!(back.contains("without a break for 1 minute") && !back.contains("Ongoing"), "{back}");
+    assert!(back.contains("15 Jan, 08:00 to 08:02 UTC, 2 minutes"), "{back}");
+}
+
+#[tokio::test]
+async fn some_silent_shards_are_named_and_the_others_are_up() {
+    let app = TestApp::start().await;
+    let beat = async |name: &str, shards: std::ops::Range<u32>| {
+        let shards = shards.map(|id| ShardBeat { id, sent: None, acknowledged: None, latency: Some(30.0) }).collect();
+        let beat = Heartbeat { instance: instance(name), started_at: START, memory: 1, shard_count: 9, shards };
+        app.app.store.beat(beat, app.clock.now()).await.unwrap();
+    };
+    beat("a", 0..5).await;
+    beat("b", 5..9).await;
+    app.clock.advance(Duration::from_secs(100));
+    beat("a", 0..5).await;
+    let shown = status(&app).await;
+    for said in [
+        "<h2>The bot is up for some servers</h2>",
+        "4 of 9 shards have been silent since 15 Jan, 08:00 UTC (1 minute ago). Servers on the others are not affected.",
+        "<strong>Shards 5–8</strong>: down, last report 1 minute ago",
+        "<dd>5 of 9</dd>",
+    ] {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+    // A service that has just started has not listened for long enough to call anything silent.
+    let started = app.restarted(&[]).await;
+    let shown = status(&started).await;
+    assert!(shown.contains("This service has just started") && !shown.contains("class=\"down\""), "{shown}");
+}
+
+#[tokio::test]
+async fn five_thousand_shards_are_all_there_and_the_page_is_small() {
+    const SHARDS: u32 = 5_000;
+    let app = TestApp::start().await;
+    let mut random = 1_u64;
+    for process in 0..50_u32 {
+        // A xorshift generator: latencies that repeat themselves would compress too well.
+        let mut latency = || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            30.0 + f64::from(u32::try_from(random % 150).unwrap())
+        };
+        let own = (process * 100..(process + 1) * 100).filter(|id| id % 997 != 1);
+        let shards = own.map(|id| ShardBeat { id, sent: None, acknowledged: None, latency: Some(latency()) }).collect();
+        let started_at = START.before(Duration::from_hours(1));
+        let beat = Heartbeat {
+            instance: instance(&format!("p{process}")),
+            started_at,
+            memory: 1,
+            shard_count: SHARDS,
+            shards,
+        };
+        app.app.store.beat(beat, START.before(Duration::from_secs(u64::from(process % 30)))).await.unwrap();
+    }
+    app.clock.advance(Duration::from_secs(30));
+    app.clock.advance(Duration::from_secs(25));
+    let small = async |path: &str| {
+        let answer = app.anon().call(Method::GET, path).header("Accept-Encoding", "gzip").send().await;
+        assert_eq!((answer.status, answer.header("content-encoding")), (200, "gzip"), "{path}");
+        answer
+    };
+    let answer = small("/site/status").await;
+    let text = decompressed(&answer);
+    let mut bytes = answer.body.len();
+    for asset in ["rel=\"stylesheet\" href=\"", "type=\"module\" src=\""] {
+        bytes += small(between(&text, asset, "\"")).await.body.len();
+    }
+    assert!(bytes < 60_000, "{bytes} bytes with the style sheet and the script");
+    for id in 0..SHARDS {
+        assert!(text.contains(&format!("<b>{id}</b> ")), "no tile of shard {id}");
+    }
+    assert_eq!(text.matches("<details class=\"card group\"").count(), 50);
+    assert!(text.contains("4994 of 5000 shards are up.") && text.contains("99 of 100 up · "), "{}", &text[..9_000]);
+    let troubled = between(&text, "<div class=\"card troubled unknown\">", "</ul>");
+    let named = ["Shard 1", "Shard 998", "Shard 1995", "Shard 2992", "Shard 3989", "Shard 4986"];
+    assert_eq!(troubled.matches("<li>").count(), named.len(), "{troubled}");
+    for shard in named {
+        assert!(troubled.contains(&format!("<strong>{shard}</strong>: unknown, no report so far")), "{troubled}");
+    }
+}
+
+fn decompressed(answer: &Answer) -> String {
+    let mut text = String::new();
+    GzDecoder::new(&answer.body[..]).read_to_string(&mut text).unwrap();
+    text
+}
+
+#[tokio::test]
+async fn a_lookup_says_the_same_of_a_server_that_is_known_and_of_one_that_is_not() {
+    let app = TestApp::start().await;
+    let ask = async |server: &str| {
+        let page = page(&app.anon(), &format!("/site/status?server={server}")).await;
+        between(&page, "role=\"status\">", "</section>").to_owned()
+    };
+    let id = |number: u64| (number << 22).to_string();
+    assert!(ask(&id(5)).await.contains("How many shards there are is not known yet"));
+    let bot = app.bot("lantern").await;
+    assert_eq!(bot.beats(START.seconds(), 4).await.status, 200);
+    let known = json!({"id": id(5), "name": "Harbour", "owner_id": "7", "members": 3});
+    assert_eq!(bot.guilds((1, 4), 1, &[known]).await.status, 200);
+    let (known, unknown) = (ask(&id(5)).await, ask(&id(9)).await);
+    assert!(known.contains(&format!("A server with the id {} is on shard 1.", id(5))), "{known}");
+    assert!(known.contains("This shard is up.") && known.contains("shape up"));
+    assert_eq!(known, unknown.replace(&id(9), &id(5)));
+    assert!(ask(&id(6)).await.contains("on shard 2"));
+
+    let long = "9".repeat(5_000);
+    for bad in ["", "0", "my+server", "%3Cscript%3Ealert(1)%3C/script%3E", "12x", "%ff%fe", "-1", "%00", long.as_str()]
+    {
+        let answer = ask(bad).await;
+        assert!(answer.contains("That is no id of a server") && answer.contains("Copy Server ID"), "{bad}: {answer}");
+        assert!(!answer.contains("<script"), "{answer}");
+    }
+    assert!(!status(&app).await.contains("role=\"status\""), "a page that somebody asked for is not another's");
+    assert!(!page(&app.anon(), "/site/status?utm_source=x").await.contains("role=\"status\""));
+    app.clock.advance(Duration::from_secs(100));
+    assert!(ask(&id(5)).await.contains("This shard is down."));
+}
+
+#[tokio::test]
+async fn announcements_come_first_and_are_text_and_nothing_else() {
+    let app = TestApp::start().await;
+    let id = announce(&app, HOSTILE, "One line\n<script>alert(2)</script>").await;
+    let shown = status(&app).await;
+    let (before, after) = shown.split_once("&lt;img src=x onerror=alert(1)&gt; \u{202e}&amp;quot; ]]&gt; 🎩").unwrap();
+    assert!(!before.contains("The bot has not reported") && after.contains("The bot has not reported"));
+    assert!(shown.contains("One line\n&lt;script&gt;alert(2)&lt;/script&gt;") && !shown.contains("<script>"));
+    assert!(shown.contains("Posted 15 Jan 2027, 08:00 UTC"));
+    assert!(app.app.store.end_announcement(id, app.clock.now()).await.unwrap());
+    let over = status(&app).await;
+    assert!(!over.contains("class=\"announcements\""));
+    assert!(section(&over, "incidents").contains("🎩</bdi> <span class=\"chip\">Over</span>"), "{over}");
+}
+
+#[tokio::test]
+async fn the_charts_show_what_is_known_and_nothing_unknown_as_down() {
+    let app = TestApp::start().await;
+    let empty = status(&app).await;
+    assert_eq!(empty.matches("There is nothing to show yet").count(), 2);
+    let (minute, day) = (60_000, 86_400_000);
+    let now = START.millis();
+    // From 120 minutes ago on: an hour that was good but for a minute, then an hour of which nothing is known.
+    let minutes = (60..120).map(|ago| {
+        let state = if ago == 90 { "'down', NULL" } else { "'up', 40.4" };
+        format!("({}, {state})", now - ago * minute)
+    });
+    let days = (1..=60).map(|ago| {
+        let counts = if ago == 60 { "1430, 0, 10" } else { "1440, 0, 0" };
+        format!("({}, {counts})", now / day * day - ago * day)
+    });
+    let statements = format!(
+        "DELETE FROM history_minutes; DELETE FROM history_days;
+         INSERT INTO history_minutes (begins, state, latency) VALUES {};
+         INSERT INTO history_days (begins, up, partial, down) VALUES {}",
+        minutes.collect::<Vec<_>>().join(", "),
+        days.collect::<Vec<_>>().join(", ")
+    );
+    let app = app.restarted_after(&statements, &["[site]\nname = \"Lantern\""]).await;
+    let shown = status(&app).await;
+    let latency = section(&shown, "latency");
+    assert!(latency.contains("40 ms on average; between 40 ms and 40 ms"), "{latency}");
+    // Quarters 87 to 90 of 96: the last begins at 08:00, which is now.
+    assert_eq!(between(latency, "class=\"known\" d=\"", "\""), "M87 100v-100h4v100z");
+    assert_eq!(between(latency, "class=\"down\" d=\"", "\""), "M89 100v-14h1v14z");
+    assert_eq!(latency.matches("<tr>").count(), 25);
+    let availability = section(&shown, "availability");
+    assert!(
+        availability.contains("Every shard was up for 99.98 % of the time of which something is known, on 60 days.")
+    );
+    assert_eq!(availability.matches("class=\"hit\"").count(), 90);
+    assert_eq!(availability.matches("<tr>").count(), 91);
+    assert!(availability.contains("18 Oct to 16 Nov: 98.88 % up") || availability.contains("nothing is known"));
+    // Of 29 of the 90 days, and of today, nothing is known; one has a part that is down.
+    assert_eq!(availability.matches(": nothing is known</title>").count(), 30);
+    let down: Vec<&str> = availability.split("class=\"down\" d=\"").skip(1).collect();
+    assert_eq!(down.iter().filter(|path| !path.starts_with('"')).count(), 1, "{availability}");
+}
+
+#[tokio::test]
+async fn the_feed_of_incidents_is_atom_with_links_that_lead_somewhere_or_none() {
+    let app = TestApp::start().await;
+    let read = async |app: &TestApp| app.anon().get("/site/incidents.atom").await;
+    let empty = read(&app).await;
+    assert_eq!(empty.header("content-type"), "application/atom+xml; charset=utf-8");
+    assert_eq!(empty.header("cache-control"), "public, max-age=60");
+    assert_eq!(empty.header("access-control-allow-origin"), "*");
+    well_formed(&empty.text());
+    assert!(!empty.text().contains("<link") && empty.text().contains("<id>tag:"), "{}", empty.text());
+
+    let bot = app.bot("lantern").await;
+    assert_eq!(bot.beats(START.seconds(), 1).await.status, 200);
+    app.app.recorder.record().await;
+    watched(&app, 120).await;
+    announce(&app, HOSTILE, "").await;
+    let feed = read(&app).await.text();
+    well_formed(&feed);
+    let entries: Vec<&str> = feed.split("<entry>").skip(1).collect();
+    assert_eq!(entries.len(), 2, "{feed}");
+    assert!(entries[0].contains("onerror") && entries[0].contains("<updated>2027-01-15T08:02:00Z</updated>"), "{feed}");
+    assert!(entries[1].contains("<title>The only shard was down (Ongoing)</title>"), "{feed}");
+    assert!(entries[1].contains("<published>2027-01-15T08:00:00Z</published>"), "{feed}");
+    assert!(entries.iter().all(|entry| entry.contains("<content type=\"text\">") && entry.contains("<id>tag:")));
+
+    let known = read(&app).await;
+    let tag = known.header("etag").to_owned();
+    let again = app.anon().call(Method::GET, "/site/incidents.atom").header("If-None-Match", tag).send().await;
+    assert_eq!((again.status, again.body.len()), (304, 0));
+
+    for number in 0..60 {
+        announce(&app, &format!("number {number}"), "").await;
+    }
+    let app = app.restarted(&["[site]\nurl = \"https://bot.example\"\nname = \"L & <b>\""]).await;
+    let german =
+        app.anon().call(Method::GET, "/site/incidents.atom").header("Accept-Language", "de").send().await.text();
+    well_formed(&german);
+    assert_eq!(german.matches("<entry>").count(), 50);
+    assert!(german.contains("xml:lang=\"de\"") && german.contains("<title>L &amp; &lt;b&gt;: Störungen</title>"));
+    assert!(german.contains(
+        "<link rel=\"self\" type=\"application/atom+xml\" href=\"https://bot.example/site/incidents.atom\">"
+    ));
+    assert!(german.contains("<id>https://bot.example/site/status#announcement-"), "{german}");
+}
+
+/// Panics unless every tag is closed in its turn and every `&` begins an entity that XML has.
+fn well_formed(xml: &str) {
+    let body = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n").expect(xml);
+    let mut open = Vec::new();
+    for part in body.split('<').skip(1) {
+        let (tag, text) = part.split_once('>').expect(part);
+        let name = tag.split_whitespace().next().unwrap();
+        match name.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop(), Some(name), "{xml}"),
+            None => open.push(name),
+        }
+        assert!(!text.contains('>') && text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{part}");
+    }
+    assert_eq!(open, Vec::<&str>::new(), "{xml}");
+    for entity in body.split('&').skip(1) {
+        assert!(["amp;", "lt;", "gt;", "quot;"].iter().any(|known| entity.starts_with(known)), "{entity}");
+    }
+}
+
+#[tokio::test]
+async fn the_page_speaks_german_and_paths_below_it_lead_nowhere() {
+    let app = TestApp::start().await;
+    let german = app.anon().call(Method::GET, "/site/status?server=x").header("Accept-Language", "de").send().await;
+    for said in
+        ["<html lang=\"de\"", "Der Bot hat sich noch nicht gemeldet", "Das ist keine Server-ID", "Stand: 08:00:00 UTC"]
+    {
+        assert!(german.text().contains(said), "{said}");
+    }
+    let nowhere = app.anon().get("/site/status/nowhere").await;
+    assert_eq!((nowhere.status, nowhere.header("content-type")), (404, "text/html; charset=utf-8"));
+    assert!(nowhere.text().contains("This page does not exist"));
+}
+
+#[tokio::test]
+async fn without_the_store_the_page_is_served_stale_then_an_error_that_says_what_to_do() {
+    let app = TestApp::start().await;
+    let disk = Disk::under(&app).await;
+    let bot = app.bot("lantern").await;
+    assert_eq!(bot.beats(START.seconds(), 2).await.status, 200);
+    eventually("the page is cached", async || status(&app).await.contains("The bot is up")).await;
+    let lost = disk.fails().await;
+    assert!(status(&app).await.contains("The bot is up"));
+    app.clock.advance(Duration::from_millis(60_001));
+    let gone = app.anon().get("/site/status").await;
+    assert_eq!((gone.status, gone.header("content-type")), (503, "text/html; charset=utf-8"));
+    assert!(gone.text().contains("Load the page again in a minute"), "{}", gone.text());
+    disk.recovers(lost).await;
+    assert!(status(&app).await.contains("The bot is up"));
+}
