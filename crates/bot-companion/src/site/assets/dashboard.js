@@ -216,7 +216,7 @@ const roleOf = (guild) => words.roles[guild.role ?? "Member"];
 function serverEntry(guild) {
   // All 20 keys are always there, `true` or `false`.
   const keys = Object.keys(guild.permissions).filter((key) => guild.permissions[key]);
-  const details = make("details", {}, make("summary", {}, `${words.permissions} (${numbers.format(keys.length)})`));
+  const details = make("details", {}, make("summary", {}, words.permissions));
   // Made when somebody looks: there may be 200 servers.
   details.addEventListener("toggle", () => {
     if (!details.open || details.children.length > 1) return;
