@@ -8,7 +8,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
 export INSTA_UPDATE ?= no
 
-.PHONY: help run build test test-openapi test-sdks test-versions test-cluster test-proxies test-alerts fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi dist needs clean
+.PHONY: help run build test test-openapi test-sdks test-versions test-cluster test-proxies test-alerts test-site screenshots fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi site-client dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -19,7 +19,7 @@ run: needs ## start the service with demonstration data and a sandbox in the pro
 build: needs ## build the release binary
 	cargo build --release --locked -p bot-companion
 
-test: ## formatting, lints, documentation, all tests (the suite on SQLite and on PostgreSQL), no secret in their logs, the OpenAPI document with other people's tools, the SDKs with real bots, replicas with faults, the proxies and the alerts of deploy
+test: ## formatting, lints, documentation, all tests (the suite on SQLite and on PostgreSQL), no secret in their logs, the OpenAPI document with other people's tools, the SDKs with real bots, the site in Chromium, replicas with faults, the proxies and the alerts of deploy
 	@scripts/install-needs tests
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -31,6 +31,7 @@ test: ## formatting, lints, documentation, all tests (the suite on SQLite and on
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-openapi
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-metrics
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" $(MAKE) --no-print-directory test-sdks
+	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-site
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-cluster
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-proxies
 	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-alerts
@@ -48,6 +49,12 @@ test-sdks: needs ## the SDKs: conformance scenarios, real bots on the fake Disco
 	scripts/test-feed-go
 	scripts/test-examples
 	scripts/test-web-examples
+
+test-site: needs ## the site in Chromium: what it shows and does, accessibility, both themes, widths and languages, hostile names
+	scripts/test-site
+
+screenshots: needs ## write every page of the site as a picture, at both widths and in both themes, into target/screenshots
+	scripts/screenshots
 
 test-versions: needs ## a bot on the oldest and the newest release of each library of Python and JavaScript
 	scripts/test-sdk-versions
@@ -84,11 +91,17 @@ bench: needs ## measure
 	bench/run
 
 # Written aside first: a failing build must not leave an empty document.
-openapi: needs ## write the OpenAPI document again, and the types of the dashboard's client
+openapi: needs ## write the OpenAPI document again, the types of the dashboard's client, and that client for the site
 	mkdir -p "$(TARGET_DIR)"
 	cargo run -p bot-companion -- openapi > "$(TARGET_DIR)/openapi.json"
 	cp "$(TARGET_DIR)/openapi.json" openapi.json
 	cd sdk/web && npm ci --silent && npm run --silent schema
+	$(MAKE) --no-print-directory site-client
+
+# Committed, so that whoever compiles the service needs no Node.
+site-client: needs ## build the dashboard's client for the site's own pages
+	cd sdk/web && npm ci --silent && npm run --silent build
+	cp sdk/web/dist/companion.min.js crates/bot-companion/src/site/assets/companion.js
 
 dist: ## build the packages of the SDKs, of the dashboard's client and of the fake Discord into dist/, and check them
 	scripts/make-dist

@@ -127,7 +127,7 @@ export class Service {
   async call(method, path, headers = {}, body = undefined) {
     const answer = await fetch(this.url + path, { method, headers, body });
     const { data, message } = await answer.json();
-    assert.ok(answer.ok, `${method} ${path}: ${message}`);
+    assert.ok(answer.ok, `${method} ${path}: ${message} ${data?.reason ?? ""}`);
     return data;
   }
 

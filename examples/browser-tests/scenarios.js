@@ -1,6 +1,6 @@
-// What every example dashboard must do, whatever it is made with. All of them show the same things by the same names.
+// What every dashboard must do, whatever it is made with: the site's own, and the examples. All of them show the same things by the same
+// names.
 import assert from "node:assert/strict";
-import { before } from "node:test";
 import { HARBOUR, PEOPLE, stage, until } from "./harness.js";
 
 const signInButton = (page) => page.getByRole("button", { name: "Sign in", exact: true });
@@ -10,7 +10,16 @@ const servers = (page) => page.getByRole("list", { name: "Your servers" });
 const serverNames = (page) => servers(page).locator("strong").allTextContents();
 const problem = (page, text) => page.getByRole("alert").filter({ hasText: text });
 
-const isSignedIn = (page, name) => page.getByRole("banner").getByText(name, { exact: true }).waitFor();
+/** What differs: where the page is, and what it says. */
+const EXAMPLE = {
+  path: "/",
+  callback: "/callback",
+  person: (page, name) => page.getByRole("banner").getByText(name, { exact: true }),
+  noServers: "You are in no server that has the bot.",
+  botIsUp: "The bot is online",
+  sessionEnded: "You are signed out.",
+};
+
 async function isSignedOut(page) {
   await signInButton(page).waitFor();
   assert.equal(await signOutButton(page).count(), 0);
@@ -34,33 +43,33 @@ async function comeBackWith(page, change) {
   await page.goto(back.href);
 }
 
-/** Runs all scenarios against an example: `start()` gives its origin and the service behind it. More tests may follow in
+/** Runs all scenarios against a dashboard: `start()` gives its origin and the service behind it. More tests may follow in
  * `more`, before the last one, after which the demonstration's guilds are gone. */
-export function drive(name, start, more = () => undefined) {
+export function drive(name, start, more = () => undefined, differences = {}) {
+  const { path, callback, person: personOn, noServers, botIsUp, sessionEnded } = { ...EXAMPLE, ...differences };
+  const isSignedIn = (page, name) => personOn(page, name).waitFor();
   const example = stage(name, start);
   const { visit } = example;
-  let service;
-  before(() => ({ service } = example));
 
   for (const person of PEOPLE) {
-    visit(`${person} signs in, sees their servers, reloads and signs out`, async (arrive) => {
+    visit(`${person} signs in, sees their servers, reloads and signs out`, async (arrive, service) => {
       const own = await service.as(person);
       const guilds = await own.get("/guilds");
       const before = (await own.get("/sessions")).length;
-      const page = await (await arrive()).open();
+      const page = await (await arrive()).open(path);
       await signIn(page, person);
       await isSignedIn(page, own.user.name);
       // Neither code nor state stay in the address.
-      assert.equal(page.url(), `${example.origin}/`);
+      assert.equal(page.url(), example.origin + path);
       for (let loads = 0; loads < 2; loads += 1) {
-        if (guilds.length === 0) await page.getByText("You are in no server that has the bot.").waitFor();
+        if (guilds.length === 0) await page.getByText(noServers).waitFor();
         else await servers(page).getByText(guilds.at(-1).name, { exact: true }).waitFor();
         assert.deepEqual(await serverNames(page), guilds.map((guild) => guild.name));
         const shown = await servers(page).getByRole("listitem").allTextContents();
         guilds.forEach((guild, index) => assert.ok(shown[index].includes(guild.role ?? "Member"), shown[index]));
         // Also where an effect runs twice.
         assert.equal((await own.get("/sessions")).length, before + 1, "exactly one session was made");
-        await page.getByText("The bot is online").waitFor();
+        if (botIsUp) await page.getByText(botIsUp).waitFor();
         await page.reload();
         await isSignedIn(page, own.user.name);
       }
@@ -72,13 +81,13 @@ export function drive(name, start, more = () => undefined) {
     });
   }
 
-  visit("a sign-in and a sign-out are seen in a second tab", async (arrive) => {
+  visit("a sign-in and a sign-out are seen in a second tab", async (arrive, service) => {
     const { user } = await service.as("owner");
     const visitor = await arrive();
     // Without the stream, which makes a page read again for other reasons.
     await visitor.context.route("**/live", (route) => route.abort());
     visitor.allow(/\/live: net::ERR_FAILED$/);
-    const [first, second] = [await visitor.open(), await visitor.open()];
+    const [first, second] = [await visitor.open(path), await visitor.open(path)];
     await isSignedOut(second);
     await signIn(first, "owner");
     await isSignedIn(first, user.name);
@@ -89,9 +98,9 @@ export function drive(name, start, more = () => undefined) {
     await isSignedOut(first);
   });
 
-  visit("signing out everywhere reaches another browser", async (arrive) => {
+  visit("signing out everywhere reaches another browser", async (arrive, service) => {
     const own = await service.as("manager");
-    const [here, elsewhere] = [await (await arrive()).open(), await (await arrive()).open()];
+    const [here, elsewhere] = [await (await arrive()).open(path), await (await arrive()).open(path)];
     for (const page of [here, elsewhere]) {
       await signIn(page, "manager");
       await isSignedIn(page, own.user.name);
@@ -103,8 +112,8 @@ export function drive(name, start, more = () => undefined) {
     await assert.rejects(own.get("/me"), "all sessions have ended");
   });
 
-  visit("who cancels at the provider's page is told so and can try again", async (arrive) => {
-    const page = await (await arrive()).open();
+  visit("who cancels at the provider's page is told so and can try again", async (arrive, service) => {
+    const page = await (await arrive()).open(path);
     await signInButton(page).click();
     await page.getByRole("link", { name: "Cancel" }).click();
     await problem(page, "You did not sign in.").waitFor();
@@ -114,10 +123,10 @@ export function drive(name, start, more = () => undefined) {
     assert.equal(await problem(page, "You did not sign in.").count(), 0);
   });
 
-  visit("a callback with a wrong state signs nobody in", async (arrive) => {
+  visit("a callback with a wrong state signs nobody in", async (arrive, service) => {
     const own = await service.as("member");
     const before = (await own.get("/sessions")).length;
-    const page = await (await arrive()).open();
+    const page = await (await arrive()).open(path);
     await comeBackWith(page, () => ({ code: "member", state: "wrong" }));
     await problem(page, "did not begin on this page").waitFor();
     await isSignedOut(page);
@@ -126,8 +135,8 @@ export function drive(name, start, more = () => undefined) {
     assert.equal((await own.get("/sessions")).length, before, "the code was not used");
   });
 
-  for (const address of ["/callback?code=member", "/callback?code=member&state=", "/callback?code=member&state=a-strangers"]) {
-    visit(`opening ${address}, a stranger's, signs nobody in`, async (arrive) => {
+  for (const address of ["?code=member", "?code=member&state=", "?code=member&state=a-strangers"].map((query) => callback + query)) {
+    visit(`opening ${address}, a stranger's, signs nobody in`, async (arrive, service) => {
       const own = await service.as("member");
       const before = (await own.get("/sessions")).length;
       const page = await (await arrive()).open(address);
@@ -137,40 +146,40 @@ export function drive(name, start, more = () => undefined) {
     });
   }
 
-  visit("a stranger's callback does not replace who is signed in", async (arrive) => {
+  visit("a stranger's callback does not replace who is signed in", async (arrive, service) => {
     const { user } = await service.as("owner");
     const visitor = await arrive();
-    const page = await visitor.open();
+    const page = await visitor.open(path);
     await signIn(page, "owner");
     await isSignedIn(page, user.name);
-    await page.goto(`${example.origin}/callback?code=member&state=a-strangers`);
+    await page.goto(`${example.origin}${callback}?code=member&state=a-strangers`);
     await problem(page, "did not begin on this page").waitFor();
     await isSignedIn(page, user.name);
   });
 
-  visit("a session that ends while the page is open, and one that ended before a reload", async (arrive) => {
+  visit("a session that ends while the page is open, and one that ended before a reload", async (arrive, service) => {
     const { user } = await service.as("owner");
     const visitor = await arrive();
-    const page = await visitor.open();
+    const page = await visitor.open(path);
     await signIn(page, "owner");
     await isSignedIn(page, user.name);
     await servers(page).getByText(HARBOUR.name).waitFor();
     await service.control("POST", "end-sessions/owner");
     await isSignedOut(page);
-    await page.getByText("You are signed out.").waitFor();
+    await page.getByText(sessionEnded).waitFor();
 
     await signIn(page, "owner");
     await isSignedIn(page, user.name);
     await page.goto("about:blank");
     await service.control("POST", "end-sessions/owner");
-    await page.goto(example.origin);
+    await page.goto(example.origin + path);
     await isSignedOut(page);
   });
 
-  visit("a sign-in while the provider is down fails kindly and works afterwards", async (arrive) => {
+  visit("a sign-in while the provider is down fails kindly and works afterwards", async (arrive, service) => {
     const { user } = await service.as("owner");
     const visitor = await arrive();
-    const page = await visitor.open();
+    const page = await visitor.open(path);
     visitor.allow(/^POST .*\/auth: 502$/);
     await service.control("PUT", "provider-down");
     await signIn(page, "owner");
@@ -182,10 +191,10 @@ export function drive(name, start, more = () => undefined) {
     assert.equal(await problem(page, "Discord").count(), 0);
   });
 
-  visit("a server list that cannot be read is told kindly and comes back", async (arrive) => {
+  visit("a server list that cannot be read is told kindly and comes back", async (arrive, service) => {
     const { user } = await service.as("owner");
     const visitor = await arrive();
-    const page = await visitor.open();
+    const page = await visitor.open(path);
     visitor.allow(/^GET .*\/guilds: 502$/);
     await service.control("PUT", "guilds-fail/owner");
     await signIn(page, "owner");
@@ -199,12 +208,12 @@ export function drive(name, start, more = () => undefined) {
 
   more(visit, { signIn, problem });
 
-  visit("what the bot changes is seen without a reload, in all tabs", async (arrive) => {
+  visit("what the bot changes is seen without a reload, in all tabs", async (arrive, service) => {
     const visitor = await arrive();
-    const page = await visitor.open();
+    const page = await visitor.open(path);
     await signIn(page, "owner");
     await servers(page).getByText(HARBOUR.name).waitFor();
-    const second = await visitor.open();
+    const second = await visitor.open(path);
     await servers(second).getByText(HARBOUR.name).waitFor();
     for (const each of [page, second]) await each.evaluate(() => (window.isSamePage = true));
 

@@ -16,12 +16,13 @@ export const PAGES = { home: HOME, status: STATUS, dashboard: DASHBOARD, docs: D
 export const WIDTHS = [360, 1440];
 export const THEMES = ["light", "dark"];
 
-/** The service with its site, and a browser. */
-export const onSite = () =>
-  stage("site", async () => {
-    const service = await Service.start();
-    return { service, origin: service.url };
-  });
+/** The service with its site. */
+export async function startSite() {
+  const service = await Service.start();
+  return { service, origin: service.url };
+}
+/** The same, and a browser. */
+export const onSite = () => stage("site", startSite);
 
 /** A visitor of the site whose requests are noted; the error page is no problem. */
 export async function arriveOnSite(arrive, options) {
@@ -46,6 +47,8 @@ export async function signIn(page, person) {
   await signInButton(page).click();
   await choose(page, person);
 }
+/** The name of who is signed in. */
+export const person = (page, name) => page.getByRole("region", { name: "You" }).getByText(name, { exact: true });
 export const isSignedIn = (page) => page.getByRole("button", { name: "Sign out", exact: true }).first().waitFor();
 
 /** How far the page is wider than its window, in pixels. */

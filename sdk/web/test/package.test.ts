@@ -44,6 +44,11 @@ test("the types are those of the OpenAPI document", async () => {
   assert.equal(read("src/schema.ts"), stdout, "src/schema.ts is stale: npm run schema");
 });
 
+test("the service's own pages have the client as it is built now", () => {
+  const site = "../../crates/bot-companion/src/site/assets/companion.js";
+  assert.ok(read(site) === read("dist/companion.min.js"), "crates/bot-companion/src/site/assets/companion.js is stale: make site-client");
+});
+
 test("README.md's table has every error that can be met", () => {
   const codes = [...read("src/schema.ts").matchAll(/^ +error: (.*);$/gm)].flatMap(([, union]) => [...(union as string).matchAll(/"(\w+)"/g)].map(([, code]) => code as string));
   const local = [...read("src/errors.ts").matchAll(/LocalErrorCode = (.*);/g)].flatMap(([, union]) => [...(union as string).matchAll(/"(\w+)"/g)].map(([, code]) => code as string));

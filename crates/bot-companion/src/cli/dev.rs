@@ -20,6 +20,7 @@ use crate::http::HttpService;
 use crate::random::{Random, secret_bytes};
 use crate::sandbox::{Sandbox, SandboxOptions, people};
 use crate::server;
+use crate::site::dashboard;
 use crate::version::Version;
 
 const CLIENT_ID: &str = "sandbox";
@@ -59,7 +60,9 @@ pub(super) fn run(options: &DevOptions) -> anyhow::Result<()> {
         logging::start(&config.log)?;
 
         let listeners = serve::open(&mut config)?;
-        let service = format!("http://{}{}", serve::address(&listeners)?, config.http.base_path);
+        let address = serve::address(&listeners)?;
+        let service = format!("http://{address}{}", config.http.base_path);
+        register_dashboard(&mut config, address);
         let sandbox = Sandbox::start(
             socket,
             SandboxOptions {
@@ -135,13 +138,15 @@ fn configuration(
         [site]
         name = "Lantern"
         tagline = "A demo bot that keeps a light on for your server."
-        invite_url = ""
+        # The provider does not know this bot, so the sandbox has a page in place of its own.
+        invite_url = "http://{sandbox}/invite?client_id={{client_id}}"
         [idp]
         base_url = "http://{sandbox}/api/v10"
         authorize_url = "http://{sandbox}/oauth2/authorize"
         client_id = "{CLIENT_ID}"
         client_secret = "{secret}"
         redirect_uri = {redirect_uris}
+        invite_url = "http://{sandbox}/invite?client_id={{client_id}}&guild_id={{guild}}"
         # The sandbox draws pictures, so that none is missing without a network.
         cdn_url = "http://{sandbox}"
         # A person's name is a code that works again and again.
@@ -184,6 +189,25 @@ fn redirect_uris(asked: &[String]) -> (toml::Value, toml::Value) {
     (all.into(), origins.into())
 }
 
+/// Lets people sign in on the service's own page, by both names of this machine. The port is known only when the socket is bound. Of
+/// each origin there is one redirect address, so one that was asked for stays.
+fn register_dashboard(config: &mut Config, address: SocketAddr) {
+    if !config.site.enabled {
+        return;
+    }
+    for host in [address.to_string(), format!("localhost:{}", address.port())] {
+        let page = format!("http://{host}{}{}", config.http.base_path, dashboard::PATH);
+        let Some(origin) = origin_of(&page) else { continue };
+        if config.idp.redirect_uri.iter().any(|known| origin_of(known).as_ref() == Some(&origin)) {
+            continue;
+        }
+        config.idp.redirect_uri.push(page);
+        if !config.http.allowed_origins.contains(&origin) {
+            config.http.allowed_origins.push(origin);
+        }
+    }
+}
+
 fn banner(service: &str, sandbox: &Sandbox, admin: Option<&AdminServer>, data: &Path) -> String {
     let names: Vec<_> = sandbox.people().into_iter().map(|person| person.name).collect();
     format!(
@@ -191,6 +215,7 @@ fn banner(service: &str, sandbox: &Sandbox, admin: Option<&AdminServer>, data: &
 bot-companion {version}, for trying out. All of it runs on this machine; Ctrl-C stops it.
 
   site       {service}/site/
+  dashboard  {service}{dashboard}
   service    {service}/
   reference  {service}/docs
   API        {service}/openapi.json
@@ -220,6 +245,7 @@ The codes refused, no-scope, slow, rate-limited, edge-limited, down and nonsense
 
 "#,
         version = Version::NAME,
+        dashboard = dashboard::PATH,
         authorize = sandbox.authorize_url(),
         control = sandbox.control_url(),
         metrics = admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{}/metrics", admin.address)),
@@ -254,6 +280,30 @@ mod tests {
         assert_eq!(config.http.allowed_origins.len(), 4);
         let refused = loaded_with(&["localhost:3000"], false, &[]).unwrap_err().to_string();
         assert!(refused.contains("idp.redirect_uri") && refused.contains("write the whole address"), "{refused}");
+    }
+
+    #[test]
+    fn the_sites_own_page_is_registered_at_the_port_that_was_found() {
+        let address = "127.0.0.1:4321".parse().unwrap();
+        let mut config = loaded(&[]).unwrap();
+        register_dashboard(&mut config, address);
+        let own = ["http://127.0.0.1:4321/site/dashboard", "http://localhost:4321/site/dashboard"];
+        assert_eq!(config.idp.redirect_uri, [&REDIRECT_URIS[..], &own].concat());
+        let origins = ["http://127.0.0.1:4321".to_owned(), "http://localhost:4321".to_owned()];
+        assert_eq!(config.http.allowed_origins[REDIRECT_URIS.len()..], origins);
+
+        let mut config = loaded_with(&["http://localhost:4321/mine"], false, &[]).unwrap();
+        register_dashboard(&mut config, address);
+        let last = &config.idp.redirect_uri[1 + REDIRECT_URIS.len()..];
+        assert_eq!(last, [own[0]], "the one that was asked for stays");
+
+        let mut config = loaded(&[("COMPANION_HTTP_BASE_PATH", "/api"), ("COMPANION_SITE_NAME", "Mine")]).unwrap();
+        register_dashboard(&mut config, "[::1]:4321".parse().unwrap());
+        assert!(config.idp.redirect_uri.contains(&"http://[::1]:4321/api/site/dashboard".to_owned()));
+
+        let mut config = loaded(&[("COMPANION_SITE_ENABLED", "false")]).unwrap();
+        register_dashboard(&mut config, address);
+        assert_eq!(config.idp.redirect_uri, REDIRECT_URIS);
     }
 
     #[test]

@@ -88,6 +88,7 @@ fn site_routes(api: Routes) -> Routes {
         .page(SITE, "/site/icon", get(pages::icon))
         .page(SITE, "/site/assets/{file}", get(pages::asset))
         .page(SITE, "/docs", get(pages::reference))
+        .page(SITE, "/docs/feed", get(pages::feed_reference))
         // Other sites show them.
         .page(PUBLIC, "/badge/{file}", get(badges::show))
         .unknown_below("/site", SITE)

@@ -1,6 +1,6 @@
 //! The pages of the site: read the facts, let `site` make the page, respond.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
@@ -12,8 +12,9 @@ use super::error::ApiError;
 use super::{encoding, etag, openapi};
 use crate::api::error::ErrorCode;
 use crate::app::App;
+use crate::site::dashboard::SignIn;
 use crate::site::status::StatusFacts;
-use crate::site::{self, Facts, Language, PageName};
+use crate::site::{self, Facts, FixedPage, Language, PageName};
 use crate::views::tagged::TaggedBody;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -96,18 +97,32 @@ pub(super) async fn incidents(State(app): State<Arc<App>>, headers: HeaderMap) -
 }
 
 /// `/site/dashboard`
-pub(super) async fn dashboard(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let page = site::dashboard::page(&app.site, language(&headers));
-    respond(&app, &TaggedBody::new(page.into()), &headers).await
+pub(super) async fn dashboard(State(app): State<Arc<App>>, context: RequestContext, headers: HeaderMap) -> Response {
+    let language = language(&headers);
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let sign_in = site::dashboard::sign_in_at(&app.site, &app.config.idp, host);
+    let name = if sign_in == SignIn::Ready { PageName::Dashboard } else { PageName::DashboardWithoutSignIn };
+    let page = app.site.rendered.get_or_render((name, language), (Vec::new(), context.time), || {
+        site::dashboard::page(&app.site, language, &sign_in)
+    });
+    respond(&app, &page, &headers).await
 }
 
 /// `/docs`
 pub(super) async fn reference(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    static PAGES: [OnceLock<TaggedBody>; Language::ALL.len()] = [const { OnceLock::new() }; Language::ALL.len()];
     let language = language(&headers);
-    // It depends on nothing that changes while the process runs.
-    let page = PAGES[language as usize]
-        .get_or_init(|| TaggedBody::new(site::reference::page(&app.site, language, &openapi::document()).into()));
+    let page = app.site.rendered.get_or_render_once((FixedPage::Reference, language), || {
+        site::reference::page(&app.site, language, &openapi::document())
+    });
+    respond(&app, page, &headers).await
+}
+
+/// `/docs/feed`
+pub(super) async fn feed_reference(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let language = language(&headers);
+    let page = app.site.rendered.get_or_render_once((FixedPage::Feed, language), || {
+        site::reference::feed::page(&app.site, language, &openapi::document())
+    });
     respond(&app, page, &headers).await
 }
 

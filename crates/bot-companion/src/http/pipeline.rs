@@ -221,6 +221,10 @@ impl HttpService {
         let Some(uri) = path.and_then(|path| format!("{path}{query}").parse::<Uri>().ok()) else {
             return ApiError::new(ErrorCode::NotFound).into_response();
         };
+        // HTTP/2 names the host in its target, which is cut to its path here.
+        if let Some(host) = parts.uri.authority().and_then(|host| HeaderValue::try_from(host.as_str()).ok()) {
+            parts.headers.entry(header::HOST).or_insert(host);
+        }
         parts.uri = uri;
         parts.extensions.insert(context.clone());
         let asks_options = parts.method == Method::OPTIONS;

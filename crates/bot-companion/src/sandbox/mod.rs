@@ -2,6 +2,7 @@
 //! fault injection. It holds everything in memory and trusts everybody, so it belongs on a loopback address.
 //!
 //! - `server`: sockets and routes. `api`: the four endpoints. `page`: the page on which one chooses a person.
+//!   `invite`: the page on which one would add the bot to a server.
 //! - `grants`: codes and tokens. `people`: who there is. `faults`: fault injection. `reply`: responses, good and bad.
 //! - `control`: the switches of `dev`, by a page and over HTTP. `pictures`: avatars and icons.
 
@@ -9,6 +10,7 @@ mod api;
 mod control;
 mod faults;
 mod grants;
+mod invite;
 mod page;
 pub mod people;
 mod pictures;

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::reply::{self, Reply};
-use super::{SandboxState, api, control, page, pairs, pictures, value};
+use super::{SandboxState, api, control, invite, page, pairs, pictures, value};
 use crate::domain::host;
 use crate::idp::Endpoint;
 
@@ -68,7 +68,9 @@ async fn route(state: &Arc<SandboxState>, request: Request<Incoming>) -> io::Res
         "/api/v10/oauth2/token/revoke" => Endpoint::Revoke,
         "/api/v10/users/@me" => Endpoint::User,
         "/api/v10/users/@me/guilds" => Endpoint::Guilds,
-        "/" | "/oauth2/authorize" | "/api/v10/oauth2/authorize" => return Ok(browse(state, &path, &request)),
+        "/" | "/invite" | "/oauth2/authorize" | "/api/v10/oauth2/authorize" => {
+            return Ok(browse(state, &path, &request));
+        }
         path if path == control::PATH || path.starts_with("/control/") => return Ok(control(state, request).await),
         path if path.starts_with("/avatars/") || path.starts_with("/icons/") || path.starts_with("/embed/") => {
             return Ok(picture(path, &request));
@@ -120,7 +122,8 @@ fn browse(state: &SandboxState, path: &str, request: &Request<Incoming>) -> Repl
     if path == "/" {
         return page::redirect(&state.authorize_path());
     }
-    page::authorize(state, request.uri().query().unwrap_or_default())
+    let query = request.uri().query().unwrap_or_default();
+    if path == "/invite" { invite::page(state, query) } else { page::authorize(state, query) }
 }
 
 /// The whole body; `None` if it is too long, or too slow, or breaks off.

@@ -50,7 +50,7 @@ fn hero(frame: &PageFrame<'_>) -> Markup {
                     @if let Some(invite) = &site.invite_url {
                         a class="button primary" href=(invite) rel="noopener noreferrer" { (words.invite) }
                     }
-                    a class="button" href=(site.path("/site/dashboard")) { (words.open_dashboard) }
+                    a class={ "button" @if site.invite_url.is_none() { " primary" } } href=(site.path("/site/dashboard")) { (words.open_dashboard) }
                 }
             }
         }
@@ -146,7 +146,8 @@ fn reviews(frame: &PageFrame<'_>, reviews: &[FeedbackEntry], now: Time) -> Marku
                                 span class=[(star > review.rating).then_some("off")] aria-hidden="true" { "★" }
                             }
                         }
-                        blockquote dir="auto" { (review.feedback) }
+                        // One that may be higher than its card is scrolled, by keyboard too.
+                        blockquote dir="auto" tabindex=[is_long(&review.feedback).then_some("0")] { (review.feedback) }
                         p class="person" {
                             img src=(frame.site.pictures.safe(&review.submitter.avatar)) alt="" width="32" height="32" loading="lazy";
                             span {
@@ -160,6 +161,10 @@ fn reviews(frame: &PageFrame<'_>, reviews: &[FeedbackEntry], now: Time) -> Marku
             }
         }
     }
+}
+
+fn is_long(text: &str) -> bool {
+    text.chars().count() > 150 || text.lines().count() > 5
 }
 
 fn team(frame: &PageFrame<'_>, team: &[TeamMember]) -> Markup {

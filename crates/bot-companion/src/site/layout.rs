@@ -13,6 +13,8 @@ pub(super) enum Section {
     Status,
     Dashboard,
     Reference,
+    /// The page about the feed, which belongs to the reference.
+    Feed,
     /// None of these.
     Other,
 }
@@ -90,6 +92,7 @@ impl PageFrame<'_> {
             Section::Status => "/site/status",
             Section::Dashboard => "/site/dashboard",
             Section::Reference => "/docs",
+            Section::Feed => "/docs/feed",
         }
     }
 
@@ -112,7 +115,7 @@ impl PageFrame<'_> {
                         ul {
                             @for (section, path, label) in pages {
                                 li {
-                                    a href=(self.site.path(path)) aria-current=[(section == self.section).then_some("page")] {
+                                    a href=(self.site.path(path)) aria-current=[self.current(section)] {
                                         (label)
                                     }
                                 }
@@ -121,6 +124,14 @@ impl PageFrame<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Whether a link of the navigation leads to this page, or to the one above it.
+    fn current(&self, section: Section) -> Option<&'static str> {
+        match (section, self.section) {
+            (Section::Reference, Section::Feed) => Some("true"),
+            (section, own) => (section == own).then_some("page"),
         }
     }
 

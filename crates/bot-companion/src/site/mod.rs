@@ -19,6 +19,7 @@ pub mod status;
 mod words;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::config::{Config, SiteConfig, origin_of};
 use crate::domain::history::{Observation, observe};
@@ -27,7 +28,7 @@ use icon::Icon;
 pub use icon::IconError;
 pub use language::Language;
 use picture::Pictures;
-pub use rendered::{Facts, PageName, RenderedPages};
+pub use rendered::{Facts, FixedPage, PageName, RenderedPages};
 
 /// What all pages share.
 pub struct Site {
@@ -40,8 +41,8 @@ pub struct Site {
     icon: Option<Icon>,
     /// The Content-Security-Policy of pages.
     policy: String,
-    /// Since when the service listens for the bot: what seems silent before may have had nobody to report to.
-    listening_since: Time,
+    /// Since when the service listens for the bot, in epoch milliseconds: what seems silent before may have had nobody to report to.
+    listening_since: AtomicU64,
     /// Pages that were made a moment ago.
     pub rendered: RenderedPages,
 }
@@ -58,7 +59,7 @@ impl Site {
             invite_url: invite_url.map(|url| url.replace("{client_id}", &config.idp.client_id)),
             policy: policy(&origin_of(&config.idp.cdn_url).unwrap_or_default()),
             pictures,
-            listening_since: now,
+            listening_since: AtomicU64::new(now.millis()),
             rendered: RenderedPages::default(),
         })
     }
@@ -75,7 +76,16 @@ impl Site {
 
     /// How the bot does; `None` if that is not known.
     pub fn observe(&self, health: &Health, now: Time) -> Option<Observation> {
-        observe(health, self.listening_since, now)
+        observe(health, self.listening_since(), now)
+    }
+
+    fn listening_since(&self) -> Time {
+        Time::from_millis(self.listening_since.load(Ordering::Relaxed))
+    }
+
+    /// Counts as listening since then. The demo bot may fall silent before anybody could have noticed.
+    pub fn count_as_listening_since(&self, then: Time) {
+        self.listening_since.fetch_min(then.millis(), Ordering::Relaxed);
     }
 
     /// The path of one of our own addresses, such as `/site/status`.

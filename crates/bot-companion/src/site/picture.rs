@@ -15,6 +15,11 @@ impl Pictures {
         Self { allowed: format!("{cdn_url}/").into() }
     }
 
+    /// What an address of a picture must begin with.
+    pub(super) fn allowed(&self) -> &str {
+        &self.allowed
+    }
+
     /// The picture to show: this one, else the provider's default.
     pub(super) fn safe(&self, url: &str) -> String {
         if url.starts_with(&*self.allowed) { url.to_owned() } else { format!("{}embed/avatars/0.png", self.allowed) }

@@ -1,21 +1,202 @@
-//! `/docs`: the API's reference, from the OpenAPI document.
+//! `/docs`: the API's reference, from the OpenAPI document, and `/docs/feed`. Both are readable without JavaScript; the script adds
+//! buttons that copy, a filter, and live answers.
 
-use maud::html;
+mod command;
+mod contents;
+mod document;
+pub mod feed;
+mod markdown;
+mod operation;
+mod schema;
+mod text;
+mod tools;
+
+#[cfg(test)]
+mod tests;
+
+use maud::{Markup, html};
 
 use super::layout::{PageFrame, Section};
+use super::words::reference::ReferenceWords;
 use super::{Language, Site};
+use contents::{ContentsEntry, ContentsPart};
+use document::{ApiDocument, DocumentTag, DocumentedError};
+use operation::error_list;
+use text::TextStyle;
+
+/// Where `bot-companion dev` listens: the address in commands if no other is known. The script puts in the page's own.
+const LOCAL_ADDRESS: &str = "http://127.0.0.1:8080";
+
+/// What all parts of the page need.
+struct Reference<'a> {
+    frame: PageFrame<'a>,
+    document: &'a ApiDocument,
+    style: TextStyle,
+    /// The address of the service, in commands.
+    origin: String,
+    common_errors: Vec<DocumentedError<'a>>,
+    /// Names of the headers that every answer has.
+    common_headers: Vec<&'a str>,
+}
+
+impl Reference<'_> {
+    fn words(&self) -> &'static ReferenceWords {
+        &self.frame.words().reference
+    }
+}
 
 /// The page.
-pub fn page(site: &Site, language: Language, _document: &str) -> String {
-    let title = language.words().shared.reference;
+pub fn page(site: &Site, language: Language, document: &str) -> String {
     let frame = PageFrame {
         site,
         language,
         section: Section::Reference,
-        title,
+        title: language.words().shared.reference,
         description: language.words().reference.description,
-        scripts: &[],
+        scripts: &["reference.js"],
         live: "",
     };
-    frame.page(&html! { div class="wide stack" { h1 { (title) } } })
+    // A test reads the document, so it can be read.
+    match ApiDocument::read(document) {
+        Ok(document) => {
+            let style = TextStyle::new(site, language, Some(&document), "");
+            let origin = site.address("").unwrap_or_else(|| format!("{LOCAL_ADDRESS}{}", site.base_path));
+            let reference = Reference {
+                style,
+                origin,
+                common_errors: document.common_errors(),
+                common_headers: document.common_headers().into_iter().map(|(name, _)| name).collect(),
+                document: &document,
+                frame,
+            };
+            reference.frame.page(&whole(&reference))
+        }
+        Err(_) => frame.page(&html! {
+            div class="wide stack" {
+                h1 { (language.words().shared.reference) }
+                p { a href=(site.path("/openapi.json")) { (language.words().reference.open_document) } }
+            }
+        }),
+    }
+}
+
+fn whole(page: &Reference<'_>) -> Markup {
+    let words = page.words();
+    let entries = entries(page);
+    html! {
+        div class="wide reference" {
+            (contents::beside(words.contents, &entries))
+            div class="pages-text" {
+                (introduction(page))
+                (contents::above(words.contents, &entries))
+                (credentials(page))
+                @for tag in &page.document.tags { (group(page, tag)) }
+                (everywhere(page))
+            }
+            (tools::template(&page.frame))
+        }
+    }
+}
+
+fn entries<'a>(page: &'a Reference<'_>) -> Vec<ContentsEntry<'a>> {
+    let words = page.words();
+    let own = |id: &str, title: &str| ContentsEntry {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        lang: None,
+        parts: Vec::new(),
+    };
+    let mut entries = vec![own("credentials", words.credentials)];
+    for tag in &page.document.tags {
+        let operations = page.document.operations().filter(|operation| operation.tags.contains(&tag.name));
+        let parts = operations.map(|operation| ContentsPart {
+            id: operation.id.clone(),
+            title: &operation.summary,
+            method: Some(&operation.method),
+        });
+        entries.push(ContentsEntry {
+            id: group_id(tag),
+            title: tag.title(),
+            lang: page.style.lang,
+            parts: parts.collect(),
+        });
+    }
+    entries.push(own("everywhere", words.everywhere));
+    entries
+}
+
+fn introduction(page: &Reference<'_>) -> Markup {
+    let words = page.words();
+    let site = page.frame.site;
+    html! {
+        header class="opening" {
+            h1 { (page.frame.words().shared.reference) }
+            div class="prose" lang=[page.style.lang] { (page.style.blocks(&page.document.info.description)) }
+            ul class="links" {
+                li { a class="button" href=(site.path("/docs/feed")) { (words.open_feed) } }
+                li { a class="button" href=(site.path("/openapi.json")) { (words.open_document) } }
+            }
+        }
+    }
+}
+
+/// Who may call what.
+fn credentials(page: &Reference<'_>) -> Markup {
+    let words = page.words();
+    html! {
+        section class="operations" {
+            h2 id="credentials" { a class="anchor" href="#credentials" { (words.credentials) } }
+            dl class="credentials card" {
+                @for (name, meaning) in [
+                    (words.public, words.public_means),
+                    (words.with_token, words.with_token_means),
+                    (words.with_key, words.with_key_means),
+                ] {
+                    div { dt { span class="chip" { (name) } } dd { (page.style.line(meaning)) } }
+                }
+            }
+        }
+    }
+}
+
+fn group_id(tag: &DocumentTag) -> String {
+    format!("group-{}", tag.name)
+}
+
+fn group(page: &Reference<'_>, tag: &DocumentTag) -> Markup {
+    let operations = page.document.operations().filter(|operation| operation.tags.contains(&tag.name));
+    let id = group_id(tag);
+    html! {
+        section class="operations" data-operations {
+            div lang=[page.style.lang] {
+                h2 id=(id) { a class="anchor" href={ "#" (id) } { (tag.title()) } }
+                p { (page.style.line(&tag.description)) }
+            }
+            @for operation in operations { (operation::show(page, operation)) }
+        }
+    }
+}
+
+/// What every operation may answer with.
+fn everywhere(page: &Reference<'_>) -> Markup {
+    let words = page.words();
+    let errors: Vec<_> = page.common_errors.iter().collect();
+    html! {
+        section class="operations" {
+            h2 id="everywhere" { a class="anchor" href="#everywhere" { (words.everywhere) } }
+            p { (words.everywhere_means) }
+            div class="card" {
+                h3 { (words.errors) }
+                (error_list(page, &errors, true))
+            }
+            div class="card" {
+                h3 { (words.headers) }
+                ul class="errors" {
+                    @for (name, header) in page.document.common_headers() {
+                        li { code { (name) } " " span lang=[page.style.lang] { (page.style.line(&header.description)) } }
+                    }
+                }
+            }
+        }
+    }
 }

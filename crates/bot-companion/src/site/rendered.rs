@@ -1,7 +1,7 @@
 //! Pages that were made a moment ago, so that many visitors at once cost one rendering.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 
@@ -16,12 +16,26 @@ pub enum PageName {
     Home,
     /// `/site/status`
     Status,
+    /// `/site/dashboard`
+    Dashboard,
+    /// The same where nobody can sign in.
+    DashboardWithoutSignIn,
+}
+
+/// Pages that do not change while the process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FixedPage {
+    /// `/docs`
+    Reference,
+    /// `/docs/feed`
+    Feed,
 }
 
 /// The last rendering of each page in each language.
 #[derive(Default)]
 pub struct RenderedPages {
-    slots: [[ArcSwapOption<RenderedPage>; Language::ALL.len()]; 2],
+    slots: [[ArcSwapOption<RenderedPage>; Language::ALL.len()]; 4],
+    fixed: [[OnceLock<TaggedBody>; Language::ALL.len()]; 2],
 }
 
 /// Facts that a page is made of; the same allocation means the same facts.
@@ -55,5 +69,14 @@ impl RenderedPages {
         let body = Arc::new(TaggedBody::new(render().into()));
         slot.store(Some(Arc::new(RenderedPage { second, facts, body: Arc::clone(&body) })));
         body
+    }
+
+    /// A page that is rendered once.
+    pub fn get_or_render_once(
+        &self,
+        (page, language): (FixedPage, Language),
+        render: impl FnOnce() -> String,
+    ) -> &TaggedBody {
+        self.fixed[page as usize][language as usize].get_or_init(|| TaggedBody::new(render().into()))
     }
 }

@@ -65,7 +65,7 @@ pub fn page(site: &Site, language: Language, facts: &StatusFacts<'_>) -> String 
         frame,
         facts: *facts,
         seen: site.observe(facts.health, facts.now),
-        shards: shards::all(facts.health, site.listening_since, facts.now),
+        shards: shards::all(facts.health, site.listening_since(), facts.now),
     };
     let time = facts.now.iso8601();
     let time = time.get(11..19).unwrap_or_default();

@@ -60,6 +60,8 @@ mod secure;
 mod sessions;
 mod sign_in;
 mod site;
+mod site_dashboard;
+mod site_reference;
 mod site_status;
 mod snapshots;
 mod starting;

@@ -103,6 +103,18 @@ async fn http2_works_for_get_head_and_post() {
 }
 
 #[tokio::test]
+async fn a_page_of_the_sites_own_is_known_over_http2_which_has_no_host() {
+    let redirects = "[http]\nallowed_origins = [\"https://dashboard.example\", \"https://localhost\"]\n[idp]\nredirect_uri = \
+                     [\"https://dashboard.example/callback\", \"https://localhost/site/dashboard\"]";
+    let app = TestApp::builder().secure().set(redirects).start().await;
+    let wire = Http2::connect(&app).await;
+    let (_, _, options) = wire.send(Method::GET, "/auth", &[("sec-fetch-site", "same-origin")]).await;
+    assert!(options.contains("\"redirect_uri\":\"https://localhost/site/dashboard\""), "{options}");
+    let (_, _, page) = wire.send(Method::GET, "/site/dashboard", &[]).await;
+    assert!(page.contains("id=\"sign-in\""), "{page}");
+}
+
+#[tokio::test]
 async fn http2_preflights_and_304_have_no_body() {
     let app = TestApp::builder().secure().start().await;
     let wire = Http2::connect(&app).await;

@@ -131,7 +131,9 @@ impl DemoBot {
                 // As if this had been its last heartbeat; of the shards it tells nothing new.
                 let silent = |id| ShardBeat { id, sent: None, acknowledged: None, latency: None };
                 let shards = (0..SHARDS).map(silent).collect();
-                self.report(SHARDS, shards, self.app.clock.now().before(LONG_SILENT)).await?;
+                let last = self.app.clock.now().before(LONG_SILENT);
+                self.app.site.count_as_listening_since(last);
+                self.report(SHARDS, shards, last).await?;
                 *presence = Presence::Offline;
             }
         }

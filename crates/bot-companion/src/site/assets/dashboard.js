@@ -1,0 +1,407 @@
+// The dashboard of /site/dashboard, without a framework and without a build: the page has the parts and the words, this script
+// fills them by the client `@bot-companion/web`. If you write a dashboard of your own, begin here; `docs/dashboard.md` has the rest.
+//
+//  - The session: `handleCallback` ends a sign-in, `onSession` hears of every change, in whichever tab it was made.
+//  - The data: `watch` reads now and whenever the service says over its live stream that something has changed.
+//  - The safety: names come from strangers, so they become text, never HTML; pictures are only the provider's own.
+
+const element = (id) => document.getElementById(id);
+const words = JSON.parse(element("words").textContent);
+const language = document.documentElement.lang;
+
+// --- Words -------------------------------------------------------------------------------------------------------------------
+
+/** The parts of a sentence, with text or elements in place of each `{…}`. */
+function parts(sentence, values = {}) {
+  return sentence.split(/\{(\w+)\}/).map((part, index) => (index % 2 ? values[part] : part));
+}
+const fill = (sentence, values) => parts(sentence, values).join("");
+
+const numbers = new Intl.NumberFormat(language);
+const plurals = new Intl.PluralRules(language);
+const counted = (forms, count) => fill(forms[plurals.select(count)] ?? forms.other, { count: numbers.format(count) });
+
+const dates = new Intl.DateTimeFormat(language, { dateStyle: "medium" });
+const spans = new Intl.RelativeTimeFormat(language);
+
+/** "3 minutes ago"; a date for what is long ago. */
+function ago(time) {
+  const minutes = Math.floor((Date.now() - time) / 60_000);
+  if (minutes < 1) return words.justNow;
+  if (minutes < 60) return spans.format(-minutes, "minute");
+  if (minutes < 24 * 60) return spans.format(-Math.floor(minutes / 60), "hour");
+  if (minutes < 14 * 24 * 60) return spans.format(-Math.floor(minutes / (24 * 60)), "day");
+  return dates.format(time);
+}
+/** The same as an element, which is kept up to date. */
+function when(time) {
+  return make("time", { datetime: new Date(time).toISOString(), title: new Date(time).toLocaleString(language) }, ago(time));
+}
+setInterval(() => {
+  for (const time of document.querySelectorAll("#dashboard time")) time.textContent = ago(Date.parse(time.dateTime));
+}, 30_000);
+
+// Program against an error's `code`. Some codes mean the same to a person.
+const alike = {
+  idp_timeout: "idp_unavailable",
+  idp_misconfigured: "idp_unavailable",
+  store_unavailable: "overloaded",
+  timeout: "overloaded",
+  draining: "overloaded",
+};
+function sentenceFor(error) {
+  const known = words.failures[alike[error.code] ?? error.code];
+  if (known) return known;
+  // Whoever is told the id finds the request in the service's log.
+  return error.requestId ? fill(words.withId, { problem: words.failures.other, id: error.requestId }) : words.failures.other;
+}
+
+// --- Elements ----------------------------------------------------------------------------------------------------------------
+
+/** An element with attributes and children. Strings become text: nothing here is ever read as HTML. */
+function make(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) if (value !== undefined) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+/** A name within a sentence: whatever direction it is written in, the rest of the sentence keeps its own. */
+const named = (name) => make("bdi", { class: "named" }, name);
+const show = (id, isShown) => (element(id).hidden = !isShown);
+/** Says something, or nothing any more, in an element whose `role` makes screen readers announce it. */
+const say = (id, text = "") => (element(id).textContent = text);
+
+/** Only the provider's own pictures, which the page names: any other address could note who looks at it. */
+function pictureAddress(address) {
+  const provider = element("dashboard").dataset.pictures;
+  return address.startsWith(provider) ? address : `${provider}embed/avatars/0.png`;
+}
+const picture = (address) => make("img", { src: pictureAddress(address), alt: "", width: 44, height: 44, loading: "lazy" });
+
+/**
+ * Makes the entries of a list those of `items`. An entry that has not changed stays the same element, so that nothing flickers and
+ * the keyboard's focus stays where it is; one that has changed takes over what was open and focused in the old one.
+ */
+function fillList(list, items, makeEntry) {
+  const old = new Map([...list.children].map((entry) => [entry.dataset.id, entry]));
+  const focusable = (entry) => [...(entry?.querySelectorAll("a, button, summary") ?? [])];
+  const focused = list.contains(document.activeElement) ? document.activeElement : undefined;
+  const focusedEntry = focused?.closest("[data-id]");
+  const position = focusable(focusedEntry).indexOf(focused);
+
+  const entries = items.map((item) => {
+    const text = JSON.stringify(item);
+    const before = old.get(item.id);
+    if (before?.shows === text) return before;
+    const entry = makeEntry(item);
+    entry.dataset.id = item.id;
+    entry.shows = text;
+    if (before?.querySelector("details[open]")) entry.querySelector("details").open = true;
+    return entry;
+  });
+  // In place: an element that is taken out and put back loses the focus.
+  entries.forEach((entry, index) => {
+    if (list.children[index] !== entry) list.insertBefore(entry, list.children[index] ?? null);
+  });
+  while (list.children.length > entries.length) list.lastElementChild.remove();
+
+  if (!focused || document.activeElement === focused) return;
+  const after = entries.find((entry) => entry.dataset.id === focusedEntry.dataset.id);
+  // Where the entry is gone, to the heading: a keyboard starts again near where it was, not at the top of the page.
+  (focusable(after)[position] ?? element(list.getAttribute("aria-labelledby"))).focus();
+}
+
+// --- The client --------------------------------------------------------------------------------------------------------------
+
+/** What was read last, `{ mine, invitable }`, and what went wrong if there was another try since. */
+let servers;
+let serversProblem;
+/** When the provider's list behind it was read: the header `Age` tells it in seconds. */
+let listRead;
+let isRefreshing = false;
+let isBotSilent = false;
+
+const load = import(element("client").href);
+load.catch(() => {
+  show("loading", false);
+  say("problem", words.scriptFailed);
+});
+const { createCompanion } = await load;
+
+// The session is kept in `localStorage`, which all tabs share. `docs/dashboard.md` weighs the other ways.
+const companion = createCompanion({
+  url: location.origin + document.documentElement.dataset.base,
+  fetch: async (address, init) => {
+    const response = await fetch(address, { credentials: "omit", ...init });
+    if (response.ok && address.endsWith("/guilds")) listRead = Date.now() - Number(response.headers.get("Age")) * 1000;
+    return response;
+  },
+});
+
+// --- Signing in and out ------------------------------------------------------------------------------------------------------
+
+/** Does something that a button asks for, once at a time, and tells of a failure. */
+function onClick(id, action) {
+  const button = element(id);
+  button.addEventListener("click", async () => {
+    // Not `disabled`, which would take the focus away.
+    if (button.ariaBusy === "true") return;
+    button.ariaBusy = "true";
+    say("problem");
+    try {
+      await action();
+    } catch (error) {
+      say("problem", sentenceFor(error));
+    } finally {
+      button.ariaBusy = null;
+    }
+  });
+}
+
+/** Whether this page ends the session itself. */
+let isLeaving = false;
+async function leave(signOut) {
+  isLeaving = true;
+  try {
+    await signOut();
+  } finally {
+    isLeaving = false;
+  }
+}
+
+onClick("sign-in", async () => {
+  await companion.signIn();
+  // The browser is on its way to the provider's page; a second click meanwhile would begin a second sign-in.
+  await new Promise((resolve) => {
+    addEventListener("pageshow", resolve, { once: true });
+    setTimeout(resolve, 5000);
+  });
+});
+onClick("sign-out", () => leave(companion.signOut));
+onClick("sign-out-everywhere", () => leave(companion.signOutEverywhere));
+
+function showPerson(session) {
+  const hadFocus = element("dashboard").contains(document.activeElement);
+  show("loading", false);
+  show("signed-out", !session);
+  show("signed-in", session !== null);
+  if (session) {
+    element("person-name").textContent = session.user.name;
+    element("person-username").textContent = `@${session.user.username}`;
+    element("avatar").src = pictureAddress(session.user.avatar);
+    show("servers-loading", !servers && !serversProblem);
+  } else {
+    // Nothing of a person stays in the page of the next one.
+    element("avatar").removeAttribute("src");
+    for (const id of ["person-name", "person-username", "missing-answer"]) element(id).replaceChildren();
+    for (const id of ["search", "missing-server"]) element(id).value = "";
+    // What had the focus is hidden now.
+    if (hadFocus) element("sign-in").focus();
+  }
+}
+
+companion.onSession((session) => {
+  say("problem");
+  say("notice", session ? "" : isLeaving ? words.signedOut : words.sessionEnded);
+  say("announcement", session ? fill(words.signedIn, { name: session.user.name }) : "");
+  showPerson(session);
+});
+
+// --- Servers -----------------------------------------------------------------------------------------------------------------
+
+const nameOf = (guild) => make("strong", { class: "name clamp" }, make("bdi", {}, guild.name));
+const roleOf = (guild) => words.roles[guild.role ?? "Member"];
+
+function serverEntry(guild) {
+  // All 20 keys are always there, `true` or `false`.
+  const keys = Object.keys(guild.permissions).filter((key) => guild.permissions[key]);
+  const details = make("details", {}, make("summary", {}, `${words.permissions} (${numbers.format(keys.length)})`));
+  // Made when somebody looks: there may be 200 servers.
+  details.addEventListener("toggle", () => {
+    if (!details.open || details.children.length > 1) return;
+    details.append(make("ul", { class: "permissions" }, ...keys.map((key) => make("li", {}, words.permissionNames[key] ?? key))));
+  });
+  const facts = make("p", { class: "facts" }, make("span", { class: "chip" }, roleOf(guild)));
+  if (guild.plus.active) facts.append(" ", make("span", { class: "chip premium" }, words.premium));
+  if (guild.members) facts.append(" ", make("span", { class: "quiet" }, counted(words.members, guild.members)));
+  const about = make("div", { class: "grow" }, nameOf(guild), facts);
+  if (keys.length > 0) about.append(details);
+  return make("li", { class: "card server" }, picture(guild.icon), about);
+}
+
+/** To the provider's page for adding the bot, beside this one: the server appears here as soon as the bot is in it. */
+const inviteLink = (guild, text) => make("a", { href: guild.invite, target: "_blank", rel: "noopener noreferrer" }, text);
+
+function invitableEntry(guild) {
+  const link = inviteLink(guild, words.invite);
+  link.className = "button small";
+  link.ariaLabel = `${fill(words.inviteTo, { name: guild.name })} ${words.newTab}`;
+  return make("li", { class: "card server" }, picture(guild.icon), make("div", { class: "grow" }, nameOf(guild)), link);
+}
+
+/** For comparing: "CAFÉ" is found by "cafe". */
+const plain = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLocaleLowerCase(language).trim();
+const isMatch = (guild, text) => guild.id === text.trim() || plain(guild.name).includes(plain(text));
+
+function showMatches() {
+  if (!servers) return;
+  const text = element("search").value;
+  const found = new Set(servers.mine.filter((guild) => isMatch(guild, text)).map((guild) => guild.id));
+  for (const entry of element("servers").children) entry.hidden = !found.has(entry.dataset.id);
+  const all = counted(words.servers, servers.mine.length);
+  const matches = text.trim() === "" ? all : fill(words.matches, { count: numbers.format(found.size), all });
+  // The same again would be announced again.
+  if (element("matches").textContent !== matches) element("matches").textContent = matches;
+}
+
+function showServers({ data, error, loading }) {
+  servers = data;
+  serversProblem = error;
+  show("servers-loading", loading);
+  // The old list stays, with a word about why it is not newer.
+  show("servers-failed", error !== undefined && companion.session() !== null);
+  element("servers-problem").textContent = error ? sentenceFor(error) : "";
+  const { mine = [], invitable = [] } = data ?? {};
+  fillList(element("servers"), mine, serverEntry);
+  fillList(element("invitable"), invitable, invitableEntry);
+  show("search-row", mine.length > 0);
+  show("no-servers", data !== undefined && mine.length === 0);
+  show("invitable-section", invitable.length > 0);
+  show("list-row", data !== undefined);
+  if (!data) return;
+  showMatches();
+  element("list-age").replaceChildren(...parts(words.listRead, { ago: when(listRead) }));
+  if (isRefreshing && !error) {
+    const isFresh = Date.now() - listRead < 60_000;
+    say("list-state", isFresh ? words.refreshed : fill(words.notRefreshed, { ago: ago(listRead) }));
+  }
+  isRefreshing = false;
+  element("refresh").ariaBusy = null;
+}
+
+// Both lists are made of the same list of the provider, so they are read together. `fresh` makes the service ask the provider first.
+const watched = companion.watch("guilds", async (options) => {
+  const mine = await companion.guilds(options);
+  return { mine, invitable: await companion.invitableGuilds({ ...options, fresh: false }) };
+}, showServers);
+
+function refresh() {
+  if (isRefreshing) return;
+  isRefreshing = true;
+  element("refresh").ariaBusy = "true";
+  say("list-state");
+  watched.reload({ fresh: true });
+}
+element("refresh").addEventListener("click", refresh);
+element("try-again").addEventListener("click", () => {
+  // The button goes away with the problem.
+  element("servers-title").focus();
+  watched.reload({ fresh: true });
+});
+element("search").addEventListener("input", showMatches);
+
+companion.watch("status", companion.status, ({ data }) => {
+  isBotSilent = data?.health.bot.uptime.readable === "offline";
+  show("bot-silent", isBotSilent);
+});
+
+// --- Why is my server missing? -----------------------------------------------------------------------------------------------
+
+/** What the service knows about a server by this name or id, as paragraphs and lists. */
+function whyMissing(query) {
+  if (!servers) return [make("p", {}, words.missing.unknown)];
+  if (query === "") return [];
+  const shown = 3;
+  const find = (list) => list.filter((guild) => isMatch(guild, query)).sort((a, b) => a.name.length - b.name.length);
+  const [listed, invitable] = [find(servers.mine), find(servers.invitable)];
+  const answers = [
+    ...listed.map((guild) => {
+      const button = make("button", { class: "button small", type: "button" }, words.missing.show);
+      button.addEventListener("click", () => showServer(guild.id));
+      return make("p", {}, ...parts(words.missing.listed, { name: named(guild.name) }), " ", button);
+    }),
+    ...invitable.map((guild) => {
+      const link = inviteLink(guild, `${words.invite} ${words.newTab}`);
+      return make("p", {}, ...parts(words.missing.withoutBot, { name: named(guild.name) }), " ", link);
+    }),
+  ];
+  if (answers.length > shown) {
+    const more = counted(words.missing.more, answers.length - shown);
+    return [...answers.slice(0, shown), make("p", { class: "quiet" }, more)];
+  }
+  if (answers.length > 0) return answers;
+
+  const { name } = companion.session().user;
+  const button = make("button", { class: "button small", type: "button" }, element("refresh").textContent);
+  button.addEventListener("click", refresh);
+  const reasons = [
+    make("li", {}, ...parts(words.missing.otherAccount, { name: named(name) })),
+    make("li", {}, words.missing.mayNot),
+    make("li", {}, ...parts(words.missing.oldList, { ago: when(listRead) }), " ", button),
+  ];
+  if (isBotSilent) reasons.unshift(make("li", {}, words.missing.silent));
+  return [make("p", {}, ...parts(words.missing.none, { query: named(query) })), make("ul", { class: "reasons" }, ...reasons)];
+}
+
+function showServer(id) {
+  element("search").value = "";
+  showMatches();
+  const entry = [...element("servers").children].find((each) => each.dataset.id === id);
+  entry?.scrollIntoView({ block: "center" });
+  (entry?.querySelector("summary") ?? element("servers-title")).focus();
+}
+
+element("missing").addEventListener("submit", (event) => {
+  event.preventDefault();
+  element("missing-answer").replaceChildren(...whyMissing(element("missing-server").value.trim()));
+});
+
+// --- Sessions ----------------------------------------------------------------------------------------------------------------
+
+/** "Firefox on Linux", as far as a User-Agent tells; browsers name others beside themselves, so the order matters. */
+function device(agent) {
+  const first = (names) => names.find(([pattern]) => pattern.test(agent))?.[1];
+  const browser = first([[/Edg/, "Edge"], [/OPR/, "Opera"], [/Firefox/, "Firefox"], [/Chrom/, "Chrome"], [/Safari/, "Safari"]]);
+  const system = first([[/Windows/, "Windows"], [/Android/, "Android"], [/iPhone|iPad/, "iOS"], [/Mac OS/, "macOS"], [/Linux/, "Linux"]]);
+  return browser && system ? fill(words.device, { browser, system }) : agent || words.unknownDevice;
+}
+
+function sessionEntry(session) {
+  const on = device(session.user_agent);
+  const name = make("p", { class: "name clamp", title: session.user_agent }, named(on));
+  const times = parts(words.sessionTimes, { created: when(session.created * 1000), seen: when(session.last_seen * 1000) });
+  const about = make("div", { class: "grow" }, name, make("p", { class: "quiet" }, ...times));
+  if (session.current) return make("li", {}, about, make("span", { class: "chip up" }, words.thisSession));
+  const button = make("button", { class: "button small", type: "button" }, words.endSession);
+  button.ariaLabel = fill(words.endSessionOn, { device: on });
+  button.addEventListener("click", async () => {
+    say("sessions-problem");
+    try {
+      await companion.endSession(session.id);
+      say("announcement", words.endedSession);
+    } catch (error) {
+      // It is over either way.
+      if (error.code !== "session_not_found") say("sessions-problem", sentenceFor(error));
+    }
+    sessions.reload();
+  });
+  return make("li", {}, about, button);
+}
+
+const sessions = companion.watch("sessions", companion.sessions, ({ data, error }) => {
+  say("sessions-problem", error && companion.session() ? sentenceFor(error) : "");
+  fillList(element("sessions"), data ?? [], sessionEntry);
+});
+
+// --- The start ---------------------------------------------------------------------------------------------------------------
+
+try {
+  // If this is where a sign-in ends. The client takes code and `state` out of the address, and refuses what did not begin here.
+  const signedIn = await companion.handleCallback();
+  if (signedIn) history.replaceState(null, "", signedIn.returnTo);
+} catch (error) {
+  // Somebody went back and chose again.
+  if (companion.session() && error.code === "state_mismatch") say("notice", words.signedInAlready);
+  else say("problem", sentenceFor(error));
+}
+showPerson(companion.session());

@@ -1,0 +1,254 @@
+//! One operation: what it is for, who may call it, what it takes, what it answers.
+
+use maud::{Markup, html};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Reference;
+use super::command::curl;
+use super::document::{ApiAccess, Content, DocumentedError, Operation, Parameter, ParameterPlace, Schema};
+use super::schema::{fields, kind_and_limits, plain};
+use super::text::code_block;
+
+/// The part of the page about an operation.
+pub(super) fn show(page: &Reference<'_>, operation: &Operation) -> Markup {
+    let words = page.words();
+    let access = operation.access();
+    // The script calls what only reads; for everything else there is the command.
+    let can_try = operation.method == "GET" && access != ApiAccess::BotKey;
+    html! {
+        article class="operation card" id=(operation.id) data-path=(operation.path)
+            data-try=[can_try.then_some(if access == ApiAccess::Session { "token" } else { "public" })]
+            data-stream[operation.is_stream()] {
+            h3 lang=[page.style.lang] { a class="anchor" href={ "#" (operation.id) } { (operation.summary) } }
+            p class="route" {
+                (method(&operation.method)) " "
+                code class="path" { (operation.path) } " "
+                span class="chip" {
+                    @match access {
+                        ApiAccess::Public => (words.public),
+                        ApiAccess::Session => (words.with_token),
+                        ApiAccess::BotKey => (words.with_key),
+                    }
+                }
+            }
+            div class="prose" lang=[page.style.lang] { (page.style.blocks(&operation.description)) }
+            @if !operation.parameters.is_empty() { (parameters(page, &operation.parameters)) }
+            @if operation.request_body.is_some() { (body(page, operation)) }
+            (command(page, operation))
+            (answer(page, operation))
+            (errors(page, operation))
+        }
+    }
+}
+
+/// The method, told by its word; the colour only repeats it.
+pub(super) fn method(method: &str) -> Markup {
+    html! { span class={ "method " (method.to_lowercase()) } { (method) } }
+}
+
+fn parameters(page: &Reference<'_>, parameters: &[Parameter]) -> Markup {
+    let words = page.words();
+    html! {
+        h4 { (words.parameters) }
+        table class="fields" {
+            thead {
+                tr {
+                    th scope="col" { (words.name) }
+                    th scope="col" { (words.kind) }
+                    th scope="col" { (words.meaning) }
+                }
+            }
+            tbody {
+                @for parameter in parameters {
+                    tr {
+                        td {
+                            code { (parameter.name) } " "
+                            span class="mark" {
+                                @match parameter.place {
+                                    ParameterPlace::Header => (words.in_header),
+                                    ParameterPlace::Path => (words.in_path),
+                                    ParameterPlace::Query => (words.in_query),
+                                }
+                                ", "
+                                @if parameter.required { b { (words.required) } } @else { (words.optional) }
+                            }
+                        }
+                        td { (kind_and_limits(page.document, &parameter.schema, page.frame.words())) }
+                        td lang=[page.style.lang] { (page.style.line(&parameter.description)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn body(page: &Reference<'_>, operation: &Operation) -> Markup {
+    let words = page.words();
+    let body = operation.request_body.as_ref();
+    let content = body.and_then(|body| body.content.iter().next());
+    html! {
+        h4 { (words.body) }
+        @if let (Some(body), Some((media_type, content))) = (body, content) {
+            p {
+                span lang=[page.style.lang] { (page.style.line(&body.description)) }
+                " (" code { (media_type) } ")"
+            }
+            @match fields(page.document, &content.schema, &page.style, page.frame.words()) {
+                Some(table) => (table),
+                None => p { a href=(page.frame.site.path("/docs/feed#what-a-line-may-say")) { (words.what_a_line_says) } },
+            }
+        }
+    }
+}
+
+fn command(page: &Reference<'_>, operation: &Operation) -> Markup {
+    let command = curl(page.document, operation);
+    html! {
+        h4 { (page.words().command) }
+        div class="code command" {
+            pre tabindex="0" translate="no" {
+                code { (command.before) span class="origin" { (page.origin) } (command.after) }
+            }
+        }
+    }
+}
+
+/// What an answer is made of.
+struct AnswerShape<'a> {
+    schema: &'a Schema,
+    is_list: bool,
+    is_envelope: bool,
+}
+
+fn shape<'a>(page: &'a Reference<'_>, content: &'a Content) -> AnswerShape<'a> {
+    let whole = page.document.schema(&content.schema);
+    match (whole.properties.get("code"), whole.properties.get("data")) {
+        (Some(_), Some(data)) => match &data.items {
+            Some(items) => AnswerShape { schema: items, is_list: true, is_envelope: true },
+            None => AnswerShape { schema: data, is_list: false, is_envelope: true },
+        },
+        _ => AnswerShape { schema: &content.schema, is_list: false, is_envelope: false },
+    }
+}
+
+fn success_of<'a>(page: &'a Reference<'_>, operation: &'a Operation) -> Option<(&'a str, &'a Content)> {
+    page.document.response(operation, "200")?.content.iter().next()
+}
+
+fn answer(page: &Reference<'_>, operation: &Operation) -> Markup {
+    let words = page.words();
+    let Some(response) = page.document.response(operation, "200") else { return html! {} };
+    let headers = response.headers.iter().filter(|(name, _)| !page.common_headers.contains(name));
+    html! {
+        h4 { (words.answer) }
+        p {
+            span class="answer-code good" { "200" } " "
+            span lang=[page.style.lang] { (page.style.line(&response.description)) }
+            @if let Some((media_type, _)) = success_of(page, operation).filter(|(kind, _)| *kind != "application/json") {
+                " (" code { (media_type) } ")"
+            }
+        }
+        @if let Some((_, content)) = success_of(page, operation) {
+            (answer_fields(page, operation, content))
+            @if let Some(example) = page.document.examples(content).next() {
+                details class="example" {
+                    summary { (words.example) }
+                    (code_block("json", &pretty(example)))
+                }
+            }
+        }
+        @for (name, header) in headers {
+            p class="header" {
+                (words.header) " " code { (name) } ": "
+                span lang=[page.style.lang] { (page.style.line(&page.document.header(header).description)) }
+            }
+        }
+        @if let Some(unchanged) = page.document.response(operation, "304") {
+            p {
+                span class="answer-code" { "304" } " "
+                span lang=[page.style.lang] { (page.style.line(&unchanged.description)) }
+            }
+        }
+    }
+}
+
+/// The fields of an answer, or where they have been told before.
+fn answer_fields(page: &Reference<'_>, operation: &Operation, content: &Content) -> Markup {
+    let words = page.words();
+    let shape = shape(page, content);
+    let has_same = |other: &&Operation| {
+        let other = success_of(page, other).map(|(_, content)| self::shape(page, content));
+        shape.schema.name().is_some() && other.is_some_and(|other| other.schema.name() == shape.schema.name())
+    };
+    let first = page.document.operations().find(has_same).filter(|first| first.id != operation.id);
+    let table = fields(page.document, shape.schema, &page.style, page.frame.words());
+    html! {
+        @match (first, table) {
+            (_, None) if shape.is_envelope => p { (page.style.line(words.data_is_empty)) },
+            (_, None) => {}
+            (Some(first), Some(_)) => {
+                p {
+                    (page.style.line(if shape.is_list { words.each_as_in } else { words.data_as_in })) " "
+                    a href={ "#" (first.id) } lang=[page.style.lang] { (first.summary) } "."
+                }
+            }
+            (None, Some(table)) => {
+                p {
+                    @if operation.is_stream() { (page.style.line(words.event_has)) }
+                    @else if shape.is_list { (page.style.line(words.each_has)) }
+                    @else { (page.style.line(words.data_has)) }
+                }
+                (table)
+            }
+        }
+    }
+}
+
+fn errors(page: &Reference<'_>, operation: &Operation) -> Markup {
+    let words = page.words();
+    let all = page.document.errors(operation);
+    let (common, own): (Vec<_>, Vec<_>) = all.iter().partition(|error| page.common_errors.contains(error));
+    html! {
+        h4 { (words.errors) }
+        @if !own.is_empty() { (error_list(page, &own, false)) }
+        p class="common" {
+            (words.as_everywhere) " "
+            @for (index, error) in common.iter().enumerate() {
+                @if index > 0 { ", " }
+                a href={ "#error-" (error.code) } { code { (error.code) } }
+            }
+        }
+    }
+}
+
+/// Errors with their sentences; those that others link to have an id.
+pub(super) fn error_list(page: &Reference<'_>, errors: &[&DocumentedError<'_>], with_ids: bool) -> Markup {
+    html! {
+        ul class="errors" {
+            @for error in errors {
+                li id=[with_ids.then(|| format!("error-{}", error.code))] {
+                    span class="answer-code bad" { (error.status) } " "
+                    code { (error.code) } " "
+                    span lang=[page.style.lang] { (page.style.line(error.sentence)) }
+                }
+            }
+        }
+    }
+}
+
+/// An example as people read it, with an envelope in the order in which the service sends it.
+fn pretty(example: &Value) -> String {
+    #[derive(Serialize)]
+    struct InOrder<'a> {
+        code: &'a Value,
+        message: &'a Value,
+        data: &'a Value,
+    }
+    let text = match (example.get("code"), example.get("message"), example.get("data")) {
+        (Some(code), Some(message), Some(data)) => serde_json::to_string_pretty(&InOrder { code, message, data }),
+        _ if example.is_string() => return plain(example),
+        _ => serde_json::to_string_pretty(example),
+    };
+    text.unwrap_or_default()
+}
