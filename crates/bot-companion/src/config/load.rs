@@ -219,21 +219,26 @@ fn build(settings: &mut Settings) -> Option<Config> {
             access: s.text("log.access", value::access_log)?,
         },
         admin: AdminConfig { listen: s.text("admin.listen", value::listen_or_off)?, is_set: s.is_set("admin.listen") },
-        site: SiteConfig {
-            enabled: s.switch("site.enabled")?,
-            url: s.text("site.url", site_value::site_url)?,
-            name: s.text("site.name", site_value::site_name)?,
-            tagline: s.text("site.tagline", value::line)?,
-            icon: s.text("site.icon", value::path)?,
-            invite_url: s.text("site.invite_url", site_value::site_invite_url)?,
-            links: s.list("site.links", site_value::site_link)?,
-        },
+        site: site(s)?,
         otel: OtelConfig {
             endpoint: s.text("otel.endpoint", value::collector_url)?,
             service_name: s.text("otel.service_name", value::line)?,
             sample_percent: s.number("otel.sample_percent", 0..=100)?,
         },
         written: s.written(),
+    })
+}
+
+/// The pages.
+fn site(s: &mut Settings) -> Option<SiteConfig> {
+    Some(SiteConfig {
+        enabled: s.switch("site.enabled")?,
+        url: s.text("site.url", site_value::site_url)?,
+        name: s.text("site.name", site_value::site_name)?,
+        tagline: s.text("site.tagline", value::line)?,
+        icon: s.text("site.icon", value::path)?,
+        invite_url: s.text("site.invite_url", site_value::site_invite_url)?,
+        links: s.list("site.links", site_value::site_link)?,
     })
 }
 

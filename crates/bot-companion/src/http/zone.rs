@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn pages_are_in_a_zone_of_their_own_and_not_in_the_document() {
         let (without, with) = (routes(false), routes(true));
-        assert_eq!(without.document.paths.paths, with.document.paths.paths);
+        assert!(without.document.paths.paths == with.document.paths.paths);
         for path in ["/site", "/site/", "/site/status", "/site/dashboard", "/site/nowhere", "/docs", "/docs/nowhere"] {
             assert_eq!(with.zones.of(Some(path)).0, SITE, "{path}");
             assert_eq!(without.zones.of(Some(path)), (PUBLIC, UNKNOWN_ROUTE), "{path}");

@@ -144,7 +144,7 @@ fn introduction(page: &Reference<'_>) -> Markup {
 fn credentials(page: &Reference<'_>) -> Markup {
     let words = page.words();
     html! {
-        section class="group" {
+        section class="operations" {
             h2 id="credentials" { a class="anchor" href="#credentials" { (words.credentials) } }
             dl class="credentials card" {
                 @for (name, meaning) in [
@@ -167,7 +167,7 @@ fn group(page: &Reference<'_>, tag: &DocumentTag) -> Markup {
     let operations = page.document.operations().filter(|operation| operation.tags.contains(&tag.name));
     let id = group_id(tag);
     html! {
-        section class="group" data-operations {
+        section class="operations" data-operations {
             div lang=[page.style.lang] {
                 h2 id=(id) { a class="anchor" href={ "#" (id) } { (tag.title()) } }
                 p { (page.style.line(&tag.description)) }
@@ -182,7 +182,7 @@ fn everywhere(page: &Reference<'_>) -> Markup {
     let words = page.words();
     let errors: Vec<_> = page.common_errors.iter().collect();
     html! {
-        section class="group" {
+        section class="operations" {
             h2 id="everywhere" { a class="anchor" href="#everywhere" { (words.everywhere) } }
             p { (words.everywhere_means) }
             div class="card" {

@@ -240,7 +240,11 @@ if (operations.length > 0) {
   for (const place of document.querySelectorAll(".contents")) {
     const box = part(".filter");
     const input = box.querySelector("input");
-    input.addEventListener("input", () => filter(input.value));
+    input.addEventListener("input", () => {
+      filter(input.value);
+      // The table beside the text stays where it is, so what was found can be brought to the visitor.
+      if (place.matches(".beside")) operations.find((operation) => !operation.hidden)?.scrollIntoView();
+    });
     input.addEventListener("keydown", (event) => {
       if (event.key === "Escape") filter("");
     });

@@ -143,7 +143,7 @@ fn answer(page: &Reference<'_>, operation: &Operation) -> Markup {
     html! {
         h4 { (words.answer) }
         p {
-            span class="status good" { "200" } " "
+            span class="answer-code good" { "200" } " "
             span lang=[page.style.lang] { (page.style.line(&response.description)) }
             @if let Some((media_type, _)) = success_of(page, operation).filter(|(kind, _)| *kind != "application/json") {
                 " (" code { (media_type) } ")"
@@ -166,7 +166,7 @@ fn answer(page: &Reference<'_>, operation: &Operation) -> Markup {
         }
         @if let Some(unchanged) = page.document.response(operation, "304") {
             p {
-                span class="status" { "304" } " "
+                span class="answer-code" { "304" } " "
                 span lang=[page.style.lang] { (page.style.line(&unchanged.description)) }
             }
         }
@@ -228,7 +228,7 @@ pub(super) fn error_list(page: &Reference<'_>, errors: &[&DocumentedError<'_>], 
         ul class="errors" {
             @for error in errors {
                 li id=[with_ids.then(|| format!("error-{}", error.code))] {
-                    span class="status bad" { (error.status) } " "
+                    span class="answer-code bad" { (error.status) } " "
                     code { (error.code) } " "
                     span lang=[page.style.lang] { (page.style.line(error.sentence)) }
                 }

@@ -61,7 +61,8 @@ fn entry(site: &Site, language: Language, entry: Happening<'_>) -> Markup {
     let mark = if entry.ended().is_some() { words.status.over } else { words.status.ongoing };
     html! {
         entry {
-            id { (id(site, &name)) }
+            // Numbers may come back once the last one was deleted; an entry's name must not.
+            id { (id(site, &format!("{name}/{}", entry.began().seconds()))) }
             title { (title) " (" (mark) ")" }
             published { (entry.began().iso8601()) }
             updated { (updated(entry).iso8601()) }

@@ -21,6 +21,7 @@ macro_rules! on_each_store {
     )+};
 }
 
+mod bot_history;
 mod consistency;
 mod data;
 mod feed;

@@ -22,7 +22,7 @@ fn everything_arrives_by_every_way() {
         let of = report.tables.iter().map(|(_, rows, _)| rows).sum();
         for stage in [CopyStage::Copying, CopyStage::Comparing] {
             let last = seen.iter().rfind(|progress| progress.stage == stage).unwrap();
-            assert_eq!((last.rows, last.of, last.table), (of, of, "audit"), "{stage:?}");
+            assert_eq!((last.rows, last.of, last.table), (of, of, "announcements"), "{stage:?}");
         }
         // It is a store like any other now, which goes on counting where the old one stopped.
         run(async {

@@ -1,0 +1,262 @@
+//! The bot's history: what is recorded of it, by how many replicas, across restarts and outages; and what the operator announces.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bot_companion::domain::Time;
+use bot_companion::domain::history::{BotState, Day, History, Incident};
+use serde_json::{Value, json};
+
+use crate::harness::binary::{command, config_file, run};
+use crate::harness::{Bot, Disk, Folder, START, TestApp, eventually, sandbox};
+
+/// So many seconds after the start, which is the first of a minute.
+fn at(seconds: u64) -> Time {
+    START.after(Duration::from_secs(seconds))
+}
+
+fn today(up: u32, partial: u32, down: u32) -> Day {
+    Day { begins: Time::from_seconds(START.seconds() / 86_400 * 86_400), up, partial, down }
+}
+
+async fn history(app: &TestApp) -> Arc<History> {
+    app.app.views.history.get().await.unwrap()
+}
+
+/// When the recorded minutes began, in seconds after the start, and how the bot did.
+async fn minutes(app: &TestApp) -> Vec<(u64, BotState)> {
+    let history = history(app).await;
+    history.minutes.iter().map(|minute| (minute.begins.since(START).as_secs(), minute.state)).collect()
+}
+
+/// Time goes by, in steps that the recorder sees each; this bot reports before each, if one does.
+async fn passes(app: &TestApp, bot: Option<&Bot>, seconds: u64) {
+    for _ in 0..seconds / 30 {
+        app.clock.advance(Duration::from_secs(30));
+        if let Some(bot) = bot {
+            beats(bot).await;
+        }
+        app.app.recorder.record().await;
+    }
+}
+
+async fn beats(bot: &Bot) {
+    assert_eq!(bot.beats(START.seconds(), 2).await.status, 200);
+}
+
+/// A service whose recorder has begun, and a bot that has reported.
+async fn watched() -> (TestApp, Bot) {
+    let app = TestApp::start().await;
+    let bot = app.bot("a").await;
+    app.app.recorder.record().await;
+    assert_eq!(*history(&app).await, History::default(), "a bot that has never reported is unknown");
+    beats(&bot).await;
+    (app, bot)
+}
+
+#[tokio::test]
+async fn minutes_and_incidents_survive_a_restart() {
+    use BotState::{Down, Up};
+    let (app, bot) = watched().await;
+    passes(&app, Some(&bot), 120).await;
+    assert_eq!(minutes(&app).await, [(0, Up), (60, Up)]);
+    assert_eq!(history(&app).await.minutes[0].latency, Some(40.0));
+    passes(&app, None, 60).await;
+    assert_eq!(history(&app).await.incidents, [], "it has been silent for a minute only");
+    passes(&app, None, 60).await;
+    assert_eq!(minutes(&app).await, [(0, Up), (60, Up), (120, Up), (180, Down)]);
+    let open = Incident { id: 1, worst: Down, began: at(120), ended: None, shards: 2, shard_count: 2 };
+    assert_eq!(history(&app).await.incidents, [open.clone()]);
+    assert_eq!(history(&app).await.days, [today(3, 0, 1)]);
+
+    let before = history(&app).await;
+    let app = app.restarted(&[]).await;
+    app.app.recorder.record().await;
+    assert_eq!(history(&app).await, before, "it is all there, and what is not known changes nothing");
+    passes(&app, None, 60).await;
+    assert_eq!(history(&app).await.incidents, [open.clone()]);
+    let bot = bot.at(&app);
+    beats(&bot).await;
+    app.app.recorder.record().await;
+    let over = Incident { ended: Some(at(300)), ..open };
+    assert_eq!(history(&app).await.incidents, [over.clone()]);
+    passes(&app, Some(&bot), 120).await;
+    assert_eq!(history(&app).await.incidents, [over]);
+    assert_eq!(history(&app).await.days, [today(6, 0, 1)]);
+}
+
+#[tokio::test]
+async fn a_gap_in_which_no_replica_ran_is_unknown_and_no_incident() {
+    let (app, bot) = watched().await;
+    passes(&app, Some(&bot), 60).await;
+    let stopped = app.clock.clone();
+    let app = {
+        // Nobody can report while the service is stopped, and the bot comes back a minute later than the service.
+        let restarted = app.restarted(&[]);
+        stopped.advance(Duration::from_hours(1));
+        restarted.await
+    };
+    let bot = bot.at(&app);
+    app.app.recorder.record().await;
+    passes(&app, None, 60).await;
+    assert_eq!((minutes(&app).await, history(&app).await.incidents.len()), (vec![(0, BotState::Up)], 0));
+    passes(&app, Some(&bot), 180).await;
+    let recorded = minutes(&app).await;
+    assert!(recorded.len() > 1 && recorded[1].0 > 3_600, "{recorded:?}");
+    assert!(recorded.iter().all(|(_, state)| *state == BotState::Up), "{recorded:?}");
+    let up = u32::try_from(recorded.len()).unwrap();
+    assert_eq!(history(&app).await.days, [today(up, 0, 0)]);
+    assert_eq!(history(&app).await.incidents, []);
+}
+
+#[tokio::test]
+async fn a_bot_that_stays_silent_after_a_gap_is_down_since_it_is_watched() {
+    let (app, bot) = watched().await;
+    passes(&app, Some(&bot), 60).await;
+    let app = app.restarted(&[]).await;
+    app.clock.advance(Duration::from_mins(10));
+    app.app.recorder.record().await;
+    let watched_since = app.clock.now();
+    passes(&app, None, 60).await;
+    assert_eq!(history(&app).await.incidents, []);
+    passes(&app, None, 240).await;
+    let incidents = history(&app).await.incidents.clone();
+    assert_eq!(incidents.len(), 1);
+    assert_eq!((incidents[0].worst, incidents[0].began), (BotState::Down, watched_since));
+}
+
+#[tokio::test]
+async fn a_clean_restart_of_the_bot_is_no_incident_and_a_lost_shard_is_one() {
+    let (app, bot) = watched().await;
+    passes(&app, None, 60).await;
+    app.clock.advance(Duration::from_secs(29));
+    let next = bot.other("b");
+    assert_eq!(next.beats(app.clock.now().seconds(), 2).await.status, 200);
+    app.app.recorder.record().await;
+    assert_eq!(history(&app).await.incidents, []);
+    // From now on one shard of the two is reported.
+    let alone = json!({"instance": "b", "started_at": at(89).seconds(), "memory": 1, "shard_count": 2,
+        "shards": [{"id": 0, "latency": 10}]});
+    for _ in 0..4 {
+        app.clock.advance(Duration::from_secs(30));
+        next.call(reqwest::Method::PUT, "/bot/heartbeat").body(alone.to_string()).send().await.data();
+        app.app.recorder.record().await;
+    }
+    let incident = Incident { id: 1, worst: BotState::Partial, began: at(89), ended: None, shards: 1, shard_count: 2 };
+    assert_eq!(history(&app).await.incidents, [incident]);
+    assert_eq!(history(&app).await.minutes.last().unwrap().latency, Some(10.0), "of the shard that is up");
+}
+
+#[tokio::test]
+async fn two_replicas_count_a_minute_once_and_both_see_it() {
+    let (here, bot) = watched().await;
+    let there = here.replica().await;
+    there.app.recorder.record().await;
+    for _ in 0..10 {
+        here.clock.advance(Duration::from_secs(30));
+        beats(&bot).await;
+        tokio::join!(here.app.recorder.record(), there.app.recorder.record());
+    }
+    for _ in 0..4 {
+        here.clock.advance(Duration::from_secs(30));
+        tokio::join!(here.app.recorder.record(), there.app.recorder.record());
+    }
+    for app in [&here, &there] {
+        eventually("it sees all of it", async || minutes(app).await.len() == 7).await;
+        assert_eq!(history(app).await.days, [today(6, 0, 1)]);
+        assert_eq!(history(app).await.incidents.len(), 1);
+    }
+    // One of them goes, and the other one goes on.
+    here.stopped().await;
+    beats(&bot.at(&there)).await;
+    there.app.recorder.record().await;
+    let over = history(&there).await;
+    assert_eq!((over.incidents.len(), over.incidents[0].ended), (1, Some(at(420))));
+}
+
+#[tokio::test]
+async fn while_the_store_is_away_nothing_is_known() {
+    let (app, bot) = watched().await;
+    let disk = Disk::under(&app).await;
+    passes(&app, Some(&bot), 60).await;
+    let lost = disk.fails().await;
+    // Neither the bot nor the recorder reaches the store.
+    passes(&app, None, 150).await;
+    disk.recovers(lost).await;
+    app.app.recorder.record().await;
+    passes(&app, None, 60).await;
+    assert_eq!((minutes(&app).await, history(&app).await.incidents.len()), (vec![(0, BotState::Up)], 0));
+    passes(&app, Some(&bot), 180).await;
+    assert_eq!(history(&app).await.incidents, []);
+    assert!(minutes(&app).await.len() > 1);
+}
+
+/// Runs a command with this configuration; gives its exit code, and both outputs.
+async fn said(config: &Path, arguments: &[&str]) -> (i32, String) {
+    let mut asked = command(arguments);
+    asked.env("COMPANION_CONFIG", config);
+    let output = run(asked).await;
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+}
+
+#[tokio::test]
+async fn what_is_announced_is_seen_by_the_running_service() {
+    let app = TestApp::start().await;
+    let config = config_file(&app.folder, &app.sandbox, "");
+    let announce = async |arguments: &[&str]| said(&config, &[&["announce"], arguments].concat()).await;
+    assert_eq!(history(&app).await.announcements, []);
+    let (code, text) = announce(&["Maintenance at 20:00 UTC", "--text", "Half an hour.\nNobody loses anything."]).await;
+    assert_eq!((code, text.as_str()), (0, "Announcement 1 is posted. When it is over: bot-companion announce end 1\n"));
+    eventually("the service notices", async || history(&app).await.announcements.len() == 1).await;
+    let posted = history(&app).await.announcements[0].clone();
+    assert_eq!((posted.title.as_str(), posted.ended), ("Maintenance at 20:00 UTC", None));
+    assert_eq!(posted.text, "Half an hour.\nNobody loses anything.");
+    assert_eq!(announce(&["--", "list"]).await.0, 0, "a title like any other");
+
+    let (code, listed) = announce(&["list"]).await;
+    let lines: Vec<_> = listed.lines().collect();
+    assert_eq!((code, lines.len()), (0, 2), "{listed}");
+    assert!(lines[0].starts_with("2  posted ") && lines[1].ends_with("Z  Maintenance at 20:00 UTC"), "{listed}");
+    assert_eq!(announce(&["end", "1"]).await, (0, "Announcement 1 is over.\n".to_owned()));
+    eventually("the service notices", async || history(&app).await.announcements[1].ended.is_some()).await;
+    let (code, text) = announce(&["end", "1"]).await;
+    assert!(
+        code == 1 && text.contains("no announcement 1 that still holds; see `bot-companion announce list`"),
+        "{text}"
+    );
+    let (_, listed) = announce(&["list", "--json"]).await;
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!((&listed[0]["title"], &listed[0]["ended"]), (&json!("list"), &Value::Null));
+    assert!(listed[1]["ended"].is_string() && listed[1]["text"] == "Half an hour.\nNobody loses anything.", "{listed}");
+    assert_eq!(announce(&["remove", "2"]).await, (0, "Announcement 2 is removed.\n".to_owned()));
+    eventually("the service notices", async || history(&app).await.announcements.len() == 1).await;
+    let (code, text) = announce(&["remove", "2"]).await;
+    assert!(code == 1 && text.contains("there is no announcement 2; see `bot-companion announce list`"), "{text}");
+
+    let (_, audit) = said(&config, &["audit"]).await;
+    for command in ["announce 1", "announce 2", "announce end 1", "announce remove 2"] {
+        assert!(audit.contains(command), "{audit}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_announced_is_refused_with_a_remedy() {
+    let (folder, provider) = (Folder::new(), sandbox(bot_companion::clock::Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let long = "x".repeat(201);
+    for (arguments, problem) in [
+        (vec![], "Usage: bot-companion announce"),
+        (vec![""], "the title is empty: write one line"),
+        (vec![long.as_str()], "the title has 201 characters, and 200 is the most"),
+        (vec!["two\nlines"], "write one line, and the rest into --text"),
+        (vec!["x", "--text", "bell\u{7}"], "the control character U+0007: remove it"),
+        (vec!["end", "first"], "invalid value 'first'"),
+    ] {
+        let (code, text) = said(&config, &[vec!["announce"], arguments].concat()).await;
+        assert_eq!(code, 64, "{text}");
+        assert!(text.contains(problem), "{text}");
+    }
+    assert!(!folder.file().exists(), "nothing was made");
+}
