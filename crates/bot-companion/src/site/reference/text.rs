@@ -52,7 +52,8 @@ impl TextStyle {
                 html! { ul class="listed" { @for item in items { li { (self.spans(item)) } } } }
             }
             MarkdownBlock::Table { head, rows } => self.table(head, rows),
-            MarkdownBlock::Code { language, text } => code_block(language, text),
+            // The style sheet wraps all but programs.
+            MarkdownBlock::Code { language, text } => code_block(language, text, language == "go"),
         }
     }
 
@@ -116,11 +117,11 @@ fn heading(level: u8, text: &str) -> Markup {
     }
 }
 
-/// Code that can be copied: the script adds a button.
-pub(super) fn code_block(language: &str, text: &str) -> Markup {
+/// Code that can be copied: the script adds a button. One that may be scrolled can be reached with the keyboard.
+pub(super) fn code_block(language: &str, text: &str, can_scroll: bool) -> Markup {
     html! {
         div class="code" data-language=[(!language.is_empty()).then_some(language)] {
-            pre tabindex="0" translate="no" { code { (text) } }
+            pre tabindex=[can_scroll.then_some("0")] translate="no" { code { (text) } }
         }
     }
 }
