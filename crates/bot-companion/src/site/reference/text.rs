@@ -69,7 +69,16 @@ impl TextStyle {
                             }
                         }
                     }
-                    tbody { @for row in rows { tr { @for cell in row { td { (self.spans(cell)) } } } } }
+                    tbody {
+                        @for row in rows {
+                            tr {
+                                @for (index, cell) in row.iter().enumerate() {
+                                    // Each row is named by its first cell: not every column has a name.
+                                    @if index == 0 { th scope="row" { (self.spans(cell)) } } @else { td { (self.spans(cell)) } }
+                                }
+                            }
+                        }
+                    }
                 }
             }
         }
