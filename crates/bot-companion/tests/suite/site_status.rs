@@ -88,7 +88,7 @@ async fn a_bot_is_unknown_then_up_then_down_and_the_incident_ends_when_it_is_bac
 
     assert_eq!(bot.beats(START.seconds() - 7_200, 2).await.status, 200);
     app.app.recorder.record().await;
-    app.clock.advance(Duration::from_secs(60));
+    app.clock.advance(Duration::from_mins(1));
     let back = status(&app).await;
     assert!(back.contains("without a break for 1 minute") && !back.contains("Ongoing"), "{back}");
     assert!(back.contains("15 Jan, 08:00 to 08:02 UTC, 2 minutes"), "{back}");

@@ -104,7 +104,7 @@ mod tests {
         for block in &blocks {
             match block {
                 MarkdownBlock::Heading { text, .. } => {
-                    assert!(ids.insert(markdown::slug(text)), "{text} is there twice")
+                    assert!(ids.insert(markdown::slug(text)), "{text} is there twice");
                 }
                 MarkdownBlock::Paragraph(spans) => targets(spans, &mut found),
                 MarkdownBlock::List(items) => items.iter().for_each(|item| targets(item, &mut found)),
