@@ -18,6 +18,7 @@ const EXAMPLE = {
   noServers: "You are in no server that has the bot.",
   botIsUp: "The bot is online",
   sessionEnded: "You are signed out.",
+  strangersCallback: (page) => problem(page, "did not begin on this page"),
 };
 
 async function isSignedOut(page) {
@@ -46,7 +47,7 @@ async function comeBackWith(page, change) {
 /** Runs all scenarios against a dashboard: `start()` gives its origin and the service behind it. More tests may follow in
  * `more`, before the last one, after which the demonstration's guilds are gone. */
 export function drive(name, start, more = () => undefined, differences = {}) {
-  const { path, callback, person: personOn, noServers, botIsUp, sessionEnded } = { ...EXAMPLE, ...differences };
+  const { path, callback, person: personOn, noServers, botIsUp, sessionEnded, strangersCallback } = { ...EXAMPLE, ...differences };
   const isSignedIn = (page, name) => personOn(page, name).waitFor();
   const example = stage(name, start);
   const { visit } = example;
@@ -153,7 +154,7 @@ export function drive(name, start, more = () => undefined, differences = {}) {
     await signIn(page, "owner");
     await isSignedIn(page, user.name);
     await page.goto(`${example.origin}${callback}?code=member&state=a-strangers`);
-    await problem(page, "did not begin on this page").waitFor();
+    await strangersCallback(page).waitFor();
     await isSignedIn(page, user.name);
   });
 

@@ -63,8 +63,11 @@ visit("without JavaScript the pages can be read, and the dashboard says why it c
   await home.getByRole("heading", { name: "The team" }).waitFor();
   await home.getByRole("link", { name: "Details and history" }).click();
   await home.waitForURL(`**${STATUS}`);
-  await home.getByRole("heading", { level: 1 }).waitFor();
-  await home.getByRole("main").getByText("Shard 0").first().waitFor();
+  await home.getByRole("heading", { level: 1, name: "Status" }).waitFor();
+  await home.getByText("2 of 2 shards are up.").waitFor();
+  await home.getByRole("textbox", { name: "Server id" }).fill("871203344918732833");
+  await home.getByRole("button", { name: "Look up" }).click();
+  await home.getByText(/is on shard [01]/i).waitFor();
   const docs = await visitor.open(DOCS);
   await docs.getByRole("main").getByText("/guilds").first().waitFor();
   const feed = await visitor.open(FEED);
@@ -129,9 +132,9 @@ visit("a bot that goes down and comes back is seen without a reload", async (arr
   const [home, status] = [await openAndListen(HOME), await openAndListen(STATUS)];
   await service.control("PUT", "bot-offline");
   await home.getByRole("heading", { name: "The bot is down", exact: true }).waitFor();
-  await status.getByRole("main").getByText("down", { exact: false }).first().waitFor();
+  await status.getByRole("heading", { name: "The bot is down", exact: true }).waitFor();
   await service.control("DELETE", "bot-offline");
-  await home.getByRole("heading", { name: "The bot is up", exact: true }).waitFor();
+  for (const page of [home, status]) await page.getByRole("heading", { name: "The bot is up", exact: true }).waitFor();
   for (const page of [home, status]) assert.equal(await page.evaluate(() => window.isSamePage), true);
 });
 

@@ -107,7 +107,7 @@ fn command(page: &Reference<'_>, operation: &Operation) -> Markup {
     html! {
         h4 { (page.words().command) }
         div class="code command" {
-            pre tabindex="0" translate="no" {
+            pre translate="no" {
                 code { (command.before) span class="origin" { (page.origin) } (command.after) }
             }
         }
@@ -154,7 +154,7 @@ fn answer(page: &Reference<'_>, operation: &Operation) -> Markup {
             @if let Some(example) = page.document.examples(content).next() {
                 details class="example" {
                     summary { (words.example) }
-                    (code_block("json", &pretty(example)))
+                    (code_block("json", &pretty(example), true))
                 }
             }
         }

@@ -52,7 +52,8 @@ impl TextStyle {
                 html! { ul class="listed" { @for item in items { li { (self.spans(item)) } } } }
             }
             MarkdownBlock::Table { head, rows } => self.table(head, rows),
-            MarkdownBlock::Code { language, text } => code_block(language, text),
+            // The style sheet wraps all but programs.
+            MarkdownBlock::Code { language, text } => code_block(language, text, language == "go"),
         }
     }
 
@@ -68,7 +69,16 @@ impl TextStyle {
                             }
                         }
                     }
-                    tbody { @for row in rows { tr { @for cell in row { td { (self.spans(cell)) } } } } }
+                    tbody {
+                        @for row in rows {
+                            tr {
+                                @for (index, cell) in row.iter().enumerate() {
+                                    // Each row is named by its first cell: not every column has a name.
+                                    @if index == 0 { th scope="row" { (self.spans(cell)) } } @else { td { (self.spans(cell)) } }
+                                }
+                            }
+                        }
+                    }
                 }
             }
         }
@@ -116,11 +126,11 @@ fn heading(level: u8, text: &str) -> Markup {
     }
 }
 
-/// Code that can be copied: the script adds a button.
-pub(super) fn code_block(language: &str, text: &str) -> Markup {
+/// Code that can be copied: the script adds a button. One that may be scrolled can be reached with the keyboard.
+pub(super) fn code_block(language: &str, text: &str, can_scroll: bool) -> Markup {
     html! {
         div class="code" data-language=[(!language.is_empty()).then_some(language)] {
-            pre tabindex="0" translate="no" { code { (text) } }
+            pre tabindex=[can_scroll.then_some("0")] translate="no" { code { (text) } }
         }
     }
 }
