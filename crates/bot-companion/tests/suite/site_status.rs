@@ -234,7 +234,7 @@ async fn the_charts_show_what_is_known_and_nothing_unknown_as_down() {
     let (minute, day) = (60_000, 86_400_000);
     let now = START.millis();
     // From 120 minutes ago on: an hour that was good but for a minute, then an hour of which nothing is known.
-    let minutes = (60..120).map(|ago| {
+    let minutes = (61..=120).map(|ago| {
         let state = if ago == 90 { "'down', NULL" } else { "'up', 40.4" };
         format!("({}, {state})", now - ago * minute)
     });
