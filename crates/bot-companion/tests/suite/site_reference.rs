@@ -1,13 +1,12 @@
 //! `/docs` and `/docs/feed`: everything is on the pages, and what they tell people to do works.
 
 use std::collections::BTreeSet;
-use std::process::Stdio;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::Command;
 
 use crate::harness::documented::{document, error_codes, resolve};
 use crate::harness::{Answer, TestApp, soon};
@@ -124,6 +123,26 @@ async fn every_field_of_an_answer_is_on_the_page() {
     }
 }
 
+/// Runs a command to its end, or a stream to its first event, and gives the last line that it says.
+async fn last_line(mut shell: Command) -> String {
+    let run = move || {
+        let mut running = shell.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(running.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut last = String::new();
+        for line in lines {
+            last = line;
+            if last == "event: changed" {
+                running.kill().unwrap();
+                break;
+            }
+        }
+        running.wait().unwrap();
+        last
+    };
+    // Apart from the runtime, on which the service answers.
+    soon("curl says something", tokio::task::spawn_blocking(run)).await.unwrap()
+}
+
 #[tokio::test]
 async fn the_commands_of_the_page_work() {
     let app = TestApp::start().await;
@@ -141,17 +160,8 @@ async fn the_commands_of_the_page_work() {
             shell.env("TOKEN", app.user("owner").await.token());
         }
         shell.env("KEY", bot.key.expose_secret()).env("INSTANCE", &bot.instance);
-        shell.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut running = shell.spawn().unwrap();
-        let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+        let last = last_line(shell).await;
         let is_stream = command.contains("curl -sS -N");
-        let mut last = String::new();
-        while let Some(line) = soon("curl says something", lines.next_line()).await.unwrap() {
-            last = line;
-            if is_stream && last == "event: changed" {
-                break;
-            }
-        }
         // The examples of ids are nobody's here.
         let expected = match () {
             () if is_stream => "event: changed",

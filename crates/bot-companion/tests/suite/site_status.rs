@@ -146,11 +146,10 @@ async fn five_thousand_shards_are_all_there_and_the_page_is_small() {
         };
         app.app.store.beat(beat, START.before(Duration::from_secs(u64::from(process % 30)))).await.unwrap();
     }
-    app.clock.advance(Duration::from_secs(30));
-    app.clock.advance(Duration::from_secs(25));
+    app.clock.advance(Duration::from_secs(55));
     let small = async |path: &str| {
         let answer = app.anon().call(Method::GET, path).header("Accept-Encoding", "gzip").send().await;
-        assert_eq!((answer.status, answer.header("content-encoding")), (200, "gzip"), "{path}");
+        assert_eq!(answer.status, 200, "{path}");
         answer
     };
     let answer = small("/site/status").await;
@@ -174,6 +173,7 @@ async fn five_thousand_shards_are_all_there_and_the_page_is_small() {
 }
 
 fn decompressed(answer: &Answer) -> String {
+    assert_eq!(answer.header("content-encoding"), "gzip");
     let mut text = String::new();
     GzDecoder::new(&answer.body[..]).read_to_string(&mut text).unwrap();
     text
@@ -190,8 +190,8 @@ async fn a_lookup_says_the_same_of_a_server_that_is_known_and_of_one_that_is_not
     assert!(ask(&id(5)).await.contains("How many shards there are is not known yet"));
     let bot = app.bot("lantern").await;
     assert_eq!(bot.beats(START.seconds(), 4).await.status, 200);
-    let known = json!({"id": id(5), "name": "Harbour", "owner_id": "7", "members": 3});
-    assert_eq!(bot.guilds((1, 4), 1, &[known]).await.status, 200);
+    let known = json!({"id": id(5), "name": "Harbour", "icon": null, "owner": "7", "members": 3});
+    assert_eq!(bot.guilds((4, 1), 1, &[known]).await.status, 200);
     let (known, unknown) = (ask(&id(5)).await, ask(&id(9)).await);
     assert!(known.contains(&format!("A server with the id {} is on shard 1.", id(5))), "{known}");
     assert!(known.contains("This shard is up.") && known.contains("shape up"));
@@ -263,7 +263,7 @@ async fn the_charts_show_what_is_known_and_nothing_unknown_as_down() {
     );
     assert_eq!(availability.matches("class=\"hit\"").count(), 90);
     assert_eq!(availability.matches("<tr>").count(), 91);
-    assert!(availability.contains("18 Oct to 16 Nov: 98.88 % up") || availability.contains("nothing is known"));
+    assert!(availability.contains("18 Oct to 16 Nov: 99.30 % up</title>"), "{availability}");
     // Of 29 of the 90 days, and of today, nothing is known; one has a part that is down.
     assert_eq!(availability.matches(": nothing is known</title>").count(), 30);
     let down: Vec<&str> = availability.split("class=\"down\" d=\"").skip(1).collect();

@@ -122,7 +122,11 @@ mod tests {
     }
 
     /// State, silent shards, of how many, and since how many seconds.
-    fn seen(health: &Health, watching: Time) -> Option<(BotState, u32, u32, u64)> {
+    type Seen = (BotState, u32, u32, u64);
+    /// When the process started and reported, of how many shards, and which of them.
+    type Report<'a> = ((u64, u64), u32, &'a [(u32, f64)]);
+
+    fn seen(health: &Health, watching: Time) -> Option<Seen> {
         observe(health, watching, NOW).map(|seen| {
             assert_eq!(seen.at, NOW);
             (seen.state, seen.silent, seen.shard_count, NOW.since(seen.since).as_secs())
@@ -150,15 +154,15 @@ mod tests {
 
     #[test]
     fn a_bot_is_partly_up_while_a_shard_is_silent_or_missing() {
-        let table: [(&str, (u64, u64), u32, &[(u32, f64)], _); 6] = [
-            ("all shards", (500, 0), 2, &[(0, 1.0), (1, 1.0)], (BotState::Up, 0, 2, 0)),
-            ("one is silent", (500, 0), 2, &[(0, 1.0)], (BotState::Partial, 1, 2, 300)),
-            ("both are silent, and the process is not", (500, 0), 2, &[], (BotState::Partial, 2, 2, 300)),
-            ("one was never reported", (500, 0), 3, &[(0, 1.0), (1, 1.0)], (BotState::Partial, 1, 3, 90)),
-            ("a new process has not got to it yet", (89, 0), 3, &[(0, 1.0), (1, 1.0)], (BotState::Up, 0, 3, 0)),
-            ("one silent, one missing", (500, 0), 3, &[(0, 1.0)], (BotState::Partial, 2, 3, 300)),
+        let table: [(&str, Report<'_>, Seen); 6] = [
+            ("all shards", ((500, 0), 2, &[(0, 1.0), (1, 1.0)]), (BotState::Up, 0, 2, 0)),
+            ("one is silent", ((500, 0), 2, &[(0, 1.0)]), (BotState::Partial, 1, 2, 300)),
+            ("both are silent, and the process is not", ((500, 0), 2, &[]), (BotState::Partial, 2, 2, 300)),
+            ("one was never reported", ((500, 0), 3, &[(0, 1.0), (1, 1.0)]), (BotState::Partial, 1, 3, 90)),
+            ("a new process has not got to it yet", ((89, 0), 3, &[(0, 1.0), (1, 1.0)]), (BotState::Up, 0, 3, 0)),
+            ("one silent, one missing", ((500, 0), 3, &[(0, 1.0)]), (BotState::Partial, 2, 3, 300)),
         ];
-        for (case, times, shard_count, shards, expected) in table {
+        for (case, (times, shard_count, shards), expected) in table {
             let mut health = Health::default();
             reports(&mut health, "a", (times.0.max(300), 300), 2, &[(0, 1.0), (1, 1.0)]);
             reports(&mut health, "b", times, shard_count, shards);

@@ -61,7 +61,7 @@ function sentenceFor(error) {
 /** An element with attributes and children. Strings become text: nothing here is ever read as HTML. */
 function make(tag, attributes, ...children) {
   const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) if (value !== undefined) made.setAttribute(name, value);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   made.append(...children);
   return made;
 }
@@ -96,7 +96,8 @@ function fillList(list, items, makeEntry) {
     const entry = makeEntry(item);
     entry.dataset.id = item.id;
     entry.shows = text;
-    if (before?.querySelector("details[open]")) entry.querySelector("details").open = true;
+    const details = entry.querySelector("details");
+    if (details && before?.querySelector("details[open]")) details.open = true;
     return entry;
   });
   // In place: an element that is taken out and put back loses the focus.
@@ -121,7 +122,8 @@ let listRead;
 let isRefreshing = false;
 let isBotSilent = false;
 
-const load = import(element("client").href);
+// The page knows the client's address, which changes with its content.
+const load = import(element("dashboard").dataset.client);
 load.catch(() => {
   show("loading", false);
   say("problem", words.scriptFailed);
@@ -181,7 +183,6 @@ onClick("sign-out", () => leave(companion.signOut));
 onClick("sign-out-everywhere", () => leave(companion.signOutEverywhere));
 
 function showPerson(session) {
-  const hadFocus = element("dashboard").contains(document.activeElement);
   show("loading", false);
   show("signed-out", !session);
   show("signed-in", session !== null);
@@ -195,9 +196,9 @@ function showPerson(session) {
     element("avatar").removeAttribute("src");
     for (const id of ["person-name", "person-username", "missing-answer"]) element(id).replaceChildren();
     for (const id of ["search", "missing-server"]) element(id).value = "";
-    // What had the focus is hidden now.
-    if (hadFocus) element("sign-in").focus();
   }
+  // A keyboard goes on where the new view begins, if what had the focus is hidden now.
+  if (document.activeElement.closest("#dashboard [hidden]")) element(session ? "servers-title" : "sign-in").focus();
 }
 
 companion.onSession((session) => {
@@ -215,7 +216,7 @@ const roleOf = (guild) => words.roles[guild.role ?? "Member"];
 function serverEntry(guild) {
   // All 20 keys are always there, `true` or `false`.
   const keys = Object.keys(guild.permissions).filter((key) => guild.permissions[key]);
-  const details = make("details", {}, make("summary", {}, `${words.permissions} (${numbers.format(keys.length)})`));
+  const details = make("details", {}, make("summary", {}, words.permissions));
   // Made when somebody looks: there may be 200 servers.
   details.addEventListener("toggle", () => {
     if (!details.open || details.children.length > 1) return;
@@ -268,15 +269,14 @@ function showServers({ data, error, loading }) {
   show("no-servers", data !== undefined && mine.length === 0);
   show("invitable-section", invitable.length > 0);
   show("list-row", data !== undefined);
+  const wasRefreshed = isRefreshing && !error;
+  isRefreshing = false;
+  element("refresh").ariaBusy = null;
   if (!data) return;
   showMatches();
   element("list-age").replaceChildren(...parts(words.listRead, { ago: when(listRead) }));
-  if (isRefreshing && !error) {
-    const isFresh = Date.now() - listRead < 60_000;
-    say("list-state", isFresh ? words.refreshed : fill(words.notRefreshed, { ago: ago(listRead) }));
-  }
-  isRefreshing = false;
-  element("refresh").ariaBusy = null;
+  const isFresh = Date.now() - listRead < 60_000;
+  if (wasRefreshed) say("list-state", isFresh ? words.refreshed : fill(words.notRefreshed, { ago: ago(listRead) }));
 }
 
 // Both lists are made of the same list of the provider, so they are read together. `fresh` makes the service ask the provider first.
@@ -337,7 +337,7 @@ function whyMissing(query) {
   const reasons = [
     make("li", {}, ...parts(words.missing.otherAccount, { name: named(name) })),
     make("li", {}, words.missing.mayNot),
-    make("li", {}, ...parts(words.missing.oldList, { ago: when(listRead) }), " ", button),
+    make("li", {}, fill(words.missing.oldList, { ago: ago(listRead) }), " ", button),
   ];
   if (isBotSilent) reasons.unshift(make("li", {}, words.missing.silent));
   return [make("p", {}, ...parts(words.missing.none, { query: named(query) })), make("ul", { class: "reasons" }, ...reasons)];
@@ -380,8 +380,8 @@ function sessionEntry(session) {
       await companion.endSession(session.id);
       say("announcement", words.endedSession);
     } catch (error) {
-      // It is over either way.
-      if (error.code !== "session_not_found") say("sessions-problem", sentenceFor(error));
+      // One that another device has ended meanwhile is over, too.
+      if (error.code !== "session_not_found") return say("sessions-problem", sentenceFor(error));
     }
     sessions.reload();
   });

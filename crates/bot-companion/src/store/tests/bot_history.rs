@@ -183,13 +183,9 @@ async fn announcements_are_posted_ended_and_removed(mut fixture: Fixture) {
 async fn what_changes_nothing_invalidates_nothing(fixture: Fixture) {
     let store = &*fixture.store;
     let topics = [Topic::History, Topic::Health, Topic::Stats];
-    let changed = async |work: &mut (dyn Future<Output = ()> + Unpin)| fixture.invalidated(&topics, work).await.1;
     macro_rules! changed {
         ($work:expr) => {
-            changed(&mut Box::pin(async {
-                $work.await;
-            }))
-            .await
+            fixture.invalidated(&topics, $work).await.1
         };
     }
     assert_eq!(changed!(record(store, seen(at(60), BotState::Up))), [Topic::History]);
