@@ -5,7 +5,7 @@
 //   CHROMIUM       the browser (/usr/bin/chromium, as Debian has it)
 //   DEADLINE       how long a failing test waits, in milliseconds
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -13,7 +13,7 @@ import { createServer as createTcpServer } from "node:net";
 import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
 import { after, before, test } from "node:test";
-import { stripVTControlCharacters } from "node:util";
+import { promisify, stripVTControlCharacters } from "node:util";
 import { chromium } from "playwright-core";
 
 const DEADLINE = Number(process.env.DEADLINE ?? 180_000);
@@ -120,6 +120,7 @@ export class Service {
   constructor(banner) {
     this.url = banner.match(/^ *service +(http:\/\/\S+[0-9])\/$/m)[1];
     this.sandbox = banner.match(/^ *failures +(http:\/\/\S+)\/control$/m)[1];
+    this.folder = banner.match(/^ *data +(.+)$/m)[1];
     this.key = banner.match(/bck_[0-9A-Za-z]+/)[0];
     this.sequence = 1;
   }
@@ -155,6 +156,13 @@ export class Service {
     const heartbeat = { instance: "browser-tests", started_at: Date.now() / 1000, memory: 50_000_000, shard_count: 1, shards };
     await this.bot("PUT", "/bot/heartbeat", [heartbeat]);
     await this.bot("PUT", "/bot/shards/1/0/guilds", [...guilds, { end: guilds.length }]);
+  }
+
+  /** A command of the operator, on the service's own data. */
+  async command(...args) {
+    const env = { ...process.env, COMPANION_STORE_URL: `sqlite:${join(this.folder, "bot-companion.db")}` };
+    const { stdout } = await promisify(execFile)(process.env.BOT_COMPANION, args, { env });
+    return stdout;
   }
 
   /** The bot tells of a change. */

@@ -33,6 +33,7 @@ async function botSaysHostileThings(service) {
     return { discord_id: id, username, name, role: NAMES.at(-1 - index), color: "#ffffff", category: index < 2 ? CATEGORY : "support", position: index + 1, avatar: "https://tracker.example/pixel.png", permissions: [] };
   });
   await service.botEvent({ type: "team", members });
+  await service.command("announce", IMAGE + SCRIPT, "--text", LONG);
   return guilds.map((guild) => guild.name);
 }
 
@@ -59,6 +60,8 @@ visit("hostile names and reviews are text, and no page falls apart", async (arri
   await isSignedIn(dashboard);
   for (const name of guilds) await dashboard.getByRole("main").getByText(name).first().waitFor();
   const status = await visitor.open(STATUS);
+  await status.getByRole("heading", { name: IMAGE + SCRIPT }).waitFor();
+  await status.getByText(LONG, { exact: true }).waitFor();
   for (const page of [home, dashboard, status]) {
     for (const width of WIDTHS) {
       await page.setViewportSize({ width, height: 800 });

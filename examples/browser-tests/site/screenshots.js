@@ -6,7 +6,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Service, Visitor, launchBrowser } from "../harness.js";
-import { PAGES, THEMES, WIDTHS, isSignedIn, signIn } from "./site.js";
+import { PAGES, THEMES, WIDTHS, signIn } from "./site.js";
 
 const args = process.argv.slice(2);
 const forReadme = args[0] === "--readme";
@@ -18,6 +18,12 @@ async function loadPictures(page) {
     for (const image of document.images) image.loading = "eager";
     await Promise.all([...document.images].map((image) => image.decode().catch(() => undefined)));
   });
+}
+
+/** Signs in and waits for the list of servers. */
+async function openServers(page, person) {
+  await signIn(page, person);
+  await page.getByText(/list was read/).waitFor();
 }
 
 async function takeAll(browser, service) {
@@ -40,8 +46,7 @@ async function takeAll(browser, service) {
   for (const person of ["owner", "newcomer", "collector"]) {
     const signedIn = await Visitor.arrive(browser, service.url, { reducedMotion: "reduce" });
     const page = await signedIn.open(PAGES.dashboard);
-    await signIn(page, person);
-    await isSignedIn(page);
+    await openServers(page, person);
     await take(page, `dashboard-${person}`);
   }
 }
@@ -52,8 +57,8 @@ async function takeForReadme(browser, service) {
   await loadPictures(home);
   await home.screenshot({ path: join(folder, "site-home.png") });
   const dashboard = await visitor.open(PAGES.dashboard);
-  await signIn(dashboard, "owner");
-  await isSignedIn(dashboard);
+  // Whose servers have no emoji in their names: not every machine has a font for them.
+  await openServers(dashboard, "member");
   await loadPictures(dashboard);
   await dashboard.screenshot({ path: join(folder, "site-dashboard.png"), caret: "hide" });
 }

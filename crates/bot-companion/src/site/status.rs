@@ -189,7 +189,7 @@ impl StatusPage<'_> {
         html! {
             section aria-labelledby="facts" {
                 h2 id="facts" class="visually-hidden" { (words.facts) }
-                dl class="numbers facts" {
+                dl class="numbers status-facts" {
                     @for (label, value) in facts.into_iter().flatten() {
                         div class="card number" { dt { (label) } dd { (value) } }
                     }

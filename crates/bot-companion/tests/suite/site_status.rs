@@ -88,7 +88,7 @@ async fn a_bot_is_unknown_then_up_then_down_and_the_incident_ends_when_it_is_bac
 
     assert_eq!(bot.beats(START.seconds() - 7_200, 2).await.status, 200);
     app.app.recorder.record().await;
-    app.clock.advance(Duration::from_secs(60));
+    app.clock.advance(Duration::from_mins(1));
     let back = status(&app).await;
     assert!(back.contains("without a break for 1 minute") && !back.contains("Ongoing"), "{back}");
     assert!(back.contains("15 Jan, 08:00 to 08:02 UTC, 2 minutes"), "{back}");
@@ -234,7 +234,7 @@ async fn the_charts_show_what_is_known_and_nothing_unknown_as_down() {
     let (minute, day) = (60_000, 86_400_000);
     let now = START.millis();
     // From 120 minutes ago on: an hour that was good but for a minute, then an hour of which nothing is known.
-    let minutes = (60..120).map(|ago| {
+    let minutes = (61..=120).map(|ago| {
         let state = if ago == 90 { "'down', NULL" } else { "'up', 40.4" };
         format!("({}, {state})", now - ago * minute)
     });

@@ -45,7 +45,7 @@ impl StatusPage<'_> {
                         button class="button primary" { (words.look_up) }
                     }
                 }
-                @if let Some(server) = self.facts.server { div class="answer" role="status" { (self.answer(server)) } }
+                @if let Some(server) = self.facts.server { div class="lookup-answer" role="status" { (self.answer(server)) } }
                 p class="quiet" id="server-help" { (words.how_to_copy) }
             }
         }

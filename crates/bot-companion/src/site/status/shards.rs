@@ -90,7 +90,7 @@ impl StatusPage<'_> {
                     p { ((self.words().shared.shards_up)(self.count_up(), number(self.shards.len()))) "." }
                     (self.troubled())
                     @if self.shards.len() <= MOST_TILES {
-                        p class="quiet" { (words.legend_text) @if is_grouped { " " (words.open_group) } }
+                        p class="quiet tiles-text" { (words.legend_text) @if is_grouped { " " (words.open_group) } }
                         (legend(words.legend, &[
                             ("tile-up", words.up),
                             ("tile-down", words.down),
