@@ -6,7 +6,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use super::legend::legend;
-use super::series::{Bucket, buckets, runs};
+use super::series::{ChartBucket, buckets, runs};
 use super::{StatusPage, milliseconds};
 use crate::domain::Time;
 use crate::domain::history::BotState;
@@ -46,7 +46,7 @@ impl StatusPage<'_> {
         }
     }
 
-    fn latency_chart(&self, quarters: &[Bucket], latencies: &[f64], summary: &str) -> Markup {
+    fn latency_chart(&self, quarters: &[ChartBucket], latencies: &[f64], summary: &str) -> Markup {
         let top = nice_top(latencies.iter().copied().fold(0.0, f64::max));
         let height = |latency: f64| 100.0 - latency / top * 100.0;
         let (mut line, mut area) = (String::new(), String::new());
@@ -83,7 +83,7 @@ impl StatusPage<'_> {
     fn latency_table(&self) -> Markup {
         let words = &self.words().status;
         let hours = buckets(&self.facts.history.minutes, self.facts.now, HOUR, 24);
-        let state = |hour: &Bucket| match hour.worst {
+        let state = |hour: &ChartBucket| match hour.worst {
             Some(BotState::Up) => self.words().shared.up,
             Some(BotState::Partial) => self.words().shared.partly_up,
             Some(BotState::Down) => self.words().shared.down,
@@ -145,7 +145,7 @@ fn draw_run(points: &[(usize, f64)], line: &mut String, area: &mut String) {
 }
 
 /// A block of this height on the ground wherever something holds.
-fn blocks(quarters: &[Bucket], height: f64, holds: impl Fn(&Bucket) -> bool) -> String {
+fn blocks(quarters: &[ChartBucket], height: f64, holds: impl Fn(&ChartBucket) -> bool) -> String {
     let mut path = String::new();
     for (begin, length) in runs(quarters, holds) {
         let _ = write!(path, "M{begin} 100v-{height}h{length}v{height}z");
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_gap_parts_the_line() {
-        let bucket = |latency: Option<f64>| Bucket {
+        let bucket = |latency: Option<f64>| ChartBucket {
             begins: Time::default(),
             known: u32::from(latency.is_some()),
             worst: latency.map(|_| BotState::Up),

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::StatusPage;
-use super::shards::{ShardNow, ShardState};
+use super::shards::{ShardNow, TileState};
 use crate::domain::Snowflake;
 use crate::domain::feed::ShardKey;
 use crate::site::home::shape_of;
@@ -55,9 +55,9 @@ impl StatusPage<'_> {
         let words = &self.words().status;
         let (shape, text) = match find(server, &self.shards) {
             Found::Shard(_, shard) => match shard.state {
-                ShardState::Up => ("up", words.shard_is_up),
-                ShardState::Down => ("down", words.shard_is_down),
-                ShardState::Unknown => ("unknown", words.shard_is_unknown),
+                TileState::Up => ("up", words.shard_is_up),
+                TileState::Down => ("down", words.shard_is_down),
+                TileState::Unknown => ("unknown", words.shard_is_unknown),
             },
             Found::NoShards => ("unknown", words.count_unknown),
             Found::NotAnId => ("unknown", words.not_an_id),
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn shards(count: u32) -> Vec<ShardNow> {
-        let shard = |id| ShardNow { id, state: ShardState::Up, latency: None, age: None };
+        let shard = |id| ShardNow { id, state: TileState::Up, latency: None, age: None };
         (0..count).map(shard).collect()
     }
 

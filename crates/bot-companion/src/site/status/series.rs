@@ -11,7 +11,7 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// A piece of the last 24 hours.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Bucket {
+pub(super) struct ChartBucket {
     /// When it begins.
     pub(super) begins: Time,
     /// How many of its minutes are known; none for a gap.
@@ -23,14 +23,14 @@ pub(super) struct Bucket {
 }
 
 /// This many pieces of this length, oldest first; `now` is in the last. They begin at whole multiples of their length.
-pub(super) fn buckets(minutes: &[Minute], now: Time, span: Duration, count: usize) -> Vec<Bucket> {
+pub(super) fn buckets(minutes: &[Minute], now: Time, span: Duration, count: usize) -> Vec<ChartBucket> {
     let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1);
     let last = now.millis() / millis;
     let first = last.saturating_sub(u64::try_from(count).unwrap_or(u64::MAX).saturating_sub(1));
     let mut sums = vec![(0.0, 0_u32); count];
-    let mut buckets: Vec<Bucket> = (first..)
+    let mut buckets: Vec<ChartBucket> = (first..)
         .take(count)
-        .map(|index| Bucket { begins: Time::from_millis(index * millis), known: 0, worst: None, latency: None })
+        .map(|index| ChartBucket { begins: Time::from_millis(index * millis), known: 0, worst: None, latency: None })
         .collect();
     for minute in minutes {
         let index = (minute.begins.millis() / millis).checked_sub(first).and_then(|index| usize::try_from(index).ok());

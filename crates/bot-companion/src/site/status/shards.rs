@@ -24,14 +24,14 @@ const MOST_LINES: usize = 30;
 
 /// How a shard does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ShardState {
+pub(super) enum TileState {
     Up,
     Down,
     /// Nobody knows: it has not had the time to report, or this service has not listened for long enough.
     Unknown,
 }
 
-impl ShardState {
+impl TileState {
     pub(super) const fn shape(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -45,7 +45,7 @@ impl ShardState {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ShardNow {
     pub(super) id: u32,
-    pub(super) state: ShardState,
+    pub(super) state: TileState,
     /// Milliseconds; only of one that is up.
     pub(super) latency: Option<f64>,
     /// How long ago it was reported; `None` if never.
@@ -62,16 +62,16 @@ pub(super) fn all(health: &Health, watching_since: Time, now: Time) -> Vec<Shard
     // Shards that were never reported count as silent once they have had the time to report.
     let is_missing_silent = usize::try_from(seen.silent).is_ok_and(|counted| counted > silent);
     let state = |id: u32| match age(id) {
-        Some(age) if age < SILENCE => ShardState::Up,
-        Some(_) if is_watched => ShardState::Down,
-        None if is_watched && is_missing_silent => ShardState::Down,
-        _ => ShardState::Unknown,
+        Some(age) if age < SILENCE => TileState::Up,
+        Some(_) if is_watched => TileState::Down,
+        None if is_watched && is_missing_silent => TileState::Down,
+        _ => TileState::Unknown,
     };
     let latency = |id: u32| health.shards.get(&id).map(|shard| shard.latency).filter(|latency| *latency > 0.0);
     (0..seen.shard_count)
         .map(|id| {
             let state = state(id);
-            let latency = latency(id).filter(|_| state == ShardState::Up);
+            let latency = latency(id).filter(|_| state == TileState::Up);
             ShardNow { id, state, latency, age: age(id) }
         })
         .collect()
@@ -111,14 +111,14 @@ impl StatusPage<'_> {
         let troubled: Vec<(&ShardNow, String)> = self
             .shards
             .iter()
-            .filter(|shard| shard.state != ShardState::Up)
+            .filter(|shard| shard.state != TileState::Up)
             .map(|shard| (shard, self.last_report(shard)))
             .collect();
         let lines: Vec<&[(&ShardNow, String)]> = troubled
             .chunk_by(|(a, reported), (b, next)| b.id == a.id + 1 && a.state == b.state && reported == next)
             .collect();
-        let is_down = troubled.iter().any(|(shard, _)| shard.state == ShardState::Down);
-        let worst = if is_down { ShardState::Down } else { ShardState::Unknown };
+        let is_down = troubled.iter().any(|(shard, _)| shard.state == TileState::Down);
+        let worst = if is_down { TileState::Down } else { TileState::Unknown };
         let left = lines.iter().skip(MOST_LINES).map(|line| line.len()).sum::<usize>();
         html! {
             @if !lines.is_empty() {
@@ -145,12 +145,12 @@ impl StatusPage<'_> {
         shard.age.map_or_else(|| words.no_report.to_owned(), |age| (words.last_report)(&ago(age)))
     }
 
-    fn state_word(&self, state: ShardState) -> &'static str {
+    fn state_word(&self, state: TileState) -> &'static str {
         let words = &self.words().status;
         match state {
-            ShardState::Up => words.up,
-            ShardState::Down => words.down,
-            ShardState::Unknown => words.unknown,
+            TileState::Up => words.up,
+            TileState::Down => words.down,
+            TileState::Unknown => words.unknown,
         }
     }
 
@@ -165,7 +165,7 @@ impl StatusPage<'_> {
 
     /// How many shards are up.
     pub(super) fn count_up(&self) -> u64 {
-        number(self.shards.iter().filter(|shard| shard.state == ShardState::Up).count())
+        number(self.shards.iter().filter(|shard| shard.state == TileState::Up).count())
     }
 
     fn groups(&self) -> Markup {
@@ -191,8 +191,8 @@ impl StatusPage<'_> {
     fn group_summary(&self, group: &[ShardNow]) -> Markup {
         let words = &self.words().status;
         let count = |state| group.iter().filter(|shard| shard.state == state).count();
-        let up = count(ShardState::Up);
-        let shape = match (up, count(ShardState::Unknown)) {
+        let up = count(TileState::Up);
+        let shape = match (up, count(TileState::Unknown)) {
             (up, _) if up == group.len() => "up",
             (0, unknown) if unknown == group.len() => "unknown",
             (0, _) => "down",
@@ -216,7 +216,7 @@ impl StatusPage<'_> {
             ul class=(if is_compact { "tiles compact" } else { "tiles" }) {
                 @for shard in shards {
                     // Most are up, and a page of thousands stays small if that needs no attribute.
-                    li class=[(shard.state != ShardState::Up).then(|| shard.state.shape())] {
+                    li class=[(shard.state != TileState::Up).then(|| shard.state.shape())] {
                         b { (shard.id) }
                         " " (self.state_word(shard.state))
                         i {
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_shard_is_up_down_or_unknown() {
-        use ShardState::{Down, Unknown, Up};
+        use TileState::{Down, Unknown, Up};
         for (case, started, watching, reports, expected) in [
             ("one is silent, one missing", 500, 500, &[(100, 0), (10, 1)][..], [Down, Up, Down]),
             ("the process is new", 80, 500, &[(10, 0), (10, 1)], [Up, Up, Unknown]),
