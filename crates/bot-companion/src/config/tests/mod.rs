@@ -36,6 +36,7 @@ fn documented() -> Vec<(String, String)> {
             let value = match value {
                 toml::Value::String(text) => text.clone(),
                 toml::Value::Integer(number) => number.to_string(),
+                toml::Value::Boolean(is_on) => is_on.to_string(),
                 toml::Value::Array(items) => {
                     items.iter().map(|item| item.as_str().unwrap()).collect::<Vec<_>>().join(",")
                 }
