@@ -1,6 +1,6 @@
 // The site with a keyboard alone.
 import assert from "node:assert/strict";
-import { DASHBOARD, HOME, PAGES, arriveOnSite, isSignedIn, onSite, signInButton } from "./site.js";
+import { DASHBOARD, HOME, PAGES, arriveOnSite, isSignedIn, onSite, openWhole, signInButton } from "./site.js";
 
 const site = onSite();
 const { visit } = site;
@@ -50,7 +50,7 @@ for (const [name, path] of Object.entries(PAGES)) {
     // Nothing changes meanwhile.
     await visitor.context.route("**/live", (route) => route.abort());
     visitor.allow(/\/live: net::ERR_FAILED$/);
-    const page = await visitor.open(path);
+    const page = await openWhole(visitor, path);
     const wanted = await reachable(page);
     const skip = await press(page, "Tab");
     assert.equal(skip.name, "a Skip to content");

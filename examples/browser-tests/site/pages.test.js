@@ -1,6 +1,6 @@
 // What every page of the site must be, whatever it shows.
 import assert from "node:assert/strict";
-import { THEMES, DASHBOARD, DOCS, FEED, HOME, PAGES, STATUS, WIDTHS, arriveOnSite, axe, fitsWindow, onSite } from "./site.js";
+import { THEMES, DASHBOARD, DOCS, FEED, HOME, PAGES, STATUS, WIDTHS, arriveOnSite, axe, fitsWindow, onSite, openWhole } from "./site.js";
 
 /** The most that a page may take on the wire, with all that belongs to it but pictures. */
 const LARGEST = 60_000;
@@ -11,7 +11,7 @@ const { visit } = site;
 for (const [name, path] of Object.entries(PAGES)) {
   visit(`axe finds nothing on ${name}, and it fits, in both themes at both widths`, async (arrive) => {
     const visitor = await arriveOnSite(arrive, { bypassCSP: true, reducedMotion: "reduce" });
-    const page = await visitor.open(path);
+    const page = await openWhole(visitor, path);
     const found = [];
     for (const width of WIDTHS) {
       await page.setViewportSize({ width, height: 800 });
@@ -26,8 +26,7 @@ for (const [name, path] of Object.entries(PAGES)) {
 
   visit(`${name} is light and small, and asks nobody but the service and the sandbox`, async (arrive, service) => {
     const visitor = await arriveOnSite(arrive);
-    const page = await visitor.open(path);
-    await page.waitForLoadState("load");
+    const page = await openWhole(visitor, path);
     const ours = [new URL(service.url).host, new URL(service.sandbox).host];
     let sum = 0;
     for (const request of visitor.requests) {

@@ -39,6 +39,13 @@ export async function arriveOnSite(arrive, options) {
   return visitor;
 }
 
+/** Opens a page and waits until its script has put everything in its place: the dashboard shows a sentence until then. */
+export async function openWhole(visitor, path) {
+  const page = await visitor.open(path);
+  await page.locator("#loading").waitFor({ state: "hidden" });
+  return page;
+}
+
 export const signInButton = (page) => page.getByRole("button", { name: /^Sign in/ }).first();
 /** On the sandbox's page, as this person. */
 export const choose = (page, person) => page.getByRole("link", { name: new RegExp(`\\b${person} · @`) }).click();
