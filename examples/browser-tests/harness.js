@@ -216,10 +216,6 @@ export class Visitor {
   }
 
   #watch(page) {
-    page.on("dialog", (dialog) => {
-      this.problems.push(`dialog: ${dialog.message()}`);
-      void dialog.dismiss();
-    });
     page.on("pageerror", (error) => this.problems.push(`uncaught: ${error.stack ?? error}`));
     page.on("console", (message) => {
       // A response that is an error is noted below, with its method and status.

@@ -28,6 +28,11 @@ export const onSite = () => stage("site", startSite);
 export async function arriveOnSite(arrive, options) {
   const visitor = await arrive(options);
   visitor.allow(/^GET \/site\/no-such-page: 404$/);
+  // The site opens no dialog; a script that somebody smuggled in would.
+  visitor.context.on("page", (page) => page.on("dialog", (dialog) => {
+    visitor.problems.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  }));
   visitor.requests = [];
   visitor.context.on("request", (request) => visitor.requests.push(request));
   // Chromium tells of most violations in the console too; this one tells of all.
