@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::context::RequestContext;
@@ -23,6 +22,7 @@ const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
 /// A page shows what is now; a browser may keep it, and asks each time whether it still holds.
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 const FOR_A_MINUTE: HeaderValue = HeaderValue::from_static("public, max-age=60");
+const FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 /// The address changes with the content.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 const NOTHING_LOADED: HeaderValue = HeaderValue::from_static("default-src 'none'");
@@ -135,12 +135,9 @@ pub(super) async fn role_colours(State(app): State<Arc<App>>, headers: HeaderMap
 
 /// `/site/icon`: the picture that the operator has given.
 pub(super) async fn icon(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let (media_type, bytes) = app.site.icon().ok_or(ErrorCode::NotFound)?;
-    let body = TaggedBody::new(Bytes::copy_from_slice(bytes));
+    let (media_type, body) = app.site.icon().ok_or(ErrorCode::NotFound)?;
     let media_type = HeaderValue::from_static(media_type);
-    Ok(etag::respond_as(&body, media_type, HeaderValue::from_static("public, max-age=3600"), &headers)
-        .await
-        .into_response())
+    Ok(etag::respond_as(body, media_type, FOR_AN_HOUR, &headers).await.into_response())
 }
 
 /// `/site/assets/…`

@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::views::tagged::TaggedBody;
+
 /// The largest file.
 const LARGEST: usize = 256 * 1024;
 
 /// A picture in memory.
 pub(super) struct Icon {
     pub(super) media_type: &'static str,
-    pub(super) bytes: Vec<u8>,
+    pub(super) body: TaggedBody,
 }
 
 /// Why there is no picture.
@@ -33,7 +35,7 @@ impl Icon {
             return Err(IconError::TooLarge(path.to_owned()));
         }
         let media_type = media_type(&bytes).ok_or_else(|| IconError::Unknown(path.to_owned()))?;
-        Ok(Self { media_type, bytes })
+        Ok(Self { media_type, body: TaggedBody::new(bytes.into()) })
     }
 }
 

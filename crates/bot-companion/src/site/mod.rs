@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::config::{Config, SiteConfig, origin_of};
 use crate::domain::history::{Observation, observe};
 use crate::domain::{Health, TeamMember, Time};
+use crate::views::tagged::TaggedBody;
 use icon::Icon;
 pub use icon::IconError;
 pub use language::Language;
@@ -69,9 +70,9 @@ impl Site {
         &self.policy
     }
 
-    /// The picture of the bot, if the operator has given one: its media type and bytes.
-    pub fn icon(&self) -> Option<(&'static str, &[u8])> {
-        self.icon.as_ref().map(|icon| (icon.media_type, &*icon.bytes))
+    /// The picture of the bot, if the operator has given one, and its media type.
+    pub fn icon(&self) -> Option<(&'static str, &TaggedBody)> {
+        self.icon.as_ref().map(|icon| (icon.media_type, &icon.body))
     }
 
     /// How the bot does; `None` if that is not known.

@@ -1,10 +1,7 @@
 //! Compressed answers: which ones, for whom, and with which `ETag`.
 
-use std::io::Read;
-
 use bot_companion::domain::{Change, Permission};
 use bot_companion::sandbox::people::MEMBER;
-use flate2::read::GzDecoder;
 use reqwest::Method;
 
 use crate::harness::{Answer, Client, ORIGIN, TestApp, feedback, guild, listed, subscription, team, team_member};
@@ -31,13 +28,6 @@ async fn get(client: &Client, path: &str, accepted: &str, known: &str) -> Answer
     client.call(Method::GET, path).header("Accept-Encoding", accepted).header("If-None-Match", known).send().await
 }
 
-fn decompressed(answer: &Answer) -> String {
-    assert_eq!(answer.header("content-encoding"), "gzip");
-    let mut text = String::new();
-    GzDecoder::new(&answer.body[..]).read_to_string(&mut text).unwrap();
-    text
-}
-
 #[tokio::test]
 async fn long_answers_that_are_cached_are_compressed_for_who_accepts_it() {
     let (_app, member) = start().await;
@@ -53,7 +43,7 @@ async fn long_answers_that_are_cached_are_compressed_for_who_accepts_it() {
             assert_eq!((answer.status, answer.header("vary")), (200, vary), "{path}");
             assert_eq!(answer.header("content-type"), "application/json");
             if plain.body.len() > 1024 {
-                assert_eq!(decompressed(&answer), plain.text(), "{path}");
+                assert_eq!(answer.decompressed(), plain.text(), "{path}");
                 assert_eq!(answer.header("content-length"), answer.body.len().to_string());
                 let head = member.call(Method::HEAD, path).header("Accept-Encoding", "gzip").send().await;
                 assert_eq!(head.header("content-encoding"), "gzip", "{path}");
@@ -111,9 +101,9 @@ async fn each_encoding_has_an_etag_of_its_own() {
 #[tokio::test]
 async fn a_change_is_in_the_next_compressed_answer() {
     let (app, member) = start().await;
-    let before = decompressed(&get(&member, "/guilds", "gzip", "").await);
+    let before = get(&member, "/guilds", "gzip", "").await.decompressed();
     app.bot_says([Change::Guild(guild(2, "Renamed", MEMBER))]).await;
-    let after = decompressed(&get(&member, "/guilds", "gzip", "").await);
+    let after = get(&member, "/guilds", "gzip", "").await.decompressed();
     assert!(!before.contains("Renamed") && after.contains("Renamed"));
     let page = member.call(Method::GET, "/guilds").header("Accept-Encoding", "gzip").header("Origin", ORIGIN);
     assert_eq!(page.send().await.header("access-control-allow-origin"), ORIGIN);

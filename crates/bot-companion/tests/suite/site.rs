@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, START, TestApp};
+use crate::harness::{Answer, Client, Folder, START, TestApp};
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' https://cdn.discordapp.com; connect-src \
                       'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -150,4 +150,21 @@ async fn badges_are_pictures_and_json_for_any_site() {
     for path in ["/badge/status", "/badge/status.png", "/badge/other.svg", "/badge/"] {
         app.anon().get(path).await.refused(404, "not_found");
     }
+}
+
+#[tokio::test]
+async fn the_bots_picture_is_the_one_that_the_operator_gives() {
+    let folder = Folder::new();
+    let (file, picture) = (folder.path().join("icon"), b"\x89PNG\r\n\x1a\nand the rest of it");
+    std::fs::write(&file, picture).unwrap();
+    let app = TestApp::builder().set(&format!("[site]\nicon = {:?}", file.to_str().unwrap())).start().await;
+    assert!(page(&app.anon(), "/site/").await.text().contains("src=\"/site/icon\""));
+    let icon = app.anon().get("/site/icon").await;
+    assert_eq!((icon.status, icon.header("content-type"), &icon.body[..]), (200, "image/png", &picture[..]));
+    let again = app.anon().call(Method::GET, "/site/icon").header("If-None-Match", icon.header("etag")).send().await;
+    assert_eq!(again.status, 304);
+
+    let without = TestApp::start().await;
+    assert!(!page(&without.anon(), "/site/").await.text().contains("/site/icon\""));
+    assert_eq!(page(&without.anon(), "/site/icon").await.status, 404);
 }

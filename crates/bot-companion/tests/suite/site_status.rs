@@ -1,15 +1,13 @@
 //! The status page and the feed of incidents, as a visitor's browser and a feed reader get them.
 
-use std::io::Read;
 use std::time::Duration;
 
 use bot_companion::domain::health::{Heartbeat, ShardBeat};
 use bot_companion::domain::history::announcement::Notice;
-use flate2::read::GzDecoder;
 use http::Method;
 use serde_json::json;
 
-use crate::harness::{Answer, Client, Disk, START, TestApp, eventually, instance};
+use crate::harness::{Client, Disk, START, TestApp, eventually, instance};
 
 const HOSTILE: &str = "<img src=x onerror=alert(1)> \u{202e}&quot; ]]> 🎩";
 
@@ -153,7 +151,7 @@ async fn five_thousand_shards_are_all_there_and_the_page_is_small() {
         answer
     };
     let answer = small("/site/status").await;
-    let text = decompressed(&answer);
+    let text = answer.decompressed();
     let mut bytes = answer.body.len();
     for asset in ["rel=\"stylesheet\" href=\"", "type=\"module\" src=\""] {
         bytes += small(between(&text, asset, "\"")).await.body.len();
@@ -170,13 +168,6 @@ async fn five_thousand_shards_are_all_there_and_the_page_is_small() {
     for shard in named {
         assert!(troubled.contains(&format!("<strong>{shard}</strong>: unknown, no report so far")), "{troubled}");
     }
-}
-
-fn decompressed(answer: &Answer) -> String {
-    assert_eq!(answer.header("content-encoding"), "gzip");
-    let mut text = String::new();
-    GzDecoder::new(&answer.body[..]).read_to_string(&mut text).unwrap();
-    text
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! A real HTTP client, and a bare socket for what no client would send.
 
+use std::io::Read as _;
 use std::net::SocketAddr;
 
 use bot_companion::domain::Permission;
@@ -170,6 +171,14 @@ impl LiveStream {
 impl Answer {
     pub fn text(&self) -> String {
         String::from_utf8(self.body.clone()).unwrap()
+    }
+
+    /// The text of a body that came compressed.
+    pub fn decompressed(&self) -> String {
+        assert_eq!(self.header("content-encoding"), "gzip");
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(&self.body[..]).read_to_string(&mut text).unwrap();
+        text
     }
 
     /// The whole envelope, after checking what is true of every one.
