@@ -36,7 +36,8 @@ export interface ServerOptions {
 }
 
 export interface ServerCompanion {
-  /** 302 to the provider's page. The user comes back to `returnTo`, by default the request's parameter of that name. */
+  /** 302 to the provider's page. The user comes back to `returnTo`, by default the request's parameter of that name; to `/` if that is
+   * not a path of this site or has more than 512 characters. */
   signIn(request: Request, options?: { returnTo?: string | undefined }): Promise<Response>;
   /** At the redirect address: 302 to `returnTo` with the session's cookie. Throws a `CompanionError` if nobody is signed in now. */
   callback(request: Request): Promise<Response>;
@@ -56,6 +57,18 @@ export interface ServerCompanion {
 const SIGN_IN_LIFE = 600;
 /** Sign-ins that one browser may have under way; each has a cookie. */
 const SIGN_INS = 5;
+/** Characters of `returnTo`. All cookies go with every request, and servers refuse requests with more than about 8 KB of them. */
+const LONGEST_RETURN = 512;
+
+/** Where to go after the sign-in; `/` for a path that is too long, as it was sent or in its normal form. */
+function returnPath(path: unknown): string {
+  const safe = String(path).length > LONGEST_RETURN ? "/" : safePath(path);
+  return safe.length > LONGEST_RETURN ? "/" : safe;
+}
+
+// Base64url: percent-encoding would triple what a hostile link is made of.
+const pack = (path: string): string => btoa(path).replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "");
+const unpack = (text: string): string => atob(text.replace(/-/g, "+").replace(/_/g, "/"));
 
 const cookiesOf = (request: Request): Map<string, string> =>
   new Map(
@@ -124,7 +137,7 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
       const page = await authorizePage({ ...settings, redirect_uri: redirectUri }, state, verifier);
       // Whoever makes a browser begin one after the other must not fill its cookies.
       const others = [...cookiesOf(request).keys()].filter((key) => key.startsWith(begun(""))).slice(0, 1 - SIGN_INS);
-      const value = `${verifier}.${encodeURIComponent(safePath(returnTo))}`;
+      const value = `${verifier}.${pack(returnPath(returnTo))}`;
       return redirect(302, page, [...others.map((key) => cookie(key, "", 0)), cookie(begun(state), value, SIGN_IN_LIFE)]);
     },
 
@@ -139,16 +152,20 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
       const code = parameters.get("code");
       const error = parameters.get("error");
       if (error === "access_denied") throw new CompanionError(error, "You did not allow the sign-in.", { status: 403 });
-      if (error || !code) throw new CompanionError("idp_error", `The sign-in failed at the provider: ${error}.`, { status: 400 });
+      // Anybody can write an address: only a word is repeated, and only what fits the header is sent.
+      if (error !== null || !/^[!-~]{1,512}$/.test(code ?? "")) {
+        const why = /^\w{1,64}$/.test(error ?? "") ? `: ${error}` : "";
+        throw new CompanionError("idp_error", `The sign-in failed at the provider${why}.`, { status: 400 });
+      }
       const session = await call<NewSession>(fetch, `${url}/auth`, {
         method: "POST",
-        headers: { "Idp-Code": code, "Idp-Code-Verifier": verifier, "Idp-Redirect-Uri": redirectUri },
+        headers: { "Idp-Code": code as string, "Idp-Code-Verifier": verifier, "Idp-Redirect-Uri": redirectUri },
         again: isSignInAgain,
         patience: CODE_LIFE,
       });
       let to = "/";
       try {
-        to = safePath(decodeURIComponent(returnTo));
+        to = returnPath(unpack(returnTo));
       } catch {
         // The cookie is not as it was sent.
       }
@@ -167,7 +184,7 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
           if (everywhere && (error as CompanionError).code !== "token_invalid") throw error;
         }
       }
-      return redirect(303, safePath(returnTo), [cookie(name, "", 0)]);
+      return redirect(303, returnPath(returnTo), [cookie(name, "", 0)]);
     },
 
     async session(request) {

@@ -169,10 +169,51 @@ describe("the server's half", { skip: needsService }, () => {
       // Nor one that somebody has put into the cookie.
       const page = visitor.take(await companion.signIn(visitor.request("/login")));
       const [key, value] = [...visitor.cookies][0] as [string, string];
-      visitor.cookies.set(key, `${value.split(".")[0]}.${encodeURIComponent(evil)}`);
+      visitor.cookies.set(key, `${value.split(".")[0]}.${Buffer.from(evil).toString("base64url")}`);
       assert.equal(visitor.take(await companion.callback(visitor.request(await service.choose(page, "owner")))), "/", evil);
     }
     assert.equal(await signIn(companion, new Visitor(), "owner", "/login?returnTo=/r%C3%B6les%3Fa%3D1%26b%3D.%23top"), "/r%C3%B6les?a=1&b=.#top");
+  });
+
+  test("`returnTo` fills no cookies: over 512 characters mean `/`", async () => {
+    const companion = companionOf();
+    const longest = `/${"a".repeat(511)}`;
+    for (const [path, place] of [
+      [longest, longest],
+      [`${longest}a`, "/"],
+      [`/${"x/../".repeat(200)}`, "/"],
+      // Each of these letters has six characters in a path's normal form.
+      [`/${"\u00f6".repeat(85)}`, `/${"%C3%B6".repeat(85)}`],
+      [`/${"\u00f6".repeat(86)}`, "/"],
+      [`/?${"a".repeat(20_000)}`, "/"],
+    ] as const) {
+      const visitor = new Visitor();
+      assert.equal(await signIn(companion, visitor, "owner", `/login?returnTo=${encodeURIComponent(path)}`), place);
+      const out = await companion.signOut(visitor.request("/logout", { method: "POST", headers: { Origin: SITE } }), { returnTo: path });
+      assert.equal(visitor.take(out), place);
+    }
+    // Nor one that somebody has put into the cookie.
+    const visitor = new Visitor();
+    const page = visitor.take(await companion.signIn(visitor.request("/login")));
+    const [key, value] = [...visitor.cookies][0] as [string, string];
+    visitor.cookies.set(key, `${value.split(".")[0]}.${Buffer.from(`${longest}a`).toString("base64url")}`);
+    assert.equal(visitor.take(await companion.callback(visitor.request(await service.choose(page, "owner")))), "/");
+    // All that a hostile link can leave behind stays well below the 8 KB that servers commonly accept.
+    for (let i = 0; i < 20; i++) visitor.take(await companion.signIn(visitor.request(`/login?returnTo=${encodeURIComponent(`/${"?".repeat(511)}`)}`)));
+    const all = visitor.request("/").headers.get("Cookie") as string;
+    assert.ok(all.length < 4096, `${all.length}`);
+  });
+
+  test("what a callback's address says is bounded and repeated only if it is a word", async () => {
+    const companion = companionOf();
+    const visitor = new Visitor();
+    const state = new URL(visitor.take(await companion.signIn(visitor.request("/login")))).searchParams.get("state");
+    sent.length = 0;
+    for (const query of [`error=${"x".repeat(65)}`, "error=<b>", "error=", "code=", `code=${"x".repeat(513)}`, "code=%C3%B6", "code=a%0Ab", "code=a%20b"]) {
+      await assert.rejects(companion.callback(visitor.request(`/callback?${query}&state=${state}`)), { code: "idp_error", message: "The sign-in failed at the provider." }, query);
+    }
+    await assert.rejects(companion.callback(visitor.request(`/callback?error=server_error&state=${state}`)), { message: "The sign-in failed at the provider: server_error." });
+    assert.deepEqual(sent, []);
   });
 
   test("an unsafe request must be this site's own", async () => {
