@@ -69,6 +69,12 @@ impl Vault {
         Ok(Self { keys: ArcSwap::from_pointee(VaultKeys::new(keys)?) })
     }
 
+    /// A vault that opens with these keys, of which there may be none.
+    pub fn for_reading(keys: &[SecretKey]) -> Result<Self, VaultError> {
+        let keys = if keys.is_empty() { VaultKeys(Vec::new()) } else { VaultKeys::new(keys)? };
+        Ok(Self { keys: ArcSwap::from_pointee(keys) })
+    }
+
     /// From now on these keys write and read.
     pub fn replace(&self, keys: VaultKeys) {
         self.keys.store(Arc::new(keys));

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Accounts;
-use crate::store::{GrantKind, HeldGrant, Resealed, Result};
-use crate::vault::{VaultError, sealed_with};
+use crate::domain::Snowflake;
+use crate::store::{GrantKind, HeldGrant, Resealed, Result, SealedGrant, Store};
+use crate::vault::{Vault, VaultError, sealed_with};
 
 /// How many grants are read, or written in one transaction.
 const BATCH: usize = 500;
@@ -40,22 +41,19 @@ pub struct ResealReport {
     pub unreadable: u64,
 }
 
-impl Accounts {
-    /// Looks at all grants, and tries to open each of them.
-    pub async fn grant_report(&self) -> Result<GrantReport> {
-        let vault = &self.sources.vault;
-        let mut report = GrantReport::default();
-        report.configured.extend(vault.key_ids().into_iter().map(|id| (id, KeyUse::default())));
-        self.each_batch(async |_, grants| {
+impl GrantReport {
+    /// The keys of this vault; no grant has been looked at yet.
+    pub fn new(vault: &Vault) -> Self {
+        let configured = vault.key_ids().into_iter().map(|id| (id, KeyUse::default()));
+        Self { configured: configured.collect(), missing: BTreeMap::new() }
+    }
+
+    /// Looks at all grants of a store, and tries to open each of them.
+    pub async fn of(store: &dyn Store, vault: &Vault) -> Result<Self> {
+        let mut report = Self::new(vault);
+        each_batch(store, async |_, grants| {
             for HeldGrant { user, sealed } in grants {
-                let (key, opened) = (sealed_with(&sealed), vault.open(user, &sealed));
-                match report.configured.iter_mut().find(|(id, _)| *id == key) {
-                    Some((_, found)) => {
-                        found.grants += 1;
-                        found.damaged += u64::from(opened.is_err());
-                    }
-                    None => *report.missing.entry(key).or_default() += 1,
-                }
+                report.add(vault, user, &sealed);
             }
             Ok(())
         })
@@ -63,11 +61,40 @@ impl Accounts {
         Ok(report)
     }
 
+    /// Tries to open a grant, and counts it.
+    pub fn add(&mut self, vault: &Vault, user: Snowflake, sealed: &SealedGrant) {
+        let key = sealed_with(sealed);
+        match self.configured.iter_mut().find(|(id, _)| *id == key) {
+            Some((_, found)) => {
+                found.grants += 1;
+                found.damaged += u64::from(vault.open(user, sealed).is_err());
+            }
+            None => *self.missing.entry(key).or_default() += 1,
+        }
+    }
+
+    /// How many grants there are.
+    pub fn total(&self) -> u64 {
+        self.configured.iter().map(|(_, found)| found.grants).chain(self.missing.values().copied()).sum()
+    }
+
+    /// How many of them can be opened.
+    pub fn readable(&self) -> u64 {
+        self.configured.iter().map(|(_, found)| found.grants - found.damaged).sum()
+    }
+}
+
+impl Accounts {
+    /// Looks at all grants, and tries to open each of them.
+    pub async fn grant_report(&self) -> Result<GrantReport> {
+        GrantReport::of(&*self.sources.store, &self.sources.vault).await
+    }
+
     /// Seals everything with the first key that is not yet, while the service runs. What it is told meanwhile is how far it is.
     pub async fn reseal(&self, mut watch: impl FnMut(ResealReport)) -> Result<ResealReport> {
         let (vault, store) = (&self.sources.vault, &self.sources.store);
         let mut report = ResealReport::default();
-        self.each_batch(async |kind, grants| {
+        each_batch(&**store, async |kind, grants| {
             report.seen += grants.len() as u64;
             let mut resealed = Vec::new();
             for old in grants.into_iter().filter(|grant| !vault.is_current(&grant.sealed)) {
@@ -87,18 +114,21 @@ impl Accounts {
         .await?;
         Ok(report)
     }
+}
 
-    /// Shows all grants, a batch at a time. Those to revoke come last: a grant moves there when a user's last session ends.
-    async fn each_batch(&self, mut look: impl AsyncFnMut(GrantKind, Vec<HeldGrant>) -> Result<()>) -> Result<()> {
-        for kind in [GrantKind::InUse, GrantKind::ToRevoke] {
-            let mut after = None;
-            loop {
-                let grants = self.sources.store.sealed_grants(kind, after, BATCH).await?;
-                let Some(last) = grants.last() else { break };
-                after = Some(last.user);
-                look(kind, grants).await?;
-            }
+/// Shows all grants, a batch at a time. Those to revoke come last: a grant moves there when a user's last session ends.
+async fn each_batch(
+    store: &dyn Store,
+    mut look: impl AsyncFnMut(GrantKind, Vec<HeldGrant>) -> Result<()>,
+) -> Result<()> {
+    for kind in [GrantKind::InUse, GrantKind::ToRevoke] {
+        let mut after = None;
+        loop {
+            let grants = store.sealed_grants(kind, after, BATCH).await?;
+            let Some(last) = grants.last() else { break };
+            after = Some(last.user);
+            look(kind, grants).await?;
         }
-        Ok(())
     }
+    Ok(())
 }

@@ -26,6 +26,8 @@ pub(super) struct Announce {
     #[arg(long, default_value = "", hide_default_value = true)]
     text: String,
     #[command(flatten)]
+    form: OutputForm,
+    #[command(flatten)]
     config: ConfigFile,
 }
 
@@ -43,6 +45,8 @@ enum AnnounceCommand {
         /// Its number, from `announce list`.
         id: u64,
         #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
         config: ConfigFile,
     },
     /// Remove an announcement, as if it had never been posted.
@@ -50,27 +54,30 @@ enum AnnounceCommand {
         /// Its number, from `announce list`.
         id: u64,
         #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
         config: ConfigFile,
     },
 }
 
 pub(super) fn run(announce: Announce) -> anyhow::Result<()> {
-    let Announce { command, title, text, config } = announce;
+    let Announce { command, title, text, form, config } = announce;
     let said = match command {
-        None => post(&title.unwrap_or_default(), &text, &config)?,
+        None => post(&title.unwrap_or_default(), &text, form, &config)?,
         Some(AnnounceCommand::List { form, config }) => list(form, &config)?,
-        Some(AnnounceCommand::End { id, config }) => {
-            let ended = database::with(&config, Missing::Refuse, async |app| {
-                let ended = app.store.end_announcement(id, app.clock.now()).await?;
+        Some(AnnounceCommand::End { id, form, config }) => {
+            let (ended, at) = database::with(&config, Missing::Refuse, async |app| {
+                let now = app.clock.now();
+                let ended = app.store.end_announcement(id, now).await?;
                 if ended {
                     app.audit.command(AuditKind::Command, &format!("announce end {id}"), None, None);
                 }
-                Ok(ended)
+                Ok((ended, now))
             })?;
             ensure!(ended, "there is no announcement {id} that still holds; see `bot-companion announce list`");
-            format!("Announcement {id} is over.\n")
+            form.one(&json!({ "id": id, "ended": at.iso8601() }), || format!("Announcement {id} is over.\n"))
         }
-        Some(AnnounceCommand::Remove { id, config }) => {
+        Some(AnnounceCommand::Remove { id, form, config }) => {
             let removed = database::with(&config, Missing::Refuse, async |app| {
                 let removed = app.store.remove_announcement(id).await?;
                 if removed {
@@ -79,24 +86,27 @@ pub(super) fn run(announce: Announce) -> anyhow::Result<()> {
                 Ok(removed)
             })?;
             ensure!(removed, "there is no announcement {id}; see `bot-companion announce list`");
-            format!("Announcement {id} is removed.\n")
+            form.one(&json!({ "id": id, "removed": true }), || format!("Announcement {id} is removed.\n"))
         }
     };
     print(&said)
 }
 
-fn post(title: &str, text: &str, config: &ConfigFile) -> anyhow::Result<String> {
+fn post(title: &str, text: &str, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
     let notice = Notice::new(title, text).map_err(UsageError)?;
-    let id = database::with(config, Missing::Refuse, async |app| {
-        let id = app.store.announce(notice, app.clock.now()).await?;
+    let (id, at) = database::with(config, Missing::Refuse, async |app| {
+        let now = app.clock.now();
+        let id = app.store.announce(notice, now).await?;
         app.audit.command(AuditKind::Command, &format!("announce {id}"), None, None);
-        Ok(id)
+        Ok((id, now))
     })?;
-    Ok(format!("Announcement {id} is posted. When it is over: bot-companion announce end {id}\n"))
+    Ok(form.one(&json!({ "id": id, "posted": at.iso8601() }), || {
+        format!("Announcement {id} is posted. When it is over: bot-companion announce end {id}\n")
+    }))
 }
 
 fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
-    let history = database::with(config, Missing::Refuse, async |app| Ok(app.store.history().await?))?;
+    let history = database::reading(config, async |reading| Ok(reading.store.history().await?))?;
     let value = |announcement: &Announcement| {
         json!({
             "id": announcement.id,

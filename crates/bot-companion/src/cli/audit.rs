@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::database::{self, Missing};
+use super::database;
 use super::output::OutputForm;
 use super::{ConfigFile, print};
 use crate::config;
@@ -37,10 +37,10 @@ pub(super) struct AuditCommand {
 
 pub(super) fn run(command: &AuditCommand) -> anyhow::Result<()> {
     let AuditCommand { since, user, kind, limit, form, config } = command;
-    let rows = database::with(config, Missing::Refuse, async |app| {
+    let rows = database::reading(config, async |reading| {
         let persons = user.map(|user| vec![user.to_string(), UserHash::of(user).in_audit()]);
-        let since = since.map(|span| app.clock.now().before(span)).unwrap_or_default();
-        Ok(app.store.audit(AuditFilter { since, persons, kind: *kind, limit: *limit }).await?)
+        let since = since.map(|span| reading.clock.now().before(span)).unwrap_or_default();
+        Ok(reading.store.audit(AuditFilter { since, persons, kind: *kind, limit: *limit }).await?)
     })?;
     let value = |row: &AuditEntry| {
         json!({

@@ -8,9 +8,10 @@ use secrecy::ExposeSecret as _;
 use super::{ConfigFile, logging, runtime};
 use crate::app::App;
 use crate::clock::Clock;
-use crate::config::{self, Config, ConfigError, LogConfig};
+use crate::config::{self, Config, ConfigError, LogConfig, StoreConfig, keyfile};
 use crate::random::Random;
-use crate::store;
+use crate::store::{self, Freshness, Store, StoreOptions};
+use crate::vault::Vault;
 
 /// How long to wait for background tasks that still run.
 const BACKGROUND_WAIT: Duration = Duration::from_secs(10);
@@ -57,6 +58,53 @@ pub(super) fn on<T>(config: Config, work: impl AsyncFnOnce(&Arc<App>) -> anyhow:
         app.close(BACKGROUND_WAIT).await;
         done
     })
+}
+
+/// What a command that only reads works with.
+pub(super) struct Reading {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Clock,
+    config: Config,
+}
+
+impl Reading {
+    /// The keys that there are; none is made.
+    pub(super) fn vault(&self) -> anyhow::Result<Vault> {
+        vault(&self.config)
+    }
+}
+
+/// Does work that only reads on the configured database. Nothing is created, migrated or sealed: a missing database, an older schema
+/// and a missing key file stay as they are.
+pub(super) fn reading<T>(
+    file: &ConfigFile,
+    work: impl AsyncFnOnce(&Reading) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let config = prepare(file, Missing::Refuse)?;
+    runtime()?.block_on(async {
+        let clock = Clock::system();
+        let store = store::open_read_only(options(&config), Arc::new(Freshness::new(clock.clone()))).await?;
+        let reading = Reading { store, clock, config };
+        let done = work(&reading).await;
+        reading.store.close().await;
+        done
+    })
+}
+
+/// A vault with the keys that there are: those of the configuration, or the one beside the database if it is there. None is made.
+pub(super) fn vault(config: &Config) -> anyhow::Result<Vault> {
+    if !config.secrets.is_empty() {
+        return Ok(Vault::for_reading(&config.secrets)?);
+    }
+    let beside = store::local_file(&config.store.url).map(|database| keyfile::beside(&database));
+    let key = beside.map(|path| keyfile::load(&path)).transpose()?.flatten();
+    Ok(Vault::for_reading(key.as_slice())?)
+}
+
+/// How the configuration says that the store is opened.
+pub(super) fn options(config: &Config) -> StoreOptions {
+    let StoreConfig { url, wait, connections, start_wait } = config.store.clone();
+    StoreOptions { url, wait, connections, start_wait }
 }
 
 /// Nobody wants an empty database in the folder in which a command happens to run.

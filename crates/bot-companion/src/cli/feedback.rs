@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::database::{self, Missing};
+use super::output::OutputForm;
 use super::{ConfigFile, print};
 use crate::app::App;
 use crate::domain::audit::AuditKind;
@@ -36,12 +37,14 @@ pub(super) enum FeedbackCommand {
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
         config: ConfigFile,
     },
 }
 
 pub(super) fn run(command: FeedbackCommand) -> anyhow::Result<()> {
-    let FeedbackCommand::Import { file, dry_run, config } = command;
+    let FeedbackCommand::Import { file, dry_run, form, config } = command;
     let report = if dry_run {
         import(None, &file)
     } else {
@@ -53,7 +56,7 @@ pub(super) fn run(command: FeedbackCommand) -> anyhow::Result<()> {
             tokio::task::spawn_blocking(move || import(Some((&app, &runtime)), &file)).await?
         })
     }?;
-    print(&report.text(dry_run))?;
+    print(&form.one(&report.value(dry_run), || report.text(dry_run)))?;
     if report.refused > 0 {
         bail!("{} line(s) were refused", report.refused);
     }
@@ -74,6 +77,10 @@ impl ImportReport {
         if self.shown.len() < SHOWN {
             self.shown.push(format!("line {line}: {reason}"));
         }
+    }
+
+    fn value(&self, dry_run: bool) -> Value {
+        json!({ "changed": !dry_run, "taken": self.taken, "refused": self.refused, "first_refused": self.shown })
     }
 
     fn text(&self, dry_run: bool) -> String {

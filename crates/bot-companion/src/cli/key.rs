@@ -27,6 +27,8 @@ pub(super) enum Key {
         #[arg(long)]
         label: String,
         #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
         config: ConfigFile,
     },
     /// List the keys, the oldest first.
@@ -41,50 +43,55 @@ pub(super) enum Key {
         /// The key's id, from `key list`.
         id: String,
         #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
         config: ConfigFile,
     },
 }
 
 pub(super) fn run(key: Key) -> anyhow::Result<()> {
     let said = match key {
-        Key::Create { label, config } => create(label, &config)?,
+        Key::Create { label, form, config } => create(label, form, &config)?,
         Key::List { form, config } => list(form, &config)?,
-        Key::Revoke { id, config } => {
-            let revoked = database::with(&config, Missing::Refuse, async |app| {
-                let revoked = app.store.revoke_key(id.clone(), app.clock.now()).await?;
+        Key::Revoke { id, form, config } => {
+            let (revoked, at) = database::with(&config, Missing::Refuse, async |app| {
+                let now = app.clock.now();
+                let revoked = app.store.revoke_key(id.clone(), now).await?;
                 if revoked {
                     app.audit.command(AuditKind::Command, "key revoke", None, Some(&id));
                 }
-                Ok(revoked)
+                Ok((revoked, now))
             })?;
             ensure!(revoked, "there is no key `{}` that still works; see `bot-companion key list`", Untrusted(&id));
-            format!("Key {} is revoked.\n", Untrusted(&id))
+            let value = json!({ "id": id, "revoked": at.iso8601() });
+            form.one(&value, || format!("Key {} is revoked.\n", Untrusted(&id)))
         }
     };
     print(&said)
 }
 
-fn create(label: String, config: &ConfigFile) -> anyhow::Result<String> {
+fn create(label: String, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
     let fits = (1..=LABEL).contains(&label.chars().count());
     if !fits {
         return Err(UsageError(format!("--label: give a text of 1 to {LABEL} characters")).into());
     }
     let secret = token::generate(TokenKind::BotKey, secret_bytes);
     let id = random_text(ID, secret_bytes);
-    database::with(config, Missing::Make, async |app| {
+    let key = database::with(config, Missing::Make, async |app| {
         let key = BotKey { id: id.clone(), label, created: app.clock.now(), revoked: None };
-        app.store.add_key(key, token::hash_of(&secret)).await?;
+        app.store.add_key(key.clone(), token::hash_of(&secret)).await?;
         app.audit.command(AuditKind::Command, "key create", None, Some(&id));
-        Ok(())
+        Ok(key)
     })?;
-    Ok(format!(
-        "Key {id} is made. Give it to the bot as COMPANION_BOT_KEY; it is shown this once:\n\n{}\n\n",
-        secret.expose_secret()
-    ))
+    let secret = secret.expose_secret();
+    let value = json!({ "id": id, "label": key.label, "created": key.created.iso8601(), "key": secret });
+    Ok(form.one(&value, || {
+        format!("Key {id} is made. Give it to the bot as COMPANION_BOT_KEY; it is shown this once:\n\n{secret}\n\n")
+    }))
 }
 
 fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
-    let keys = database::with(config, Missing::Refuse, async |app| Ok(app.store.keys().await?))?;
+    let keys = database::reading(config, async |reading| Ok(reading.store.keys().await?))?;
     let value = |key: &BotKey| {
         json!({
             "id": key.id,
@@ -95,7 +102,7 @@ fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
     };
     let cells = |key: &BotKey| {
         let state = key.revoked.map_or_else(String::new, |at| format!("revoked {}", at.iso8601()));
-        vec![key.id.clone(), format!("made {}", key.created.iso8601()), state, Untrusted(&key.label).to_string()]
+        vec![Untrusted(&key.id).to_string(), format!("made {}", key.created.iso8601()), state, Untrusted(&key.label).to_string()]
     };
     Ok(form.list(&keys, "There are no keys.", value, cells))
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use anyhow::{bail, ensure};
 use serde_json::{Value, json};
 
+use super::database::Reading;
 use super::output::{OutputForm, columns};
 use crate::app::App;
 use crate::domain::audit::AuditKind;
 use crate::domain::forgotten::UserHash;
 use crate::domain::{Session, Snowflake, Subscription, Time};
-use crate::store::{Account, PersonTraces};
+use crate::store::{Account, Erased, PersonTraces, Store};
 use crate::untrusted::Untrusted;
 use crate::vault::{Vault, sealed_with};
 
@@ -24,13 +25,13 @@ struct StoredPerson {
     traces: PersonTraces,
 }
 
-async fn read(app: &Arc<App>, id: Snowflake) -> anyhow::Result<StoredPerson> {
+async fn read(store: &dyn Store, id: Snowflake) -> anyhow::Result<StoredPerson> {
     Ok(StoredPerson {
         id,
-        account: app.store.account(id).await?,
-        sessions: app.store.sessions_of(id).await?,
-        subscription: app.store.person(id, Vec::new()).await?.subscription,
-        traces: app.store.traces(id).await?,
+        account: store.account(id).await?,
+        sessions: store.sessions_of(id).await?,
+        subscription: store.person(id, Vec::new()).await?.subscription,
+        traces: store.traces(id).await?,
     })
 }
 
@@ -106,22 +107,45 @@ impl StoredPerson {
 }
 
 /// Says what is stored of a user.
-pub(super) async fn show(app: &Arc<App>, id: Snowflake, form: OutputForm) -> anyhow::Result<String> {
-    let person = read(app, id).await?;
-    let vault = &app.sources.vault;
-    Ok(form.one(&person.value(vault), || {
-        if person.is_known() { person.text(vault) } else { format!("Nothing is stored of user {id}.\n") }
+pub(super) async fn show(reading: &Reading, id: Snowflake, form: OutputForm) -> anyhow::Result<String> {
+    let person = read(&*reading.store, id).await?;
+    let vault = reading.vault()?;
+    Ok(form.one(&person.value(&vault), || {
+        if person.is_known() { person.text(&vault) } else { format!("Nothing is stored of user {id}.\n") }
     }))
 }
 
 /// Forgets a user, if that is meant.
-pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool) -> anyhow::Result<String> {
-    let person = read(app, id).await?;
+pub(super) async fn forget(
+    app: &Arc<App>,
+    id: Snowflake,
+    is_meant: bool,
+    form: OutputForm,
+) -> anyhow::Result<String> {
+    let person = read(&*app.store, id).await?;
     if !is_meant {
         confirm(&person)?;
     }
     let erased = app.store.forget(id, app.clock.now()).await?;
     app.audit.command(AuditKind::Command, "users forget", Some(UserHash::of(id).in_audit()), None);
+    let revokes = person.traces.is_to_revoke || person.account.as_ref().is_some_and(|account| account.grant.is_some());
+    let value = json!({
+        "user": id,
+        "sessions_ended": erased.sessions,
+        "roster_entries": erased.roster,
+        "subscriptions": erased.subscriptions,
+        "feedback_entries": erased.feedback,
+        "audit_rows": erased.audit,
+        "owner_of_guilds": erased.owned_guilds,
+        "staff_in_guilds": erased.staff_guilds,
+        "grant_to_revoke": revokes,
+        "blocked": person.traces.is_blocked,
+    });
+    Ok(form.one(&value, || forgotten_text(&person, erased, revokes)))
+}
+
+fn forgotten_text(person: &StoredPerson, erased: Erased, revokes: bool) -> String {
+    let id = person.id;
     let mut lines = vec![format!(
         "User {id} is forgotten: {} session(s) ended, {} roster entry(s), {} subscription(s) removed, {} feedback entry(s) have \
          no author now, {} audit row(s) do not name them any more; owner of {} and staff in {} guild(s) no longer.",
@@ -133,7 +157,7 @@ pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool) -> any
         erased.owned_guilds,
         erased.staff_guilds,
     )];
-    if person.traces.is_to_revoke || person.account.is_some_and(|account| account.grant.is_some()) {
+    if revokes {
         lines.push(
             "The service revokes their grant at the provider within a minute, and then forgets that, too.".to_owned(),
         );
@@ -145,7 +169,7 @@ pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool) -> any
     lines.push(
         "The bot may send their id again (as owner, staff or subscriber), never their name; forget them in the bot, too.\n".to_owned(),
     );
-    Ok(lines.join("\n"))
+    lines.join("\n")
 }
 
 fn confirm(person: &StoredPerson) -> anyhow::Result<()> {

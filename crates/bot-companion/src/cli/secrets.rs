@@ -35,7 +35,9 @@ pub(super) enum Secrets {
 pub(super) fn run(secrets: &Secrets) -> anyhow::Result<()> {
     let said = match secrets {
         Secrets::Status { form, config } => {
-            let report = database::with(config, Missing::Refuse, async |app| Ok(app.accounts.grant_report().await?))?;
+            let report = database::reading(config, async |reading| {
+                Ok(GrantReport::of(&*reading.store, &reading.vault()?).await?)
+            })?;
             form.one(&status_value(&report), || status_text(&report))
         }
         Secrets::Reseal { form, config } => {
@@ -71,7 +73,7 @@ fn progress(grants: u64) -> ProgressBar {
     bar
 }
 
-fn status_value(report: &GrantReport) -> Value {
+pub(super) fn status_value(report: &GrantReport) -> Value {
     let configured = report.configured.iter().enumerate().map(|(place, (id, found))| {
         json!({ "id": id, "configured": true, "writes": place == 0, "grants": found.grants, "unreadable": found.damaged })
     });
@@ -102,7 +104,7 @@ fn status_text(report: &GrantReport) -> String {
 }
 
 /// What to do about grants that cannot be read.
-fn remedies(report: &GrantReport) -> Vec<String> {
+pub(super) fn remedies(report: &GrantReport) -> Vec<String> {
     let mut lines = Vec::new();
     for (id, found) in report.configured.iter().filter(|(_, found)| found.damaged > 0) {
         lines.push(format!(

@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::database::{self, Missing};
+use super::database;
 use super::output::{OutputForm, columns};
 use super::{ConfigFile, print};
 use crate::domain::Time;
 use crate::domain::feed::FeedState;
 use crate::store::Holdings;
+use crate::untrusted::Untrusted;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct StatsCommand {
@@ -18,9 +19,9 @@ pub(super) struct StatsCommand {
 }
 
 pub(super) fn run(command: &StatsCommand) -> anyhow::Result<()> {
-    let (holdings, state, grants) = database::with(&command.config, Missing::Refuse, async |app| {
-        let (store, grants) = (&app.store, app.store.grants_by_key().await?);
-        Ok((store.holdings().await?, store.feed_state().await?, grants))
+    let (holdings, state, grants) = database::reading(&command.config, async |reading| {
+        let store = &reading.store;
+        Ok((store.holdings().await?, store.feed_state().await?, store.grants_by_key().await?))
     })?;
     let value = value(&holdings, &state, &grants);
     print(&command.form.one(&value, || text(&holdings, &state, &grants)))
@@ -65,8 +66,9 @@ fn text(holdings: &Holdings, state: &FeedState, grants: &[(String, u64)]) -> Str
             .zip(newest)
             .map_or_else(String::new, |(oldest, newest)| format!("from {} to {}", oldest.iso8601(), newest.iso8601()))
     };
-    let of_keys =
-        grants.iter().map(|(key, grants)| format!("{grants} under {}", if key.is_empty() { "no key" } else { key }));
+    let of_keys = grants
+        .iter()
+        .map(|(key, grants)| format!("{grants} under {}", Untrusted(if key.is_empty() { "no key" } else { key })));
     let shards = state.shards.iter().map(|it| format!("{}/{}: {}", it.shard.id, it.shard.count, it.guilds));
     let rows = [
         ("schema", holdings.schema, "version".to_owned()),

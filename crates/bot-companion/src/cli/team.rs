@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::database::{self, Missing};
+use super::output::OutputForm;
 use super::{ConfigFile, print};
 use crate::api::team::TeamMemberData;
 use crate::config::suggest;
@@ -25,6 +26,8 @@ pub(super) enum Team {
         /// Only check the file.
         #[arg(long)]
         dry_run: bool,
+        #[command(flatten)]
+        form: OutputForm,
         #[command(flatten)]
         config: ConfigFile,
     },
@@ -61,26 +64,30 @@ struct TeamFileMember {
 
 pub(super) fn run(team: Team) -> anyhow::Result<()> {
     match team {
-        Team::Import { file, dry_run, config } => {
+        Team::Import { file, dry_run, form: output, config } => {
             let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
             let (roster, notes) = read(&text, form(&file, &text)).with_context(|| file.display().to_string())?;
             let count = roster.0.len();
-            let mut said: Vec<String> = notes.iter().map(|note| format!("Note: {note}")).collect();
-            if dry_run {
-                said.push(format!("{count} member(s); the file is fine, and nothing was changed.\n"));
-            } else {
+            if !dry_run {
                 let change = vec![Change::Team(roster)];
                 database::with(&config, Missing::Refuse, async |app| {
                     app.store.apply(change).await?;
                     app.audit.command(AuditKind::Command, "team import", None, None);
                     Ok(())
                 })?;
-                said.push(format!("The team is replaced: {count} member(s).\n"));
             }
-            print(&said.join("\n"))
+            print(&output.one(&json!({ "changed": !dry_run, "members": count, "notes": notes }), || {
+                let done = if dry_run {
+                    format!("{count} member(s); the file is fine, and nothing was changed.\n")
+                } else {
+                    format!("The team is replaced: {count} member(s).\n")
+                };
+                let notes = notes.iter().map(|note| format!("Note: {note}"));
+                notes.chain([done]).collect::<Vec<_>>().join("\n")
+            }))
         }
         Team::Export { format, config } => {
-            let roster = database::with(&config, Missing::Refuse, async |app| Ok(app.store.team().await?))?;
+            let roster = database::reading(&config, async |reading| Ok(reading.store.team().await?))?;
             print(&write(&roster, format)?)
         }
     }
@@ -103,7 +110,7 @@ fn read(text: &str, form: Form) -> anyhow::Result<(Roster, Vec<String>)> {
         Form::Json => serde_json::from_str(text)?,
     };
     if value.is_array() {
-        value = serde_json::json!({"members": value});
+        value = json!({"members": value});
     }
     let unknown = unknown_fields(&value);
     let read = feed::roster(&serde_json::to_vec(&value)?);

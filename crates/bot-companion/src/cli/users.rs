@@ -21,12 +21,16 @@ pub(super) enum Users {
         #[arg(long, default_value = "", hide_default_value = true)]
         reason: String,
         #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
         config: ConfigFile,
     },
     /// Let a blocked user sign in again.
     Unblock {
         /// The user's id at the identity provider.
         id: Snowflake,
+        #[command(flatten)]
+        form: OutputForm,
         #[command(flatten)]
         config: ConfigFile,
     },
@@ -50,6 +54,8 @@ pub(super) enum Users {
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
         config: ConfigFile,
     },
     /// List the blocked users, the latest first.
@@ -61,43 +67,38 @@ pub(super) enum Users {
     },
 }
 
-impl Users {
-    fn config(&self) -> &ConfigFile {
-        match self {
-            Self::Block { config, .. }
-            | Self::Unblock { config, .. }
-            | Self::Show { config, .. }
-            | Self::Forget { config, .. }
-            | Self::Blocked { config, .. } => config,
-        }
-    }
-}
-
 pub(super) fn run(users: &Users) -> anyhow::Result<()> {
-    let said = database::with(users.config(), Missing::Refuse, async |app| {
-        Ok(match users {
-            Users::Block { id, reason, .. } => {
-                let ended = app.accounts.block(*id, reason.clone()).await?;
-                app.audit.command(AuditKind::Blocked, "users block", Some(id.to_string()), None);
-                format!("User {id} is blocked; {ended} session(s) ended.\n")
-            }
-            Users::Unblock { id, .. } if app.store.unblock(*id).await? => {
+    let said = match users {
+        Users::Block { id, reason, form, config } => database::with(config, Missing::Refuse, async |app| {
+            let since = app.clock.now();
+            let ended = app.accounts.block(*id, reason.clone()).await?;
+            app.audit.command(AuditKind::Blocked, "users block", Some(id.to_string()), None);
+            let value = json!({ "user": id, "since": since.iso8601(), "reason": reason, "sessions_ended": ended });
+            Ok(form.one(&value, || format!("User {id} is blocked; {ended} session(s) ended.\n")))
+        }),
+        Users::Unblock { id, form, config } => database::with(config, Missing::Refuse, async |app| {
+            let unblocked = app.store.unblock(*id).await?;
+            if unblocked {
                 app.audit.command(AuditKind::Unblocked, "users unblock", Some(id.to_string()), None);
-                format!("User {id} may sign in again.\n")
             }
-            Users::Unblock { id, .. } => format!("User {id} was not blocked.\n"),
-            Users::Show { id, form, .. } => person::show(app, *id, *form).await?,
-            Users::Forget { id, yes, .. } => person::forget(app, *id, *yes).await?,
-            Users::Blocked { form, .. } => {
-                let blocked = app.store.blocked().await?;
-                let value = |entry: &BlockedUser| json!({ "user": entry.user.to_string(), "since": entry.since.iso8601(), "reason": entry.reason });
-                let cells = |entry: &BlockedUser| {
-                    let since = format!("since {}", entry.since.iso8601());
-                    vec![entry.user.to_string(), since, Untrusted(&entry.reason).to_string()]
-                };
-                form.list(&blocked, "Nobody is blocked.", value, cells)
-            }
-        })
-    })?;
+            let text = if unblocked { "may sign in again" } else { "was not blocked" };
+            Ok(form.one(&json!({ "user": id, "unblocked": unblocked }), || format!("User {id} {text}.\n")))
+        }),
+        Users::Show { id, form, config } => {
+            database::reading(config, async |reading| person::show(reading, *id, *form).await)
+        }
+        Users::Forget { id, yes, form, config } => {
+            database::with(config, Missing::Refuse, async |app| person::forget(app, *id, *yes, *form).await)
+        }
+        Users::Blocked { form, config } => {
+            let blocked = database::reading(config, async |reading| Ok(reading.store.blocked().await?))?;
+            let value = |entry: &BlockedUser| json!({ "user": entry.user.to_string(), "since": entry.since.iso8601(), "reason": entry.reason });
+            let cells = |entry: &BlockedUser| {
+                let since = format!("since {}", entry.since.iso8601());
+                vec![entry.user.to_string(), since, Untrusted(&entry.reason).to_string()]
+            };
+            Ok(form.list(&blocked, "Nobody is blocked.", value, cells))
+        }
+    }?;
     print(&said)
 }

@@ -267,6 +267,20 @@ pub fn check(url: &SecretString) -> std::result::Result<(), String> {
     }
 }
 
+/// Opens the store that the URL names for a command that only reads. Nothing is created or migrated, and the database itself refuses
+/// every write.
+pub async fn open_read_only(options: StoreOptions, freshness: Arc<Freshness>) -> Result<Arc<dyn Store>> {
+    check(&options.url).map_err(StoreError::Failed)?;
+    match local_file(&options.url) {
+        Some(path) => {
+            let name = location(&options.url);
+            let open = || sqlite::Sqlite::open_read_only(path.clone(), options.wait, Arc::clone(&freshness));
+            Ok(Arc::new(starting::keep_trying(options.start_wait, StoreLocation::File(&name), open).await?))
+        }
+        None => Ok(Arc::new(postgres::Postgres::open_read_only(&options, freshness).await?)),
+    }
+}
+
 /// Opens the store that the URL names, creating and migrating it as needed. One that is not there yet is waited for.
 pub async fn open(options: StoreOptions, freshness: Arc<Freshness>) -> Result<Arc<dyn Store>> {
     check(&options.url).map_err(StoreError::Failed)?;

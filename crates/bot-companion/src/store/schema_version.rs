@@ -24,6 +24,19 @@ pub(super) fn newer_release(found: usize, newest: usize) -> StoreError {
     ))
 }
 
+/// Commands that only read do not migrate: they refuse the schema of another release.
+pub(super) fn expect_readable(found: i64, newest: usize) -> Result<()> {
+    match usize::try_from(found) {
+        Ok(found) if found == newest => Ok(()),
+        Ok(0) => Err(StoreError::Failed("it is not a store of this service".to_owned())),
+        Ok(found) if found < newest => Err(StoreError::Failed(format!(
+            "the database has schema version {found}, and this release reads version {newest}. A command that only reads changes \
+             nothing: start the service of this release once, which updates the database, or use the release that wrote it"
+        ))),
+        found => Err(newer_release(found.unwrap_or(usize::MAX), newest)),
+    }
+}
+
 /// Only what this release wrote is copied, and only to where it can read it.
 pub(super) fn expect_version(found: i64, newest: usize) -> Result<()> {
     if found == 0 {

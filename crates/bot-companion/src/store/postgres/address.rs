@@ -41,6 +41,8 @@ pub(super) struct Address {
     is_verified: bool,
     /// Where the last connection came about, which is tried first.
     latest: Arc<AtomicUsize>,
+    /// Whether the database is to refuse every write.
+    is_read_only: bool,
 }
 
 /// One of the hosts. The driver could try several by itself, but it waits forever for one that takes connections and then says
@@ -116,7 +118,7 @@ impl Address {
         let hosts = one_host_each(&plain).into_iter().map(read).collect::<Result<_, _>>()?;
         let is_verified = trust.as_ref().is_some_and(|trust| trust.names);
         let tls = MakeRustlsConnect::new(tls::client(trust)?);
-        Ok(Self { hosts, tls, is_verified, latest: Arc::default() })
+        Ok(Self { hosts, tls, is_verified, latest: Arc::default(), is_read_only: false })
     }
 
     /// The same address, under another name in the database's list of connections.
@@ -126,6 +128,17 @@ impl Address {
             config.application_name(format!("{name} {suffix}"));
         }
         self
+    }
+
+    /// The same address for a pool whose connections only read. It is said on each connection, not in its settings: those ask for a
+    /// host that takes writes, which a connection that says at once that it only reads would never find.
+    pub(super) fn read_only(mut self) -> Self {
+        self.is_read_only = true;
+        self
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// The hosts, for people; nothing else of the URL.

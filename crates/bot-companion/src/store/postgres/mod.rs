@@ -27,6 +27,7 @@ mod look;
 mod migrations;
 mod pool;
 mod reachability;
+mod read_only;
 mod revocations;
 mod sessions;
 mod sign_in;

@@ -13,6 +13,9 @@ use super::address::Address;
 use super::errors::SqlError;
 use crate::store::{Result, StoreError};
 
+/// From here on the database itself refuses to change anything.
+pub(super) const READ_ONLY: &str = "SET default_transaction_read_only = on";
+
 /// A pool of connections to this address, each with the database's own limits on what is done with it: `wait` for a statement,
 /// and `idle` between two of a transaction.
 pub(super) fn build(address: &Address, connections: usize, wait: Duration, idle: Duration) -> Result<Pool> {
@@ -21,7 +24,8 @@ pub(super) fn build(address: &Address, connections: usize, wait: Duration, idle:
     let manager = Manager::from_connect(tokio_postgres::Config::new(), ByAddress(address.clone()), recycling);
     // Compiling a statement is for those that run for seconds; it would make some of ours a hundred times slower.
     let limits = format!(
-        "SET jit = off; SET statement_timeout = {millis}; SET idle_in_transaction_session_timeout = {idle}",
+        "SET jit = off; SET statement_timeout = {millis}; SET idle_in_transaction_session_timeout = {idle}; {access}",
+        access = if address.is_read_only() { READ_ONLY } else { "" },
         millis = wait.as_millis(),
         // A replica that was cut off in the middle of a transaction must not hold up the others for long.
         idle = idle.as_millis(),

@@ -19,6 +19,7 @@ mod instances;
 mod keys;
 mod look;
 mod migrations;
+mod read_only;
 mod readers;
 mod revocations;
 mod sessions;

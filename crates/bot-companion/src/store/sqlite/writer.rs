@@ -203,6 +203,10 @@ impl WriterThread {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
+        // A connection that only reads has nothing to tidy, and is not allowed to.
+        if self.connection.is_readonly(rusqlite::MAIN_DB).unwrap_or(false) {
+            return;
+        }
         // Leaves one tidy file; the next start would cope without it.
         if let Err(error) = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
             warn!(%error, "the last checkpoint failed");
