@@ -1,26 +1,33 @@
 //! `bot-companion backup` and `bot-companion restore`: everything into one file and back, whichever the store.
 
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::database::{self, Missing};
+use super::exit::UsageError;
 use super::output::OutputForm;
-use super::{ConfigFile, print, runtime};
+use super::{ConfigFile, print, runtime, secrets};
+use crate::accounts::GrantReport;
+use crate::audit::Audit;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, keyfile};
 use crate::domain::audit::AuditKind;
 use crate::domain::{Snowflake, Time};
-use crate::store;
-use crate::store::BotKey;
-use crate::store::backup::{BackupHeader, BackupOptions, RestoreOptions, RestoreReport, back_up, restore};
+use crate::store::backup::{
+    BackupHeader, BackupOptions, BackupWatch, RestoreOptions, RestoreReport, back_up, back_up_to, restore,
+};
+use crate::store::{self, BotKey, Freshness, HeldGrant};
 use crate::untrusted::Untrusted;
+use crate::vault::Vault;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Backup {
-    /// The file to write; it must not be there yet.
+    /// The file to write, which must not be there yet; `-` writes to standard output and to nothing else.
     file: PathBuf,
     #[command(flatten)]
     form: OutputForm,
@@ -44,25 +51,54 @@ pub(super) struct Restore {
     config: ConfigFile,
 }
 
+/// Stands for standard output.
+const OUTPUT: &str = "-";
+
 pub(super) fn run_backup(Backup { file, form, config }: Backup) -> anyhow::Result<()> {
+    let to_output = file.as_os_str() == OUTPUT;
+    if to_output && std::io::stdout().is_terminal() {
+        return Err(UsageError("a backup is no text for a terminal: redirect it, or name a file".to_owned()).into());
+    }
     let config = database::prepare(&config, Missing::Refuse)?;
     let what = BackupOptions {
         url: config.store.url.clone(),
         start_wait: config.store.start_wait,
-        file,
         now: Clock::system().now(),
     };
-    let bar = progress("backing up");
-    let written = runtime()?.block_on(back_up(&what, &mut |rows, of| show(&bar, rows, of)));
-    bar.finish_and_clear();
-    let header = written?;
-    let size = std::fs::metadata(&what.file).map_or(0, |data| data.len());
-    let value = json!({ "file": what.file, "bytes": size, "taken": taken(&header), "tables": tables(&header) });
-    print(&form.one(&value, || backup_text(&what.file, size, &header, key_of(&config).as_deref())))
+    let mut watch = GrantWatch::new("backing up", database::vault(&config)?);
+    let written = runtime()?.block_on(async {
+        if to_output {
+            back_up_to(&what, std::io::stdout().lock(), &mut watch).await
+        } else {
+            back_up(&what, &file, &mut watch).await
+        }
+    });
+    let (header, grants) = (written?, watch.finish());
+    let size = if to_output { None } else { std::fs::metadata(&file).ok().map(|data| data.len()) };
+    let value = json!({
+        "file": file,
+        "bytes": size,
+        "taken": taken(&header),
+        "tables": tables(&header),
+        "grants": grants_value(&grants),
+    });
+    let said = form.one(&value, || {
+        let file = (!to_output).then_some(file.as_path());
+        backup_text(file, size.unwrap_or(0), &header, &grants, key_of(&config).as_deref())
+    });
+    if to_output {
+        // Standard output is the backup, and nothing else.
+        std::io::stderr().write_all(said.as_bytes())?;
+        return Ok(());
+    }
+    print(&said)
 }
 
 pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {
     let Restore { file, replace, keep_sessions, form, config } = restoring;
+    if file.as_os_str() == OUTPUT {
+        return Err(UsageError("a backup is read twice, so it must be a file: save it first".to_owned()).into());
+    }
     let config = database::prepare(&config, Missing::Make)?;
     let what = RestoreOptions {
         url: config.store.url.clone(),
@@ -72,27 +108,84 @@ pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {
         keep_sessions,
         now: Clock::system().now(),
     };
-    let bar = progress("restoring");
-    let restored = runtime()?.block_on(restore(&what, &mut |rows, of| show(&bar, rows, of)));
-    bar.finish_and_clear();
-    let report = restored?;
-    follow_up(config, &report).context(
+    let mut watch = GrantWatch::new("restoring", database::vault(&config)?);
+    let restored = runtime()?.block_on(restore(&what, &mut watch));
+    let (report, grants) = (restored?, watch.finish());
+    follow_up(&config, &report).context(
         "the backup is restored, but users who were forgotten since it was taken may be in it again; run this for each of them \
          before the service is started: `bot-companion users forget ID`",
     )?;
-    print(&form.one(&restore_value(&report), || restore_text(&what, &report)))
+    let key = key_of(&config).filter(|path| !path.exists());
+    print(&form.one(&restore_value(&report, &grants), || restore_text(&what, &report, &grants, key.as_deref())))
 }
 
-/// Forgets again who was forgotten since, and notes the restoration in the audit.
-fn follow_up(config: Config, report: &RestoreReport) -> anyhow::Result<()> {
-    database::on(config, async |app| {
-        for user in &report.forget_again {
-            app.store.forget(*user, app.clock.now()).await?;
-        }
-        let detail = format!("restore of a backup as of {}", taken(&report.header));
-        app.audit.command(AuditKind::Command, &detail, None, None);
-        Ok(())
+/// Forgets again who was forgotten since, and notes the restoration in the audit. No key file is made: the right one may still have
+/// to be put there.
+fn follow_up(config: &Config, report: &RestoreReport) -> anyhow::Result<()> {
+    runtime()?.block_on(async {
+        let clock = Clock::system();
+        let store = store::open(database::options(config), Arc::new(Freshness::new(clock.clone()))).await?;
+        let done = async {
+            for user in &report.forget_again {
+                store.forget(*user, clock.now()).await?;
+            }
+            let audit = Audit::new(Arc::clone(&store), clock.clone(), config.audit);
+            let detail = format!("restore of a backup as of {}", taken(&report.header));
+            audit.command(AuditKind::Command, &detail, None, None);
+            audit.flush(true).await;
+            Ok(())
+        };
+        let done = done.await;
+        store.close().await;
+        done
     })
+}
+
+/// Shows how far it is, and tries to open each grant.
+struct GrantWatch {
+    bar: ProgressBar,
+    vault: Vault,
+    grants: GrantReport,
+}
+
+impl GrantWatch {
+    fn new(doing: &'static str, vault: Vault) -> Self {
+        Self { bar: progress(doing), grants: GrantReport::new(&vault), vault }
+    }
+
+    fn finish(self) -> GrantReport {
+        self.bar.finish_and_clear();
+        self.grants
+    }
+}
+
+impl BackupWatch for GrantWatch {
+    fn rows(&mut self, done: u64, of: u64) {
+        self.bar.set_length(of);
+        self.bar.set_position(done);
+    }
+
+    fn grant(&mut self, grant: &HeldGrant) {
+        self.grants.add(&self.vault, grant.user, &grant.sealed);
+    }
+}
+
+fn grants_value(grants: &GrantReport) -> Value {
+    json!({ "total": grants.total(), "readable": grants.readable(), "keys": secrets::status_value(grants) })
+}
+
+/// Which grants can be opened, and what to do about the others.
+fn grants_text(grants: &GrantReport) -> Vec<String> {
+    if grants.total() == 0 {
+        return vec!["It holds no grants.".to_owned()];
+    }
+    let of_keys = grants.configured.iter().filter(|(_, found)| found.grants > 0);
+    let of_keys: Vec<_> =
+        of_keys.map(|(id, found)| format!("{} with the key {id}", found.grants - found.damaged)).collect();
+    let of_keys = if of_keys.is_empty() { String::new() } else { format!(": {}", of_keys.join(", ")) };
+    let (readable, total) = (grants.readable(), grants.total());
+    let first = format!("{readable} of {total} grant(s) in it can be opened with the keys configured here{of_keys}.");
+    std::iter::once(first).chain(secrets::remedies(grants)).collect()
 }
 
 /// Shown only where standard error is a terminal.
@@ -104,19 +197,12 @@ fn progress(doing: &'static str) -> ProgressBar {
     bar
 }
 
-fn show(bar: &ProgressBar, rows: u64, of: u64) {
-    bar.set_length(of);
-    bar.set_position(rows);
-}
-
 /// The key that a service without `secrets.keys` has made beside its file.
 fn key_of(config: &Config) -> Option<PathBuf> {
     if !config.secrets.is_empty() {
         return None;
     }
-    let mut path = store::local_file(&config.store.url)?.into_os_string();
-    path.push(".key");
-    Some(path.into())
+    Some(keyfile::beside(&store::local_file(&config.store.url)?))
 }
 
 fn taken(header: &BackupHeader) -> String {
@@ -131,22 +217,31 @@ fn tables(header: &BackupHeader) -> Value {
     header.tables.iter().map(|table| json!({ "table": table.name, "rows": table.rows })).collect()
 }
 
-fn backup_text(file: &Path, size: u64, header: &BackupHeader, key: Option<&Path>) -> String {
+fn backup_text(
+    file: Option<&Path>,
+    size: u64,
+    header: &BackupHeader,
+    grants: &GrantReport,
+    key: Option<&Path>,
+) -> String {
     let key = key.map_or_else(|| "secrets.keys".to_owned(), |path| format!("the key in {}", path.display()));
-    format!(
-        "{} rows as of {} are in {} ({size} bytes), which was read again and is whole.\nThe provider's tokens in it are \
-         encrypted, and the key is not in it: keep {key} elsewhere.\n",
-        rows(header),
-        taken(header),
-        file.display(),
-    )
+    let whole = match file {
+        Some(file) => format!("are in {} ({size} bytes), which was read again and is whole.", file.display()),
+        None => "were written to standard output. They were not read again: `restore` compares their checksum.".to_owned(),
+    };
+    let mut lines = vec![format!("{} rows as of {} {whole}", rows(header), taken(header))];
+    lines.push(format!(
+        "The provider's tokens in it are encrypted, and the key is not in it: keep {key} elsewhere."
+    ));
+    lines.extend(grants_text(grants));
+    lines.join("\n") + "\n"
 }
 
 fn key_value(key: &BotKey) -> Value {
     json!({ "id": key.id, "label": key.label, "revoked": key.revoked.map(Time::iso8601) })
 }
 
-fn restore_value(report: &RestoreReport) -> Value {
+fn restore_value(report: &RestoreReport, grants: &GrantReport) -> Value {
     let users = |users: &[Snowflake]| -> Value { users.iter().map(|user| json!(user)).collect() };
     let keys = |keys: &[BotKey]| -> Value { keys.iter().map(key_value).collect() };
     json!({
@@ -159,10 +254,16 @@ fn restore_value(report: &RestoreReport) -> Value {
         "no_longer_blocked": users(&report.blocks_gone),
         "blocked_again": users(&report.blocks_back),
         "forgotten_again": report.forget_again.len(),
+        "grants": grants_value(grants),
     })
 }
 
-fn restore_text(what: &RestoreOptions, report: &RestoreReport) -> String {
+fn restore_text(
+    what: &RestoreOptions,
+    report: &RestoreReport,
+    grants: &GrantReport,
+    missing_key: Option<&Path>,
+) -> String {
     let header = &report.header;
     let mut lines = vec![format!(
         "{} rows as of {} are restored into {}; release {} took them from {}.",
@@ -177,8 +278,15 @@ fn restore_text(what: &RestoreOptions, report: &RestoreReport) -> String {
     } else {
         format!("{} session(s) of the backup have ended: users sign in again.", report.sessions_ended)
     });
+    lines.extend(grants_text(grants));
+    if let Some(path) = missing_key.filter(|_| grants.total() > 0) {
+        lines.push(format!(
+            "There is no key file at {}: put the one of the backup there before the service starts, which would make a new one.",
+            path.display()
+        ));
+    }
     for key in &report.keys_back {
-        let (id, label) = (&key.id, Untrusted(&key.label));
+        let (id, label) = (Untrusted(&key.id), Untrusted(&key.label));
         let before = key
             .revoked
             .map_or_else(|| "was unknown just before".to_owned(), |at| format!("was revoked at {}", at.iso8601()));
@@ -188,7 +296,7 @@ fn restore_text(what: &RestoreOptions, report: &RestoreReport) -> String {
     }
     for key in &report.keys_gone {
         let label = Untrusted(&key.label);
-        lines.push(format!("Key {} ({label}) worked just before and does not any more: make a new one.", key.id));
+        lines.push(format!("Key {} ({label}) worked just before and does not any more: make a new one.", Untrusted(&key.id)));
     }
     for user in &report.blocks_gone {
         lines.push(format!(

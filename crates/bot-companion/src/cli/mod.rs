@@ -12,6 +12,7 @@ mod documents;
 pub mod exit;
 mod feedback;
 mod healthcheck;
+mod init;
 mod key;
 mod live_check;
 mod local_request;
@@ -76,6 +77,10 @@ enum Command {
         #[arg(long)]
         no_limits: bool,
     },
+    /// Write a configuration with every setting explained, and ask for what it must know.
+    ///
+    /// Nothing is asked where there is no terminal, or with --yes: then the options say what the service must know.
+    Init(init::Init),
     /// Check the configuration and say what is wrong with it.
     Check {
         /// Also look at what it names: ports, store, keys, provider, clock, certificate, bot. Nothing is changed, and nothing is
@@ -180,6 +185,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Dev { listen, data, store, redirect_uri, no_limits } => {
             dev::run(&dev::DevOptions { listen, data, store, redirect_uris: redirect_uri, no_limits })
         }
+        Command::Init(init) => init::run(init),
         Command::Check { live, form, config } => check::run(live, form, &config),
         Command::Healthcheck { listen, config } => healthcheck::run(&config, listen),
         Command::Completions { shell } => documents::completions(shell),
@@ -217,4 +223,36 @@ fn print(text: &str) -> anyhow::Result<()> {
 /// The runtime of the background work; the connections have their own.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Commands that change nothing and whose output has a form of its own, or that run until they are stopped.
+    const WITHOUT_JSON: [&str; 7] = ["serve", "dev", "healthcheck", "openapi", "completions", "man", "team export"];
+
+    /// Every command that does something by itself, with its words.
+    fn commands(command: &clap::Command, words: &str, found: &mut Vec<(String, bool)>) {
+        let below: Vec<_> = command.get_subcommands().filter(|below| below.get_name() != "help").collect();
+        let does_something = below.is_empty() || command.get_positionals().next().is_some();
+        if does_something {
+            found.push((words.to_owned(), command.get_arguments().any(|argument| argument.get_long() == Some("json"))));
+        }
+        for below in below {
+            commands(below, format!("{words} {}", below.get_name()).trim(), found);
+        }
+    }
+
+    #[test]
+    fn every_command_that_changes_something_has_json() {
+        let mut found = Vec::new();
+        commands(&Cli::command(), "", &mut found);
+        assert!(found.len() > 25 && found.iter().any(|(words, _)| words == "announce"), "{found:?}");
+        for (words, has_json) in found {
+            assert_eq!(has_json, !WITHOUT_JSON.contains(&words.as_str()), "{words}");
+        }
+    }
 }

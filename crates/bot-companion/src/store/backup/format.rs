@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use aws_lc_rs::digest::{self, Context, SHA256};
 use serde::{Deserialize, Serialize};
 
-use super::BackupError;
+use super::{BackupError, numbers};
 use crate::store::copy::tables::{TABLES, Table};
 use crate::store::copy::value::{self, CellValue, ColumnKind, Row};
 
@@ -17,6 +17,12 @@ const FORMAT: u32 = 1;
 const LONGEST_HEADER: usize = 1 << 20;
 /// A row is a few kilobytes, or a few hundred with a long list of guilds.
 const LONGEST_ROW: usize = 64 << 20;
+/// A release is a few numbers, and perhaps a word.
+const LONGEST_RELEASE: usize = 64;
+/// The kinds of store.
+const KINDS: [&str; 2] = ["SQLite", "PostgreSQL"];
+/// The last moment of the year 9999.
+const LATEST: u64 = 253_402_300_799_999;
 const CHECKSUM: usize = digest::SHA256_OUTPUT_LEN;
 
 /// What a backup says of itself.
@@ -34,6 +40,26 @@ pub struct BackupHeader {
     pub counter: i64,
     /// The tables in their order.
     pub tables: Vec<TableHeader>,
+}
+
+impl BackupHeader {
+    /// What no backup of ours says, if it says such a thing. After this, the header can be shown as it is.
+    fn implausible(&self) -> Option<&'static str> {
+        let is_of_release = |character: char| character.is_ascii_alphanumeric() || ".+-".contains(character);
+        if !(1..=LONGEST_RELEASE).contains(&self.release.len()) || !self.release.chars().all(is_of_release) {
+            return Some("its header names no release");
+        }
+        if !KINDS.contains(&self.store.as_str()) {
+            return Some("its header names no kind of store");
+        }
+        if self.taken > LATEST {
+            return Some("its header says that it was taken after the year 9999");
+        }
+        if !numbers::is_plausible(self.counter) {
+            return Some("its header has a counter that no store reaches");
+        }
+        None
+    }
 }
 
 /// The versions of the schema.
@@ -131,6 +157,9 @@ impl<R: Read> BackupReader<R> {
             Some(Ok(header)) => header,
             Some(Err(_)) | None => return damaged("its header cannot be read"),
         };
+        if let Some(why) = header.implausible() {
+            return refused(format!("the backup is damaged or was tampered with: {why}. Nothing was changed; take another backup"));
+        }
         if header.schema != schema {
             let newer = header.schema.sqlite > schema.sqlite || header.schema.postgres > schema.postgres;
             let remedy = if newer {
@@ -172,7 +201,13 @@ impl<R: Read> BackupReader<R> {
         let mut bytes = vec![0; length];
         self.take(&mut bytes)?;
         match value::decode(&bytes).filter(|row| fits(table, row)) {
-            Some(row) => Ok(Some((table, row))),
+            Some(row) => match numbers::find_absurd(table, &row) {
+                None => Ok(Some((table, row))),
+                Some(column) => damaged(&format!(
+                    "the table `{}` has a number in the column `{column}` that no store reaches",
+                    table.name
+                )),
+            },
             None => damaged(&format!("a row of the table `{}` cannot be read", table.name)),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use super::{BackupError, BackupHeader, Done, open_backup};
+use super::{BackupError, BackupHeader, BackupWatch, grant_of, numbers, open_backup};
 use crate::domain::forgotten::UserHash;
 use crate::domain::{Snowflake, Time};
 use crate::store::copy::side::{RestoreEnd, Side};
@@ -84,12 +84,17 @@ impl Compared {
 }
 
 /// Restores a backup. The whole file is checked before anything is written, and what is written counts at the end or never.
-pub async fn restore(what: &RestoreOptions, watch: Done<'_>) -> Result<RestoreReport, BackupError> {
+pub async fn restore(what: &RestoreOptions, watch: &mut dyn BackupWatch) -> Result<RestoreReport, BackupError> {
     crate::store::check(&what.url).map_err(|problem| BackupError::Refused(format!("store.url: {problem}")))?;
     let mut backup = Compared::default();
     let mut reader = open_backup(&what.file)?;
+    let mut counted = reader.header.counter;
     while let Some((table, row)) = reader.next()? {
         backup.add(table, &row);
+        counted = counted.max(numbers::largest_counted(table, &row));
+        if let Some(grant) = grant_of(table, &row) {
+            watch.grant(&grant);
+        }
     }
     let header = reader.header;
     let mut store = match crate::store::local_file(&what.url) {
@@ -105,11 +110,12 @@ pub async fn restore(what: &RestoreOptions, watch: Done<'_>) -> Result<RestoreRe
         )));
     }
     let before = compared(store.as_mut()).await?;
+    let counter = numbers::counter_after(counted, store.counter().await?);
     store.begin_restore().await?;
     let forgotten: Vec<_> = before.forgotten.difference(&backup.forgotten).copied().collect();
     let forget_again = load(what, &header, store.as_mut(), &forgotten, watch).await?;
     let ends = (!what.keep_sessions).then_some(what.now);
-    store.commit_restore(RestoreEnd { counter: header.counter, end_sessions: ends, forgotten, now: what.now }).await?;
+    store.commit_restore(RestoreEnd { counter, end_sessions: ends, forgotten, now: what.now }).await?;
     let sessions = header.tables.iter().find(|table| table.name == "sessions").map_or(0, |table| table.rows);
     Ok(report(header, &before, &backup, forget_again, if what.keep_sessions { 0 } else { sessions }))
 }
@@ -136,7 +142,7 @@ async fn load(
     header: &BackupHeader,
     store: &mut dyn Side,
     forgotten: &[UserHash],
-    watch: Done<'_>,
+    watch: &mut dyn BackupWatch,
 ) -> Result<Vec<Snowflake>, BackupError> {
     let (mending, of) = (!store.takes_all_text(), header.tables.iter().map(|table| table.rows).sum());
     let mut reader = open_backup(&what.file)?;
@@ -155,7 +161,7 @@ async fn load(
             done += batch.len() as u64;
             store.put_restored(table, std::mem::take(&mut batch)).await?;
             size = 0;
-            watch(done, of);
+            watch.rows(done, of);
         }
         let Some((table, mut row)) = next else { return Ok(again.into_iter().collect()) };
         if !forgotten.is_empty() {

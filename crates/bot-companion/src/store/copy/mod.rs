@@ -134,8 +134,8 @@ async fn open(what: &CopyOptions) -> std::result::Result<Sides, CopyError> {
         Some(path) if !path.exists() => {
             return refused(format!("--from: there is no database at {}", path.display()));
         }
-        Some(path) => sqlite::store_copy::source(path).await,
-        None => postgres::store_copy::source(&what.from, what.start_wait).await,
+        Some(path) => sqlite::store_copy::sole_source(path).await,
+        None => postgres::store_copy::sole_source(&what.from, what.start_wait).await,
     }
     .map_err(CopyError::Source)?;
     // Two addresses may lead to one database.

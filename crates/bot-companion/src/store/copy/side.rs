@@ -45,7 +45,7 @@ pub(in crate::store) trait Side: Send {
 /// What comes after the last row of a backup.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct RestoreEnd {
-    /// Counting goes on above this number.
+    /// The last number that counts as drawn.
     pub(in crate::store) counter: i64,
     /// If it is a time, all sessions end, and the grants are to be revoked from then on.
     pub(in crate::store) end_sessions: Option<Time>,

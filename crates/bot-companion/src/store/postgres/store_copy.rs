@@ -50,11 +50,20 @@ impl Drop for ServerSide {
     }
 }
 
-/// Opens the store that has the data. It is never written to.
+/// Opens the store that has the data, beside services that may be running. It is never written to.
 pub(in crate::store) async fn source(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
     let server = ServerSide::open(url, start_wait).await?;
     migrations::expect_current(&server.client).await?;
     migrations::refuse_unfinished_copy(&server.client).await?;
+    Ok(Box::new(server))
+}
+
+/// Opens the store that has the data, which nobody else may use. It is never written to.
+pub(in crate::store) async fn sole_source(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
+    let server = ServerSide::open(url, start_wait).await?;
+    migrations::expect_current(&server.client).await?;
+    migrations::refuse_unfinished_copy(&server.client).await?;
+    server.expect_alone().await?;
     Ok(Box::new(server))
 }
 
@@ -81,17 +90,8 @@ async fn open_destination(url: &SecretString, start_wait: Duration) -> Result<Se
 /// Opens the store into which a backup is restored, and makes its tables. Nobody else may be connected as the service's role.
 pub(in crate::store) async fn restored(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
     let server = open_destination(url, start_wait).await?;
-    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user
-        AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
-    let patience = tokio::time::Instant::now() + LEAVING;
-    loop {
-        let connected = server.client.query_one(others, &[]).await.and_then(|row| row.try_get::<_, i64>(0));
-        match connected.map_err(|error| SqlError::from(error).into_store_error())? {
-            0 => return Ok(Box::new(server)),
-            _ if tokio::time::Instant::now() < patience => tokio::time::sleep(Duration::from_millis(100)).await,
-            connected => return Err(in_use(&format!(" ({connected} other connections to the database)"))),
-        }
-    }
+    server.expect_alone().await?;
+    Ok(Box::new(server))
 }
 
 impl ServerSide {
@@ -102,6 +102,21 @@ impl ServerSide {
         let server = Self { client, connection };
         server.client.batch_execute(SETTINGS).await.map_err(|error| SqlError::from(error).into_store_error())?;
         Ok(server)
+    }
+
+    /// Makes sure that nobody else is connected as the service's role.
+    async fn expect_alone(&self) -> Result<()> {
+        let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user
+            AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
+        let patience = tokio::time::Instant::now() + LEAVING;
+        loop {
+            let connected = self.client.query_one(others, &[]).await.and_then(|row| row.try_get::<_, i64>(0));
+            match connected.map_err(|error| SqlError::from(error).into_store_error())? {
+                0 => return Ok(()),
+                _ if tokio::time::Instant::now() < patience => tokio::time::sleep(Duration::from_millis(100)).await,
+                connected => return Err(in_use(&format!(" ({connected} other connections to the database)"))),
+            }
+        }
     }
 
     async fn last_number(&self) -> Sql<i64> {
@@ -211,8 +226,8 @@ impl ServerSide {
     }
 
     async fn commit_replacing(&mut self, end: &RestoreEnd) -> Sql<()> {
-        let sql = "SELECT setval('versions', greatest($1, last_value)) FROM versions";
-        self.client.execute(sql, &[&end.counter]).await?;
+        // A sequence begins at 1.
+        self.client.execute("SELECT setval('versions', greatest($1, 1))", &[&end.counter]).await?;
         self.client.batch_execute(&sequences_set()).await?;
         if let Some(now) = end.end_sessions {
             self.client.batch_execute("DELETE FROM sessions").await?;

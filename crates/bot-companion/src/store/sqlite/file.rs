@@ -64,13 +64,18 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     Ok(connection)
 }
 
+/// Whether the file has a write-ahead log beside it: somebody has it open, or had it open and crashed.
+pub(super) fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    Path::new(&log).exists()
+}
+
 /// Opens the file for reading, and makes no other beside it.
 pub(super) fn connect_read_only(path: &Path) -> Result<Connection> {
     use std::os::unix::ffi::OsStrExt as _;
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
     // Where there is no log, nobody has the file open. Even a reader would make one, unless it is told that nothing changes.
-    let immutable = if Path::new(&log).exists() { "" } else { "&immutable=1" };
+    let immutable = if has_log(path) { "" } else { "&immutable=1" };
     let escaped = |byte: &u8| match byte {
         byte if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) => char::from(*byte).to_string(),
         byte => format!("%{byte:02X}"),

@@ -9,7 +9,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, ToSql, TransactionBehavior, params, params_from_iter};
 
 use super::columns::unsigned;
-use super::file::{configure_writer, connect, create, location};
+use super::file::{configure_writer, connect, connect_read_only, create, has_log, location};
 use super::migrations;
 use crate::store::copy::side::{Position, RestoreEnd, Side, in_use};
 use crate::store::copy::statements::{BYTES, Dialect, RowFilter, count, own_data_questions};
@@ -25,17 +25,42 @@ pub(in crate::store) const SCHEMA: usize = migrations::NEWEST;
 
 struct FileSide(Arc<Mutex<Connection>>);
 
-/// Opens the store that has the data. It is never written to.
+/// Opens the store that has the data, beside a service that may be running. It is never written to.
 pub(in crate::store) async fn source(path: PathBuf) -> Result<Box<dyn Side>> {
     let location = location(&path);
     let opened = open_side(move || {
-        let connection = connect(&path)?;
-        connection.pragma_update(None, "query_only", true)?;
-        migrations::expect_current(&connection)?;
-        migrations::refuse_unfinished_copy(&connection)?;
-        Ok(connection)
+        // Without a log nobody has the file open, and a service that starts meanwhile must know of this reader: only a connection
+        // that may write makes the log, and removes it at its end.
+        let connection = if has_log(&path) { connect_read_only(&path)? } else { connect(&path)? };
+        expect_source(connection)
     });
     opened.await.map_err(|error| error.at(&location))
+}
+
+/// Opens the store that has the data, and keeps everybody else out until the end. It is never written to.
+pub(in crate::store) async fn sole_source(path: PathBuf) -> Result<Box<dyn Side>> {
+    let location = location(&path);
+    let opened = open_side(move || {
+        let connection = connect(&path)?;
+        if connection.is_readonly(rusqlite::MAIN_DB)? {
+            // Who may not write cannot lock it either; what changes meanwhile is noticed at the end.
+            return expect_source(connect_read_only(&path)?);
+        }
+        // The first read takes the lock, which nobody gets while a service has the file open.
+        connection.pragma_update(None, "locking_mode", "exclusive")?;
+        expect_source(connection).map_err(|error| match error {
+            StoreError::Busy(_) => in_use(""),
+            other => other,
+        })
+    });
+    opened.await.map_err(|error| error.at(&location))
+}
+
+fn expect_source(connection: Connection) -> Result<Connection> {
+    connection.pragma_update(None, "query_only", true)?;
+    migrations::expect_current(&connection)?;
+    migrations::refuse_unfinished_copy(&connection)?;
+    Ok(connection)
 }
 
 /// Opens the store that takes the data, or makes it.
@@ -230,7 +255,7 @@ impl Side for FileSide {
 
     async fn commit_restore(&mut self, end: RestoreEnd) -> Result<()> {
         self.run(move |connection| {
-            connection.execute("UPDATE counter SET value = max(value, ?1)", [end.counter])?;
+            connection.execute("UPDATE counter SET value = ?1", [end.counter])?;
             if let Some(now) = end.end_sessions {
                 connection.execute_batch("DELETE FROM sessions")?;
                 connection.execute(

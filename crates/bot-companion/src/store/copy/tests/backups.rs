@@ -10,9 +10,12 @@ use crate::store::{BlockedUser, BotKey};
 
 const NOW: Time = Time::from_seconds(2_000_000_000);
 
+fn taking(url: &SecretString) -> BackupOptions {
+    BackupOptions { url: url.clone(), start_wait: Duration::from_mins(5), now: NOW }
+}
+
 fn backed_up(home: &Home, url: &SecretString, name: &str) -> std::result::Result<BackupHeader, BackupError> {
-    let what = BackupOptions { url: url.clone(), start_wait: Duration::from_mins(5), file: home.file(name), now: NOW };
-    run(back_up(&what, &mut |_, _| ()))
+    run(back_up(&taking(url), &home.file(name), &mut |_, _| ()))
 }
 
 /// How the tests restore; each changes what it is about.
@@ -66,16 +69,10 @@ fn a_backup_is_taken_beside_the_running_service_and_a_restore_is_refused_there()
         let mut home = Home::new();
         let source = home.filled(on, 3);
         let before = contents(&source);
-        let taking = BackupOptions {
-            url: source.clone(),
-            start_wait: Duration::from_mins(5),
-            file: home.file("backup"),
-            now: NOW,
-        };
         let what = RestoreOptions { replace: true, ..options(&home, &source, "backup") };
         run(async {
             let service = open(&source).await.unwrap();
-            back_up(&taking, &mut |_, _| ()).await.unwrap();
+            back_up(&taking(&source), &home.file("backup"), &mut |_, _| ()).await.unwrap();
             let refused = restore(&what, &mut |_, _| ()).await.unwrap_err().to_string();
             assert!(refused.contains("the store is in use") && refused.contains("stop the service"), "{refused}");
             service.team().await.unwrap();

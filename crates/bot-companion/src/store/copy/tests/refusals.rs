@@ -64,6 +64,7 @@ fn a_source_that_changed_after_a_break_is_copied_anew_or_not_at_all() {
         broken_off(&source, &destination);
         let file = Connection::open(home.file("full.db")).unwrap();
         file.execute_batch("UPDATE instances SET reported = reported + 1 WHERE id = 'one'").unwrap();
+        drop(file);
         let said = refusal(run(copied(&source, &destination)));
         assert!(said.contains("unfinished copy of another source") && said.contains("--start-over"), "{said}");
         let report = run(copy(&CopyOptions { start_over: true, ..what(&source, &destination) }, |_| ())).unwrap();
@@ -83,6 +84,7 @@ fn a_change_that_is_easily_missed_is_found_when_the_sides_are_compared() {
             "UPDATE users SET name = 'Anne' WHERE id = 1; UPDATE sessions SET agent = 'y' WHERE id = 'session7'",
         )
         .unwrap();
+        drop(file);
         let said = refusal(run(copied(&source, &destination)));
         assert!(said.contains("users has other contents") && said.contains("sessions has other contents"), "{said}");
         assert!(run(open(&destination)).is_err(), "a copy that differs looks like a store");
