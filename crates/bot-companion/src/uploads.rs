@@ -3,21 +3,29 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::background::Background;
+use crate::domain::TokenHash;
 use crate::domain::feed::{InstanceId, Scope};
 use crate::domain::retention::CLEAN_UP_BATCH;
+use crate::fair_pool::{FairPool, Place};
 use crate::log_throttle::Throttles;
 use crate::store::Store;
 
 /// Snapshots that may be received at the same time.
 const SNAPSHOTS: usize = 4;
-/// Requests of the bot that may be in progress at the same time.
+/// Requests of bots that may be in progress at the same time, without heartbeats.
 const REQUESTS: usize = 128;
+/// Heartbeats that may be in progress at the same time.
+const HEARTBEATS: usize = 128;
+/// Keys that are not cached and may be looked up in the store at the same time.
+const KEY_LOOKUPS: usize = 128;
 
 /// Whether a background task is cleaning up: none is, one is, one is and was asked to do so again.
 const IDLE: u8 = 0;
@@ -26,11 +34,17 @@ const AGAIN: u8 = 2;
 
 /// The uploads in progress.
 pub struct Uploads {
-    /// Permits for the bot's requests. They are not those of other requests, so that slow uploads hold up nobody else.
-    pub permits: Semaphore,
+    /// Places for the requests of bots. They are not those of other requests, so that slow uploads hold up nobody else.
+    pub permits: FairPool,
+    /// Places for heartbeats: whatever else bots send, it must not make any of them look down.
+    pub heartbeats: FairPool,
+    /// Permits for looking up keys that are not cached, before it is known whose place a request would take.
+    pub key_lookups: Semaphore,
     /// For the log line about instances whose data is ignored.
     pub ignored: Throttles<InstanceId>,
-    scopes: Mutex<HashSet<Scope>>,
+    snapshots: FairPool,
+    /// What each key is sending a snapshot of.
+    scopes: Mutex<HashSet<(TokenHash, Scope)>>,
     cleaning: AtomicU8,
     store: Arc<dyn Store>,
     background: Background,
@@ -39,7 +53,8 @@ pub struct Uploads {
 /// A snapshot's permit; released when this is dropped.
 pub struct SnapshotPermit {
     uploads: Arc<Uploads>,
-    scope: Scope,
+    scope: (TokenHash, Scope),
+    _place: Place,
 }
 
 impl Drop for SnapshotPermit {
@@ -52,8 +67,11 @@ impl Uploads {
     /// No uploads yet.
     pub fn new(store: Arc<dyn Store>, background: Background) -> Self {
         Self {
-            permits: Semaphore::new(REQUESTS),
+            permits: FairPool::new(REQUESTS),
+            heartbeats: FairPool::new(HEARTBEATS),
+            key_lookups: Semaphore::new(KEY_LOOKUPS),
             ignored: Throttles::default(),
+            snapshots: FairPool::new(SNAPSHOTS),
             scopes: Mutex::default(),
             cleaning: AtomicU8::new(IDLE),
             store,
@@ -61,11 +79,25 @@ impl Uploads {
         }
     }
 
-    /// A permit for a snapshot, unless the same one is being received, or as many as there may be.
-    pub fn try_acquire(self: &Arc<Self>, scope: Scope) -> Option<SnapshotPermit> {
+    /// A permit for a snapshot, unless this key is sending the same one already, or there are as many as there may be. `revoked`
+    /// is cancelled when another key gets its place.
+    pub fn try_acquire(
+        self: &Arc<Self>,
+        scope: Scope,
+        key: TokenHash,
+        now: Duration,
+        revoked: &CancellationToken,
+    ) -> Option<SnapshotPermit> {
+        // Per key: one key's upload must not keep others from sending the same shard. The store decides between them at the commit,
+        // as it does between replicas.
+        let scope = (key, scope);
         let mut scopes = self.scopes.lock();
-        let is_free = scopes.len() < SNAPSHOTS && scopes.insert(scope);
-        is_free.then(|| SnapshotPermit { uploads: Arc::clone(self), scope })
+        if scopes.contains(&scope) {
+            return None;
+        }
+        let place = self.snapshots.enter(key, now, revoked)?;
+        scopes.insert(scope);
+        Some(SnapshotPermit { uploads: Arc::clone(self), scope, _place: place })
     }
 
     /// How many snapshots are being received.

@@ -11,6 +11,7 @@ use secrecy::SecretString;
 
 use super::context::RequestContext;
 use super::error::ApiError;
+use super::pipeline::OVERLOAD_RETRY;
 use crate::api::error::ErrorCode;
 use crate::app::App;
 use crate::domain::audit::AuditKind;
@@ -95,6 +96,7 @@ impl FromRequestParts<Arc<App>> for Bot {
 async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<(Arc<str>, TokenHash), ApiError> {
     let client = parts.extensions.get::<RequestContext>().map(|context| context.client);
     let allowed = client.map_or(Ok(()), |client| app.rate_limits.unknown_key(client));
+    let Ok(_permit) = app.uploads.key_lookups.try_acquire() else { return Err(feed_overloaded(app)) };
     if let Some(hash) = hash
         && (allowed.is_ok() || app.views.keys.was_valid(&hash).await?)
         && let Some(key) = app.views.keys.find(hash).await?
@@ -108,6 +110,12 @@ async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Res
             ApiError::limited(FloodKind::GuessedKeys, wait)
         }
     })
+}
+
+/// There is no place for a bot's request.
+pub(super) fn feed_overloaded(app: &App) -> ApiError {
+    app.metrics.limits.count(LimitName::ConcurrentRequests);
+    ApiError::new(ErrorCode::Overloaded).after(OVERLOAD_RETRY)
 }
 
 /// The hash of the bot's key that a request carries.

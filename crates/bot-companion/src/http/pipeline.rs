@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
 use http_body_util::{Either, Full};
 use hyper::body::Body as _;
-use tokio::sync::Semaphore;
+use tokio::sync::{SemaphorePermit, TryAcquireError};
 use tower::ServiceExt;
 use tracing::debug;
 
@@ -35,7 +35,7 @@ use crate::request_id::{self, RequestScope};
 use crate::untrusted::Untrusted;
 
 /// When a client that was refused because of load should come back.
-const OVERLOAD_RETRY: Duration = Duration::from_secs(1);
+pub(super) const OVERLOAD_RETRY: Duration = Duration::from_secs(1);
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
@@ -208,7 +208,7 @@ impl HttpService {
         };
         start_work.await;
         // Only now: a request whose body never comes must not take a permit from others.
-        let Ok(_permit) = self.permits(zone).try_acquire() else {
+        let Ok(_permit) = self.permit(zone) else {
             self.app.metrics.limits.count(LimitName::ConcurrentRequests);
             return ApiError::new(ErrorCode::Overloaded).after(OVERLOAD_RETRY).into_response();
         };
@@ -265,10 +265,10 @@ impl HttpService {
         context
     }
 
-    fn permits(&self, zone: Zone) -> &Semaphore {
+    fn permit(&self, zone: Zone) -> Result<Option<SemaphorePermit<'_>>, TryAcquireError> {
         match zone.permits {
-            PermitPool::Requests => &self.app.request_permits,
-            PermitPool::Uploads => &self.app.uploads.permits,
+            PermitPool::Requests => self.app.request_permits.try_acquire().map(Some),
+            PermitPool::PerKey => Ok(None),
         }
     }
 

@@ -69,8 +69,8 @@ pub(super) enum Deadline {
 pub(super) enum PermitPool {
     /// `limits.concurrent_requests`.
     Requests,
-    /// A pool of its own, so that slow uploads take no permit from people.
-    Uploads,
+    /// The places of the bot's key, which the handler takes (`uploads.rs`), so that slow uploads take nothing from people.
+    PerKey,
 }
 
 /// The website: no credentials, and any page may read it.
@@ -102,7 +102,7 @@ pub(super) const BOT: Zone = Zone {
     rate_limit: RateLimitedBy::BotKey,
     body: RequestBody::Streamed,
     deadline: Deadline::Unbounded,
-    permits: PermitPool::Uploads,
+    permits: PermitPool::PerKey,
     may_stream: false,
     errors: ErrorFormat::Envelope,
 };
@@ -303,7 +303,7 @@ mod tests {
             assert_eq!((zone.cors, zone.rate_limit, zone.body), (cors, rate_limit, body));
             // What is streamed takes as long as it takes, and takes no permit from people.
             let streams = body == RequestBody::Streamed;
-            assert_eq!((zone.deadline == Deadline::Unbounded, zone.permits == PermitPool::Uploads), (streams, streams));
+            assert_eq!((zone.deadline == Deadline::Unbounded, zone.permits == PermitPool::PerKey), (streams, streams));
         }
     }
 }

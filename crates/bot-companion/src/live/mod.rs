@@ -1,5 +1,9 @@
 //! Live updates: streams that say which parts of the API a client should read again. They carry no data, so nothing can be
 //! missed. One task compares marks for all streams (cache invalidation, `store::freshness`); a stream has no timer of its own.
+//!
+//! A change costs each stream a look at its marks, not a read of the store: that a guild has changed is said without asking what it
+//! is now. Only when the user's own list has changed is it read again. Sessions are looked up in a loop of their own, so that the end
+//! of one waits for no list.
 
 mod stream;
 mod watch;
@@ -29,14 +33,14 @@ use crate::store::freshness::{Dependencies, Mark};
 use crate::store::{StoreError, Topic};
 use crate::views::Views;
 use stream::Stream;
-use watch::{Checked, Watch};
+use watch::Watch;
 
 /// How often it is looked whether something has changed.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// While other replicas cannot be heard, how often the sessions of all streams are looked up.
-const LOOK_UP_SESSIONS_EVERY: Duration = Duration::from_secs(1);
-/// How many users' changes are read from the store at the same time.
-const CHECKS_AT_ONCE: usize = 4;
+/// While other replicas cannot be heard, the sessions of all streams are looked up in every fourth round: once per second.
+const ROUNDS_PER_LOOKUP: u32 = 4;
+/// How many users' lists, or sessions that may have expired, are read from the store at the same time.
+const READS_AT_ONCE: usize = 4;
 /// A lost stream is opened again after a time in this span, so that clients do not come back all at once.
 const RETRY_MILLIS: (u64, u64) = (1000, 4000);
 
@@ -118,7 +122,8 @@ impl Live {
         let watch = match session {
             None => None,
             Some(StreamOwner { id, token, user }) => {
-                let watch = Watch::begin(&self.views, &self.sources.freshness, id, token, user).await;
+                let now = self.clock.ticks();
+                let watch = Watch::begin(&self.views, &self.sources.freshness, (id, token, user), now).await;
                 Some(watch.map_err(LiveError::Store)?.ok_or(LiveError::SessionEnded)?)
             }
         };
@@ -162,10 +167,10 @@ impl Live {
 
     /// Tells the streams what changes; never ends.
     pub async fn run(&self) {
-        tokio::join!(self.tell(), self.watch_users(), self.look_up_sessions_while_suspended());
+        tokio::join!(self.tell(), self.read_lists(), self.watch_sessions());
     }
 
-    /// Notes which public parts have changed, and hands every stream what is due. Waits for nothing but the time.
+    /// Notes what has changed, and hands every stream what is due. Waits for nothing but the time.
     async fn tell(&self) {
         let mut public = [
             self.mark(LiveTopics::STATUS, Topic::Health),
@@ -191,6 +196,8 @@ impl Live {
                 }
             }
             for stream in streams {
+                let of_user = stream.watch.as_ref().map(|watch| watch.look(&self.sources.freshness, self.clock.now()));
+                let changed = changed.with(of_user.unwrap_or_default());
                 if !changed.is_empty() {
                     stream.note(changed, flipped);
                 }
@@ -211,54 +218,89 @@ impl Live {
         PublicTopic { topic: known.topic, dependencies, mark }
     }
 
-    /// Notes what has changed for users, and ends streams whose session has ended.
-    async fn watch_users(&self) {
+    /// Reads the lists of users again where one may have other guilds now, and tells their streams.
+    async fn read_lists(&self) {
         let mut pace = interval(LOOK_EVERY);
         loop {
             pace.tick().await;
-            let now = self.clock.now();
-            let freshness = &self.sources.freshness;
-            let mut changed = self.all();
-            changed.retain(|stream| stream.watch.as_ref().is_some_and(|watch| watch.has_changed(freshness, now)));
-            let checks = changed.into_iter().map(|stream| self.check(stream));
-            futures_util::stream::iter(checks).buffer_unordered(CHECKS_AT_ONCE).collect::<()>().await;
+            let now = self.clock.ticks();
+            let mut due = self.all();
+            due.retain(|stream| stream.watch.as_ref().is_some_and(|watch| watch.is_list_due(now)));
+            let reads = due.into_iter().map(|stream| self.read_list(stream, now));
+            futures_util::stream::iter(reads).buffer_unordered(READS_AT_ONCE).collect::<()>().await;
         }
     }
 
-    async fn check(&self, stream: Arc<Stream>) {
+    async fn read_list(&self, stream: Arc<Stream>, now: Duration) {
         let Some(watch) = &stream.watch else { return };
-        match watch.check(&self.views, &self.sources.freshness, self.clock.now()).await {
-            Ok(Checked::Changed(topics)) => stream.note(topics, false),
-            Ok(Checked::Ended) => stream.end_with_session(),
-            Err(error) => debug!(%error, "a live stream could not be checked; trying again"),
+        match watch.read_list(&self.views, &self.sources.freshness, now).await {
+            Ok(()) => stream.note(LiveTopics::GUILDS, false),
+            Err(error) => debug!(%error, "the list of a live stream could not be read; trying again"),
         }
     }
 
-    /// While the cache is suspended (changes by other replicas cannot be heard), looks up the sessions of all streams in one query.
-    async fn look_up_sessions_while_suspended(&self) {
-        let mut pace = interval(LOOK_UP_SESSIONS_EVERY);
+    /// Ends streams whose session has ended, and tells the user's others.
+    async fn watch_sessions(&self) {
+        let mut pace = interval(LOOK_EVERY);
+        let mut suspended_rounds = 0_u32;
         loop {
             pace.tick().await;
-            if !self.sources.freshness.is_suspended() {
-                continue;
-            }
-            let mut streams = self.all();
-            streams.retain(|stream| stream.watch.is_some());
-            let sessions = streams.iter().filter_map(|stream| stream.watch.as_ref()).map(|watch| watch.session.clone());
-            let sessions: Vec<SessionId> = sessions.collect();
-            if sessions.is_empty() {
-                continue;
-            }
-            match self.sources.store.sessions_among(sessions).await {
-                Ok(alive) => {
-                    let has_ended = |stream: &&Arc<Stream>| {
-                        stream.watch.as_ref().is_some_and(|watch| !alive.contains(&watch.session))
-                    };
-                    streams.iter().filter(has_ended).for_each(|stream| stream.end_with_session());
-                }
-                Err(error) => debug!(%error, "the sessions of live streams could not be looked up; trying again"),
+            let is_suspended = self.sources.freshness.is_suspended();
+            let all = is_suspended && suspended_rounds.is_multiple_of(ROUNDS_PER_LOOKUP);
+            suspended_rounds = if is_suspended { suspended_rounds.wrapping_add(1) } else { 0 };
+            self.look_up_sessions(all).await;
+            self.end_expired_sessions().await;
+        }
+    }
+
+    /// Looks up, in one query, the sessions of users whose sessions have changed; with `all`, those of all streams: while the cache is
+    /// suspended, changes by other replicas cannot be heard.
+    async fn look_up_sessions(&self, all: bool) {
+        let freshness = &self.sources.freshness;
+        let mut sessions = Vec::new();
+        let mut looked_up = Vec::new();
+        for stream in self.all() {
+            let Some(watch) = &stream.watch else { continue };
+            let marked = if all { Some(watch.mark_sessions(freshness)) } else { watch.moved_sessions(freshness) };
+            if let Some(marked) = marked {
+                sessions.push(watch.session.clone());
+                looked_up.push((stream, marked));
             }
         }
+        if sessions.is_empty() {
+            return;
+        }
+        let alive = match self.sources.store.sessions_among(sessions).await {
+            Ok(alive) => alive,
+            Err(error) => {
+                debug!(%error, "the sessions of live streams could not be looked up; trying again");
+                return;
+            }
+        };
+        for (stream, marked) in looked_up {
+            let Some(watch) = &stream.watch else { continue };
+            if !alive.contains(&watch.session) {
+                stream.end_with_session();
+            } else if watch.sessions_looked_up(marked) {
+                stream.note(LiveTopics::SESSIONS, false);
+            }
+        }
+    }
+
+    /// Ends streams whose session has not been used for too long, or is too old.
+    async fn end_expired_sessions(&self) {
+        let now = self.clock.now();
+        let mut expired = self.all();
+        expired.retain(|stream| stream.watch.as_ref().is_some_and(|watch| watch.may_have_expired(now)));
+        let checks = expired.into_iter().map(|stream| async move {
+            let Some(watch) = &stream.watch else { return };
+            match watch.is_still_used(&self.views).await {
+                Ok(true) => {}
+                Ok(false) => stream.end_with_session(),
+                Err(error) => debug!(%error, "the session of a live stream could not be checked; trying again"),
+            }
+        });
+        futures_util::stream::iter(checks).buffer_unordered(READS_AT_ONCE).collect::<()>().await;
     }
 }
 

@@ -15,6 +15,13 @@ use crate::test_folder::TestFolder;
 
 const NOW: Time = Time::from_seconds(1000);
 
+async fn app(folder: &TestFolder) -> Arc<App> {
+    let settings = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
+    let nothing = std::iter::empty::<(String, String)>();
+    let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
+    App::build(config, Clock::manual(NOW), Random::seeded(1)).await.unwrap()
+}
+
 /// Opens a session of user 1 in the store.
 async fn open_session(app: &App, name: &str, token: TokenHash) -> StreamOwner {
     let user = Snowflake::new(1).unwrap();
@@ -34,10 +41,7 @@ async fn next(stream: &mut LiveBody) -> Option<String> {
 #[tokio::test]
 async fn while_other_replicas_cannot_be_heard_sessions_are_looked_up() {
     let folder = TestFolder::new();
-    let settings = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
-    let nothing = std::iter::empty::<(String, String)>();
-    let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
-    let app = App::build(config, Clock::manual(NOW), Random::seeded(1)).await.unwrap();
+    let app = app(&folder).await;
     // It hears of nothing that the store changes.
     let deaf = Arc::new(Freshness::new(app.clock.clone()));
     let sources = Sources { freshness: Arc::clone(&deaf), ..app.sources.clone() };
@@ -62,4 +66,29 @@ async fn while_other_replicas_cannot_be_heard_sessions_are_looked_up() {
     assert!(matches!(select(pin!(live.run()), pin!(heard)).await, Either::Right(_)));
     let at_once = tokio::time::timeout(Duration::ZERO, next(&mut staying)).await;
     assert!(!at_once.is_ok_and(|message| message.is_none_or(|text| text.contains("ended"))), "the other goes on");
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_waits_for_nothing_else_that_streams_watch() {
+    let folder = TestFolder::new();
+    let app = app(&folder).await;
+    let live = &app.live;
+    let [revoked, expires] = [
+        open_session(&app, "aaaaaaaaaaaaaaaa", TokenHash([1; 32])).await,
+        open_session(&app, "bbbbbbbbbbbbbbbb", TokenHash([2; 32])).await,
+    ];
+    let (user, session) = (revoked.user, revoked.id.clone());
+    let mut of_revoked = live.open(None, Some(revoked), 0).await.unwrap();
+    let mut of_expiring = live.open(None, Some(expires), 0).await.unwrap();
+    for stream in [&mut of_revoked, &mut of_expiring] {
+        assert!(next(stream).await.unwrap().contains("event: changed"));
+    }
+    // Of all that the hub does, only this loop runs.
+    let heard = async {
+        assert!(app.store.end_session(user, session, NOW).await.unwrap());
+        assert_eq!(next(&mut of_revoked).await.as_deref(), Some("event: ended\ndata: {}\n\n"));
+        app.clock.advance(Duration::from_hours(7 * 24));
+        assert_eq!(next(&mut of_expiring).await.as_deref(), Some("event: ended\ndata: {}\n\n"));
+    };
+    assert!(matches!(select(pin!(live.watch_sessions()), pin!(heard)).await, Either::Right(_)));
 }

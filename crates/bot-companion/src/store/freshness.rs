@@ -29,6 +29,8 @@ pub enum Topic {
     Id(Snowflake),
     /// The sessions of a user.
     SessionsOf(Snowflake),
+    /// When a guild's premium ends by itself; the guild changes with it.
+    PremiumEndOf(Snowflake),
     /// The team's roster.
     Team,
     /// The feedback entries.
@@ -269,6 +271,7 @@ pub(super) fn slot(topic: Topic) -> u16 {
         Topic::Everything => (7, 0),
         Topic::Stats => (8, 0),
         Topic::History => (9, 0),
+        Topic::PremiumEndOf(guild) => (10, guild.get()),
     };
     let mixed = (id ^ (kind << 60)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     u16::try_from((mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 48).unwrap_or(0)

@@ -53,6 +53,20 @@ pub struct GuildsResponse {
     listed: usize,
     /// When a subscription that it shows as active ends.
     expires: Option<Time>,
+    /// What decides which guilds it is made of, and when it expires.
+    outline: (Dependencies, Mark),
+}
+
+/// What a live stream watches of a user's list.
+#[derive(Debug)]
+pub struct WatchedList {
+    /// All that the list is made of.
+    pub all: (Dependencies, Mark),
+    /// What decides which guilds that are, and when it expires. While nothing of this changes, the list need not be read to be
+    /// watched further.
+    pub outline: (Dependencies, Mark),
+    /// When it expires by itself.
+    pub expires: Option<Time>,
 }
 
 impl GuildsResponse {
@@ -69,7 +83,7 @@ impl GuildsResponse {
 
 impl Weigh for GuildsResponse {
     fn weight(&self) -> usize {
-        self.body.largest_size() + self.list.index_size() + 2 * self.listed + 128
+        self.body.largest_size() + self.list.index_size() + 4 * self.listed + 128
     }
 }
 
@@ -124,15 +138,13 @@ impl GuildsView {
         }
     }
 
-    /// What the list of a user's guilds that have the bot is made of, its mark, and when it expires by itself. The provider is
-    /// not asked.
-    pub async fn watch(&self, user: Snowflake) -> Result<(Dependencies, Mark, Option<Time>), ListError> {
+    /// What the list of a user's guilds that have the bot is made of. The provider is not asked.
+    pub async fn watch(&self, user: Snowflake) -> Result<WatchedList, ListError> {
         let response = match self.cached_of_any_age(Listing::WithBot, user, self.sources.clock.now()) {
             Some(cached) => cached,
             None => self.read(Listing::WithBot, user).await?,
         };
-        let (dependencies, mark) = response.marked();
-        Ok((dependencies, mark, response.expires))
+        Ok(WatchedList { all: response.marked(), outline: response.outline.clone(), expires: response.expires })
     }
 
     /// How many responses are cached, of both kinds.
@@ -158,6 +170,8 @@ impl GuildsView {
     async fn read(&self, listing: Listing, user: Snowflake) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
         self.cache_of(listing).count_miss();
         let mut read = CacheRead::begin(&self.sources);
+        let mut outline = self.sources.freshness.marking();
+        outline.depend_on([Topic::Id(user)]);
         let account = read.depend_on([Topic::Id(user)]).account(user).await?.ok_or(ListError::SignedOut)?;
         let (stored, list_version) = (account.list.ok_or(ListError::SignedOut)?, account.list_version);
 
@@ -166,6 +180,9 @@ impl GuildsView {
             Listing::Invitable => guild::manageable(&stored.guilds).map(|guild| guild.id).collect(),
         };
         let listed = ids.len();
+        if listing == Listing::WithBot {
+            outline.depend_on(ids.iter().copied().map(Topic::PremiumEndOf));
+        }
         let store = read.depend_on(ids.iter().copied().map(Topic::Id));
         let (list, expires) = match listing {
             Listing::WithBot => {
@@ -189,7 +206,9 @@ impl GuildsView {
             }
         };
         let body = CompressibleBody::new(list.body.clone());
-        let response = GuildsResponse { list, body, fetched: stored.fetched, list_version, listed, expires };
+        let (outlined_by, outlined, _) = outline.finish();
+        let outline = (outlined_by, outlined);
+        let response = GuildsResponse { list, body, fetched: stored.fetched, list_version, listed, expires, outline };
         Ok(self.cache_of(listing).insert(user, read, response))
     }
 

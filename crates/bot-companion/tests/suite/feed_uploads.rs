@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 
 use crate::harness::{Bot, TestApp, Wire, eventually, gzip, ndjson, request, snapshot};
 
-fn guild(number: u64) -> Value {
+pub fn guild(number: u64) -> Value {
     json!({"id": (number << 22).to_string(), "name": format!("guild {number}"), "icon": null, "owner": "9",
         "grants": {"7": ["MOD"]}, "staff": {"8": ["7"]}})
 }
 
 /// For tests that ask again and again while the clock stands still.
-const UNLIMITED: &str = "[feed]\nrequests_per_second = 0";
+pub const UNLIMITED: &str = "[feed]\nrequests_per_second = 0";
 const SHARD: &str = "/bot/shards/1/0/guilds";
 
 /// An upload that has begun and whose body breaks off after these bytes.
-async fn half_sent(app: &TestApp, bot: &Bot, method: &str, path: &str, body: &str) -> Wire {
+pub async fn half_sent(app: &TestApp, bot: &Bot, method: &str, path: &str, body: &str) -> Wire {
     let headers = format!(
         "Authorization: Bearer {}\r\nFeed-Instance: {}\r\nFeed-Sequence: 1\r\nContent-Length: 1000000\r\n",
         bot.key.expose_secret(),

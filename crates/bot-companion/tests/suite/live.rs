@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bot_companion::domain::Change;
 use bot_companion::idp::Endpoint;
+use bot_companion::metrics::{CacheName, CacheOutcome};
 use bot_companion::sandbox::people::OWNER;
 use http::Method;
 
@@ -282,5 +283,74 @@ async fn what_one_replica_is_told_the_streams_of_all_hear() {
     app.bot_says([team(vec![team_member(1, "Ada", "staff", 1, &[])])]).await;
     for (stream, replica) in streams.iter_mut().zip([&app, &replicas[0], &replicas[1]]) {
         heard(replica, stream, "team").await;
+    }
+}
+
+/// How often a user's guild list was read from the store.
+fn list_reads(app: &TestApp) -> u64 {
+    app.app.metrics.caches.requests(CacheName::Guilds, CacheOutcome::Miss)
+}
+
+#[tokio::test]
+async fn a_guild_that_changes_is_told_without_a_read_of_any_list() {
+    let (app, member) = member_in([listed(1, 0), listed(2, 0)], [Change::Guild(others(1, "shared"))]).await;
+    let mut streams = Vec::new();
+    for _ in 0..6 {
+        streams.push(listening(&member, "/me/live", &ALL).await);
+    }
+    let before = list_reads(&app);
+    for round in 0..5 {
+        app.bot_says([Change::Guild(others(1, &format!("name {round}")))]).await;
+        app.clock.advance(SECOND);
+        for stream in &mut streams {
+            while !stream.changed().await.contains(&"guilds".to_owned()) {}
+        }
+    }
+    assert_eq!(list_reads(&app), before, "30 events were sent, and nothing was read for them");
+    // The list itself is read again, once per stream at most.
+    app.sandbox.edit("member", |person| person.guilds.push(listed(3, 0)));
+    member.call(Method::GET, "/guilds").header("Cache-Control", "no-cache").send().await;
+    for stream in &mut streams {
+        heard(&app, stream, "guilds").await;
+    }
+    let after = list_reads(&app) - before;
+    assert!((1..=7).contains(&after), "{after} reads for a request and six streams");
+}
+
+#[tokio::test]
+async fn premium_that_begins_while_somebody_listens_is_news_again_when_it_ends() {
+    let (app, member) = member_in([listed(1, 0), listed(2, 0)], [Change::Guild(others(1, "g1"))]).await;
+    let mut stream = listening(&member, "/me/live", &ALL).await;
+    let in_20 = |app: &TestApp| Some(app.clock.now().after(20 * SECOND));
+    app.bot_says([Change::Subscription(subscription(77, &[1], in_20(&app)))]).await;
+    heard(&app, &mut stream, "guilds").await;
+    app.clock.advance(21 * SECOND);
+    heard(&app, &mut stream, "guilds").await;
+    assert_eq!(member.guilds().await[0]["plus"]["active"], false);
+    // A guild that has premium before it has the bot.
+    app.bot_says([Change::Subscription(subscription(77, &[2], in_20(&app)))]).await;
+    heard(&app, &mut stream, "guilds").await;
+    app.bot_says([Change::Guild(others(2, "g2"))]).await;
+    heard(&app, &mut stream, "guilds").await;
+    app.clock.advance(21 * SECOND);
+    heard(&app, &mut stream, "guilds").await;
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_session_while_guilds_change_all_the_time() {
+    let (app, member) = member_in([listed(1, 0)], [Change::Guild(others(1, "shared"))]).await;
+    let mut goes_on = listening(&member, "/me/live", &ALL).await;
+    for round in 0..5 {
+        let leaving = app.user("member").await;
+        let mut stream = listening(&leaving, "/me/live", &ALL).await;
+        app.bot_says([Change::Guild(others(1, &format!("name {round}")))]).await;
+        leaving.delete("/auth").send().await;
+        app.bot_says([Change::Guild(others(1, &format!("again {round}")))]).await;
+        let mut last = String::new();
+        while let Some(message) = stream.message().await {
+            last = message;
+        }
+        assert_eq!(last, "event: ended\ndata: {}", "without a turn of the clock");
+        heard(&app, &mut goes_on, "guilds").await;
     }
 }

@@ -25,6 +25,7 @@ mod exit_codes;
 mod feed;
 mod feed_commands;
 mod feed_docs;
+mod feed_fairness;
 mod feed_keys;
 mod feed_model;
 mod feed_ownership;

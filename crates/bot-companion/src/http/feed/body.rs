@@ -9,10 +9,12 @@ use bytes::Bytes;
 use flate2::write::GzDecoder;
 use futures_util::StreamExt;
 use http::{HeaderMap, header};
+use tokio_util::sync::CancellationToken;
 
 use crate::api::error::ErrorCode;
 use crate::app::App;
 use crate::domain::TokenHash;
+use crate::fair_pool::Place;
 use crate::http::error::ApiError;
 use crate::http::extract::Bot;
 
@@ -20,8 +22,10 @@ use crate::http::extract::Bot;
 const LINE_BYTES: usize = 1 << 20;
 /// After this many bytes without waiting, the task yields to others.
 const YIELD_AFTER: usize = 256 * 1024;
-/// When a client whose upload fell silent should try again.
+/// When a client whose upload was ended should try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How long the rest of a refused body is read at the most.
+const DISCARD_FOR: Duration = Duration::from_secs(30);
 
 /// How often the key of an upload is checked while bytes arrive.
 const CHECK_EVERY: Duration = Duration::from_secs(3);
@@ -57,6 +61,9 @@ impl KeyCheck {
 pub(super) struct Upload {
     chunks: BodyDataStream,
     key_check: Option<KeyCheck>,
+    _place: Option<Place>,
+    /// Cancelled when another key gets a place of this upload.
+    revoked: CancellationToken,
     /// What has arrived and is not decoded yet.
     arrived: Bytes,
     decoder: Option<GzDecoder<Vec<u8>>>,
@@ -89,6 +96,8 @@ impl Upload {
         Ok(Self {
             chunks: body.into_data_stream(),
             key_check: None,
+            _place: None,
+            revoked: CancellationToken::new(),
             arrived: Bytes::new(),
             decoder,
             idle_timeout,
@@ -106,6 +115,16 @@ impl Upload {
     pub(super) fn with_key_check(mut self, check: KeyCheck) -> Self {
         self.key_check = Some(check);
         self
+    }
+
+    /// In this place, which another key may get meanwhile.
+    pub(super) fn in_place(self, place: Place, revoked: CancellationToken) -> Self {
+        Self { _place: Some(place), revoked, ..self }
+    }
+
+    /// Cancelled when another key gets a place of this upload.
+    pub(super) fn revoked(&self) -> &CancellationToken {
+        &self.revoked
     }
 
     /// The number of the line that was given out last, counted from 1.
@@ -144,23 +163,26 @@ impl Upload {
     }
 
     /// The whole body.
-    pub(super) async fn read_all(mut self) -> Result<Vec<u8>, ApiError> {
+    pub(super) async fn read_all(&mut self) -> Result<Vec<u8>, ApiError> {
         while !self.ended {
             self.read_more().await?;
         }
-        Ok(self.buffer)
+        Ok(std::mem::take(&mut self.buffer))
     }
 
     /// Reads the rest and drops it, within bounds: a client that is still sending would not see the response otherwise.
     pub(super) async fn discard(mut self) {
         let mut rest = 16_u32 << 20;
         let timeout = self.idle_timeout.min(Duration::from_secs(2));
-        while let Ok(Some(Ok(chunk))) = tokio::time::timeout(timeout, self.chunks.next()).await {
-            rest = rest.saturating_sub(u32::try_from(chunk.len()).unwrap_or(u32::MAX));
-            if rest == 0 {
-                break;
+        let discard = async {
+            while let Ok(Some(Ok(chunk))) = tokio::time::timeout(timeout, self.chunks.next()).await {
+                rest = rest.saturating_sub(u32::try_from(chunk.len()).unwrap_or(u32::MAX));
+                if rest == 0 {
+                    break;
+                }
             }
-        }
+        };
+        let _ = tokio::time::timeout(DISCARD_FOR, self.revoked.run_until_cancelled(discard)).await;
     }
 
     /// An error in the line after the last one.
@@ -174,7 +196,12 @@ impl Upload {
         self.searched -= self.taken;
         self.taken = 0;
         if self.arrived.is_empty() {
-            match tokio::time::timeout(self.idle_timeout, self.chunks.next()).await {
+            let next = tokio::time::timeout(self.idle_timeout, self.chunks.next());
+            let Some(next) = self.revoked.run_until_cancelled(next).await else {
+                let refusal = ApiError::new(ErrorCode::Overloaded).after(RETRY_AFTER);
+                return Err(refusal.because(&"another key got the place of this upload"));
+            };
+            match next {
                 Err(_) => {
                     return Err(ApiError::new(ErrorCode::Timeout).after(RETRY_AFTER).because(&"an upload fell silent"));
                 }

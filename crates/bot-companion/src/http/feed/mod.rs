@@ -9,10 +9,11 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use http::HeaderMap;
+use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::error::ApiError;
-use super::extract::{Bot, Sender};
+use super::extract::{Bot, Sender, feed_overloaded};
 use super::respond::Success;
 use crate::api::envelope::Nothing;
 use crate::api::error::ErrorCode;
@@ -20,6 +21,7 @@ use crate::api::feed::{HeartbeatReport, StateData, Taken};
 use crate::api::refusals::{BotRefusals, EventsRefusals, SnapshotRefusals, UploadRefusals};
 use crate::app::App;
 use crate::domain::feed::{self, Event, InstanceId, ShardKey};
+use crate::fair_pool::{FairPool, Place};
 use crate::store::{Fed, Foreign};
 use crate::untrusted::Untrusted;
 use body::{KeyCheck, Upload};
@@ -30,6 +32,7 @@ const HEARTBEAT_BYTES: u64 = 1 << 20;
 const EVENTS_BYTES: u64 = 16 << 20;
 /// How many events a batch may have.
 const EVENTS: usize = 10_000;
+
 /// Send a heartbeat
 ///
 /// A process of the bot says how it and its own shards are, every 15 seconds.
@@ -42,7 +45,8 @@ pub(super) async fn heartbeat(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Success<Nothing>, ApiError> {
-    let report = upload(&app, &bot, &headers, body, HEARTBEAT_BYTES)?.read_all().await?;
+    let mut upload = upload(&app, &bot, &app.uploads.heartbeats, &headers, body, HEARTBEAT_BYTES)?;
+    let report = upload.read_all().await?;
     if !app.views.keys.is_valid(bot.hash).await? {
         return Err(ErrorCode::BotKeyInvalid.into());
     }
@@ -75,10 +79,11 @@ pub(super) async fn guilds(
     body: Body,
 ) -> Result<Success<Taken>, ApiError> {
     let shard = shard.ok().and_then(|Path((count, id))| parse_shard(&count, &id)).ok_or(ErrorCode::NotFound)?;
-    let upload = upload(&app, &bot, &headers, body, app.current.get().feed.snapshot_bytes)?;
+    let bound = app.current.get().feed.snapshot_bytes;
+    let upload = upload(&app, &bot, &app.uploads.permits, &headers, body, bound)?;
     let instance = sender.instance(&bot);
     app.bot_sends(&instance).await;
-    snapshot::receive(&app, shard, instance, sender.sequence, upload).await.map(Success)
+    snapshot::receive(&app, shard, (bot.hash, instance), sender.sequence, upload).await.map(Success)
 }
 
 /// Replace all subscriptions
@@ -97,10 +102,11 @@ pub(super) async fn subscriptions(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Success<Taken>, ApiError> {
-    let upload = upload(&app, &bot, &headers, body, app.current.get().feed.snapshot_bytes)?;
+    let bound = app.current.get().feed.snapshot_bytes;
+    let upload = upload(&app, &bot, &app.uploads.permits, &headers, body, bound)?;
     let instance = sender.instance(&bot);
     app.bot_sends(&instance).await;
-    snapshot::receive(&app, snapshot::Subscriptions, instance, sender.sequence, upload).await.map(Success)
+    snapshot::receive(&app, snapshot::Subscriptions, (bot.hash, instance), sender.sequence, upload).await.map(Success)
 }
 
 /// Send events
@@ -119,7 +125,7 @@ pub(super) async fn events(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Success<Taken>, ApiError> {
-    let mut upload = upload(&app, &bot, &headers, body, EVENTS_BYTES)?;
+    let mut upload = upload(&app, &bot, &app.uploads.permits, &headers, body, EVENTS_BYTES)?;
     let (events, mut taken) = match read_events(&mut upload).await {
         Ok(read) => read,
         Err(refusal) => {
@@ -205,13 +211,28 @@ async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, Taken), ApiErro
 #[utoipa::path(get, path = "/bot/state", operation_id = "getBotState", tag = "bot", security(("bot" = [])),
     responses((status = 200, description = "The state", body = StateData), BotRefusals))]
 pub(super) async fn state(State(app): State<Arc<App>>, bot: Bot) -> Result<Success<StateData>, ApiError> {
+    let _place = enter(&app, &bot, &app.uploads.permits, &CancellationToken::new())?;
     let (state, health) = (app.store.feed_state().await?, app.store.health().await?);
     Ok(Success(StateData::new(state, &health, &bot.key, app.clock.now())))
 }
 
-fn upload(app: &Arc<App>, bot: &Bot, headers: &HeaderMap, body: Body, bound: u64) -> Result<Upload, ApiError> {
+/// The body of a request that has a place in this pool.
+fn upload(
+    app: &Arc<App>,
+    bot: &Bot,
+    pool: &FairPool,
+    headers: &HeaderMap,
+    body: Body,
+    bound: u64,
+) -> Result<Upload, ApiError> {
+    let revoked = CancellationToken::new();
+    let place = enter(app, bot, pool, &revoked)?;
     let upload = Upload::new(headers, body, bound, app.current.get().feed.idle_timeout)?;
-    Ok(upload.with_key_check(KeyCheck::new(app, bot)))
+    Ok(upload.in_place(place, revoked).with_key_check(KeyCheck::new(app, bot)))
+}
+
+fn enter(app: &App, bot: &Bot, pool: &FairPool, revoked: &CancellationToken) -> Result<Place, ApiError> {
+    pool.enter(bot.hash, app.clock.ticks(), revoked).ok_or_else(|| feed_overloaded(app))
 }
 
 /// The shard with these numbers, if they are decimal digits and nothing else.

@@ -11,10 +11,10 @@ use super::{overruled_reason, warn_operator};
 use crate::api::error::ErrorCode;
 use crate::api::feed::Taken;
 use crate::app::App;
-use crate::domain::Subscription;
 use crate::domain::feed::{
     GuildLine, InstanceId, Lines, Reason, Scope, ShardKey, SnapshotLine, guild_line, subscription_line,
 };
+use crate::domain::{Subscription, TokenHash};
 use crate::http::error::ApiError;
 use crate::store::{Committed, SnapshotId, StoreError};
 use crate::uploads::SnapshotPermit;
@@ -111,12 +111,12 @@ impl SnapshotKind for Subscriptions {
 pub(super) async fn receive<K: SnapshotKind>(
     app: &Arc<App>,
     kind: K,
-    instance: InstanceId,
+    (key, instance): (TokenHash, InstanceId),
     sequence: u64,
     mut upload: Upload,
 ) -> Result<Taken, ApiError> {
     let busy = || ApiError::new(ErrorCode::SnapshotBusy).after(RETRY_AFTER);
-    let permit = app.uploads.try_acquire(kind.scope()).ok_or_else(busy)?;
+    let permit = app.uploads.try_acquire(kind.scope(), key, app.clock.ticks(), upload.revoked()).ok_or_else(busy)?;
     let snapshot = app.store.begin_snapshot(kind.scope(), instance.clone(), sequence, app.clock.now()).await;
     let mut staging = SnapshotStaging {
         app: Arc::clone(app),
@@ -130,6 +130,7 @@ pub(super) async fn receive<K: SnapshotKind>(
         Ok((count, taken)) => staging.commit(count, taken).await,
         Err(refusal) => {
             drop(staging);
+            let refusal = if upload.revoked().is_cancelled() { busy() } else { refusal };
             upload.discard().await;
             Err(refusal)
         }

@@ -105,7 +105,10 @@ pub(super) async fn put(
     db.execute(&statement, &row).await?;
     let before = coverage.replace_members(*id, Some(members));
     totals.add(topics, cover.shard, GuildTotals::change(before, guild));
-    if before.is_some() && !guild.carried().staff {
+    if before.is_none() {
+        // A subscription may name it already.
+        topics.push(Topic::PremiumEndOf(guild.id));
+    } else if !guild.carried().staff {
         delete_staff(db, cover.snapshot, &[guild.id]).await?;
     }
     insert_staff(db, cover.snapshot, guild).await?;

@@ -52,6 +52,7 @@ pub(super) async fn put(db: &Transaction<'_>, topics: &mut ChangedTopics, subscr
     let statement = db.prepare_cached(sql).await?;
     let guilds = subscription.distinct_guilds();
     db.execute(&statement, &[&user, &guilds]).await?;
+    topics.extend(guilds.iter().copied().map(Topic::PremiumEndOf));
     topics.extend(guilds.into_iter().chain([user]).map(Topic::Id));
     Ok(())
 }

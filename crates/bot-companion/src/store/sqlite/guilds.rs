@@ -116,6 +116,8 @@ pub(super) fn put(
         writer.update(guild)?;
     } else {
         writer.insert(guild, Carried::default())?;
+        // A subscription may name it already.
+        topics.push(Topic::PremiumEndOf(guild.id));
     }
     totals.add(topics, cover.shard(), GuildTotals::change(before, guild));
     topics.push(Topic::Id(guild.id));

@@ -55,7 +55,7 @@ pub(super) fn put(
     let mut insert = connection.prepare_cached(sql)?;
     for (ordinal, guild) in (0_i64..).zip(subscription.distinct_guilds()) {
         insert.execute(params![guild, user, ordinal])?;
-        topics.push(Topic::Id(guild));
+        topics.extend([Topic::Id(guild), Topic::PremiumEndOf(guild)]);
     }
     topics.push(Topic::Id(user));
     Ok(())
