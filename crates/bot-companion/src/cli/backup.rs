@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use tracing::warn;
 
 use super::database::{self, Missing};
 use super::exit::UsageError;
@@ -65,7 +66,7 @@ pub(super) fn run_backup(Backup { file, form, config }: Backup) -> anyhow::Resul
         start_wait: config.store.start_wait,
         now: Clock::system().now(),
     };
-    let mut watch = GrantWatch::new("backing up", database::vault(&config)?);
+    let mut watch = GrantWatch::new("backing up", readable_vault(&config)?);
     let written = runtime()?.block_on(async {
         if to_output {
             back_up_to(&what, std::io::stdout().lock(), &mut watch).await
@@ -108,7 +109,7 @@ pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {
         keep_sessions,
         now: Clock::system().now(),
     };
-    let mut watch = GrantWatch::new("restoring", database::vault(&config)?);
+    let mut watch = GrantWatch::new("restoring", readable_vault(&config)?);
     let restored = runtime()?.block_on(restore(&what, &mut watch));
     let (report, grants) = (restored?, watch.finish());
     follow_up(&config, &report).context(
@@ -138,6 +139,14 @@ fn follow_up(config: &Config, report: &RestoreReport) -> anyhow::Result<()> {
         let done = done.await;
         store.close().await;
         done
+    })
+}
+
+/// The keys that there are. A key file of no use must not stand in the way of a backup.
+fn readable_vault(config: &Config) -> anyhow::Result<Vault> {
+    database::vault(config).or_else(|error| {
+        warn!("{error:#}; no grant can be opened");
+        Ok(Vault::for_reading(&[])?)
     })
 }
 

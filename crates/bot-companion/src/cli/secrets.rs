@@ -95,6 +95,9 @@ fn status_text(report: &GrantReport) -> String {
         rows.push(row([&Untrusted(id).to_string(), &grants, &grants, "not configured"]));
     }
     let mut lines = columns(&rows);
+    if report.configured.is_empty() {
+        lines.push("There is no key here: the service makes one at its start, unless secrets.keys is set.".to_owned());
+    }
     lines.extend(remedies(report));
     let waiting: u64 = report.configured.iter().skip(1).map(|(_, found)| found.grants - found.damaged).sum();
     if waiting > 0 {

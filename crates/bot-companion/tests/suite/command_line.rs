@@ -107,16 +107,24 @@ async fn the_printed_document_is_the_served_one() {
 
 #[tokio::test]
 async fn the_help_of_every_command_reads_well() {
-    let commands: [&[&str]; 28] = [
+    let commands: [&[&str]; 36] = [
         &[],
         &["serve"],
         &["dev"],
+        &["init"],
         &["check"],
         &["config"],
         &["openapi"],
         &["healthcheck"],
         &["completions"],
         &["man"],
+        &["key"],
+        &["key", "create"],
+        &["key", "list"],
+        &["key", "revoke"],
+        &["team", "import"],
+        &["team", "export"],
+        &["feedback", "import"],
         &["announce"],
         &["announce", "list"],
         &["announce", "end"],

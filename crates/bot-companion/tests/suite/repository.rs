@@ -356,3 +356,19 @@ fn the_changelog_tells_what_this_version_brings() {
     let current = format!("## [{}]", env!("CARGO_PKG_VERSION"));
     assert!(changelog.contains("## [Unreleased]") || changelog.contains(&current));
 }
+
+#[test]
+fn the_units_of_systemd_stop_at_a_wrong_configuration_and_the_page_for_operators_makes_their_user() {
+    let units = ["deploy/bot-companion.service", "deploy/bot-companion@.service"].map(read);
+    for unit in &units {
+        let has = |line: &str| unit.lines().any(|found| found == line);
+        assert!(has("RestartPreventExitStatus=78") && has("UMask=0077") && has("NoNewPrivileges=yes"), "{unit}");
+        assert!(unit.contains("\nExecStart=/usr/local/bin/bot-companion serve --config /etc/bot-companion/companion.toml"));
+    }
+    let user = units[0].lines().find_map(|line| line.strip_prefix("User=")).unwrap();
+    let make = units[0].lines().find_map(|line| line.strip_prefix("#   useradd ")).unwrap();
+    assert!(make.split(' ').next_back() == Some(user), "{make}");
+    let page = read("docs/operating.md");
+    assert!(page.contains(&format!("# useradd {make}\n")), "the page and the unit make the same user");
+    assert!(page.contains("deploy/bot-companion.service") && !page.contains("\n[Service]\n"), "the unit is a file");
+}

@@ -10,7 +10,7 @@ use super::template::default_of;
 use super::{Answers, check_listen, check_public_url, check_redirects, check_store};
 
 /// Somebody who can be asked.
-pub(super) trait Person {
+pub(super) trait Respondent {
     /// Shows the question; `None` if there will be no more answers.
     fn ask(&mut self, question: &str) -> io::Result<Option<String>>;
     /// The same for an answer that nobody may see.
@@ -21,7 +21,7 @@ pub(super) trait Person {
 /// Whoever sits at the terminal. Standard output is left to what the command prints.
 pub(super) struct Terminal;
 
-impl Person for Terminal {
+impl Respondent for Terminal {
     fn ask(&mut self, question: &str) -> io::Result<Option<String>> {
         let mut out = io::stderr().lock();
         write!(out, "{question}: ")?;
@@ -49,7 +49,7 @@ impl Person for Terminal {
 }
 
 /// Asks for everything that is not known yet.
-pub(super) fn complete(mut answers: Answers, person: &mut impl Person) -> anyhow::Result<Answers> {
+pub(super) fn complete(mut answers: Answers, person: &mut impl Respondent) -> anyhow::Result<Answers> {
     person.tell("Press Enter to take what stands in [brackets].")?;
     if answers.client_id.is_none() {
         let question = "Application (client) ID, from https://discord.com/developers/applications";
@@ -96,7 +96,7 @@ fn split(text: &str) -> Vec<String> {
 
 /// Asks until the answer is right. Each wrong one is told why.
 fn until_right(
-    person: &mut impl Person,
+    person: &mut impl Respondent,
     question: &str,
     default: &str,
     check: impl Fn(&str) -> Result<(), String>,
@@ -124,7 +124,7 @@ mod tests {
         heard: Vec<String>,
     }
 
-    impl Person for Script {
+    impl Respondent for Script {
         fn ask(&mut self, question: &str) -> io::Result<Option<String>> {
             self.heard.push(question.to_owned());
             Ok(self.answers.pop_front().map(str::to_owned))

@@ -117,18 +117,18 @@ pub async fn back_up_to(
     watch: &mut dyn BackupWatch,
 ) -> Result<BackupHeader, BackupError> {
     let wrong = |error: std::io::Error| BackupError::Output(error.to_string());
-    let mut source = Source::open(what).await?;
+    let mut source = BackupSource::open(what).await?;
     source.write(out, wrong, watch).await?;
     Ok(source.header)
 }
 
 /// A frozen store, and what its backup says of itself.
-struct Source {
+struct BackupSource {
     store: Box<dyn Side>,
     header: BackupHeader,
 }
 
-impl Source {
+impl BackupSource {
     async fn open(what: &BackupOptions) -> Result<Self, BackupError> {
         super::check(&what.url).map_err(|problem| BackupError::Refused(format!("store.url: {problem}")))?;
         let mut store = match super::local_file(&what.url) {
@@ -196,7 +196,7 @@ async fn write_file(
     watch: &mut dyn BackupWatch,
 ) -> Result<BackupHeader, BackupError> {
     let wrong = |error: std::io::Error| cannot("be written", part, &error);
-    let mut source = Source::open(what).await?;
+    let mut source = BackupSource::open(what).await?;
     let mut open = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut open, 0o600);

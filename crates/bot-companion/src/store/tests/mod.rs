@@ -31,6 +31,7 @@ mod history;
 mod parity;
 mod people;
 mod proxy;
+mod read_only;
 mod replicas;
 mod server;
 mod slow_server;

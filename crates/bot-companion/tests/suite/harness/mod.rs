@@ -9,6 +9,7 @@ mod disk;
 pub mod documented;
 mod logs;
 mod store;
+pub mod terminal;
 #[path = "../../../src/test_folder.rs"]
 mod test_folder;
 mod wire;

@@ -200,3 +200,94 @@ fn keys_blocks_and_forgotten_users_that_differ_are_listed() {
         });
     }
 }
+
+/// The backup with another header, and the checksum that goes with it: whoever can write the file can do that.
+fn tampered(whole: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let place = whole.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
+    let body = [&whole[..place], to.as_bytes(), &whole[place + from.len()..whole.len() - 32]].concat();
+    let checksum = digest::digest(&digest::SHA256, &body);
+    [&body, checksum.as_ref()].concat()
+}
+
+#[test]
+fn a_tampered_header_is_refused_and_shown_to_no_terminal() {
+    let mut home = Home::new();
+    let source = home.small();
+    backed_up(&home, &source, "backup").unwrap();
+    let whole = std::fs::read(home.file("backup")).unwrap();
+    let release = format!("\"release\":\"{}\"", crate::version::Version::NAME);
+    let taken = format!("\"taken\":{}", NOW.millis());
+    let (counter, large) = ("\"counter\":123456789", "x".repeat(65));
+    let before = contents(&source);
+    let what = RestoreOptions { replace: true, ..options(&home, &source, "wrong") };
+    let cases = [
+        (release.as_str(), "\"release\":\"\\u001b[2J\"".to_owned(), "names no release"),
+        (&release, "\"release\":\"1\u{9b}2J\"".to_owned(), "names no release"),
+        (&release, "\"release\":\"\"".to_owned(), "names no release"),
+        (&release, format!("\"release\":\"{large}\""), "names no release"),
+        ("\"store\":\"SQLite\"", "\"store\":\"\\u001b[2J\"".to_owned(), "names no kind of store"),
+        (&taken, format!("\"taken\":{}", u64::MAX), "after the year 9999"),
+        (counter, format!("\"counter\":{}", i64::MAX), "a counter that no store reaches"),
+        (counter, format!("\"counter\":{}", (1_i64 << 53) + 1), "a counter that no store reaches"),
+        (counter, "\"counter\":-1".to_owned(), "a counter that no store reaches"),
+    ];
+    for (from, to, word) in cases {
+        std::fs::write(home.file("wrong"), tampered(&whole, from, &to)).unwrap();
+        let refused = refusal(&what);
+        assert!(refused.contains(word) && refused.contains("Nothing was changed"), "{word}: {refused}");
+        assert!(!refused.contains(char::is_control), "{refused:?}");
+    }
+    assert!(contents(&source) == before, "something was changed");
+    // The way of tampering is right: with the same header it is a backup.
+    std::fs::write(home.file("wrong"), tampered(&whole, counter, counter)).unwrap();
+    restored(&what).unwrap();
+}
+
+#[test]
+fn a_row_with_a_number_that_no_store_reaches_is_refused() {
+    let mut home = Home::new();
+    let source = home.small();
+    let file = Connection::open(home.file("full.db")).unwrap();
+    file.execute_batch("UPDATE users SET grant_version = 9223372036854775807 WHERE id = 1").unwrap();
+    drop(file);
+    // A backup is read again after it was written, as a restore reads it.
+    let refused = backed_up(&home, &source, "backup").unwrap_err().to_string();
+    assert!(refused.contains("`users`") && refused.contains("`grant_version` that no store reaches"), "{refused}");
+    assert!(!home.file("backup").exists());
+}
+
+#[test]
+fn a_good_backup_heals_an_absurd_counter_and_never_turns_a_good_one_back() {
+    for on in destinations() {
+        let mut home = Home::new();
+        let source = home.filled(on, 3);
+        let good = backed_up(&home, &source, "good").unwrap();
+        let set = |home: &Home, number: i64| match on {
+            On::File => {
+                let file = Connection::open(home.file("full.db")).unwrap();
+                file.execute("UPDATE counter SET value = ?1", [number]).unwrap();
+            }
+            On::Server => {
+                use secrecy::ExposeSecret as _;
+                ask(source.expose_secret(), &format!("SELECT setval('versions', {number})"));
+            }
+        };
+        let what = RestoreOptions { replace: true, ..options(&home, &source, "good") };
+        for (number, expected) in [(i64::MAX, good.counter), (good.counter + 7, good.counter + 7)] {
+            set(&home, number);
+            if number == i64::MAX {
+                let refused = backed_up(&home, &source, "absurd").unwrap_err().to_string();
+                assert!(refused.contains("no store reaches by itself") && refused.contains("heals"), "{refused}");
+            }
+            restored(&what).unwrap();
+            let name = format!("after {number}");
+            assert_eq!(backed_up(&home, &source, &name).unwrap().counter, expected, "{on:?}");
+        }
+        run(async {
+            let store = open(&source).await.unwrap();
+            let (user, grant) = (crate::store::tests::person(300), crate::store::tests::grant(1));
+            store.save_grant(user, grant, NOW, None).await.expect("there is a next number");
+            store.close().await;
+        });
+    }
+}

@@ -96,15 +96,56 @@ fn a_change_that_is_easily_missed_is_found_when_the_sides_are_compared() {
 }
 
 #[test]
-fn a_source_that_changes_meanwhile_makes_no_finished_copy() {
+fn a_source_in_use_is_refused_and_makes_no_destination() {
+    for from in destinations() {
+        let mut home = Home::new();
+        let (source, destination) = (home.filled(from, 3), home.store(On::File, "copy.db"));
+        run(async {
+            let service = open(&source).await.unwrap();
+            let said = refusal(copied(&source, &destination).await);
+            assert!(said.contains("the store is in use") && said.contains("stop the service"), "{said}");
+            service.team().await.unwrap();
+            service.close().await;
+        });
+        assert!(!home.file("copy.db").exists());
+        run(copied(&source, &destination)).unwrap();
+    }
+}
+
+#[test]
+fn nobody_writes_to_a_file_while_it_is_copied() {
     let mut home = Home::new();
     let (source, destination) = (home.full(On::File), home.store(On::File, "copy.db"));
-    let file = Connection::open(home.file("full.db")).unwrap();
+    let file = home.file("full.db");
+    let mut refused = 0;
+    let what = what(&source, &destination);
+    let copying = copy(&what, |progress| {
+        if progress.table == "guilds" && refused == 0 {
+            let other = Connection::open(&file).unwrap();
+            other.busy_timeout(Duration::ZERO).unwrap();
+            let error = other.execute_batch("UPDATE counter SET value = value + 1").unwrap_err();
+            assert!(error.to_string().contains("locked"), "{error}");
+            refused += 1;
+        }
+    });
+    run(copying).unwrap();
+    assert_eq!(refused, 1);
+    assert!(contents(&source) == contents(&destination));
+}
+
+#[test]
+fn a_database_that_changes_meanwhile_makes_no_finished_copy() {
+    if !has_server() {
+        return;
+    }
+    let mut home = Home::new();
+    let (source, destination) = (home.full(On::Server), home.store(On::File, "copy.db"));
     let mut changed = false;
     let what = what(&source, &destination);
     let copying = copy(&what, |progress| {
+        use secrecy::ExposeSecret as _;
         if progress.table == "guilds" && !changed {
-            file.execute_batch("UPDATE counter SET value = value + 1; DELETE FROM guilds").unwrap();
+            ask(source.expose_secret(), "UPDATE instances SET reported = reported + 1; DELETE FROM guilds");
             changed = true;
         }
     });

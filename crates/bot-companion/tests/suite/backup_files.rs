@@ -1,0 +1,184 @@
+//! What `backup` and `restore` say and write, beyond the drill in `upkeep.rs`.
+
+use std::fs;
+use std::path::Path;
+
+use bot_companion::clock::Clock;
+use serde_json::{Value, json};
+
+use crate::harness::binary::{Running, command, config_file, run};
+use crate::harness::terminal::typed;
+use crate::harness::{Folder, sandbox, sqlite_only};
+
+const OLD: &str = "old:QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
+/// Another key under another id.
+const NEW: &str = "new:QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI=";
+/// Another key under the id of the old one.
+const WRONG: &str = "old:Q0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0M=";
+
+async fn output(config: &Path, keys: Option<&str>, arguments: &[&str]) -> std::process::Output {
+    let mut asked = command(arguments);
+    asked.arg("--config").arg(config);
+    if let Some(keys) = keys {
+        asked.env("COMPANION_SECRETS_KEYS", keys);
+    }
+    run(asked).await
+}
+
+/// Standard output of a command that succeeds.
+async fn done(config: &Path, keys: Option<&str>, arguments: &[&str]) -> String {
+    let output = output(config, keys, arguments).await;
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A store with one grant, whose service is stopped; the keys may come from the environment.
+async fn with_a_grant(config: &Path, provider: &bot_companion::sandbox::Sandbox, keys: Option<&str>) {
+    let mut asked = command(&["serve", "--listen", "127.0.0.1:0"]);
+    asked.arg("--config").arg(config);
+    if let Some(keys) = keys {
+        asked.env("COMPANION_SECRETS_KEYS", keys);
+    }
+    let mut service = Running::start(asked).await;
+    let answer = service.client().post("/auth").header("Idp-Code", provider.issue_code("owner")).send().await;
+    assert_eq!(answer.status, 200);
+    service.terminate();
+    assert!(service.ended().await.success());
+}
+
+#[tokio::test]
+async fn backup_and_restore_say_which_grants_the_keys_open() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    with_a_grant(&config, &provider, Some(OLD)).await;
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let cases = [
+        (OLD, 1, "1 of 1 grant(s) in it can be opened with the keys configured here: 1 with the key old."),
+        (NEW, 0, "1 grant(s) need the key old, which is not configured"),
+        (WRONG, 0, "1 grant(s) name the key old and cannot be read with it"),
+    ];
+    for (number, (keys, readable, said)) in cases.into_iter().enumerate() {
+        let (text, value) = (file(&format!("text-{number}")), file(&format!("json-{number}")));
+        let told = done(&config, Some(keys), &["backup", &text]).await;
+        assert!(told.contains(said), "{told}");
+        let report: Value = serde_json::from_str(&done(&config, Some(keys), &["backup", &value, "--json"]).await).unwrap();
+        assert_eq!((&report["grants"]["total"], &report["grants"]["readable"]), (&json!(1), &json!(readable)));
+        let restore = ["restore", &value, "--replace", "--keep-sessions"];
+        let told = done(&config, Some(keys), &restore).await;
+        assert!(told.contains(said), "{told}");
+        let report = done(&config, Some(keys), &[&restore[..], &["--json"]].concat()).await;
+        let report: Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["grants"]["readable"], json!(readable), "{report}");
+        assert_eq!(report["grants"]["keys"].as_array().unwrap().last().unwrap()["id"], "old");
+    }
+}
+
+#[tokio::test]
+async fn a_restore_makes_no_key_and_says_where_the_old_one_belongs() {
+    sqlite_only!("only there a key is made beside the database");
+    let (folder, elsewhere, provider) = (Folder::new(), Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    with_a_grant(&config, &provider, None).await;
+    let file = folder.path().join("backup");
+    done(&config, None, &["backup", file.to_str().unwrap()]).await;
+    let config = config_file(&elsewhere, &provider, "");
+    let told = done(&config, None, &["restore", file.to_str().unwrap()]).await;
+    let key = elsewhere.path().join("data.db.key");
+    assert!(told.contains("0 of 1 grant(s) in it can be opened"), "{told}");
+    assert!(told.contains(&format!("There is no key file at {}", key.display())), "{told}");
+    assert!(!key.exists(), "a new key would stand where the right one belongs");
+    fs::copy(folder.path().join("data.db.key"), &key).unwrap();
+    let told = done(&config, None, &["restore", file.to_str().unwrap(), "--replace"]).await;
+    assert!(told.contains("1 of 1 grant(s)") && !told.contains("There is no key file"), "{told}");
+}
+
+#[tokio::test]
+async fn a_backup_goes_to_standard_output_and_nowhere_else() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    done(&config, None, &["key", "create", "--label", "lantern"]).await;
+    let listed = done(&config, None, &["key", "list"]).await;
+    let here = folder.path().join("here");
+    fs::create_dir(&here).unwrap();
+    let mut asked = command(&["backup", "-"]);
+    asked.arg("--config").arg(&config).current_dir(&here);
+    let output = run(asked).await;
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{told}");
+    assert!(output.stdout.starts_with(b"bot-companion backup 1\n"), "standard output is the backup");
+    assert!(told.contains("were written to standard output") && told.contains("It holds no grants."), "{told}");
+    assert_eq!(fs::read_dir(&here).unwrap().count(), 0, "a file was made");
+
+    // It is a whole backup, and nothing follows after its end.
+    let file = folder.path().join("backup");
+    fs::write(&file, &output.stdout).unwrap();
+    done(&config, None, &["restore", file.to_str().unwrap(), "--replace"]).await;
+    assert_eq!(done(&config, None, &["key", "list"]).await, listed);
+
+    let output = self::output(&config, None, &["backup", "-", "--json"]).await;
+    let report: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!((&report["file"], &report["bytes"]), (&json!("-"), &Value::Null));
+    assert!(output.stdout.starts_with(b"bot-companion backup 1\n"));
+    let output = self::output(&config, None, &["restore", "-"]).await;
+    assert_eq!(output.status.code(), Some(64));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("it must be a file"));
+}
+
+#[tokio::test]
+async fn a_backup_into_a_pipe_that_is_closed_fails() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    done(&config, None, &["key", "create", "--label", "lantern"]).await;
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut asked = command(&["backup", "-"]);
+    asked.arg("--config").arg(&config).stdout(writer).stderr(std::process::Stdio::piped());
+    let output = tokio::task::spawn_blocking(move || asked.spawn().unwrap().wait_with_output().unwrap()).await.unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("could not be written to standard output"), "{told}");
+}
+
+#[tokio::test]
+async fn a_backup_is_not_written_to_a_terminal() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    done(&config, None, &["key", "create", "--label", "lantern"]).await;
+    let mut asked = command(&["backup", "-"]);
+    asked.arg("--config").arg(&config);
+    let (code, shown) = tokio::task::spawn_blocking(move || typed(asked, &[])).await.unwrap();
+    assert_eq!(code, 64, "{shown}");
+    assert!(shown.contains("redirect it, or name a file") && !shown.contains("bot-companion backup 1"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_key_file_of_no_use_does_not_stand_in_the_way_of_a_backup() {
+    sqlite_only!("only there a key is made beside the database");
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    with_a_grant(&config, &provider, None).await;
+    fs::write(folder.path().join("data.db.key"), "rubbish").unwrap();
+    let told = done(&config, None, &["backup", folder.path().join("backup").to_str().unwrap()]).await;
+    assert!(told.contains("0 of 1 grant(s) in it can be opened"), "{told}");
+}
+
+#[tokio::test]
+async fn a_store_in_use_is_not_copied() {
+    sqlite_only!("the test of the store does it on both; this one has a real service");
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let mut asked = command(&["serve", "--listen", "127.0.0.1:0"]);
+    asked.arg("--config").arg(&config);
+    let mut service = Running::start(asked).await;
+    let (from, to) = (format!("sqlite:{}", folder.file().display()), folder.path().join("copy.db"));
+    let copy = ["store", "copy", "--from", &from, "--to", &format!("sqlite:{}", to.display())];
+    let output = run(command(&copy)).await;
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("the store is in use") && told.contains("stop the service"), "{told}");
+    assert!(!to.exists());
+    assert_eq!(service.client().get("/").await.status, 200, "the service goes on");
+    service.terminate();
+    assert!(service.ended().await.success());
+    assert!(run(command(&copy)).await.status.success());
+}

@@ -1,0 +1,102 @@
+//! `--json` on commands that change something: one JSON object on standard output, for programs.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::harness::TestApp;
+use crate::harness::binary::{command, config_file, run};
+
+/// What a command prints with `--json`, and its exit code. Standard output is one JSON value and nothing else.
+async fn printed(config: &Path, arguments: &[&str]) -> (i32, Value) {
+    let mut asked = command(arguments);
+    asked.args(["--json", "--config"]).arg(config);
+    let output = run(asked).await;
+    let text = String::from_utf8(output.stdout).unwrap();
+    let value = serde_json::from_str(&text);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().unwrap(), value.unwrap_or_else(|wrong| panic!("{arguments:?}: {wrong}: {text}{error}")))
+}
+
+async fn done(config: &Path, arguments: &[&str]) -> Value {
+    let (code, value) = printed(config, arguments).await;
+    assert_eq!(code, 0, "{arguments:?}: {value}");
+    value
+}
+
+/// The names of an object's fields, in their order.
+fn fields(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+fn is_time(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.starts_with("20") && text.ends_with('Z'))
+}
+
+#[tokio::test]
+async fn keys_and_announcements_say_what_changed_as_json() {
+    let app = TestApp::start().await;
+    let config = config_file(&app.folder, &app.sandbox, "");
+    let key = done(&config, &["key", "create", "--label", "lantern \u{1f3ee}"]).await;
+    assert_eq!(fields(&key), ["created", "id", "key", "label"]);
+    assert!(is_time(&key["created"]) && key["key"].as_str().unwrap().len() > 30, "{key}");
+    let id = key["id"].as_str().unwrap();
+    let revoked = done(&config, &["key", "revoke", id]).await;
+    assert_eq!((fields(&revoked), &revoked["id"]), (vec!["id", "revoked"], &key["id"]));
+    assert!(is_time(&revoked["revoked"]), "{revoked}");
+
+    let posted = done(&config, &["announce", "Maintenance", "--text", "tonight"]).await;
+    assert_eq!((fields(&posted), &posted["id"]), (vec!["id", "posted"], &json!(1)));
+    let ended = done(&config, &["announce", "end", "1"]).await;
+    assert!(ended["id"] == 1 && is_time(&ended["ended"]), "{ended}");
+    assert_eq!(done(&config, &["announce", "remove", "1"]).await, json!({ "id": 1, "removed": true }));
+}
+
+#[tokio::test]
+async fn people_are_blocked_and_forgotten_with_json() {
+    let app = TestApp::start().await;
+    app.user("owner").await;
+    app.settled().await;
+    let config = config_file(&app.folder, &app.sandbox, "");
+    let user = bot_companion::sandbox::people::OWNER.to_string();
+    let blocked = done(&config, &["users", "block", &user, "--reason", "because"]).await;
+    assert_eq!(fields(&blocked), ["reason", "sessions_ended", "since", "user"]);
+    assert_eq!((&blocked["user"], &blocked["sessions_ended"]), (&json!(user), &json!(1)));
+    let unblock = ["users", "unblock", &user];
+    assert_eq!(done(&config, &unblock).await, json!({ "user": user, "unblocked": true }));
+    assert_eq!(done(&config, &unblock).await, json!({ "user": user, "unblocked": false }));
+    let forgotten = done(&config, &["users", "forget", &user, "--yes"]).await;
+    let expected = [
+        "audit_rows",
+        "blocked",
+        "feedback_entries",
+        "grant_to_revoke",
+        "owner_of_guilds",
+        "roster_entries",
+        "sessions_ended",
+        "staff_in_guilds",
+        "subscriptions",
+        "user",
+    ];
+    assert_eq!(fields(&forgotten), expected);
+    assert_eq!((&forgotten["user"], &forgotten["blocked"]), (&json!(user), &json!(false)));
+}
+
+#[tokio::test]
+async fn imports_say_what_they_took_as_json() {
+    let app = TestApp::start().await;
+    let config = config_file(&app.folder, &app.sandbox, "");
+    let team = app.folder.path().join("team.toml");
+    fs::write(&team, "members = []").unwrap();
+    for (more, changed) in [(&["--dry-run"][..], false), (&[], true)] {
+        let said = done(&config, &[&["team", "import", team.to_str().unwrap()], more].concat()).await;
+        assert_eq!(said, json!({ "changed": changed, "members": 0, "notes": [] }));
+    }
+    let feedback = app.folder.path().join("feedback.ndjson");
+    fs::write(&feedback, "{\"id\": 7}\n").unwrap();
+    let (code, said) = printed(&config, &["feedback", "import", feedback.to_str().unwrap()]).await;
+    assert_eq!((code, fields(&said)), (1, vec!["changed", "first_refused", "refused", "taken"]));
+    assert_eq!((&said["taken"], &said["refused"]), (&json!(0), &json!(1)));
+    assert!(said["first_refused"][0].as_str().unwrap().starts_with("line 1: "), "{said}");
+}

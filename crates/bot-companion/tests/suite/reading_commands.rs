@@ -1,0 +1,155 @@
+//! Commands that only read: they create, migrate and seal nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use bot_companion::clock::Clock;
+use serde_json::{Value, json};
+
+use crate::harness::binary::{Running, command, config_file, run};
+use crate::harness::{Folder, sandbox, sqlite_only};
+
+/// The commands that read the store.
+const READING: [&[&str]; 9] = [
+    &["key", "list"],
+    &["stats"],
+    &["audit"],
+    &["users", "show", "4711"],
+    &["users", "blocked"],
+    &["team", "export"],
+    &["secrets", "status"],
+    &["announce", "list"],
+    &["secrets", "status", "--json"],
+];
+/// Commands that read the configuration, and look at the store at the most.
+const LOOKING: [&[&str]; 3] = [&["check"], &["config", "--effective"], &["config"]];
+
+/// Exit code, standard output and standard error.
+async fn outcome(config: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let mut asked = command(arguments);
+    asked.arg("--config").arg(config);
+    let output = run(asked).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+async fn serve(config: &Path) -> Running {
+    let mut asked = command(&["serve", "--listen", "127.0.0.1:0"]);
+    asked.arg("--config").arg(config);
+    Running::start(asked).await
+}
+
+/// Every file of a folder with what is in it; but for the index of SQLite's log, which readers share and which holds no data.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let files = entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()));
+    files.filter(|(name, _)| !name.ends_with("-shm")).collect()
+}
+
+/// The names alone, for a message that can be read.
+fn names(contents: &BTreeMap<String, Vec<u8>>) -> Vec<(&str, usize)> {
+    contents.iter().map(|(name, bytes)| (name.as_str(), bytes.len())).collect()
+}
+
+/// Runs all commands that read; each succeeds and leaves the folder as it is.
+async fn assert_nothing_changes(folder: &Path, config: &Path, backup: &Path) {
+    let before = contents(folder);
+    let backup: &[&str] = &["backup", backup.to_str().unwrap()];
+    for arguments in READING.into_iter().chain(LOOKING).chain([backup]) {
+        let (code, _, error) = outcome(config, arguments).await;
+        assert_eq!(code, 0, "{arguments:?}: {error}");
+        let after = contents(folder);
+        assert!(after == before, "{arguments:?} changed {:?} to {:?}", names(&before), names(&after));
+    }
+}
+
+#[tokio::test]
+async fn reading_commands_leave_every_file_as_it_is_and_make_no_key() {
+    sqlite_only!("it is about the files; a test of the store shows that PostgreSQL refuses writes");
+    let (folder, elsewhere, provider) = (Folder::new(), Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let mut service = serve(&config).await;
+    let answer = service.client().post("/auth").header("Idp-Code", provider.issue_code("owner")).send().await;
+    assert_eq!(answer.status, 200);
+    service.terminate();
+    assert!(service.ended().await.success());
+
+    assert_nothing_changes(folder.path(), &config, &elsewhere.path().join("with key")).await;
+    let key = folder.path().join("data.db.key");
+    let aside = elsewhere.path().join("key");
+    fs::rename(&key, &aside).unwrap();
+    assert_nothing_changes(folder.path(), &config, &elsewhere.path().join("without key")).await;
+    let (_, status, _) = outcome(&config, &["secrets", "status", "--json"]).await;
+    let status: Value = serde_json::from_str(&status).unwrap();
+    assert_eq!((&status[0]["configured"], &status[0]["unreadable"]), (&json!(false), &json!(1)), "{status}");
+
+    // After a crash, the log beside the file is part of the data.
+    fs::rename(&aside, &key).unwrap();
+    let mut service = serve(&config).await;
+    service.kill();
+    assert!(folder.path().join("data.db-wal").exists());
+    assert_nothing_changes(folder.path(), &config, &elsewhere.path().join("after a crash")).await;
+}
+
+/// The file of a release that did not know the last migration yet.
+fn make_older_store(file: &Path) -> usize {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/sqlite/migrations");
+    let mut steps: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    steps.retain(|path| path.extension().is_some_and(|extension| extension == "sql"));
+    steps.sort();
+    let older = steps.len() - 1;
+    let store = rusqlite::Connection::open(file).unwrap();
+    store.pragma_update(None, "journal_mode", "wal").unwrap();
+    for step in &steps[..older] {
+        store.execute_batch(&fs::read_to_string(step).unwrap()).unwrap();
+    }
+    store.pragma_update(None, "user_version", i64::try_from(older).unwrap()).unwrap();
+    older
+}
+
+#[tokio::test]
+async fn reading_commands_do_not_migrate_an_older_store() {
+    sqlite_only!("the older file is made of the migrations; the next test does the same on both stores");
+    let (folder, elsewhere, provider) = (Folder::new(), Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let older = make_older_store(&folder.file());
+    let before = contents(folder.path());
+    for arguments in READING {
+        let (code, said, error) = outcome(&config, arguments).await;
+        assert_eq!((code, said.as_str()), (1, ""), "{arguments:?}: {error}");
+        assert!(error.contains(&format!("schema version {older}")), "{error}");
+        assert!(error.contains("start the service of this release once"), "{error}");
+        assert!(contents(folder.path()) == before, "{arguments:?}: {:?}", names(&contents(folder.path())));
+    }
+    let backup = elsewhere.path().join("backup");
+    for arguments in LOOKING.into_iter().chain([&["backup", backup.to_str().unwrap()][..]]) {
+        outcome(&config, arguments).await;
+        assert!(contents(folder.path()) == before, "{arguments:?}: {:?}", names(&contents(folder.path())));
+    }
+    // The remedy that they name is the right one.
+    let mut service = serve(&config).await;
+    service.terminate();
+    assert!(service.ended().await.success());
+    let (code, _, error) = outcome(&config, &["stats"]).await;
+    assert_eq!(code, 0, "{error}");
+}
+
+#[tokio::test]
+async fn a_schema_of_another_release_is_refused_by_every_reading_command() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let (code, _, error) = outcome(&config, &["key", "create", "--label", "x"]).await;
+    assert_eq!(code, 0, "{error}");
+    let on_postgres = crate::harness::on_postgres();
+    let sql = if on_postgres { "UPDATE schema_version SET version = 1" } else { "PRAGMA user_version = 1" };
+    folder.sql(sql).await;
+    for arguments in READING {
+        let (code, said, error) = outcome(&config, arguments).await;
+        assert_eq!((code, said.as_str()), (1, ""), "{arguments:?}: {error}");
+        assert!(error.contains("schema version 1,") && error.contains("changes nothing"), "{error}");
+    }
+    if on_postgres {
+        assert_eq!(folder.count("schema_version WHERE version = 1").await, 1, "it was migrated");
+    }
+}
