@@ -17,7 +17,8 @@
 //! [`single_flight`] (one task per key), [`shared_check`] (one check for all who ask), [`metrics`] (counting), [`rate_limit`],
 //! [`concurrency`] (a concurrency limit), [`log_throttle`] (floods of log lines), [`floods`] (what strangers cause again and again),
 //! [`request_id`] (of the request that a task works for), [`traces`] (spans for OpenTelemetry), [`sources`] (what views and
-//! accounts are built from), [`audit`] (what happened), [`recorder`] (how the bot did), [`untrusted`] (escapes untrusted text for the log), [`version`].
+//! accounts are built from), [`audit`] (what happened), [`recorder`] (how the bot did), [`untrusted`] (escapes untrusted text for the log),
+//! [`file_access`] (who may use a file), [`version`].
 
 pub mod accounts;
 pub mod admin;
@@ -30,6 +31,7 @@ pub mod clock;
 pub mod concurrency;
 pub mod config;
 pub mod domain;
+pub mod file_access;
 pub mod floods;
 pub mod http;
 pub mod idp;

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use tokio::time::timeout;
+use tokio_postgres::Client;
 
 use super::address::Address;
 use super::errors::SqlError;
 use super::{health, migrations, pool, upkeep};
-use crate::store::{Result, StoreContent, StoreError, StoreLook};
+use crate::store::{Result, ServerLook, StoreContent, StoreError, StoreLook};
 
 /// From here on the database itself refuses to change anything.
 const READ_ONLY: &str = "SET default_transaction_read_only = on";
@@ -18,20 +19,54 @@ pub(in crate::store) async fn look(url: &SecretString, limit: Duration) -> Resul
     let address = Address::parse(url).map_err(StoreError::Failed)?.named("check");
     let silent = |_| StoreError::Unavailable("the database accepted the connection and fell silent".to_owned());
     let (client, connection) = address.open().await?;
-    let version = async {
+    let looked = async {
         client.batch_execute(READ_ONLY).await.map_err(|error| SqlError::from(error).into_store_error())?;
         migrations::refuse_unfinished_copy(&client).await?;
-        migrations::version(&client).await
+        let server = server(&client).await.map_err(|error| SqlError::from(error).into_store_error())?;
+        Ok::<_, StoreError>((migrations::version(&client).await?, server))
     };
-    let version = timeout(limit, version).await;
+    let looked = timeout(limit, looked).await;
     connection.abort();
-    let (schema, newest) = (version.map_err(silent)??, migrations::newest());
+    let ((schema, server), newest) = (looked.map_err(silent)??, migrations::newest());
     let content = if usize::try_from(schema) == Ok(newest) {
         Some(timeout(limit, content(&address, limit)).await.map_err(silent)??)
     } else {
         None
     };
-    Ok(StoreLook { schema, newest, content })
+    Ok(StoreLook { schema, newest, server: Some(server), content })
+}
+
+/// What the server allows the role of the URL, for a service that runs.
+pub(in crate::store) async fn look_at_server(url: &SecretString, limit: Duration) -> Result<ServerLook> {
+    let address = Address::parse(url).map_err(StoreError::Failed)?.named("check");
+    let (client, connection) = address.open().await?;
+    let asked = timeout(limit, server(&client)).await;
+    connection.abort();
+    let silent = |_| StoreError::Unavailable("the database accepted the connection and fell silent".to_owned());
+    asked.map_err(silent)?.map_err(|error| SqlError::from(error).into_store_error())
+}
+
+/// What the server allows the role that asks.
+async fn server(client: &Client) -> std::result::Result<ServerLook, tokio_postgres::Error> {
+    // A superuser has no limit but the server's own.
+    let asked = "SELECT current_user::text, current_schema()::text,
+            coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
+            current_setting('max_connections')::bigint,
+            CASE WHEN rolsuper THEN 0 ELSE current_setting('superuser_reserved_connections')::bigint
+                + coalesce(current_setting('reserved_connections', true)::bigint, 0) END,
+            CASE WHEN rolsuper THEN -1 ELSE rolconnlimit END::bigint,
+            CASE WHEN rolsuper THEN -1 ELSE
+                (SELECT datconnlimit FROM pg_database WHERE datname = current_database()) END::bigint
+        FROM pg_roles WHERE rolname = current_user";
+    let row = client.query_one(asked, &[]).await?;
+    let (most, reserved): (i64, i64) = (row.try_get(3)?, row.try_get(4)?);
+    let limits = [
+        (most - reserved, "max_connections"),
+        (row.try_get(5)?, "the role's CONNECTION LIMIT"),
+        (row.try_get(6)?, "the database's CONNECTION LIMIT"),
+    ];
+    let connections = limits.into_iter().filter(|(limit, _)| *limit >= 0).min().unwrap_or(limits[0]);
+    Ok(ServerLook { role: row.try_get(0)?, schema: row.try_get(1)?, may_create: row.try_get(2)?, connections })
 }
 
 async fn content(address: &Address, limit: Duration) -> Result<StoreContent> {
