@@ -213,10 +213,15 @@ impl App {
         }
     }
 
+    /// The ids of the keys that open grants; the first one also seals.
+    pub fn key_ids(&self) -> Vec<String> {
+        self.sources.vault.key_ids()
+    }
+
     /// How many grants cannot be read, because the key that encrypted them is not configured, and the ids of those keys.
     pub async fn unreadable_grants(&self) -> store::Result<(u64, Vec<String>)> {
         let grants = self.store.grants_by_key().await?;
-        let known = self.sources.vault.key_ids();
+        let known = self.key_ids();
         let is_unknown = |(id, _): &(String, u64)| !known.contains(id);
         let unknown: Vec<_> = grants.into_iter().filter(is_unknown).collect();
         Ok((unknown.iter().map(|(_, count)| count).sum(), unknown.into_iter().map(|(id, _)| id).collect()))

@@ -17,7 +17,8 @@
 //! [`single_flight`] (one task per key), [`shared_check`] (one check for all who ask), [`metrics`] (counting), [`rate_limit`],
 //! [`concurrency`] (a concurrency limit), [`fair_pool`] (one that keys share fairly), [`log_throttle`] (floods of log lines), [`floods`] (what strangers cause again and again),
 //! [`request_id`] (of the request that a task works for), [`traces`] (spans for OpenTelemetry), [`sources`] (what views and
-//! accounts are built from), [`audit`] (what happened), [`recorder`] (how the bot did), [`untrusted`] (escapes untrusted text for the log), [`version`].
+//! accounts are built from), [`audit`] (what happened), [`recorder`] (how the bot did), [`untrusted`] (escapes untrusted text for the log),
+//! [`file_access`] (who may use a file), [`version`].
 
 pub mod accounts;
 pub mod admin;
@@ -31,6 +32,7 @@ pub mod concurrency;
 pub mod config;
 pub mod domain;
 pub mod fair_pool;
+pub mod file_access;
 pub mod floods;
 pub mod http;
 pub mod idp;

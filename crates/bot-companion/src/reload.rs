@@ -8,9 +8,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 
 use crate::app::App;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigChanges, ConfigError};
 use crate::domain::Time;
 use crate::server::{CertificateWatch, CertifiedAcceptor, LoadedCertificate};
+
+/// Without it the service is of no use to any page, so a file that lost it must not take effect.
+const ORIGINS: &str = "http.allowed_origins";
 
 /// What a reload works on.
 pub struct Reload {
@@ -85,7 +88,13 @@ impl Reload {
         let files = config.tls.as_ref().filter(|_| self.tls.is_some());
         let certificate = files.map(LoadedCertificate::load).transpose();
         let certificate = certificate.map_err(|error| note(error.to_string())).ok().flatten();
-        let mut changed = self.taken.changes_to(&config).reloadable;
+        let ConfigChanges { reloadable: mut changed, unset, .. } = self.taken.changes_to(&config);
+        if unset.iter().any(|name| name == ORIGINS) {
+            note(format!(
+                "{ORIGINS} was set and is not any more, so no page could call the service: set it again, or write \
+                 `allowed_origins = []` below [http] if that is what you want"
+            ));
+        }
         // If they are as they were, the key file beside the database is left alone: what is lost there is not replaced now.
         let has_new_keys = changed.iter().any(|name| name == "secrets.keys");
         let keys = has_new_keys.then(|| self.app.prepare_keys(&config)).transpose();
@@ -105,6 +114,10 @@ impl Reload {
         if !need_restart.is_empty() {
             let settings = need_restart.join(", ");
             warn!(%settings, "reload: these settings have changed and need a restart");
+        }
+        if !unset.is_empty() {
+            let settings = unset.join(", ");
+            warn!(%settings, "reload: these settings are no longer set, so their defaults apply");
         }
         let changed = if changed.is_empty() { "nothing".to_owned() } else { changed.join(", ") };
         info!(%changed, "reloaded");

@@ -1,5 +1,5 @@
 //! `GET /health`: the store is read and written, which decides; the provider and the bot are reported, and decide nothing: a restart
-//! of this service would mend neither.
+//! of this service would mend neither. The ids of the keys tell whether a change of keys has reached this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +71,7 @@ pub(super) fn report(app: &App, probed: &ProbeOutcome) -> Value {
         "store": store(probed),
         "provider": provider(app),
         "bot": bot(app),
+        "keys": app.key_ids(),
     })
 }
 

@@ -21,7 +21,9 @@ use tracing::{debug, error, warn};
 
 use crate::app::App;
 use crate::config::AdminConfig;
+use crate::server::listen_advice;
 use respond::AdminService;
+pub(crate) use respond::SERVICE;
 
 /// Connections at once; others wait until one of these is over.
 const CONNECTIONS: usize = 32;
@@ -37,7 +39,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The admin listener cannot listen where it was told to.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot listen on {address} for metrics and health: {cause}; is another program using it? Set admin.listen to another address, or to \"off\""
+    "cannot listen on {address} for metrics and health: {cause}; {}, or set admin.listen to another address, or to \"off\"",
+    listen_advice(cause)
 )]
 pub struct AdminListenError {
     address: SocketAddr,

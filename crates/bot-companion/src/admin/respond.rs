@@ -22,6 +22,9 @@ const SCRAPE_WAIT: Duration = Duration::from_secs(2);
 /// How often what goes through whole tables is counted.
 const CENSUS_EVERY: Duration = Duration::from_mins(1);
 
+/// How this service calls itself.
+pub(crate) const SERVICE: &str = "bot-companion";
+
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Answers requests.
@@ -52,12 +55,17 @@ impl AdminService {
             "/metrics" => self.metrics().await,
             "/livez" => answer(StatusCode::OK, &json!({"status": "alive"})),
             "/readyz" if self.app.is_shutting_down() => {
-                answer(StatusCode::SERVICE_UNAVAILABLE, &json!({"status": "draining"}))
+                answer(StatusCode::SERVICE_UNAVAILABLE, &self.readiness("draining"))
             }
-            "/readyz" => answer(StatusCode::OK, &json!({"status": "ready"})),
+            "/readyz" => answer(StatusCode::OK, &self.readiness("ready")),
             "/health" => self.health().await,
             _ => error(StatusCode::NOT_FOUND, "not_found", "there are /metrics, /health, /livez and /readyz"),
         }
+    }
+
+    /// Also says who answers, so that `healthcheck` is not satisfied by another service.
+    fn readiness(&self, status: &str) -> Value {
+        json!({"status": status, "service": SERVICE, "listen": self.app.config.http.listen})
     }
 
     async fn health(&self) -> Response<Full<Bytes>> {

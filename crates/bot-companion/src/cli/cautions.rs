@@ -1,11 +1,13 @@
 //! What the start and `check` warn of: data that is not as safe as it should be, and grants whose key is missing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use tracing::warn;
 
 use crate::app::App;
-use crate::config::{Config, keyfile};
+use crate::config::{Config, SecretFile, keyfile};
+use crate::file_access::{self, OTHERS};
 use crate::store;
 use crate::untrusted::Untrusted;
 
@@ -13,7 +15,27 @@ use crate::untrusted::Untrusted;
 pub(super) fn of(config: &Config) -> Vec<String> {
     let key = store::local_file(&config.store.url).filter(|_| config.secrets.is_empty());
     let key = key.and_then(|database| keyfile::caution(&keyfile::beside(&database)));
-    store::cautions(&config.store.url).into_iter().chain(key).collect()
+    store::cautions(&config.store.url).into_iter().chain(key).chain(readable_secrets(config)).collect()
+}
+
+/// The files with secrets that others can read: the configuration, those of `…_FILE`, the key of the certificate.
+fn readable_secrets(config: &Config) -> Vec<String> {
+    let mut held: BTreeMap<&Path, BTreeSet<&str>> = BTreeMap::new();
+    for SecretFile { setting, path } in &config.secret_files {
+        held.entry(path).or_default().insert(setting);
+    }
+    if let Some(tls) = &config.tls {
+        held.entry(&tls.key).or_default().insert("tls.key");
+    }
+    let open = held.into_iter().filter(|(path, _)| file_access::is_open_to(path, OTHERS));
+    let caution = |(path, settings): (&Path, BTreeSet<&str>)| {
+        let (path, settings) = (path.display(), Vec::from_iter(settings).join(", "));
+        format!(
+            "everybody on this machine can read {path}, which holds {settings}; let it belong to the service's user, and run \
+             `chmod 600 {path}`"
+        )
+    };
+    open.map(caution).collect()
 }
 
 /// What is lost with a key that is not there, and how to get it back.

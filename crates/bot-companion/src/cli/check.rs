@@ -1,21 +1,15 @@
 //! `bot-companion check`: is the configuration fine? With `--live`, also what it names.
 
-use anyhow::bail;
-
-use super::live_check::{self, CheckLine};
+use super::check_line::{CheckLine, require_all};
 use super::output::OutputForm;
-use super::{ConfigFile, cautions, print, runtime};
-use crate::server;
+use super::{ConfigFile, live_check, print, runtime, start_checks};
 
 pub(super) fn run(live: bool, form: OutputForm, file: &ConfigFile) -> anyhow::Result<()> {
     let config = file.load()?;
     config.require_idp()?;
-    if let Some(tls) = &config.tls {
-        server::acceptor(tls)?;
-    }
-    let mut lines: Vec<_> =
-        cautions::of(&config).into_iter().map(|caution| CheckLine::warning("safety", caution)).collect();
+    let mut lines = start_checks::of_configuration(&config);
     if live {
+        lines.extend(start_checks::of_machine(&config));
         lines.extend(runtime()?.block_on(live_check::run(&config)));
     } else {
         let unreadable = runtime()?.block_on(live_check::unreadable_grants(&config));
@@ -23,13 +17,11 @@ pub(super) fn run(live: bool, form: OutputForm, file: &ConfigFile) -> anyhow::Re
     }
     if live || form.json {
         print(&form.list(&lines, "", CheckLine::value, CheckLine::cells))?;
-    } else {
-        let warnings = lines.iter().map(|line| format!("Warning: {}", line.text()));
-        print(&warnings.chain(["The configuration is fine.\n".to_owned()]).collect::<Vec<_>>().join("\n"))?;
+        return Ok(require_all(&lines)?);
     }
-    let failed = lines.iter().filter(|line| line.has_failed()).count();
-    if failed > 0 {
-        bail!("{failed} of {} checks failed", lines.len());
+    for line in &lines {
+        line.require()?;
     }
-    Ok(())
+    let warnings = lines.iter().filter(|line| line.is_warning()).map(|line| format!("Warning: {}", line.text));
+    print(&warnings.chain(["The configuration is fine.\n".to_owned()]).collect::<Vec<_>>().join("\n"))
 }

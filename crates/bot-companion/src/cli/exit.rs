@@ -3,6 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use super::check_line::CheckError;
 use crate::app::BuildError;
 use crate::config::{ConfigError, keyfile};
 use crate::server::TlsError;
@@ -18,7 +19,9 @@ Exit codes:
 /// Arguments that the command does not take (`EX_USAGE` of sysexits.h).
 const USAGE: u8 = 64;
 /// Something that somebody has to correct (`EX_CONFIG` of sysexits.h).
-const CONFIGURATION: u8 = 78;
+pub(super) const CONFIGURATION: u8 = 78;
+/// Anything else.
+pub(super) const FAILURE: u8 = 1;
 
 /// Arguments that each can be read, and make no sense all the same.
 #[derive(Debug)]
@@ -38,17 +41,23 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
         if cause.is::<UsageError>() {
             return Some(USAGE);
         }
+        if let Some(failed) = cause.downcast_ref::<CheckError>() {
+            return Some(failed.code);
+        }
         let key_file = match cause.downcast_ref() {
             Some(BuildError::Key(error)) => Some(error),
             _ => cause.downcast_ref(),
         };
         let configured = cause.is::<ConfigError>()
             || cause.is::<TlsError>()
-            || matches!(cause.downcast_ref(), Some(BuildError::Vault(_) | BuildError::Provider(_)))
+            || matches!(
+                cause.downcast_ref(),
+                Some(BuildError::Vault(_) | BuildError::Provider(_) | BuildError::Icon(_))
+            )
             || matches!(key_file, Some(keyfile::KeyFileError::Unusable { .. }));
         configured.then_some(CONFIGURATION)
     };
-    error.chain().find_map(code).unwrap_or(1)
+    error.chain().find_map(code).unwrap_or(FAILURE)
 }
 
 /// Prints what the parser of the arguments has to say. What was asked for, such as the help, is no failure.
@@ -68,7 +77,9 @@ mod tests {
     use anyhow::{Context as _, anyhow};
 
     use super::*;
+    use crate::cli::check_line::CheckLine;
     use crate::config::Config;
+    use crate::site::IconError;
     use crate::store::StoreError;
     use crate::vault::VaultError;
 
@@ -93,6 +104,9 @@ mod tests {
             (BuildError::Key(key(false)).into(), 1),
             (key(true).into(), 78),
             (UsageError("x".to_owned()).into(), 64),
+            (BuildError::Icon(IconError::Unknown("a.txt".into())).into(), 78),
+            (CheckLine::wrong("x", "y").require().unwrap_err().into(), 78),
+            (CheckLine::failed("x", "y").require().unwrap_err().into(), 1),
         ] {
             assert_eq!(code_of(&error), code, "{error:#}");
         }

@@ -5,49 +5,58 @@ use std::time::Duration;
 
 use anyhow::bail;
 
-use super::local_request::{ask, reachable, ready_url};
+use super::local_request::{Answer, ask, reachable, ready_url};
 use super::{ConfigFile, print, runtime};
+use crate::config::{Config, ConfigError};
 
 /// Shorter than what containers allow by default.
 const LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Result<()> {
     let config = file.load()?;
+    refuse_unconfigured(file, &config, listen)?;
     let service = ready_url(&config, listen.unwrap_or(config.http.listen));
-    let Some(admin) = config.admin.listen.filter(|_| listen.is_none()) else {
-        return verdict(&service, &question(&service)?);
-    };
+    let ask_service = || verdict(&service, question(&service, Answer::of_service)?);
+    let Some(admin) = config.admin.listen.filter(|_| listen.is_none()) else { return ask_service() };
     let admin = format!("http://{}/readyz", reachable(admin));
-    match question(&admin) {
-        Ok(answer) if answer.is_ours() || config.admin.is_set => verdict(&admin, &answer),
-        Err(error) if config.admin.is_set => Err(error),
-        // The default admin address was taken, so the service runs without it.
-        _ => verdict(&service, &question(&service)?),
+    match question(&admin, Answer::of_admin) {
+        // Somebody has named this address, so whoever has it is asked, and nobody else.
+        answer if config.admin.is_set => verdict(&admin, answer?),
+        // Another service on this machine may have the default address; then ours runs without it.
+        Ok((status, Some(answer))) if answer.listen == Some(config.http.listen) => {
+            verdict(&admin, (status, Some(answer)))
+        }
+        _ => ask_service(),
     }
 }
 
-struct HealthAnswer {
-    status: u16,
-    said: Option<String>,
-}
-
-impl HealthAnswer {
-    fn is_ours(&self) -> bool {
-        matches!(self.said.as_deref(), Some("ready" | "draining"))
+/// Without anything that says which service is meant, whoever has the default port would answer for it.
+fn refuse_unconfigured(file: &ConfigFile, config: &Config, listen: Option<SocketAddr>) -> Result<(), ConfigError> {
+    let is_known = file.file.is_some() || listen.is_some();
+    if is_known || ["http.listen", "admin.listen", "idp.client_id"].iter().any(|name| config.is_set(name)) {
+        return Ok(());
     }
+    Err(ConfigError::one(
+        "no configuration is given, so another service could answer: give the service's own --config FILE or --listen ADDRESS, or set \
+         COMPANION_CONFIG, COMPANION_ADMIN_LISTEN or COMPANION_HTTP_LISTEN"
+            .to_owned(),
+    ))
 }
 
-fn question(url: &str) -> anyhow::Result<HealthAnswer> {
+/// The status and, if it is ours that answers, what it says.
+type Asked = (u16, Option<Answer>);
+
+fn question(url: &str, read: fn(&serde_json::Value) -> Option<Answer>) -> anyhow::Result<Asked> {
     let (status, answer) = runtime()?.block_on(ask(url, LIMIT))?;
-    let places = [&answer["status"], &answer["data"]["status"], &answer["data"]["error"]];
-    let said = places.into_iter().find_map(|place| place.as_str().map(ToOwned::to_owned));
-    Ok(HealthAnswer { status, said })
+    Ok((status, read(&answer)))
 }
 
-fn verdict(url: &str, answer: &HealthAnswer) -> anyhow::Result<()> {
-    match (answer.status, answer.is_ours()) {
-        (200, true) => print("ready\n"),
-        (503, true) => bail!("{url}: the service was asked to stop, and takes no more requests"),
+fn verdict(url: &str, asked: Asked) -> anyhow::Result<()> {
+    match asked {
+        (200, Some(Answer { is_draining: false, .. })) => print("ready\n"),
+        (503, Some(Answer { is_draining: true, .. })) => {
+            bail!("{url}: the service was asked to stop, and takes no more requests")
+        }
         (status, _) => {
             bail!("{url} answers with status {status}, and not as this service does: see http.listen and admin.listen")
         }

@@ -5,111 +5,54 @@ mod findings;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
-use super::local_request::{ask, ready_url};
+use super::check_line::CheckLine;
+use super::local_request::{Answer, admin_of, ask, ready_url};
 use crate::clock::Clock;
 use crate::config::{Config, keyfile};
 use crate::domain::Time;
 use crate::server::{self, LoadedCertificate};
 use crate::{app, store};
 
+pub(super) use findings::connections;
+
 /// How long the store may take to answer a question.
 const STORE_LIMIT: Duration = Duration::from_secs(10);
 /// How long a program that has our port may take to answer.
 const ASK_LIMIT: Duration = Duration::from_secs(3);
 
-/// How a check came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CheckStatus {
-    Fine,
-    Warning,
-    Failed,
-}
-
-/// One check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CheckLine {
-    /// What was looked at, in a word.
-    name: &'static str,
-    status: CheckStatus,
-    /// What was found, and what to do.
-    text: String,
-}
-
-impl CheckLine {
-    fn fine(name: &'static str, text: impl Into<String>) -> Self {
-        Self { name, status: CheckStatus::Fine, text: text.into() }
-    }
-
-    pub(super) fn warning(name: &'static str, text: impl Into<String>) -> Self {
-        Self { name, status: CheckStatus::Warning, text: text.into() }
-    }
-
-    fn failed(name: &'static str, text: impl Into<String>) -> Self {
-        Self { name, status: CheckStatus::Failed, text: text.into() }
-    }
-
-    pub(super) fn has_failed(&self) -> bool {
-        self.status == CheckStatus::Failed
-    }
-
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
-    fn word(&self) -> &'static str {
-        match self.status {
-            CheckStatus::Fine => "ok",
-            CheckStatus::Warning => "warning",
-            CheckStatus::Failed => "failed",
-        }
-    }
-
-    pub(super) fn value(&self) -> Value {
-        json!({ "check": self.name, "status": self.word(), "text": self.text })
-    }
-
-    pub(super) fn cells(&self) -> Vec<String> {
-        vec![self.word().to_owned(), self.name.to_owned(), self.text.clone()]
-    }
-}
-
-/// All checks, one after the other.
+/// All checks beside those of the start (`start_checks.rs`), one after the other.
 pub(super) async fn run(config: &Config) -> Vec<CheckLine> {
     let now = Clock::system().now();
-    let mut lines = vec![port("port", config.http.listen, Some(&ready_url(config, config.http.listen)), true).await];
-    if let Some(listen) = config.admin.listen {
-        let url = format!("http://{}/readyz", super::local_request::reachable(listen));
-        lines.push(port("admin port", listen, Some(&url), config.admin.is_set).await);
-    }
+    let mut lines = vec![port(config).await];
+    lines.extend(admin_port(config).await);
     lines.extend(store(config, now).await);
     lines.extend(provider(config).await);
-    lines.push(certificate(config, now));
+    lines.extend(certificate(config, now));
     lines
 }
 
-/// Whether this process could listen there. A service of ours that does so now is fine, too.
-async fn port(name: &'static str, listen: SocketAddr, url: Option<&str>, is_needed: bool) -> CheckLine {
-    let taken = match server::try_bind(listen) {
-        Ok(()) => return CheckLine::fine(name, format!("{listen} is free")),
-        Err(error) => error,
-    };
-    let answer = match url {
-        Some(url) if listen.port() != 0 => ask(url, ASK_LIMIT).await.ok(),
-        _ => None,
-    };
-    let is_ours = answer.is_some_and(|(_, answer)| {
-        let ours = |status: &Value| ["ready", "draining"].iter().any(|word| status == word);
-        ours(&answer["status"]) || ours(&answer["data"]["status"]) || answer["data"]["error"] == "draining"
-    });
-    findings::port(name, listen, &taken, is_ours, is_needed)
+/// Whether this process could listen for requests. A service of ours that does so now is fine, too.
+async fn port(config: &Config) -> CheckLine {
+    let listen = config.http.listen;
+    let Err(taken) = server::try_bind(listen) else { return CheckLine::fine("port", format!("{listen} is free")) };
+    let answer = if listen.port() == 0 { None } else { ask(&ready_url(config, listen), ASK_LIMIT).await.ok() };
+    let is_ours = answer.is_some_and(|(_, answer)| Answer::of_service(&answer).is_some());
+    findings::port("port", listen, &taken, is_ours, true)
 }
 
-/// Store, schema, keys, bot.
+/// The same for operators.
+async fn admin_port(config: &Config) -> Option<CheckLine> {
+    let listen = config.admin.listen?;
+    let Err(taken) = server::try_bind(listen) else {
+        return Some(CheckLine::fine("admin port", format!("{listen} is free")));
+    };
+    let is_ours = listen.port() != 0 && admin_of(config, ASK_LIMIT).await.is_some();
+    Some(findings::port("admin port", listen, &taken, is_ours, config.admin.is_set))
+}
+
+/// Store, what the server allows, schema, keys, bot.
 async fn store(config: &Config, now: Time) -> Vec<CheckLine> {
     let location = store::location(&config.store.url);
     let look = match store::look(&config.store.url, STORE_LIMIT).await {
@@ -124,6 +67,10 @@ async fn store(config: &Config, now: Time) -> Vec<CheckLine> {
         CheckLine::fine("store", format!("{} answers: {location}", store::kind(&config.store.url))),
         findings::schema(look.schema, look.newest),
     ];
+    if let Some(server) = &look.server {
+        lines.push(findings::role(server));
+        lines.push(findings::connections(server, config.store.connections));
+    }
     if let Some(content) = look.content {
         lines.push(keys(config, &content.grants_by_key));
         let reported = content.health.instances.values().map(|instance| instance.reported).max();
@@ -142,7 +89,7 @@ fn keys(config: &Config, grants_by_key: &[(String, u64)]) -> CheckLine {
     match keyfile::load(&path) {
         Ok(Some(key)) => findings::keys(&[key.id], None, grants_by_key),
         Ok(None) => findings::keys(&[], Some(&path), grants_by_key),
-        Err(error) => CheckLine::failed("keys", error.to_string()),
+        Err(error) => CheckLine::wrong("keys", error.to_string()),
     }
 }
 
@@ -157,10 +104,8 @@ pub(super) async fn unreadable_grants(config: &Config) -> Option<String> {
 /// Provider, credentials, clock.
 async fn provider(config: &Config) -> Vec<CheckLine> {
     let clock = Clock::system();
-    let client = match app::provider(config, &clock) {
-        Ok(client) => client,
-        Err(error) => return vec![CheckLine::failed("provider", error.to_string())],
-    };
+    // What is wrong with it stops the start, too, which has its own line.
+    let Ok(client) = app::provider(config, &clock) else { return Vec::new() };
     let redirect_uri = config.idp.redirect_uri.first().map_or("", String::as_str);
     let began = clock.now();
     let (date, probed) = client.probe(redirect_uri).await;
@@ -170,15 +115,12 @@ async fn provider(config: &Config) -> Vec<CheckLine> {
     lines
 }
 
-fn certificate(config: &Config, now: Time) -> CheckLine {
+/// What the certificate says of itself; that it can be used at all is a check of the start.
+fn certificate(config: &Config, now: Time) -> Option<CheckLine> {
     let Some(tls) = &config.tls else {
-        return CheckLine::fine(
-            "certificate",
-            "none: plain HTTP, so TLS is the business of a proxy before the service",
-        );
+        let text = "none: plain HTTP, so TLS is the business of a proxy before the service";
+        return Some(CheckLine::fine("certificate", text));
     };
-    match LoadedCertificate::load(tls) {
-        Ok(loaded) => findings::certificate(&tls.cert, loaded.facts().as_ref(), now),
-        Err(error) => CheckLine::failed("certificate", error.to_string()),
-    }
+    let loaded = LoadedCertificate::load(tls).ok()?;
+    Some(findings::certificate(&tls.cert, loaded.facts().as_ref(), now))
 }

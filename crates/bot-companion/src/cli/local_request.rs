@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde_json::Value;
 
+use crate::admin::SERVICE;
 use crate::config::Config;
 
 /// More than any answer to these questions has.
@@ -25,6 +26,48 @@ pub(super) fn reachable(listen: SocketAddr) -> SocketAddr {
 pub(super) fn ready_url(config: &Config, listen: SocketAddr) -> String {
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     format!("{scheme}://{}{}/ready", reachable(listen), config.http.base_path)
+}
+
+/// What a service of ours says when it is asked whether it takes requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// Whether it was asked to stop.
+    pub(super) is_draining: bool,
+    /// Where it listens for requests; only the admin listener says that.
+    pub(super) listen: Option<SocketAddr>,
+}
+
+impl Answer {
+    /// As `GET /ready` answers: in the envelope, which others do not have. `None` if somebody else answers.
+    pub(super) fn of_service(answer: &Value) -> Option<Self> {
+        let is_enveloped = answer["code"].is_u64() && answer["message"].is_string();
+        let is_draining = match (answer["data"]["status"].as_str(), answer["data"]["error"].as_str()) {
+            (Some("ready"), None) => false,
+            (None, Some("draining")) => true,
+            _ => return None,
+        };
+        is_enveloped.then_some(Self { is_draining, listen: None })
+    }
+
+    /// As `GET /readyz` of the admin listener answers. `None` if somebody else does.
+    pub(super) fn of_admin(answer: &Value) -> Option<Self> {
+        let is_draining = match answer["status"].as_str() {
+            Some("ready") => false,
+            Some("draining") => true,
+            _ => return None,
+        };
+        let listen = answer["listen"].as_str().and_then(|listen| listen.parse().ok());
+        (answer["service"] == SERVICE).then_some(Self { is_draining, listen })
+    }
+}
+
+/// The admin listener of the service that this configuration is for, and what it says. `None` if nobody answers, or another service:
+/// whoever has the default address is ours only if it also listens where ours does.
+pub(super) async fn admin_of(config: &Config, limit: Duration) -> Option<(SocketAddr, Answer)> {
+    let admin = reachable(config.admin.listen?);
+    let (_, answer) = ask(&format!("http://{admin}/readyz"), limit).await.ok()?;
+    let answer = Answer::of_admin(&answer)?;
+    (config.admin.is_set || answer.listen == Some(config.http.listen)).then_some((admin, answer))
 }
 
 /// The status and the JSON of an answer.
@@ -47,7 +90,26 @@ pub(super) async fn ask(url: &str, limit: Duration) -> anyhow::Result<(u16, Valu
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn only_a_service_of_ours_answers_like_this() {
+        let service = |answer: Value| Answer::of_service(&answer).map(|answer| answer.is_draining);
+        assert_eq!(service(json!({"code": 200, "message": "OK", "data": {"status": "ready"}})), Some(false));
+        assert_eq!(service(json!({"code": 503, "message": "…", "data": {"error": "draining"}})), Some(true));
+        assert_eq!(service(json!({"status": "ready"})), None, "what many services say");
+        assert_eq!(service(json!({"data": {"status": "ready"}})), None);
+        assert_eq!(service(Value::Null), None);
+        let admin = |answer: Value| Answer::of_admin(&answer).map(|answer| (answer.is_draining, answer.listen));
+        let listen = "127.0.0.1:8080".parse().unwrap();
+        let ours = json!({"status": "ready", "service": "bot-companion", "listen": "127.0.0.1:8080"});
+        assert_eq!(admin(ours), Some((false, Some(listen))));
+        assert_eq!(admin(json!({"status": "draining", "service": "bot-companion"})), Some((true, None)));
+        assert_eq!(admin(json!({"status": "ready"})), None);
+        assert_eq!(admin(json!({"status": "failing", "service": "bot-companion"})), None);
+    }
 
     #[test]
     fn a_listener_on_all_addresses_is_reached_on_loopback() {

@@ -1,15 +1,26 @@
 //! `bot-companion secrets …`: the keys that encrypt the provider's tokens, and how to change them while the service runs.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::bail;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use tracing::warn;
 
 use super::database::{self, Missing};
+use super::local_request::{admin_of, ask};
 use super::output::{OutputForm, columns};
 use super::{ConfigFile, print};
 use crate::accounts::{GrantReport, ResealReport};
+use crate::config::Config;
 use crate::domain::audit::AuditKind;
+use crate::store;
 use crate::untrusted::Untrusted;
+
+/// How long the running service may take to say which keys it has. Its store is probed for that.
+const ASK_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Secrets {
@@ -23,7 +34,8 @@ pub(super) enum Secrets {
     /// Encrypt everything with the first key that is not yet, while the service runs.
     ///
     /// First put the new key in front of the old one in the configuration of every replica, and restart them: a replica that does
-    /// not have the new key cannot read what this writes. Then run this, then take the old key out.
+    /// not have the new key cannot read what this writes. Then run this, then take the old key out. If the service that runs here does not
+    /// have the new key, this refuses.
     Reseal {
         #[command(flatten)]
         form: OutputForm,
@@ -42,6 +54,7 @@ pub(super) fn run(secrets: &Secrets) -> anyhow::Result<()> {
         }
         Secrets::Reseal { form, config } => {
             let (done, report) = database::with(config, Missing::Refuse, async |app| {
+                refuse_before_restart(&app.config, &app.key_ids()).await?;
                 let grants = app.store.grants_by_key().await?.iter().map(|(_, grants)| grants).sum();
                 let bar = progress(grants);
                 let done = app.accounts.reseal(|report| bar.set_position(report.seen)).await;
@@ -61,6 +74,36 @@ pub(super) fn run(secrets: &Secrets) -> anyhow::Result<()> {
         }
     };
     print(&said)
+}
+
+/// A service that does not have the first key yet could not read what is about to be written.
+async fn refuse_before_restart(config: &Config, keys: &[String]) -> anyhow::Result<()> {
+    let first = keys.first().map_or("", String::as_str);
+    let others = "Every service that uses this store must have the key `";
+    let until = "` already: one that was not restarted or reloaded since cannot read what this writes";
+    let Some((admin, loaded)) = loaded_keys(config).await else {
+        warn!("no running service could be asked at admin.listen. {others}{first}{until}");
+        return Ok(());
+    };
+    if !loaded.iter().any(|key| key == first) {
+        bail!(
+            "the service that runs here (admin listener {admin}) does not have the key `{first}` yet, so it could not read what this \
+             writes: restart it, or reload it if secrets.keys was set before, and run this again. If that service has another store, \
+             correct admin.listen or run this with COMPANION_ADMIN_LISTEN=off. Nothing was changed"
+        );
+    }
+    if store::needs_shared_keys(&config.store.url) {
+        warn!("only the service at {admin} was asked. {others}{first}{until}");
+    }
+    Ok(())
+}
+
+/// The ids of the keys that the service which runs here has loaded, and its admin listener. `None` if it cannot be asked.
+async fn loaded_keys(config: &Config) -> Option<(SocketAddr, Vec<String>)> {
+    let (admin, _) = admin_of(config, ASK_LIMIT).await?;
+    let (_, health) = ask(&format!("http://{admin}/health"), ASK_LIMIT).await.ok()?;
+    let ids = health["keys"].as_array()?.iter().filter_map(|id| id.as_str().map(ToOwned::to_owned));
+    Some((admin, ids.collect()))
 }
 
 /// Shown only where standard error is a terminal.

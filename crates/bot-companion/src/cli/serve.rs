@@ -2,11 +2,12 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tracing::{info, warn};
 
-use super::{ConfigFile, cautions, demo, logging, runtime};
+use super::{ConfigFile, cautions, demo, live_check, logging, runtime, start_checks};
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -20,6 +21,8 @@ use crate::{admin, server, store};
 
 /// What the process needs beside its connections: the store's files, the provider, the log.
 const OTHER_FILES: u64 = 256;
+/// How long the database server may take to say what it allows.
+const SERVER_LIMIT: Duration = Duration::from_secs(2);
 
 pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Result<()> {
     let mut config = file.load()?;
@@ -28,6 +31,10 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         config.http.listen = listen;
     }
     let log = logging::start(&config.log)?;
+    let checks = [start_checks::of_configuration(&config), start_checks::of_machine(&config)].concat();
+    for check in &checks {
+        check.require()?;
+    }
     runtime()?.block_on(async {
         // From here on it neither ends the process nor is lost.
         let hangup = reload::Hangup::hear();
@@ -39,12 +46,12 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         let (kind, location) = (store::kind(&config.store.url), store::location(&config.store.url));
         info!(version = Version::NAME, store = kind, location, "starting");
         let base_path = config.http.base_path.clone();
-        let cautions = cautions::of(&config);
         let started = config.clone();
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
-        for caution in cautions {
-            warn!("{caution}");
+        for check in checks.iter().filter(|check| check.is_warning()) {
+            warn!("{}", check.text);
         }
+        tell_of_few_connections(&started).await;
         cautions::tell_of_unreadable_grants(&app).await;
         tell_of_demo_key(&app).await;
         // Before it says that it listens: who reads that may stop it at once, and in good order.
@@ -102,6 +109,17 @@ fn loader(file: ConfigFile) -> Box<dyn Fn() -> anyhow::Result<Config> + Send> {
         allow_connections(&mut config);
         Ok(config)
     })
+}
+
+/// A database server that takes fewer connections than configured fails under load.
+async fn tell_of_few_connections(config: &Config) {
+    // If it does not answer now, the first request that needs it logs that.
+    if let Ok(Some(server)) = store::look_at_server(&config.store.url, SERVER_LIMIT).await
+        && let line = live_check::connections(&server, config.store.connections)
+        && line.has_failed()
+    {
+        warn!("{}", line.text);
+    }
 }
 
 /// A store that `dev` has used holds the demonstration key, which everybody knows.

@@ -57,6 +57,7 @@ pub(super) fn cross_check(config: &Config, settings: &mut Settings) {
     key_ids(config, settings);
     shared_keys(config, settings);
     redirects(config, settings);
+    site_url(config, settings);
 }
 
 /// The store knows best what its URL has to look like.
@@ -88,6 +89,23 @@ fn shared_keys(config: &Config, settings: &mut Settings) {
              \"main:\" and what `openssl rand -base64 32` prints";
         let kind = store::kind(&config.store.url);
         settings.conflict("store.url", format!("store.url names {kind}: {advice}"));
+    }
+}
+
+/// Every page is below the base path, so a public address without it leads nowhere.
+fn site_url(config: &Config, settings: &mut Settings) {
+    let base_path = &config.http.base_path;
+    let path = |url: &str| url.splitn(4, '/').nth(3).map(|path| format!("/{path}")).unwrap_or_default();
+    if let Some(url) = &config.site.url
+        && settings.are_valid(&["site.url", "http.base_path"])
+        && !path(url).ends_with(base_path.as_str())
+    {
+        settings.conflict(
+            "site.url",
+            format!(
+                "site.url: the pages are below http.base_path, so write \"{url}{base_path}\", or change http.base_path"
+            ),
+        );
     }
 }
 

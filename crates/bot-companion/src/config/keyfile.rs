@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::SecretKey;
+use crate::file_access::{self, ALL_BUT_OWNER};
 use crate::random::secret_bytes;
 
 /// Why there is no key.
@@ -72,10 +73,8 @@ pub fn load_or_create(database: &Path) -> Result<KeyFile, KeyFileError> {
 
 /// What to run if others can read the key.
 pub fn caution(path: &Path) -> Option<String> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let mode = fs::metadata(path).ok()?.permissions().mode();
     let advice = || format!("others can read the key file; run `chmod 600 {}`", path.display());
-    (mode & 0o077 != 0).then(advice)
+    file_access::is_open_to(path, ALL_BUT_OWNER).then(advice)
 }
 
 /// The key in this file; none if there is no file.
@@ -85,8 +84,10 @@ pub fn load(path: &Path) -> Result<Option<SecretKey>, KeyFileError> {
         Ok(text) => SecretString::from(text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
+            let owner = file_access::owner_and_mode(path);
+            let owner = if owner.is_empty() { owner } else { format!(": {owner}") };
             return Err(unusable(format!(
-                "cannot be read: {error}; let the service's user read it (chown, chmod 600)"
+                "cannot be read: {error}{owner}; let the service's user read it (chown, chmod 600)"
             )));
         }
     };

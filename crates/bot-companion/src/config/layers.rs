@@ -1,29 +1,24 @@
 //! The settings as they were written: which layer gave what to which key, and everything that is wrong with it.
 
 mod effective;
+mod environment;
+mod secret_sources;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::{Range, RangeInclusive};
 
 use toml::de::{DeTable, DeValue};
 
-use super::injected;
 use super::load::{ConfigError, Layer};
-use super::reloadable::WrittenSettings;
-use super::secret_file::secret_file;
+use super::reloadable::{WrittenSetting, WrittenSettings};
 use super::suggest::suggest;
 use super::value::Advice;
 pub use effective::EffectiveSetting;
+pub use secret_sources::SecretFile;
 
 /// The settings whose values are never shown, and which the environment can give as a file.
 pub(super) const SECRETS: [&str; 3] = ["idp.client_secret", "secrets.keys", "store.url"];
-
-/// Variables with our prefix that are no settings: they are for the build, the SDKs and the command line.
-const FOREIGN: [&str; 5] =
-    ["COMPANION_URL", "COMPANION_BOT_KEY", "COMPANION_CONFIG", "COMPANION_COPY_FROM", "COMPANION_COPY_TO"];
-const FOREIGN_PREFIX: &str = "COMPANION_BUILD_";
 
 /// Every setting by its name, with what each layer gave, the defaults first.
 #[derive(Default)]
@@ -31,6 +26,8 @@ pub(super) struct Settings {
     given: BTreeMap<String, Vec<GivenSetting>>,
     problems: Vec<ConfigProblem>,
     layers: usize,
+    /// The files that a secret was read from.
+    secret_files: Vec<SecretFile>,
 }
 
 struct GivenSetting {
@@ -116,6 +113,7 @@ impl Settings {
                         let key = format!("{}.{}", section.get_ref(), name.get_ref());
                         if defaults || self.given.contains_key(&key) {
                             let value = RawValue::from_toml(value.get_ref(), value.span(), &layer.text, &location);
+                            self.note_secret(&key, &value, layer.file.as_deref());
                             let setting = GivenSetting { value, location: location(name.span()) };
                             self.given.entry(key).or_default().push(setting);
                         } else {
@@ -149,56 +147,6 @@ impl Settings {
         self.problem(None, location, text);
     }
 
-    /// Adds the environment, which wins over all layers.
-    pub(super) fn environment(&mut self, variables: impl Iterator<Item = (OsString, OsString)>) {
-        let keys: BTreeMap<String, String> = self.given.keys().map(|key| (variable(key), key.clone())).collect();
-        let mut ours: Vec<_> = variables
-            .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
-            .filter(|(name, _)| name.starts_with("COMPANION_") && !name.starts_with(FOREIGN_PREFIX))
-            .filter(|(name, _)| !FOREIGN.contains(&name.as_str()))
-            .collect();
-        ours.sort();
-        let order = self.layers;
-        self.layers += 1;
-        for (index, (name, value)) in ours.iter().enumerate() {
-            let location = SourceLocation { order: (order, index), text: name.escape_debug().to_string() };
-            let direct = name.strip_suffix("_FILE").filter(|name| is_secret_variable(name));
-            let Some(key) = keys.get(direct.unwrap_or(name)) else {
-                if injected::is_injected(name, value) {
-                    continue;
-                }
-                self.unknown_variable(name, &keys, location);
-                continue;
-            };
-            if let Some(direct) = direct
-                && ours.iter().any(|(other, _)| other == direct)
-            {
-                self.problem(None, location, format!("{direct} is set too; set only one of the two"));
-                continue;
-            }
-            let read = match (direct, value.to_str()) {
-                (_, None) => Err("the value is not UTF-8 text".to_owned()),
-                (None, Some(value)) => Ok(value.to_owned()),
-                (Some(_), Some(path)) => secret_file(path),
-            };
-            match read {
-                Ok(text) => {
-                    let setting = GivenSetting { value: RawValue::Plain(text), location };
-                    self.given.entry(key.clone()).or_default().push(setting);
-                }
-                Err(reason) => self.problem(None, location, reason),
-            }
-        }
-    }
-
-    fn unknown_variable(&mut self, name: &str, keys: &BTreeMap<String, String>, location: SourceLocation) {
-        let files: Vec<String> = SECRETS.iter().map(|key| format!("{}_FILE", variable(key))).collect();
-        let candidates = keys.keys().chain(&files).map(String::as_str);
-        let similar = suggest(name, name.trim_start_matches("COMPANION"), candidates);
-        let similar = similar.map(|similar| format!("; did you mean {similar}?")).unwrap_or_default();
-        self.problem(None, location, format!("there is no such setting{similar}"));
-    }
-
     fn problem(&mut self, key: Option<&'static str>, location: SourceLocation, text: String) {
         self.problems.push(ConfigProblem { key, location, text });
     }
@@ -221,7 +169,7 @@ impl Settings {
         let of = |given: &[GivenSetting]| {
             let mut hasher = DefaultHasher::new();
             given.last().map(|setting| setting.value.show()).hash(&mut hasher);
-            hasher.finish()
+            WrittenSetting { hash: hasher.finish(), is_set: given.len() > 1 }
         };
         WrittenSettings(self.given.iter().map(|(name, given)| (name.clone(), of(given))).collect())
     }
@@ -376,10 +324,6 @@ impl RawValue {
 
 fn part_of(key: &str, section: &str) -> bool {
     key.split_once('.').is_some_and(|(of, _)| of == section)
-}
-
-fn is_secret_variable(name: &str) -> bool {
-    SECRETS.iter().any(|key| variable(key) == name)
 }
 
 /// Line and column of a byte, both from 1; a column is a character.

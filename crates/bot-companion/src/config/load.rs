@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::layers::Settings;
@@ -21,19 +21,21 @@ pub struct Layer {
     pub name: String,
     /// The TOML text.
     pub text: String,
+    /// The file that it was read from, if it was.
+    pub(super) file: Option<PathBuf>,
 }
 
 impl Layer {
     /// A layer from a text.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { name: name.into(), text: text.into() }
+        Self { name: name.into(), text: text.into(), file: None }
     }
 
     /// A layer from a file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
-            Ok(text) => Ok(Self { name, text }),
+            Ok(text) => Ok(Self { name, text, file: Some(path.to_owned()) }),
             Err(error) => Err(ConfigError::one(format!("{name}: cannot be read: {error}"))),
         }
     }
@@ -225,6 +227,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             service_name: s.text("otel.service_name", value::line)?,
             sample_percent: s.number("otel.sample_percent", 0..=100)?,
         },
+        secret_files: s.secret_files(),
         written: s.written(),
     })
 }

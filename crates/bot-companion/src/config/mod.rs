@@ -24,7 +24,7 @@ use secrecy::SecretString;
 
 use crate::domain::SessionLimits;
 pub use key::{SecretKey, SecretKeyError};
-pub use layers::EffectiveSetting;
+pub use layers::{EffectiveSetting, SecretFile};
 pub(crate) use load::start_wait;
 pub use load::{ConfigError, Layer};
 pub use network::{Network, NetworkError};
@@ -72,6 +72,8 @@ pub struct Config {
     pub site: SiteConfig,
     /// `[otel]`
     pub otel: OtelConfig,
+    /// The files that secrets were read from.
+    pub secret_files: Vec<SecretFile>,
     /// What was written, to see what another configuration changes.
     written: reloadable::WrittenSettings,
 }

@@ -89,6 +89,8 @@ pub struct ConfigChanges {
     pub reloadable: Vec<String>,
     /// They wait for a restart.
     pub need_restart: Vec<String>,
+    /// Those of the reloadable ones that were set and are not any more, so that their defaults apply.
+    pub unset: Vec<String>,
 }
 
 impl Config {
@@ -101,15 +103,30 @@ impl Config {
                 RELOADABLE.iter().any(|listed| name == *listed || listed.ends_with('.') && name.starts_with(listed));
             is_listed && !(switches_tls && name.starts_with("tls."))
         };
-        let changed = new.written.0.iter().filter(|(name, value)| self.written.0.get(*name) != Some(value));
-        let (reloadable, need_restart) = changed.map(|(name, _)| name.clone()).partition(|name| is_reloadable(name));
-        ConfigChanges { reloadable, need_restart }
+        let hash = |config: &Self, name: &str| config.written.0.get(name).map(|setting| setting.hash);
+        let changed = new.written.0.keys().filter(|name| hash(self, name) != hash(new, name));
+        let (reloadable, need_restart): (Vec<_>, _) = changed.cloned().partition(|name| is_reloadable(name));
+        let is_unset = |name: &&String| self.is_set(name) && !new.is_set(name);
+        ConfigChanges { unset: reloadable.iter().filter(is_unset).cloned().collect(), reloadable, need_restart }
+    }
+
+    /// Whether anything but the defaults gives this setting.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.written.0.get(name).is_some_and(|setting| setting.is_set)
     }
 }
 
-/// A hash of each setting's value as it was written, to tell what has changed without keeping secrets.
+/// Each setting as it was written, to tell what has changed without keeping secrets.
 #[derive(Clone, Default)]
-pub(super) struct WrittenSettings(pub(super) BTreeMap<String, u64>);
+pub(super) struct WrittenSettings(pub(super) BTreeMap<String, WrittenSetting>);
+
+#[derive(Clone, Copy)]
+pub(super) struct WrittenSetting {
+    /// Of its value.
+    pub(super) hash: u64,
+    /// Whether anything but the defaults gives it.
+    pub(super) is_set: bool,
+}
 
 // Not even a hash of a secret is for the log.
 impl fmt::Debug for WrittenSettings {
@@ -148,6 +165,21 @@ mod tests {
             let changes = config(old).changes_to(&config(new));
             assert_eq!(changes.reloadable, *reloadable, "{old} -> {new}");
             assert_eq!(changes.need_restart, *need_restart, "{old} -> {new}");
+        }
+    }
+
+    #[test]
+    fn a_setting_that_is_no_longer_written_is_told_from_one_that_is_written_as_its_default() {
+        let table: &[(&str, &str, &[&str])] = &[
+            ("limits.live = 5", "", &["limits.live"]),
+            ("limits.live = 5", "limits.live = 10000", &[]),
+            ("limits.live = 10000", "", &[]),
+            ("http.allowed_origins = [\"https://a.example\"]", "limits.live = 1", &["http.allowed_origins"]),
+            ("http.allowed_origins = [\"https://a.example\"]", "http.allowed_origins = []", &[]),
+            ("http.base_path = \"/api\"", "", &[]),
+        ];
+        for (old, new, unset) in table {
+            assert_eq!(config(old).changes_to(&config(new)).unset, *unset, "{old} -> {new}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a certificate says of itself.
 
 use rustls::pki_types::CertificateDer;
+use x509_cert::Version;
 use x509_cert::der::Decode as _;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
@@ -29,6 +30,12 @@ impl CertificateFacts {
         let names = alternatives.iter().filter_map(name).collect();
         Some(Self { names, valid_from: time(not_before), expires: time(not_after) })
     }
+}
+
+/// Whether it is of the oldest form, which cannot say for which names it counts.
+pub(super) fn is_version_1(certificate: &CertificateDer<'_>) -> bool {
+    let parsed = x509_cert::Certificate::from_der(certificate);
+    parsed.is_ok_and(|certificate| certificate.tbs_certificate.version == Version::V1)
 }
 
 fn name(name: &GeneralName) -> Option<String> {

@@ -81,16 +81,19 @@ impl CertificateWatch {
         }
     }
 
-    /// Warns once per day of a certificate that expires soon.
+    /// Warns once per day of a certificate that expires soon, or does not count yet.
     pub fn warn_of_expiry(&mut self) {
-        let Some(expires) = self.tls.expires() else { return };
+        let (Some(from), Some(expires)) = (self.tls.valid_from(), self.tls.expires()) else { return };
         let (now, ticks) = (self.clock.now(), self.clock.ticks());
         let left = expires.since(now);
-        if left > EXPIRES_SOON || ticks < self.next_warning {
+        if (left > EXPIRES_SOON && from <= now) || ticks < self.next_warning {
             return;
         }
         self.next_warning = ticks + WARN_EVERY;
-        if left.is_zero() {
+        if from > now {
+            let from = from.iso8601();
+            error!(%from, "the certificate is not valid yet, so browsers refuse it; check this machine's clock, or use the old one until then");
+        } else if left.is_zero() {
             error!("the certificate has expired; renew it: write the new one to tls.cert and tls.key");
         } else {
             let days = left.as_secs() / (24 * 60 * 60);

@@ -1,5 +1,6 @@
 //! Listening sockets: one per core on the same address, so that the kernel spreads connections over the threads.
 
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
 
@@ -10,11 +11,25 @@ const BACKLOG: i32 = 4096;
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot listen on {address}: {cause}; is another program using it? Set http.listen (or --listen) to another address, or to port 0 for a free one"
+    "cannot listen on {address}: {cause}; {}, or set http.listen (or --listen) to another address, or to port 0 for a free one",
+    listen_advice(cause)
 )]
 pub struct ListenError {
     address: SocketAddr,
-    cause: std::io::Error,
+    cause: io::Error,
+}
+
+/// What to do about an address that cannot be listened on, other than to choose another one.
+pub fn listen_advice(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => "another program listens there: stop it",
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need a right: put a proxy in front and listen on a higher port, or grant CAP_NET_BIND_SERVICE \
+             (systemd: AmbientCapabilities=CAP_NET_BIND_SERVICE)"
+        }
+        io::ErrorKind::AddrNotAvailable => "no interface of this machine has that address: correct it",
+        _ => "see what keeps the service from listening there",
+    }
 }
 
 /// Binds one socket per core. With port 0 the first one picks a free port, and the others use the same.
@@ -34,11 +49,11 @@ pub fn bind(address: SocketAddr) -> Result<Vec<TcpListener>, ListenError> {
 }
 
 /// Whether the address could be listened on now.
-pub fn try_bind(address: SocketAddr) -> std::io::Result<()> {
+pub fn try_bind(address: SocketAddr) -> io::Result<()> {
     socket(address, false).map(drop)
 }
 
-fn socket(address: SocketAddr, shared: bool) -> std::io::Result<TcpListener> {
+fn socket(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;
@@ -46,4 +61,23 @@ fn socket(address: SocketAddr, shared: bool) -> std::io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_not_to_listen_has_its_remedy() {
+        for (kind, part) in [
+            (io::ErrorKind::AddrInUse, "another program listens there"),
+            (io::ErrorKind::PermissionDenied, "AmbientCapabilities=CAP_NET_BIND_SERVICE"),
+            (io::ErrorKind::AddrNotAvailable, "no interface of this machine has that address"),
+            (io::ErrorKind::OutOfMemory, "see what keeps the service"),
+        ] {
+            let error = ListenError { address: "127.0.0.1:80".parse().unwrap(), cause: kind.into() }.to_string();
+            assert!(error.starts_with("cannot listen on 127.0.0.1:80: ") && error.contains(part), "{error}");
+            assert_eq!(error.contains("another program"), kind == io::ErrorKind::AddrInUse, "{error}");
+        }
+    }
 }

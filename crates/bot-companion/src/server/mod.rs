@@ -22,7 +22,7 @@ use tracing::{debug, error, info, warn};
 
 pub use certificate::CertificateFacts;
 pub use certificate_watch::{CertificateWatch, WATCH_EVERY};
-pub use listen::{ListenError, bind, try_bind};
+pub use listen::{ListenError, bind, listen_advice, try_bind};
 pub use tls::{CertifiedAcceptor, LoadedCertificate, TlsError, acceptor};
 
 use crate::http::HttpService;

@@ -2,7 +2,8 @@
 //! uses the one that is there when it begins. Sessions that clients resume are kept, because they need no certificate.
 
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,9 +17,14 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 
-use super::certificate::CertificateFacts;
+use super::certificate::{self, CertificateFacts};
 use crate::config::TlsConfig;
 use crate::domain::Time;
+
+const V1_REMEDY: &str =
+    "ask your authority for a version 3 certificate that has the service's name as a subject alternative name";
+const DECRYPT: &str =
+    "write it without one, where only the service's user can read it: `openssl pkey -in OLD -out NEW`";
 
 /// Why HTTPS cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +78,12 @@ impl CertifiedAcceptor {
 
     /// When the certificate in use expires, if that can be read.
     pub fn expires(&self) -> Option<Time> {
-        self.current.0.load().expires
+        self.current.0.load().validity.map(|(_, expires)| expires)
+    }
+
+    /// From when on the certificate in use counts, if that can be read.
+    pub fn valid_from(&self) -> Option<Time> {
+        self.current.0.load().validity.map(|(from, _)| from)
     }
 }
 
@@ -94,7 +105,8 @@ impl fmt::Debug for CurrentCertificate {
 /// A certificate with its key, read from files and ready for use.
 pub struct LoadedCertificate {
     key: Arc<CertifiedKey>,
-    expires: Option<Time>,
+    /// From when and until when it counts, if that can be read.
+    validity: Option<(Time, Time)>,
     pub(super) files: TlsConfig,
     /// What the files looked like just before they were read.
     pub(super) stamp: FilesStamp,
@@ -113,11 +125,21 @@ impl LoadedCertificate {
         let Some(first) = chain.first() else {
             return Err(fail(&files.cert, "no certificate in it".to_owned(), cert_remedy));
         };
-        let expires = CertificateFacts::of(first).map(|facts| facts.expires);
-        let key = PrivateKeyDer::from_pem_file(&files.key)
-            .map_err(|error| fail(&files.key, error.to_string(), "tls.key names a PEM file with the private key"))?;
+        if certificate::is_version_1(first) {
+            let problem = "an X.509 version 1 certificate, which browsers and this service refuse".to_owned();
+            return Err(fail(&files.cert, problem, V1_REMEDY));
+        }
+        let facts = CertificateFacts::of(first);
+        let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| {
+            if is_encrypted(&files.key) {
+                fail(&files.key, "the key is encrypted, and nobody is there to type its passphrase".to_owned(), DECRYPT)
+            } else {
+                fail(&files.key, error.to_string(), "tls.key names a PEM file with the private key")
+            }
+        })?;
         let key = Arc::new(CertifiedKey::from_der(chain, key, &default_provider())?);
-        Ok(Self { key, expires, files: files.clone(), stamp })
+        let validity = facts.map(|facts| (facts.valid_from, facts.expires));
+        Ok(Self { key, validity, files: files.clone(), stamp })
     }
 
     /// What the certificate says of itself.
@@ -129,6 +151,15 @@ impl LoadedCertificate {
     pub fn is_same(&self, other: &Self) -> bool {
         self.key.cert == other.key.cert
     }
+}
+
+/// Whether a key cannot be read because it is encrypted: PKCS #8, or the older form of OpenSSL.
+fn is_encrypted(path: &Path) -> bool {
+    const LONGEST: u64 = 64 * 1024;
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
+    let has = |mark: &[u8]| text.windows(mark.len()).any(|part| part == mark);
+    read.is_ok() && (has(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || has(b"Proc-Type: 4,ENCRYPTED"))
 }
 
 /// What both files look like from outside: changes if either is written, renamed over, or reached by another symbolic link.

@@ -31,11 +31,7 @@ pub enum SignIn {
 /// Whether one can sign in on the page at this host: whether the redirect address that `GET /auth` would tell it leads back to it.
 pub fn sign_in_at(site: &Site, idp: &IdpConfig, host: &str) -> SignIn {
     let page = site.path(PATH);
-    let leads_to_page = |uri: &str| {
-        uri.split_once("://")
-            .and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..]))
-            .is_some_and(|path| path == page)
-    };
+    let leads_to_page = |uri: &str| leads_to(uri, &page);
     let is_here = |uri: &str| {
         let origin = origin_of(uri).unwrap_or_default();
         let public = site.config.url.as_deref().and_then(origin_of);
@@ -48,6 +44,12 @@ pub fn sign_in_at(site: &Site, idp: &IdpConfig, host: &str) -> SignIn {
     }
     let elsewhere = idp.redirect_uri.iter().find(|uri| leads_to_page(uri));
     elsewhere.map_or(SignIn::NotSetUp, |uri| SignIn::At(uri.clone()))
+}
+
+/// Whether an address has exactly this path.
+pub fn leads_to(uri: &str, path: &str) -> bool {
+    let own = uri.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..]));
+    own == Some(path)
 }
 
 /// The page.

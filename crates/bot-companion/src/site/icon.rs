@@ -1,11 +1,13 @@
 //! The bot's picture, from a file that the operator names.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::views::tagged::TaggedBody;
 
 /// The largest file.
-const LARGEST: usize = 256 * 1024;
+const LARGEST: u64 = 256 * 1024;
 
 /// A picture in memory.
 pub(super) struct Icon {
@@ -17,7 +19,7 @@ pub(super) struct Icon {
 #[derive(Debug, thiserror::Error)]
 pub enum IconError {
     /// It cannot be read.
-    #[error("site.icon: {0} cannot be read: {1}")]
+    #[error("site.icon: {0} cannot be read: {1}; correct the path, or let the service's user read it")]
     Unreadable(PathBuf, std::io::Error),
     /// It is too large.
     #[error("site.icon: {0} has more than 256 KB: make it smaller, such as 256 pixels square")]
@@ -30,13 +32,20 @@ pub enum IconError {
 impl Icon {
     /// The picture in this file.
     pub(super) fn read(path: &Path) -> Result<Self, IconError> {
-        let bytes = std::fs::read(path).map_err(|error| IconError::Unreadable(path.to_owned(), error))?;
-        if bytes.len() > LARGEST {
+        let mut bytes = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes));
+        let read = read.map_err(|error| IconError::Unreadable(path.to_owned(), error))?;
+        if read as u64 > LARGEST {
             return Err(IconError::TooLarge(path.to_owned()));
         }
         let media_type = media_type(&bytes).ok_or_else(|| IconError::Unknown(path.to_owned()))?;
         Ok(Self { media_type, body: TaggedBody::new(bytes.into()) })
     }
+}
+
+/// Whether the file can be shown as the bot's picture.
+pub fn check(path: &Path) -> Result<(), IconError> {
+    Icon::read(path).map(drop)
 }
 
 /// What the first bytes say; a file's name may lie.

@@ -14,8 +14,23 @@ pub struct StoreLook {
     pub schema: i64,
     /// The version that this release makes.
     pub newest: usize,
+    /// What a database server allows this role; `None` for a file.
+    pub server: Option<ServerLook>,
     /// What is in it; only where the schema is this release's.
     pub content: Option<StoreContent>,
+}
+
+/// What a database server allows the role of `store.url`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerLook {
+    /// The role.
+    pub role: String,
+    /// The schema in which tables are made; `None` if there is none.
+    pub schema: Option<String>,
+    /// Whether the role may make tables there.
+    pub may_create: bool,
+    /// How many connections the role can have, and the setting of the server that says so.
+    pub connections: (i64, &'static str),
 }
 
 /// What is in a store, as far as a check is interested.
@@ -25,6 +40,14 @@ pub struct StoreContent {
     pub grants_by_key: Vec<(String, u64)>,
     /// The bot's health.
     pub health: Health,
+}
+
+/// What the database server allows, asked for `limit` at most; `None` if the store is a file.
+pub async fn look_at_server(url: &SecretString, limit: Duration) -> Result<Option<ServerLook>> {
+    if local_file(url).is_some() {
+        return Ok(None);
+    }
+    postgres::look_at_server(url, limit).await.map(Some).map_err(|error| error.at(&location(url)))
 }
 
 /// Looks at a store, for `limit` at most; `None` if it is a file that is not there yet.

@@ -37,7 +37,7 @@ use crate::domain::{
 };
 pub use freshness::{Freshness, Topic};
 pub use history::{HistoryStore, Recorded};
-pub use look::{StoreContent, StoreLook, look};
+pub use look::{ServerLook, StoreContent, StoreLook, look, look_at_server};
 use starting::StoreLocation;
 pub use upkeep::{AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, PersonTraces, Resealed, Upkeep};
 pub use values::{
@@ -256,6 +256,11 @@ pub fn cautions(url: &SecretString) -> Vec<String> {
         Some(path) => sqlite::cautions(&path),
         None => postgres::cautions(url),
     }
+}
+
+/// Whether a store that is a file can be written where it is; a text warns of little room. Nothing is changed.
+pub fn look_at_place(url: &SecretString) -> Result<Option<String>> {
+    local_file(url).map_or(Ok(None), |path| sqlite::look_at_place(&path))
 }
 
 /// Says what is wrong with a store's URL, if anything is.

@@ -9,7 +9,7 @@ use std::path::Path;
 use bot_companion::clock::Clock;
 use serde_json::Value;
 
-use crate::harness::binary::{Running, command, config_file, run};
+use crate::harness::binary::{Running, command, config_file, confined, run};
 use crate::harness::{Folder, eventually, sandbox, sqlite_only};
 
 type Variables<'a> = &'a [(&'a str, &'a str)];
@@ -244,15 +244,61 @@ async fn a_healthcheck_says_whether_requests_are_taken() {
         let (code, _, error) = said(&healthcheck, variables).await;
         assert!(code == 1 && error.contains("does not answer"), "{error}");
     }
-    let other = TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = other.local_addr().unwrap().to_string();
+}
+
+/// Another program, which answers every request with this.
+fn program(body: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
-        let (mut stream, _) = other.accept().unwrap();
-        let _ = stream.read(&mut [0; 4096]).unwrap();
-        stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi").unwrap();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            stream.write_all((head + body).as_bytes()).unwrap();
+        }
     });
-    let (code, _, error) = said(&healthcheck, &[("COMPANION_ADMIN_LISTEN", &taken)]).await;
-    assert!(code == 1 && error.contains("not as this service does"), "{error}");
+    address
+}
+
+#[tokio::test]
+async fn no_other_program_answers_a_healthcheck() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let config = config.to_str().unwrap();
+    for body in ["hi", "{\"status\":\"ready\"}", "{\"data\":{\"status\":\"ready\"}}"] {
+        let address = program(body);
+        for variables in [
+            &[("COMPANION_ADMIN_LISTEN", address.as_str())][..],
+            &[("COMPANION_ADMIN_LISTEN", "off"), ("COMPANION_HTTP_LISTEN", address.as_str())],
+        ] {
+            let (code, output, error) = said(&["healthcheck", "--config", config], variables).await;
+            assert!(code == 1 && output.is_empty() && error.contains("not as this service does"), "{body}: {error}");
+        }
+    }
+    // Without a configuration whoever has the default port would be asked.
+    let (code, output, error) = said(&["healthcheck"], &[]).await;
+    assert!(code == 78 && output.is_empty() && error.contains("no configuration is given"), "{output}{error}");
+}
+
+#[tokio::test]
+async fn another_bot_companion_with_the_default_admin_address_does_not_answer_a_healthcheck() {
+    let (folder, other, provider) = (Folder::new(), Folder::new(), sandbox(Clock::system()));
+    let (ours, theirs) = (
+        config_file(&folder, &provider, "http.listen = \"127.0.0.1:8081\""),
+        config_file(&other, &provider, "http.listen = \"127.0.0.1:8082\""),
+    );
+    let (ours, theirs) = (ours.to_str().unwrap(), theirs.to_str().unwrap());
+    // The other one runs, and ours does not.
+    let script = format!(
+        "ip link set lo up && {{ \"$1\" serve --config {theirs} & }}; other=$!; until \"$1\" healthcheck --config {theirs} >&2; do sleep 0.1; \
+         done; \"$1\" healthcheck --config {ours}; code=$?; kill -9 $other; exit $code;"
+    );
+    let Some(command) = confined(&script, &["--net"], &command(&["serve"])) else { return };
+    let output = run(command).await;
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]), "{error}");
+    assert!(error.contains("ready\n") && error.contains("127.0.0.1:8081/ready does not answer"), "{error}");
 }
 
 #[tokio::test]

@@ -69,6 +69,7 @@ mod site_dashboard;
 mod site_reference;
 mod site_status;
 mod snapshots;
+mod start_checks;
 mod starting;
 mod stats;
 mod store_copy;

@@ -375,6 +375,57 @@ async fn a_hangup_changes_keys_and_what_the_old_one_wrote_is_read() {
 }
 
 #[tokio::test]
+async fn an_emptied_file_is_told_and_never_locks_out_all_pages() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = folder.path().join("companion.toml");
+    let origins = format!("http.allowed_origins = [\"{ORIGIN}\"]");
+    std::fs::write(&config, format!("{origins}\nlimits.live = 5\nfeed.idle_timeout = \"9s\"")).unwrap();
+    let mut process = serve(&config);
+    // What the log is asked to leave out is told all the same.
+    process.env("COMPANION_LOG_FILTER", "warn,bot_companion::cli=info");
+    let redirect = format!("{ORIGIN}/callback");
+    let base_url = provider.base_url();
+    let settings = folder.store_settings();
+    for line in settings.lines() {
+        let (name, value) = line.split_once(" = ").unwrap();
+        let name = format!("COMPANION_{}", name.replace('.', "_").to_uppercase());
+        process.env(name, value.trim_matches(['[', ']', '"']));
+    }
+    process.env("COMPANION_IDP_REDIRECT_URI", &redirect).env("COMPANION_IDP_BASE_URL", &base_url);
+    process.env("COMPANION_IDP_CLIENT_ID", "suite").env("COMPANION_IDP_CLIENT_SECRET", "suite-secret");
+    let mut service = Running::spawn_as_configured(process);
+    service.listens().await;
+    std::fs::write(&config, "").unwrap();
+    service.reload(WRONG).await;
+    assert!(service.logged().contains("http.allowed_origins"), "{}", service.logged());
+    std::fs::write(&config, &origins).unwrap();
+    let told =
+        "reload: these settings are no longer set, so their defaults apply settings=feed.idle_timeout, limits.live";
+    service.reload(told).await;
+    assert!(!service.has_ended());
+}
+
+#[tokio::test]
+async fn origins_are_removed_only_by_writing_so() {
+    let app = TestApp::start().await;
+    let allows = async || {
+        let answer = app.anon().call(Method::GET, "/guilds").header("Origin", ORIGIN).send().await;
+        answer.has("access-control-allow-origin")
+    };
+    let load = |text: &'static str| {
+        move || {
+            let layer = bot_companion::config::Layer::new("companion.toml", text);
+            Ok(Config::load_over(&[layer], None, std::iter::empty::<(String, String)>())?)
+        }
+    };
+    assert!(!reload(&app, load("limits.live = 7")).reload(), "the setting has vanished");
+    assert!(allows().await);
+    assert_eq!(app.app.current.get().limits.live, app.app.config.limits.live, "nothing else is taken over");
+    assert!(reload(&app, load("http.allowed_origins = []")).reload());
+    assert!(!allows().await);
+}
+
+#[tokio::test]
 async fn a_closed_terminal_ends_dev() {
     let folder = Folder::new();
     let mut dev = command(&["dev", "--listen", "127.0.0.1:0", "--data"]);

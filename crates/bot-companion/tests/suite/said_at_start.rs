@@ -106,6 +106,57 @@ async fn files_that_others_can_read_are_warned_of_with_what_to_run() {
 }
 
 #[tokio::test]
+async fn secrets_that_others_can_read_are_warned_of_with_what_to_run() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let at = |name: &str| folder.path().join(name);
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    fs::write(at("cert.pem"), made.cert.pem()).unwrap();
+    let secrets = [
+        (at("key.pem"), "tls.key", made.signing_key.serialize_pem()),
+        (at("keys"), "secrets.keys", folder_key(&folder)),
+        (at("secret"), "idp.client_secret", "hushhush".to_owned()),
+    ];
+    for (path, _, text) in &secrets {
+        fs::write(path, text).unwrap();
+    }
+    let set = |mode: u32| {
+        let held = secrets.iter().map(|(path, ..)| path).chain([&config]);
+        held.for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap());
+    };
+    let with_files = |mut command: Command| {
+        command.env("COMPANION_TLS_CERT", at("cert.pem")).env("COMPANION_TLS_KEY", at("key.pem"));
+        command.env("COMPANION_IDP_CLIENT_SECRET_FILE", at("secret"));
+        command.env("COMPANION_SECRETS_KEYS_FILE", at("keys")).env("COMPANION_LOG_FILTER", "info");
+        command
+    };
+    let check = || with_files(command(&["check", "--config", config.to_str().unwrap()]));
+    set(0o644);
+    let log = stopped(Running::start(with_files(serve(&config))).await).await;
+    let (code, checked) = said(check()).await;
+    assert_eq!(code, 0, "{checked}");
+    let own = (config.clone(), "idp.client_secret", String::new());
+    for (path, setting, _) in secrets.iter().chain([&own]) {
+        let path = path.display();
+        let part = format!("everybody on this machine can read {path}, which holds {setting}");
+        for said in [&log, &checked] {
+            let line = said.lines().find(|line| line.contains(&part)).unwrap_or_else(|| panic!("{part}: {said}"));
+            assert!(line.contains(&format!("`chmod 600 {path}`")), "{line}");
+        }
+    }
+    assert!(!log.contains("hushhush") && !checked.contains("hushhush"));
+    // The group may be the service's own.
+    set(0o640);
+    let (code, checked) = said(check()).await;
+    assert!(code == 0 && !checked.contains("chmod"), "{checked}");
+}
+
+/// A key for the store of this folder: on PostgreSQL the one that is configured.
+fn folder_key(folder: &Folder) -> String {
+    if on_postgres() { folder.key() } else { format!("one:{}=", "A".repeat(43)) }
+}
+
+#[tokio::test]
 async fn an_unverified_connection_over_the_network_is_warned_of() {
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let config = config_file(&folder, &provider, "");

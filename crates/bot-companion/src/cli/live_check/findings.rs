@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use super::CheckLine;
 use crate::cli::cautions;
+use crate::cli::check_line::CheckLine;
 use crate::domain::Time;
 use crate::domain::health::SILENCE;
 use crate::idp::{IdpError, IdpErrorKind};
-use crate::server::CertificateFacts;
+use crate::server::{CertificateFacts, listen_advice};
+use crate::store::ServerLook;
 
 /// A clock that is further off than this makes times look odd; one that is much further off breaks TLS and the expiry of tokens.
 const SKEW_NOTICED: Duration = Duration::from_secs(30);
@@ -26,15 +27,10 @@ pub(super) fn port(
     is_needed: bool,
 ) -> CheckLine {
     let setting = if name == "port" { "http.listen" } else { "admin.listen" };
-    let advice = match taken.kind() {
-        io::ErrorKind::AddrInUse if is_ours => {
-            return CheckLine::fine(name, format!("{listen} is taken by a bot-companion that runs"));
-        }
-        io::ErrorKind::AddrInUse => "another program listens there: stop it",
-        io::ErrorKind::PermissionDenied => "ports below 1024 need CAP_NET_BIND_SERVICE: grant it",
-        io::ErrorKind::AddrNotAvailable => "no interface of this machine has that address: correct it",
-        _ => "see what keeps the service from listening there",
-    };
+    if taken.kind() == io::ErrorKind::AddrInUse && is_ours {
+        return CheckLine::fine(name, format!("{listen} is taken by a bot-companion that runs"));
+    }
+    let advice = listen_advice(taken);
     let text = format!("{listen} cannot be listened on ({taken}); {advice}, or set {setting} to another address");
     if is_needed { CheckLine::failed(name, text) } else { CheckLine::warning(name, text) }
 }
@@ -56,6 +52,45 @@ pub(super) fn schema(found: i64, newest: usize) -> CheckLine {
             ),
         ),
     }
+}
+
+/// Whether the role may make the tables, which it does at each start if they are missing.
+pub(super) fn role(server: &ServerLook) -> CheckLine {
+    let ServerLook { role, schema, may_create, .. } = server;
+    match schema {
+        Some(schema) if *may_create => {
+            CheckLine::fine("role", format!("`{role}` may make tables in the schema `{schema}`"))
+        }
+        Some(schema) => CheckLine::failed(
+            "role",
+            format!(
+                "`{role}` may not make tables in the schema `{schema}`, so the start fails; let the role own the database, or run \
+                 `GRANT CREATE ON SCHEMA {schema} TO {role}` as its owner"
+            ),
+        ),
+        None => CheckLine::failed(
+            "role",
+            format!(
+                "`{role}` may use no schema of its search_path; run `GRANT USAGE, CREATE ON SCHEMA public TO {role}`"
+            ),
+        ),
+    }
+}
+
+/// Whether the server takes as many connections as one replica may open: the pool, the listener, and one while it starts.
+pub(in crate::cli) fn connections(server: &ServerLook, pool: usize) -> CheckLine {
+    let (most, setting) = server.connections;
+    let needed = i64::try_from(pool).unwrap_or(i64::MAX).saturating_add(2);
+    if needed <= most {
+        return CheckLine::fine("connections", format!("{needed} of at most {most} are for this replica"));
+    }
+    CheckLine::failed(
+        "connections",
+        format!(
+            "store.connections is {pool}, and with the two beside them that is more than the {most} that the server takes from this \
+             role; lower store.connections, or raise {setting} (docs/scaling.md)"
+        ),
+    )
 }
 
 /// `missing` is where the key file should be, if there is none.

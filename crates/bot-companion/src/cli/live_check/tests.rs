@@ -2,11 +2,13 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::CheckStatus::{Failed, Fine, Warning};
-use super::{CheckLine, CheckStatus, findings};
+use super::findings;
+use crate::cli::check_line::CheckStatus::{Failed, Fine, Warning};
+use crate::cli::check_line::{CheckLine, CheckStatus};
 use crate::domain::Time;
 use crate::idp::{IdpError, IdpErrorKind};
 use crate::server::CertificateFacts;
+use crate::store::ServerLook;
 
 const NOW: Time = Time::from_seconds(1_794_784_620);
 const HOUR: Duration = Duration::from_hours(1);
@@ -41,6 +43,21 @@ fn schemas() {
     ] {
         expect(&findings::schema(found, 7), status, part);
     }
+}
+
+#[test]
+fn what_a_database_server_allows() {
+    let look = |schema: Option<&str>, may_create, connections| ServerLook {
+        role: "me".to_owned(),
+        schema: schema.map(ToOwned::to_owned),
+        may_create,
+        connections: (connections, "max_connections"),
+    };
+    expect(&findings::role(&look(Some("public"), true, 0)), Fine, "`me` may make tables");
+    expect(&findings::role(&look(Some("public"), false, 0)), Failed, "GRANT CREATE ON SCHEMA public TO me");
+    expect(&findings::role(&look(None, false, 0)), Failed, "search_path");
+    expect(&findings::connections(&look(None, true, 18), 16), Fine, "18 of at most 18");
+    expect(&findings::connections(&look(None, true, 17), 16), Failed, "raise max_connections");
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn hidden(value: &RawValue) -> Value {
 
 const HIDDEN: &str = "(hidden)";
 
-fn without_password(url: &str) -> String {
+pub(super) fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (address, query) = rest.split_once('?').map_or((rest, None), |(address, query)| (address, Some(query)));
     let address = match address.rsplit_once('@') {

@@ -158,6 +158,42 @@ fn lists_in_the_environment() {
 }
 
 #[test]
+fn the_files_that_hold_a_secret_are_known() {
+    let folder = TestFolder::new();
+    let (file, secret) = (folder.path("companion.toml"), folder.path("secret"));
+    fs::write(&secret, "hush\n").unwrap();
+    let variable = [("COMPANION_IDP_CLIENT_SECRET_FILE", secret.to_str().unwrap())];
+    let found = |text: &str, variables: &[(&str, &str)]| {
+        fs::write(&file, text).unwrap();
+        let config = Config::load(Some(&file), variables.iter().copied()).unwrap();
+        config.secret_files.into_iter().map(|found| (found.setting, found.path)).collect::<Vec<_>>()
+    };
+    assert_eq!(found("idp.client_id = \"1\"\nidp.client_secret = \"\"\nsecrets.keys = []", &[]), []);
+    assert_eq!(found("store.url = \"sqlite:a.db\"", &[]), []);
+    let key = format!("secrets.keys = [\"one:{KEY}\"]\n");
+    assert_eq!(found(&key, &[]), [("secrets.keys", file.clone())]);
+    let url = format!("{key}store.url = \"postgres://me@a.example/data\"");
+    assert_eq!(found(&url, &[]), [("secrets.keys", file.clone())], "a URL without a password is no secret");
+    let url = url.replace("me@", "me:hush@");
+    assert_eq!(found(&url, &[]), [("secrets.keys", file.clone()), ("store.url", file.clone())]);
+    // A secret that the environment replaces is in the file all the same.
+    let both = [("idp.client_secret", file.clone()), ("idp.client_secret", secret.clone())];
+    assert_eq!(found("idp.client_secret = \"hush\"", &variable), both);
+}
+
+#[test]
+fn the_sites_address_ends_with_the_base_path() {
+    for (url, base_path) in [
+        ("", "/api"),
+        ("https://a.example", ""),
+        ("https://a.example/api/", "/api"),
+        ("https://a.example/x/api", "/api"),
+    ] {
+        from_text(&format!("site.url = \"{url}\"\nhttp.base_path = \"{base_path}\"")).unwrap();
+    }
+}
+
+#[test]
 fn wrong_files() {
     for (text, problems) in wrong::FILES {
         assert_eq!(from_text(text).unwrap_err().problems(), *problems, "{text}");

@@ -100,6 +100,12 @@ pub(super) const FILES: &[(&str, Problems)] = &[
         &["companion.toml:2: idp.redirect_uri: two addresses have the origin \"https://a.example\": keep one of them"],
     ),
     (
+        "http.base_path = \"/api\"\nsite.url = \"https://api/\"",
+        &[
+            "companion.toml:2: site.url: the pages are below http.base_path, so write \"https://api/api\", or change http.base_path",
+        ],
+    ),
+    (
         "idp.redirect_uri = \"/callback\"",
         &[
             "companion.toml:1: idp.redirect_uri = \"/callback\": write the whole address, such as \"https://dashboard.example/callback\"",

@@ -59,7 +59,7 @@ use crate::random::Random;
 use self::address::Address;
 use self::invalidation::Origin;
 use self::listener::Listener;
-pub(super) use self::look::look;
+pub(super) use self::look::{look, look_at_server};
 use self::work::{Executor, Pace, Read};
 use super::starting::{StoreLocation, keep_trying};
 use super::{

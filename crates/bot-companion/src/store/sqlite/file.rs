@@ -1,11 +1,13 @@
 //! The file of the embedded store, and how connections to it are set up.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
 use super::errors::file_remedy;
+use crate::file_access::{self, OTHERS};
 use crate::store::{Result, StoreError};
 
 /// How long the database itself waits for another process's lock.
@@ -15,8 +17,18 @@ const STATEMENTS: usize = 192;
 
 /// Creates the file and its folder, unless they are there.
 pub(super) fn create(path: &Path) -> Result<()> {
-    create_private(path)
-        .map_err(|error| StoreError::Failed(format!("the file cannot be created: {error}; {}", file_remedy(&error))))
+    create_private(path).map_err(|error| unusable(path, &error))
+}
+
+/// What is wrong with a file that cannot be made, or cannot be used though it is there.
+pub(super) fn unusable(path: &Path, error: &io::Error) -> StoreError {
+    let exists = error.kind() == io::ErrorKind::PermissionDenied && path.exists();
+    StoreError::Failed(if exists {
+        let (owner, file) = (file_access::owner_and_mode(path), location(path));
+        format!("{file} cannot be opened: {error}: {owner}; let it belong to the service's user: `chown USER {file}`")
+    } else {
+        format!("the file cannot be created: {error}; {}", file_remedy(error))
+    })
 }
 
 /// The whole path, for people.
@@ -27,16 +39,8 @@ pub(in crate::store) fn location(path: &Path) -> String {
 /// The files that others can read, each with what to run.
 pub(in crate::store) fn cautions(path: &Path) -> Vec<String> {
     let beside = ["", "-wal"].map(|suffix| format!("{}{suffix}", location(path)));
-    let open = beside.iter().filter(|file| mode(Path::new(file)).is_some_and(|mode| mode & OTHERS != 0));
+    let open = beside.iter().filter(|file| file_access::is_open_to(Path::new(file), OTHERS));
     open.map(|file| format!("everybody on this machine can read the database; run `chmod 600 {file}`")).collect()
-}
-
-/// Everybody who is neither the owner nor in the file's group, which operators may use for backups.
-const OTHERS: u32 = 0o007;
-
-fn mode(path: &Path) -> Option<u32> {
-    use std::os::unix::fs::PermissionsExt;
-    Some(std::fs::metadata(path).ok()?.permissions().mode())
 }
 
 /// Only the owner can read the file, for it holds grants. SQLite gives the files beside it the same mode.

@@ -25,5 +25,5 @@ fn look_now(path: &Path) -> Result<Option<StoreLook>> {
     } else {
         None
     };
-    Ok(Some(StoreLook { schema, newest, content }))
+    Ok(Some(StoreLook { schema, newest, server: None, content }))
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +21,27 @@ pub fn command(arguments: &[&str]) -> Command {
 /// Runs a command to its end, apart from the runtime, on which the provider may have to answer it.
 pub async fn run(mut command: Command) -> Output {
     tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+/// The same command with a user, mounts and a network of its own, after this script: a place to fill a disk, take rights away or have the
+/// default ports. `None` where the system does not allow that.
+pub fn confined(script: &str, unshared: &[&str], command: &Command) -> Option<Command> {
+    let unshare = |arguments: &[&str]| {
+        let mut unshare = Command::new("unshare");
+        unshare.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").stdin(Stdio::null());
+        unshare.args(["--user", "--map-root-user"]).args(unshared).args(arguments);
+        unshare
+    };
+    if !unshare(&["true"]).output().is_ok_and(|tried| tried.status.success()) {
+        println!("not here: the system allows no namespaces");
+        return None;
+    }
+    let mut confined = unshare(&["sh", "-c", &format!("{script} exec \"$@\""), "sh"]);
+    confined.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        confined.env(name, value.unwrap_or_default());
+    }
+    Some(confined)
 }
 
 /// Writes a configuration for this provider into the folder, with these settings over it, and gives its path.
@@ -44,6 +66,8 @@ pub fn config_file(folder: &Folder, sandbox: &Sandbox, settings: &str) -> PathBu
         base_url = sandbox.base_url(),
     );
     std::fs::write(&path, text).unwrap();
+    // It holds a secret.
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     path
 }
 

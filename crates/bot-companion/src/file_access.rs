@@ -1,0 +1,66 @@
+//! Who may use a file, in words for people.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+/// Everybody who is neither the owner nor in the file's group, which operators may use for backups.
+pub const OTHERS: u32 = 0o007;
+/// Everybody but the owner.
+pub const ALL_BUT_OWNER: u32 = 0o077;
+
+/// Whether these can read or write the file. `false` if there is none, or if it is no plain file: nobody reads a pipe twice.
+pub fn is_open_to(path: &Path, who: u32) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & who != 0)
+}
+
+/// To whom a file or folder belongs, its mode, and who asks; empty if that is unknown.
+pub fn owner_and_mode(path: &Path) -> String {
+    // The owner of a process's own folder is the user that it runs as.
+    let own = fs::metadata("/proc/self").map(|process| process.uid()).ok();
+    fs::metadata(path).map(|found| in_words(found.uid(), mode(&found), own)).unwrap_or_default()
+}
+
+fn mode(found: &Metadata) -> u32 {
+    found.permissions().mode() & 0o7777
+}
+
+fn in_words(owner: u32, mode: u32, own: Option<u32>) -> String {
+    let name = |user: u32| if user == 0 { "root".to_owned() } else { format!("user {user}") };
+    let runs = own.map(|own| format!(", and this process runs as {}", name(own))).unwrap_or_default();
+    format!("it belongs to {} with mode {mode:04o}{runs}", name(owner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_folder::TestFolder;
+
+    #[test]
+    fn the_mode_says_who_can_read() {
+        let folder = TestFolder::new();
+        let file = folder.path("secret");
+        fs::write(&file, "hush").unwrap();
+        for (mode, to_others, to_group) in
+            [(0o600, false, false), (0o640, false, true), (0o644, true, true), (0o602, true, true)]
+        {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(
+                (is_open_to(&file, OTHERS), is_open_to(&file, ALL_BUT_OWNER)),
+                (to_others, to_group),
+                "{mode:o}"
+            );
+        }
+        assert!(!is_open_to(&folder.path("absent"), ALL_BUT_OWNER) && !is_open_to(folder.root(), ALL_BUT_OWNER));
+    }
+
+    #[test]
+    fn owners_are_named() {
+        assert_eq!(
+            in_words(0, 0o600, Some(1000)),
+            "it belongs to root with mode 0600, and this process runs as user 1000"
+        );
+        assert_eq!(in_words(7, 0o44, None), "it belongs to user 7 with mode 0044");
+        assert_eq!(owner_and_mode(Path::new("/absent")), "");
+    }
+}
