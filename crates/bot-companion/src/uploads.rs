@@ -17,7 +17,7 @@ use crate::store::Store;
 /// Snapshots that may be received at the same time.
 const SNAPSHOTS: usize = 4;
 /// Requests of the bot that may be in progress at the same time.
-const REQUESTS: usize = 128;
+pub const REQUESTS: usize = 128;
 
 /// Whether a background task is cleaning up: none is, one is, one is and was asked to do so again.
 const IDLE: u8 = 0;

@@ -1,21 +1,22 @@
 //! `bot-companion backup` and `bot-companion restore`: everything into one file and back, whichever the store.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use tracing::warn;
 
 use super::database::{self, Missing};
 use super::output::OutputForm;
 use super::{ConfigFile, print, runtime};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::domain::audit::AuditKind;
 use crate::domain::{Snowflake, Time};
-use crate::store;
-use crate::store::BotKey;
 use crate::store::backup::{BackupHeader, BackupOptions, RestoreOptions, RestoreReport, back_up, restore};
+use crate::store::{self, BotKey, Freshness, StoreOptions};
 use crate::untrusted::Untrusted;
 
 #[derive(Debug, clap::Args)]
@@ -56,9 +57,27 @@ pub(super) fn run_backup(Backup { file, form, config }: Backup) -> anyhow::Resul
     let written = runtime()?.block_on(back_up(&what, &mut |rows, of| show(&bar, rows, of)));
     bar.finish_and_clear();
     let header = written?;
+    tell_service(&config, &header);
     let size = std::fs::metadata(&what.file).map_or(0, |data| data.len());
     let value = json!({ "file": what.file, "bytes": size, "taken": taken(&header), "tables": tables(&header) });
     print(&form.one(&value, || backup_text(&what.file, size, &header, key_of(&config).as_deref())))
+}
+
+/// Notes the backup in the store, for the service's metrics. The backup is good without it.
+fn tell_service(config: &Config, header: &BackupHeader) {
+    let config::StoreConfig { url, wait, connections, start_wait } = config.store.clone();
+    let noted = runtime().and_then(|runtime| {
+        runtime.block_on(async {
+            let freshness = Arc::new(Freshness::new(Clock::system()));
+            let store = store::open(StoreOptions { url, wait, connections, start_wait }, freshness).await?;
+            let noted = store.note_backup(Time::from_millis(header.taken)).await;
+            store.close().await;
+            Ok(noted?)
+        })
+    });
+    if let Err(error) = noted {
+        warn!(%error, "the backup is good, but could not be noted in the store: the service's metrics still show the one before it");
+    }
 }
 
 pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {

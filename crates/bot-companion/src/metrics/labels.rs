@@ -57,6 +57,12 @@ labels! {
         FailureBudget = "failure_budget",
     }
 
+    /// A pool of permits for requests.
+    RequestPool {
+        People = "people",
+        Bot = "bot",
+    }
+
     /// How the exchange of a code ended.
     SignInOutcome {
         SignedIn = "signed_in",
