@@ -13,6 +13,7 @@ use crate::accounts::Accounts;
 use crate::audit::Audit;
 use crate::background::Background;
 use crate::clock::Clock;
+use crate::clock_watch::ClockWatch;
 use crate::config::{self, Config, CurrentConfig, keyfile};
 use crate::domain::feed::InstanceId;
 use crate::domain::picture::PictureHost;
@@ -76,6 +77,8 @@ pub struct App {
     pub site: Site,
     /// Records how the bot does.
     pub recorder: Recorder,
+    /// Watches the clock.
+    pub clock_watch: ClockWatch,
     pub(crate) sources: Sources,
     /// Who hears of bots, if anybody does.
     bot_watch: OnceLock<Arc<dyn BotWatch>>,
@@ -138,6 +141,7 @@ impl App {
         let views = Arc::new(Views::new(&sources, Arc::clone(&accounts.lists), &config));
         let live = Arc::new(Live::new(&sources, Arc::clone(&views), &config.limits));
         let recorder = Recorder::new(Arc::clone(&store), clock.clone());
+        let clock_watch = ClockWatch::new(clock.clone(), Arc::clone(&store), Arc::clone(&sources.metrics));
         Ok(Arc::new(Self {
             live,
             rate_limits,
@@ -156,6 +160,7 @@ impl App {
             audit: Arc::clone(&sources.audit),
             site,
             recorder,
+            clock_watch,
             sources,
             bot_watch: OnceLock::new(),
             new_key,
@@ -242,13 +247,13 @@ impl App {
         self.shutting_down.load(Ordering::Relaxed)
     }
 
-    /// Runs the periodic tasks until the returned task is aborted: saves uses of sessions, deletes expired ones, revokes grants, and
-    /// records how the bot does.
+    /// Runs the periodic tasks until the returned task is aborted: saves uses of sessions, deletes expired ones, revokes grants,
+    /// records how the bot does, and watches the clock.
     pub fn run_periodic_tasks(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
         let app = Arc::clone(self);
         // Beside each other: a slow write of the one does not delay the other.
         tokio::spawn(async move {
-            tokio::join!(app.flush_and_sweep(), app.recorder.run());
+            tokio::join!(app.flush_and_sweep(), app.recorder.run(), app.clock_watch.run());
         })
     }
 

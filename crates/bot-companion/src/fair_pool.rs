@@ -64,9 +64,14 @@ impl FairPool {
         Some(Place { places: Arc::clone(&self.places), id })
     }
 
-    /// How many places are free.
-    pub fn available_permits(&self) -> usize {
-        self.size.saturating_sub(self.places.lock().taken.len())
+    /// How many places are taken.
+    pub fn in_use(&self) -> usize {
+        self.places.lock().taken.len()
+    }
+
+    /// How many places there are.
+    pub fn size(&self) -> usize {
+        self.size
     }
 }
 
@@ -138,7 +143,7 @@ mod tests {
         assert!(pool.enter(2) && pool.enter(2));
         assert_eq!(pool.revoked(), [2, 3], "the youngest go first");
         assert!(!pool.enter(2) && !pool.enter(1), "each has its half");
-        assert_eq!(pool.pool.available_permits(), 0);
+        assert_eq!(pool.pool.in_use(), 4);
     }
 
     #[test]
@@ -171,8 +176,8 @@ mod tests {
         assert!(pool.enter(1) && pool.enter(1) && pool.enter(2));
         assert_eq!(pool.revoked(), [1]);
         drop(pool.entered.remove(1));
-        assert_eq!(pool.pool.available_permits(), 0, "it was another key's already");
+        assert_eq!(pool.pool.in_use(), 2, "it was another key's already");
         pool.entered.clear();
-        assert_eq!(pool.pool.available_permits(), 2);
+        assert_eq!(pool.pool.in_use(), 0);
     }
 }

@@ -13,7 +13,8 @@
 //! - [`api`]: what goes over the wire: shapes, envelope, error codes, schemas.
 //! - [`domain`]: pure rules and values.
 //!
-//! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`background`] (background tasks),
+//! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`clock_watch`] (whether the clock was set),
+//! [`background`] (background tasks),
 //! [`single_flight`] (one task per key), [`shared_check`] (one check for all who ask), [`metrics`] (counting), [`rate_limit`],
 //! [`concurrency`] (a concurrency limit), [`fair_pool`] (one that keys share fairly), [`log_throttle`] (floods of log lines), [`floods`] (what strangers cause again and again),
 //! [`request_id`] (of the request that a task works for), [`traces`] (spans for OpenTelemetry), [`sources`] (what views and
@@ -28,6 +29,7 @@ pub mod audit;
 pub mod background;
 pub mod cli;
 pub mod clock;
+pub mod clock_watch;
 pub mod concurrency;
 pub mod config;
 pub mod domain;

@@ -73,7 +73,7 @@ impl Recorder {
     }
 
     async fn try_record(&self, watch: &mut RecorderWatch) -> Result<()> {
-        let (now, ticks) = (self.clock.now(), self.clock.ticks());
+        let (now, ticks) = self.clock.read();
         let since = watch.look(now, ticks);
         // Not the cached status: it may be stale while this replica hears nothing of the others.
         let health = self.store.health().await?;
@@ -84,7 +84,7 @@ impl Recorder {
             return Ok(());
         }
         let written = minute.as_ref().map(|minute| minute.begins).or(watch.minute);
-        let recorded = self.store.record(seen, minute, watch.unchanged(ticks)).await?;
+        let recorded = self.store.record(seen, minute, watch.unchanged(&self.clock, ticks)).await?;
         if recorded.is_accepted {
             (watch.minute, watch.written) = (written, Some(state));
         } else {
@@ -124,10 +124,12 @@ impl RecorderWatch {
         *self.since.get_or_insert(now)
     }
 
-    /// The newest minute in the store, if it has been the same for so long that nobody else records.
-    fn unchanged(&self, ticks: Duration) -> Option<Time> {
+    /// The newest minute in the store, if it has been the same for so long that nobody else records. Not while the clock may be wrong:
+    /// whoever records beside the newest minute deletes what is old by their own clock.
+    fn unchanged(&self, clock: &Clock, ticks: Duration) -> Option<Time> {
         let is_old = |first_seen: Duration| ticks.saturating_sub(first_seen) >= ALONE_AFTER;
-        self.newest.filter(|(_, first_seen)| is_old(*first_seen)).map(|(newest, _)| newest)
+        let newest = self.newest.filter(|(_, first_seen)| clock.may_expire() && is_old(*first_seen));
+        newest.map(|(newest, _)| newest)
     }
 }
 

@@ -68,7 +68,9 @@ impl Reload {
 
     /// Takes over what has changed; if anything is wrong, nothing of it. Says whether it did.
     pub fn reload(&mut self) -> bool {
-        match self.try_reload() {
+        let reloaded = self.try_reload();
+        self.app.metrics.reload_failed.set(u64::from(reloaded.is_err()));
+        match reloaded {
             Ok(()) => true,
             Err(problems) => {
                 for problem in problems {

@@ -100,6 +100,11 @@ impl Uploads {
         Some(SnapshotPermit { uploads: Arc::clone(self), scope, _place: place })
     }
 
+    /// The pools by name, for the metrics.
+    pub fn pools(&self) -> [(&'static str, &FairPool); 3] {
+        [("bot", &self.permits), ("heartbeats", &self.heartbeats), ("snapshots", &self.snapshots)]
+    }
+
     /// How many snapshots are being received.
     pub fn under_way(&self) -> usize {
         self.scopes.lock().len()

@@ -14,6 +14,7 @@ use super::scrape::Census;
 use super::{health, scrape};
 use crate::app::App;
 use crate::domain::host;
+use crate::http::date;
 use crate::metrics;
 use crate::shared_check::SharedCheck;
 
@@ -42,6 +43,12 @@ impl AdminService {
 
     /// Answers a request that came to this address of ours.
     pub(super) async fn respond<B>(&self, request: &Request<B>, own_address: IpAddr) -> Response<Full<Bytes>> {
+        let mut response = self.route(request, own_address).await;
+        response.headers_mut().insert(header::DATE, date::header(self.app.clock.now()));
+        response
+    }
+
+    async fn route<B>(&self, request: &Request<B>, own_address: IpAddr) -> Response<Full<Bytes>> {
         if !is_for_us(request, own_address) {
             let why = "ask by a loopback name, or by the address of this listener";
             return error(StatusCode::FORBIDDEN, "host_invalid", why);

@@ -8,10 +8,10 @@ use crate::app::App;
 use crate::domain::{Health, Time};
 use crate::idp::Endpoint;
 use crate::metrics::{
-    CacheName, CacheOutcome, Exposition, HistogramSnapshot, Label, LimitName, ProviderOutcome, SignInOutcome,
-    StoreAccess, StoreOutcome, list,
+    CacheName, CacheOutcome, Exposition, HistogramSnapshot, Label, LimitName, ProviderOutcome,
+    SignInOutcome, StoreAccess, StoreOutcome, list,
 };
-use crate::store;
+use crate::store::{self, StoreBytes};
 use crate::version::Version;
 
 /// Up to this many shards have a series of their own.
@@ -22,12 +22,25 @@ const MOST_SHARDS: usize = 1_000;
 pub(super) struct Census {
     sessions: Option<u64>,
     unreadable_grants: Option<u64>,
+    bytes: Option<StoreBytes>,
+    /// `None` if the store could not be asked; the time is 0 if there was no backup.
+    last_backup: Option<Time>,
 }
 
 impl Census {
     pub(super) async fn take(app: Arc<App>) -> Self {
-        let (sessions, unreadable) = tokio::join!(app.store.session_count(), app.unreadable_grants());
-        Self { sessions: sessions.ok(), unreadable_grants: unreadable.ok().map(|(count, _)| count) }
+        let (sessions, unreadable, bytes, last_backup) = tokio::join!(
+            app.store.session_count(),
+            app.unreadable_grants(),
+            app.store.bytes(),
+            app.store.last_backup(),
+        );
+        Self {
+            sessions: sessions.ok(),
+            unreadable_grants: unreadable.ok().map(|(count, _)| count),
+            bytes: bytes.ok(),
+            last_backup: last_backup.ok().map(Option::unwrap_or_default),
+        }
     }
 }
 
@@ -38,7 +51,7 @@ pub(super) fn collect(app: &App, store_is_up: bool, census: &Census) -> String {
     requests(&mut text, app);
     people(&mut text, app, census);
     provider(&mut text, app);
-    store(&mut text, app, store_is_up);
+    store(&mut text, app, store_is_up, census);
     caches(&mut text, app);
     bot(&mut text, app);
     machine(&mut text, app);
@@ -57,7 +70,7 @@ fn requests(text: &mut Exposition, app: &App) {
             text.histogram(list::HTTP_DURATION, ("route", route), &durations);
         }
     }
-    let calls = app.sources.provider.metrics();
+    let calls = &app.sources.provider.metrics().calls;
     for limit in LimitName::ALL {
         let hit = match limit {
             LimitName::FailureBudget => {
@@ -66,6 +79,12 @@ fn requests(text: &mut Exposition, app: &App) {
             limit => app.metrics.limits.get(*limit),
         };
         text.sample(list::LIMITS_HIT, &[("limit", limit.text())], hit);
+    }
+    let people = (app.metrics.requests_in_flight.get(), app.current.get().limits.concurrent_requests as u64);
+    let of_bots = app.uploads.pools().map(|(name, pool)| (name, (pool.in_use() as u64, pool.size() as u64)));
+    for (name, (in_flight, limit)) in [("people", people)].into_iter().chain(of_bots) {
+        text.sample(list::REQUESTS_IN_FLIGHT, &[("pool", name)], in_flight);
+        text.sample(list::REQUESTS_LIMIT, &[("pool", name)], limit);
     }
     text.value(list::CONNECTIONS, app.metrics.connections.get());
     text.value(list::CONNECTIONS_ACCEPTED, app.metrics.accepted.get());
@@ -83,18 +102,20 @@ fn people(text: &mut Exposition, app: &App, census: &Census) {
 }
 
 fn provider(text: &mut Exposition, app: &App) {
-    let (calls, state) = (app.sources.provider.metrics(), app.sources.provider.state());
+    let (metrics, state) = (app.sources.provider.metrics(), app.sources.provider.state());
     for call in Endpoint::ALL {
         for outcome in ProviderOutcome::ALL {
             let labels = [("call", call.text()), ("outcome", outcome.text())];
-            text.sample(list::PROVIDER_CALLS, &labels, calls.get(*call, *outcome));
+            text.sample(list::PROVIDER_CALLS, &labels, metrics.calls.get(*call, *outcome));
         }
+        let durations = HistogramSnapshot::of([metrics.durations(*call)]);
+        text.histogram(list::PROVIDER_DURATION, ("call", call.text()), &durations);
     }
     text.value(list::PROVIDER_CIRCUIT, u8::from(!state.open_circuits.is_empty()));
     text.value(list::PROVIDER_BUDGET, state.budget_remaining);
 }
 
-fn store(text: &mut Exposition, app: &App, is_up: bool) {
+fn store(text: &mut Exposition, app: &App, is_up: bool, census: &Census) {
     let (metrics, load) = (app.store.metrics(), app.store.load());
     text.value(list::STORE_UP, u8::from(is_up));
     for access in StoreAccess::ALL {
@@ -104,11 +125,21 @@ fn store(text: &mut Exposition, app: &App, is_up: bool) {
         }
         let waits = HistogramSnapshot::of([metrics.waits(*access)]);
         text.histogram(list::STORE_WAIT, ("kind", access.text()), &waits);
+        let durations = HistogramSnapshot::of([metrics.durations(*access)]);
+        text.histogram(list::STORE_DURATION, ("kind", access.text()), &durations);
     }
     text.sample(list::STORE_POOL, &[("state", "in_use")], load.in_use);
     text.sample(list::STORE_POOL, &[("state", "idle")], load.idle);
     text.value(list::STORE_QUEUE, load.queued_writes);
     text.value(list::STORE_CIRCUIT, u8::from(load.circuit_open));
+    if let Some(StoreBytes { database, log }) = census.bytes {
+        text.sample(list::STORE_BYTES, &[("part", "database")], database);
+        if let Some(log) = log {
+            text.sample(list::STORE_BYTES, &[("part", "log")], log);
+        }
+    }
+    text.value_if_any(list::LAST_BACKUP, census.last_backup.map(Time::seconds));
+    text.value(list::AUDIT_LOST, app.audit.rows_lost());
 }
 
 fn caches(text: &mut Exposition, app: &App) {
@@ -153,6 +184,9 @@ fn machine(text: &mut Exposition, app: &App) {
         text.value(list::DISK_FREE, disk.f_bavail.saturating_mul(disk.f_frsize));
         text.value(list::DISK_SIZE, disk.f_blocks.saturating_mul(disk.f_frsize));
     }
+    text.value(list::CLOCK_STEPS, app.metrics.clock_steps.get());
+    text.value(list::EXPIRY_HELD, u8::from(!app.clock.may_expire()));
+    text.value(list::RELOAD_SUCCESS, u8::from(app.metrics.reload_failed.get() == 0));
     let process = ProcessStats::read();
     text.value_if_any(list::PROCESS_CPU, process.cpu.map(|time| time.as_secs_f64()));
     text.value_if_any(list::PROCESS_MEMORY, process.resident_bytes);

@@ -75,6 +75,7 @@ pub(super) fn run_backup(Backup { file, form, config }: Backup) -> anyhow::Resul
         }
     });
     let (header, grants) = (written?, watch.finish());
+    tell_service(&config, &header);
     let size = if to_output { None } else { std::fs::metadata(&file).ok().map(|data| data.len()) };
     let value = json!({
         "file": file,
@@ -93,6 +94,22 @@ pub(super) fn run_backup(Backup { file, form, config }: Backup) -> anyhow::Resul
         return Ok(());
     }
     print(&said)
+}
+
+/// Notes the backup in the store, for the service's metrics. The backup is good without it.
+fn tell_service(config: &Config, header: &BackupHeader) {
+    let noted = runtime().and_then(|runtime| {
+        runtime.block_on(async {
+            let freshness = Arc::new(Freshness::new(Clock::system()));
+            let store = store::open(database::options(config), freshness).await?;
+            let noted = store.note_backup(Time::from_millis(header.taken)).await;
+            store.close().await;
+            Ok(noted?)
+        })
+    });
+    if let Err(error) = noted {
+        warn!(%error, "the backup is good, but could not be noted in the store: the service's metrics still show the one before it");
+    }
 }
 
 pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {

@@ -26,6 +26,7 @@ pub mod team;
 pub mod text;
 pub mod time;
 pub mod token;
+pub mod trusted_time;
 pub mod user;
 
 pub use change::Change;

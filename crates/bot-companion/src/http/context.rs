@@ -61,6 +61,7 @@ impl RequestContext {
         let from_proxy = trusted(peer.address);
         let given = if from_proxy { headers.get(REQUEST_ID).filter(|id| is_acceptable(id.as_bytes())) } else { None };
         let client = if from_proxy { client(headers, peer.address, trusted) } else { peer.address.to_canonical() };
+        let (time, ticks) = app.clock.read();
         let context = Self {
             id: given.cloned().unwrap_or_else(|| make_id(app.random.number())),
             zone,
@@ -68,8 +69,8 @@ impl RequestContext {
             seed: app.random.number(),
             client,
             rate_limit: Ok(()),
-            ticks: app.clock.ticks(),
-            time: app.clock.now(),
+            ticks,
+            time,
             secure: peer.secure,
             from_proxy,
         };

@@ -7,6 +7,7 @@ mod badges;
 mod bounds;
 mod context;
 mod cors;
+pub(crate) mod date;
 mod encoding;
 mod error;
 mod etag;

@@ -25,12 +25,13 @@ use super::framing::TrackedBody;
 use super::measure::MeasuredRequest;
 use super::respond::Success;
 use super::zone::{Deadline, ErrorFormat, PermitPool, RateLimitedBy, RequestBody, Zone, Zones};
-use super::{bounds, fast_path, framing, pages};
+use super::{bounds, date, fast_path, framing, pages};
 use crate::api::envelope::Nothing;
 use crate::api::error::ErrorCode;
 use crate::app::App;
+use crate::domain::Time;
 use crate::floods::FloodKind;
-use crate::metrics::{LimitName, RequestMetrics};
+use crate::metrics::{GaugeGuard, LimitName, RequestMetrics};
 use crate::request_id::{self, RequestScope};
 use crate::untrusted::Untrusted;
 
@@ -98,7 +99,7 @@ impl HttpService {
         debug!(id = context.id(), method = %Untrusted(request.method().as_str()), status = response.status().as_u16(), "answered by the fast path");
         let response = if request.method() == Method::HEAD { without_body(response) } else { response };
         let mut response = response.map(Either::Left);
-        self.add_headers(&mut response, request.headers(), &context);
+        self.add_headers(&mut response, request.headers(), &context, context.time);
         MeasuredRequest::new(&self.requests, &self.app.clock, request.method(), &context).end(response.status());
         access::log_cached(&self.app, request, &context, &response);
         Ok((response, context.ticks))
@@ -174,7 +175,7 @@ impl HttpService {
             response = without_body(response);
         }
         let mut response = response.map(Either::Right);
-        self.add_headers(&mut response, &headers, &context);
+        self.add_headers(&mut response, &headers, &context, self.app.clock.now());
         measured.end(response.status());
         match record {
             Some(record) => record.end(response),
@@ -265,9 +266,12 @@ impl HttpService {
         context
     }
 
-    fn permit(&self, zone: Zone) -> Result<Option<SemaphorePermit<'_>>, TryAcquireError> {
+    fn permit(&self, zone: Zone) -> Result<Option<(SemaphorePermit<'_>, GaugeGuard)>, TryAcquireError> {
         match zone.permits {
-            PermitPool::Requests => self.app.request_permits.try_acquire().map(Some),
+            PermitPool::Requests => {
+                let permit = self.app.request_permits.try_acquire()?;
+                Ok(Some((permit, self.app.metrics.requests_in_flight.hold())))
+            }
             PermitPool::PerKey => Ok(None),
         }
     }
@@ -282,7 +286,7 @@ impl HttpService {
     }
 
     /// Adds the headers that every response has.
-    fn add_headers(&self, response: &mut Response<Body>, asked: &HeaderMap, context: &RequestContext) {
+    fn add_headers(&self, response: &mut Response<Body>, asked: &HeaderMap, context: &RequestContext, now: Time) {
         let status = response.status();
         let headers = response.headers_mut();
         if status == StatusCode::NOT_MODIFIED {
@@ -290,6 +294,7 @@ impl HttpService {
             headers.remove(header::CONTENT_LENGTH);
         }
         headers.insert(REQUEST_ID, context.id.clone());
+        headers.insert(header::DATE, date::header(now));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
         if !headers.contains_key(header::CACHE_CONTROL) {
             headers.insert(header::CACHE_CONTROL, NO_STORE);

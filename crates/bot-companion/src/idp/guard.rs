@@ -14,7 +14,7 @@ use super::failure_budget::{Caller, FailureBudget, WINDOW};
 use super::{Endpoint, IdpError, IdpErrorKind};
 use crate::clock::Clock;
 use crate::domain::Time;
-use crate::metrics::{CounterGrid, Label, ProviderOutcome};
+use crate::metrics::{CounterGrid, Histogram, Label, ProviderOutcome};
 use crate::rate_limit::RateLimit;
 
 /// One user's calls may spend one part in this many of the budget.
@@ -62,8 +62,21 @@ pub(super) struct Guard {
     metrics: ProviderMetrics,
 }
 
-/// Calls, by how they ended or why they were not made.
-pub type ProviderMetrics = CounterGrid<Endpoint, ProviderOutcome>;
+/// What is counted of the calls.
+#[derive(Debug, Default)]
+pub struct ProviderMetrics {
+    /// Calls, by how they ended or why they were not made.
+    pub calls: CounterGrid<Endpoint, ProviderOutcome>,
+    /// How long the calls took that were made.
+    durations: [Histogram; Endpoint::COUNT],
+}
+
+impl ProviderMetrics {
+    /// How long the calls of one endpoint took.
+    pub fn durations(&self, endpoint: Endpoint) -> &Histogram {
+        &self.durations[endpoint as usize]
+    }
+}
 
 /// How the provider does, as far as our calls tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +137,7 @@ impl Guard {
         limit: Duration,
     ) -> Result<CallPermit<'_>, IdpError> {
         self.try_enter(endpoint, caller, limit).map_err(|(error, outcome)| {
-            self.metrics.count(endpoint, outcome);
+            self.metrics.calls.count(endpoint, outcome);
             error
         })
     }
@@ -156,10 +169,11 @@ impl Guard {
         let probe = state.breakers[endpoint as usize]
             .enter(now)
             .map_err(|wait| (circuit_open(endpoint, wait), ProviderOutcome::CircuitOpen))?;
-        Ok(CallPermit { guard: self, endpoint, caller, probe, fails_from: now + limit / 2, settled: false })
+        Ok(CallPermit { guard: self, endpoint, caller, probe, began: now, limit, settled: false })
     }
 
-    fn settle(&self, endpoint: Endpoint, caller: Caller, probe: Option<u64>, outcome: CallOutcome) {
+    fn settle(&self, permit: &CallPermit<'_>, outcome: CallOutcome) {
+        let &CallPermit { endpoint, caller, probe, .. } = permit;
         let now = self.clock.ticks();
         if let (Caller::User(user), CallOutcome::Denied | CallOutcome::Blocked | CallOutcome::Limited { .. }) =
             (caller, outcome)
@@ -168,7 +182,7 @@ impl Guard {
             let _ = self.shares.owe(self.shares.subject(&user), now);
         }
         let mut state = self.state.lock();
-        self.note_end(&mut state, endpoint, ProviderOutcome::from(outcome));
+        self.note_end(&mut state, permit, now, ProviderOutcome::from(outcome));
         match outcome {
             CallOutcome::Healthy => {}
             CallOutcome::Failed => return state.fail(endpoint, probe, now),
@@ -193,16 +207,19 @@ impl Guard {
         }
     }
 
-    fn note_end(&self, state: &mut GuardState, endpoint: Endpoint, outcome: ProviderOutcome) {
-        self.metrics.count(endpoint, outcome);
+    fn note_end(&self, state: &mut GuardState, permit: &CallPermit<'_>, now: Duration, outcome: ProviderOutcome) {
+        let endpoint = permit.endpoint;
+        self.metrics.calls.count(endpoint, outcome);
+        self.metrics.durations(endpoint).observe(now.saturating_sub(permit.began));
         state.last_call = Some((endpoint, outcome, self.clock.now()));
     }
 
-    fn abandon(&self, endpoint: Endpoint, probe: Option<u64>, fails_from: Duration) {
+    fn abandon(&self, permit: &CallPermit<'_>) {
+        let &CallPermit { endpoint, probe, began, limit, .. } = permit;
         let now = self.clock.ticks();
         let mut state = self.state.lock();
-        self.note_end(&mut state, endpoint, ProviderOutcome::Abandoned);
-        if now >= fails_from {
+        self.note_end(&mut state, permit, now, ProviderOutcome::Abandoned);
+        if now >= began + limit / 2 {
             state.fail(endpoint, probe, now);
         } else {
             state.breakers[endpoint as usize].cancel(probe, now);
@@ -264,22 +281,23 @@ pub(super) struct CallPermit<'a> {
     endpoint: Endpoint,
     caller: Caller,
     probe: Option<u64>,
-    /// If it is dropped unsettled from this time on, the call counts as failed.
-    fails_from: Duration,
+    /// When the call began, in the clock's ticks, and how long it may take.
+    began: Duration,
+    limit: Duration,
     settled: bool,
 }
 
 impl CallPermit<'_> {
     pub(super) fn settle(mut self, outcome: CallOutcome) {
         self.settled = true;
-        self.guard.settle(self.endpoint, self.caller, self.probe, outcome);
+        self.guard.settle(&self, outcome);
     }
 }
 
 impl Drop for CallPermit<'_> {
     fn drop(&mut self) {
         if !self.settled {
-            self.guard.abandon(self.endpoint, self.probe, self.fails_from);
+            self.guard.abandon(self);
         }
     }
 }

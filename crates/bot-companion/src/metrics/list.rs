@@ -35,15 +35,19 @@ macro_rules! families {
 }
 
 families! {
+    AUDIT_LOST: Counter "companion_audit_rows_lost_total" "Rows of the audit that were lost: too many at once, or they could not be written.";
+    LAST_BACKUP: Gauge "companion_backup_last_success_timestamp_seconds" "When the last backup by `bot-companion backup` was taken, epoch seconds; 0 if none is known.";
     BOT_REPORT_AGE: Gauge "companion_bot_report_age_seconds" "How long ago any process of the bot last sent a heartbeat.";
     BUILD_INFO: Gauge "companion_build_info" "Always 1; the label is the version of the running service.";
     CACHE_ENTRIES: Gauge "companion_cache_entries" "Entries in a cache.";
     CACHE_EVICTIONS: Counter "companion_cache_evictions_total" "Entries that a cache evicted for want of room.";
     CACHE_REQUESTS: Counter "companion_cache_requests_total" "Questions to a cache, by whether it had a fresh answer.";
+    CLOCK_STEPS: Counter "companion_clock_steps_total" "How often the system clock jumped by more than a minute.";
     CONNECTIONS: Gauge "companion_connections" "Open connections.";
     CONNECTIONS_ACCEPTED: Counter "companion_connections_total" "Connections that were accepted.";
     DISK_FREE: Gauge "companion_disk_free_bytes" "Free space for the service on the file system of the SQLite database.";
     DISK_SIZE: Gauge "companion_disk_size_bytes" "Size of the file system of the SQLite database.";
+    EXPIRY_HELD: Gauge "companion_expiry_held" "Whether nothing is deleted for its age, because the clock may be wrong.";
     FEED_AGE: Gauge "companion_feed_age_seconds" "How long ago each shard was last reported; above 1000 shards the greatest age, as shard=\"all\".";
     FEED_SHARDS: Gauge "companion_feed_shards" "Shards that the bot has reported.";
     GRANTS_UNREADABLE: Gauge "companion_grants_unreadable" "Stored grants of the provider that no configured key opens, at most a minute ago.";
@@ -51,12 +55,18 @@ families! {
     HTTP_REQUESTS: Counter "companion_http_requests_total" "Requests, by method, route and status; 499 if the client left before the response.";
     LIMITS_HIT: Counter "companion_limits_hit_total" "How often a limit refused something.";
     LIVE_STREAMS: Gauge "companion_live_streams" "Open live streams, public ones and those of users.";
+    PROVIDER_DURATION: Histogram "companion_provider_call_duration_seconds" "How long calls of the identity provider took, by call.";
     PROVIDER_CALLS: Counter "companion_provider_calls_total" "Calls of the identity provider, by how they ended or why they were not made.";
     PROVIDER_CIRCUIT: Gauge "companion_provider_circuit_open" "Whether the circuit breaker of any call of the identity provider is open.";
     PROVIDER_BUDGET: Gauge "companion_provider_failure_budget_remaining" "Refused calls that the identity provider may still answer before no more are made.";
+    RELOAD_SUCCESS: Gauge "companion_reload_last_success" "1 if the last reload took the configuration over, or there was none; 0 if it was refused.";
+    REQUESTS_IN_FLIGHT: Gauge "companion_requests_in_flight" "Requests that are being worked on, by the pool that their permit comes from.";
+    REQUESTS_LIMIT: Gauge "companion_requests_in_flight_limit" "How many requests of each pool may be worked on at the same time.";
     SESSIONS: Gauge "companion_sessions" "Sessions in the store, at most a minute ago.";
     SIGN_INS: Counter "companion_sign_ins_total" "Codes that were to be exchanged, by how that ended.";
+    STORE_BYTES: Gauge "companion_store_bytes" "Size of the database, and of SQLite's write-ahead log, at most a minute ago.";
     STORE_CIRCUIT: Gauge "companion_store_circuit_open" "Whether the circuit breaker of the database server is open.";
+    STORE_DURATION: Histogram "companion_store_operation_duration_seconds" "How long reads and writes of the store took, their wait included.";
     STORE_OPERATIONS: Counter "companion_store_operations_total" "Reads and writes of the store, by how they ended.";
     STORE_POOL: Gauge "companion_store_pool_connections" "Connections to the store, in use or idle.";
     STORE_UP: Gauge "companion_store_up" "Whether the store could be read and written when it was last probed.";

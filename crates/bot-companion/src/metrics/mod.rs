@@ -9,11 +9,13 @@ mod requests;
 mod text;
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 pub use counters::{CounterGrid, Counters, Gauge, GaugeGuard};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use labels::{
-    CacheName, CacheOutcome, Label, LimitName, ProviderOutcome, RequestMethod, SignInOutcome, StoreAccess, StoreOutcome,
+    CacheName, CacheOutcome, Label, LimitName, ProviderOutcome, RequestMethod, SignInOutcome, StoreAccess,
+    StoreOutcome,
 };
 pub use list::MetricFamily;
 pub use requests::{CLIENT_LEFT, RequestMetrics};
@@ -36,6 +38,12 @@ pub struct Metrics {
     pub connections: Gauge,
     /// Connections that were accepted, in all.
     pub accepted: Gauge,
+    /// Requests in flight that hold a permit of the pool that is not the bots'.
+    pub requests_in_flight: Gauge,
+    /// Whether the last reload was refused.
+    pub reload_failed: Gauge,
+    /// How often the clock was set.
+    pub clock_steps: Gauge,
     /// When the certificate expires, epoch seconds; 0 without TLS. A certificate that is read again sets it again.
     pub certificate_expiry: Gauge,
 }
@@ -67,6 +75,8 @@ pub struct StoreMetrics {
     pub operations: CounterGrid<StoreAccess, StoreOutcome>,
     /// How long reads and writes waited for their turn.
     waits: [Histogram; StoreAccess::ALL.len()],
+    /// How long reads and writes took, their wait included.
+    durations: [Histogram; StoreAccess::ALL.len()],
     /// Writes that wait for their turn.
     pub queue: Gauge,
 }
@@ -75,5 +85,16 @@ impl StoreMetrics {
     /// The waits of one kind of work.
     pub fn waits(&self, access: StoreAccess) -> &Histogram {
         &self.waits[access.index()]
+    }
+
+    /// How long work of one kind took, its wait included.
+    pub fn durations(&self, access: StoreAccess) -> &Histogram {
+        &self.durations[access.index()]
+    }
+
+    /// Counts work that has ended.
+    pub fn end(&self, access: StoreAccess, outcome: StoreOutcome, took: Duration) {
+        self.operations.count(access, outcome);
+        self.durations[access.index()].observe(took);
     }
 }

@@ -43,7 +43,7 @@ pub use upkeep::{AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holding
 pub use values::{
     Account, BlockedUser, BotKey, CodeHash, Revocation, Sample, SealedGrant, SnapshotId, StoredList, Swept,
 };
-pub use watch::{StoreLoad, StoreWatch};
+pub use watch::{StoreBytes, StoreLoad, StoreWatch};
 
 /// Why the store could not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]

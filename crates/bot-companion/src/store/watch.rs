@@ -19,6 +19,19 @@ pub struct StoreLoad {
     pub circuit_open: bool,
 }
 
+/// How large a store is, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreBytes {
+    /// The database itself.
+    pub database: u64,
+    /// What was written and is not in it yet; `None` if the store does not tell.
+    pub log: Option<u64>,
+}
+
+/// Rows of the table `probe`, by their id: what the health probe wrote, and when the last backup was taken.
+pub(super) const PROBE_ROW: i64 = 1;
+pub(super) const BACKUP_ROW: i64 = 2;
+
 /// The watched side of a store. Its methods can be called on every [`super::Store`].
 #[async_trait]
 pub trait StoreWatch: Send + Sync + 'static {
@@ -30,6 +43,14 @@ pub trait StoreWatch: Send + Sync + 'static {
     async fn probe_read(&self) -> Result<()>;
     /// Writes a row that means nothing, commits it and waits until it is durable, as any write would.
     async fn probe_write(&self, now: Time) -> Result<()>;
+    /// The time by the store's own clock, if it has one.
+    async fn time(&self) -> Result<Option<Time>>;
+    /// How large it is.
+    async fn bytes(&self) -> Result<StoreBytes>;
+    /// Notes that a backup was taken then, unless a later one was.
+    async fn note_backup(&self, at: Time) -> Result<()>;
+    /// When the latest backup was taken of which the store was told.
+    async fn last_backup(&self) -> Result<Option<Time>>;
     /// How many sessions are stored, expired ones included. This goes through all of them: it is for once in a while.
     async fn session_count(&self) -> Result<u64>;
 }

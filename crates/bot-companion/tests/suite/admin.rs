@@ -72,7 +72,7 @@ impl Scraped {
     }
 
     /// How many series a family has.
-    fn series(&self, family: &str) -> usize {
+    pub fn series(&self, family: &str) -> usize {
         self.0.lines().filter(|line| line.starts_with(&format!("{family}{{"))).count()
     }
 }

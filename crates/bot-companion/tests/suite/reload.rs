@@ -220,7 +220,7 @@ async fn a_certificate_that_expires_soon_is_a_warning_until_it_is_renewed() {
 }
 
 /// A reload of a service that runs in this process.
-fn reload(app: &TestApp, config: impl Fn() -> anyhow::Result<Config> + Send + 'static) -> Reload {
+pub fn reload(app: &TestApp, config: impl Fn() -> anyhow::Result<Config> + Send + 'static) -> Reload {
     Reload {
         app: Arc::clone(&app.app),
         tls: app.tls.clone(),

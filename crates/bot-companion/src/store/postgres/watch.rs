@@ -8,7 +8,7 @@ use super::work::{Pace, Read};
 use crate::domain::Time;
 use crate::metrics::StoreMetrics;
 use crate::store::Result;
-use crate::store::watch::{StoreLoad, StoreWatch};
+use crate::store::watch::{BACKUP_ROW, PROBE_ROW, StoreBytes, StoreLoad, StoreWatch};
 
 #[async_trait]
 impl StoreWatch for Postgres {
@@ -36,14 +36,62 @@ impl StoreWatch for Postgres {
         self.executor
             .write(Pace::Quick, at, |db, _, at| {
                 Box::pin(async move {
-                    let sql = "INSERT INTO probe (id, at) VALUES (1, $1)
+                    let sql = "INSERT INTO probe (id, at) VALUES ($1, $2)
                         ON CONFLICT (id) DO UPDATE SET at = greatest(probe.at + 1, excluded.at)";
                     let statement = db.prepare_cached(sql).await?;
-                    db.execute(&statement, &[at]).await?;
+                    db.execute(&statement, &[&PROBE_ROW, at]).await?;
                     Ok(())
                 })
             })
             .await
+    }
+
+    async fn time(&self) -> Result<Option<Time>> {
+        let read = Read::Statement(|db, (): &()| {
+            Box::pin(async {
+                let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+                let statement = db.prepare_cached(sql).await?;
+                Ok(unsigned(db.query_one(&statement, &[]).await?.get(0)))
+            })
+        });
+        Ok(Some(Time::from_millis(self.executor.read((), read).await?)))
+    }
+
+    async fn bytes(&self) -> Result<StoreBytes> {
+        let read = Read::Statement(|db, (): &()| {
+            Box::pin(async {
+                let statement = db.prepare_cached("SELECT pg_database_size(current_database())").await?;
+                // Only a superuser may look at the server's log.
+                Ok(StoreBytes { database: unsigned(db.query_one(&statement, &[]).await?.get(0)), log: None })
+            })
+        });
+        self.executor.read((), read).await
+    }
+
+    async fn note_backup(&self, at: Time) -> Result<()> {
+        let at = i64::try_from(at.millis()).unwrap_or(0);
+        self.executor
+            .write(Pace::Quick, at, |db, _, at| {
+                Box::pin(async move {
+                    let sql = "INSERT INTO probe (id, at) VALUES ($1, $2)
+                        ON CONFLICT (id) DO UPDATE SET at = greatest(probe.at, excluded.at)";
+                    let statement = db.prepare_cached(sql).await?;
+                    db.execute(&statement, &[&BACKUP_ROW, at]).await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    async fn last_backup(&self) -> Result<Option<Time>> {
+        let read = Read::Statement(|db, (): &()| {
+            Box::pin(async {
+                let statement = db.prepare_cached("SELECT at FROM probe WHERE id = $1").await?;
+                let row = db.query_opt(&statement, &[&BACKUP_ROW]).await?;
+                Ok(row.map(|row| Time::from_millis(unsigned(row.get(0)))))
+            })
+        });
+        self.executor.read((), read).await
     }
 
     async fn session_count(&self) -> Result<u64> {

@@ -238,10 +238,10 @@ impl ExecutorState {
         pace: Pace,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let metrics = Arc::clone(&self.metrics);
+        let (metrics, clock, began) = (Arc::clone(&self.metrics), self.freshness.clock().clone(), self.now());
         let work = async move {
             let outcome = work.await;
-            metrics.operations.count(access, outcome_of(&outcome));
+            metrics.end(access, outcome_of(&outcome), clock.ticks().saturating_sub(began));
             outcome
         };
         let limit = if pace == Pace::Quick { self.wait } else { LONG };

@@ -72,6 +72,7 @@ pub(super) struct Sqlite {
     /// The snapshots that this process is staging; what else is staged was left by one that is gone.
     staging: LocalStaging,
     metrics: Arc<StoreMetrics>,
+    path: PathBuf,
 }
 
 impl Sqlite {
@@ -102,6 +103,7 @@ impl Sqlite {
             readers: Readers::new(readers, location(path), wait, Arc::clone(&metrics), clock),
             staging: LocalStaging::default(),
             metrics,
+            path: path.to_owned(),
         })
     }
 }

@@ -39,6 +39,7 @@ impl Sqlite {
             readers: Readers::new(readers, location(path), wait, Arc::clone(&metrics), clock),
             staging: LocalStaging::default(),
             metrics,
+            path: path.to_owned(),
         })
     }
 }

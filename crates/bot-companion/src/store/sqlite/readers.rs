@@ -55,14 +55,15 @@ impl Readers {
     {
         let began = self.clock.ticks();
         let permit = tokio::time::timeout(self.wait, Arc::clone(&self.permits).acquire_owned()).await;
-        self.metrics.waits(StoreAccess::Read).observe(self.clock.ticks().saturating_sub(began));
+        let waited = self.clock.ticks().saturating_sub(began);
+        self.metrics.waits(StoreAccess::Read).observe(waited);
         let Ok(permit) = permit else {
             let busy = Err(StoreError::Busy("too many reads are waiting".to_owned()));
-            self.metrics.operations.count(StoreAccess::Read, outcome_of(&busy));
+            self.metrics.end(StoreAccess::Read, outcome_of(&busy), waited);
             return busy;
         };
         let permit = permit.map_err(|_| closed())?;
-        let (idle, metrics) = (Arc::clone(&self.idle), Arc::clone(&self.metrics));
+        let (idle, metrics, clock) = (Arc::clone(&self.idle), Arc::clone(&self.metrics), self.clock.clone());
         let outcome = tokio::task::spawn_blocking(move || {
             let connection = idle.lock().pop().ok_or_else(closed)?;
             let outcome = catch_unwind(AssertUnwindSafe(|| in_transaction(&connection, work)));
@@ -72,7 +73,7 @@ impl Readers {
                 Ok(outcome) => outcome.map_err(StoreError::from),
                 Err(_) => Err(StoreError::Failed("a read panicked".to_owned())),
             };
-            metrics.operations.count(StoreAccess::Read, outcome_of(&outcome));
+            metrics.end(StoreAccess::Read, outcome_of(&outcome), clock.ticks().saturating_sub(began));
             outcome
         });
         outcome.await.map_err(|_| closed())?

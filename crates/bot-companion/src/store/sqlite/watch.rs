@@ -1,14 +1,14 @@
 //! What is watched while the service runs.
 
 use async_trait::async_trait;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension, params};
 
-use super::Sqlite;
 use super::columns::unsigned;
+use super::{Sqlite, location};
 use crate::domain::Time;
 use crate::metrics::StoreMetrics;
-use crate::store::Result;
-use crate::store::watch::{StoreLoad, StoreWatch};
+use crate::store::watch::{BACKUP_ROW, PROBE_ROW, StoreBytes, StoreLoad, StoreWatch};
+use crate::store::{Result, StoreError};
 
 #[async_trait]
 impl StoreWatch for Sqlite {
@@ -29,6 +29,33 @@ impl StoreWatch for Sqlite {
         self.writer.write(move |connection, _| write_probe(connection, now)).await
     }
 
+    async fn time(&self) -> Result<Option<Time>> {
+        Ok(None)
+    }
+
+    async fn bytes(&self) -> Result<StoreBytes> {
+        let (database, mut log) = (self.path.clone(), self.path.clone().into_os_string());
+        log.push("-wal");
+        let sizes = tokio::task::spawn_blocking(move || {
+            let database = std::fs::metadata(&database).map_err(|error| error.to_string())?.len();
+            // The log is made with the first write.
+            Ok(StoreBytes { database, log: Some(std::fs::metadata(log).map_or(0, |data| data.len())) })
+        });
+        let sizes = sizes.await.unwrap_or_else(|_| Err("looking at the file panicked".to_owned()));
+        sizes.map_err(|why| StoreError::Unavailable(why).at(&location(&self.path)))
+    }
+
+    async fn note_backup(&self, at: Time) -> Result<()> {
+        let sql = "INSERT INTO probe (id, at) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET at = max(at, excluded.at)";
+        let note = move |connection: &Connection| connection.prepare_cached(sql)?.execute(params![BACKUP_ROW, at]);
+        self.writer.write(move |connection, _| note(connection).map(drop)).await
+    }
+
+    async fn last_backup(&self) -> Result<Option<Time>> {
+        let sql = "SELECT at FROM probe WHERE id = ?1";
+        self.readers.read(move |connection| connection.query_row(sql, [BACKUP_ROW], |row| row.get(0)).optional()).await
+    }
+
     async fn session_count(&self) -> Result<u64> {
         let sql = "SELECT count(*) FROM sessions";
         self.readers.read(move |connection| connection.query_row(sql, [], |row| row.get(0)).map(unsigned)).await
@@ -37,8 +64,8 @@ impl StoreWatch for Sqlite {
 
 /// The value differs from the stored one each time: SQLite does not write a page on which nothing changes.
 fn write_probe(connection: &Connection, now: Time) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO probe (id, at) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET at = max(at + 1, excluded.at)";
-    connection.prepare_cached(sql)?.execute([i64::try_from(now.millis()).unwrap_or(0)]).map(drop)
+    let sql = "INSERT INTO probe (id, at) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET at = max(at + 1, excluded.at)";
+    connection.prepare_cached(sql)?.execute(params![PROBE_ROW, now]).map(drop)
 }
 
 #[cfg(test)]

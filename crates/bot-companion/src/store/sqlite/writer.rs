@@ -87,13 +87,14 @@ impl Writer {
         let permit = tokio::time::timeout(self.wait, Arc::clone(&self.permits).acquire_owned()).await;
         let Ok(permit) = permit else {
             let busy = Err(StoreError::Busy("too many writes are waiting".to_owned()));
-            self.metrics.waits(StoreAccess::Write).observe(self.clock.ticks().saturating_sub(began));
-            self.metrics.operations.count(StoreAccess::Write, outcome_of(&busy));
+            let waited = self.clock.ticks().saturating_sub(began);
+            self.metrics.waits(StoreAccess::Write).observe(waited);
+            self.metrics.end(StoreAccess::Write, outcome_of(&busy), waited);
             return busy;
         };
         let permit = permit.map_err(|_| closing())?;
         let (reply, answer) = oneshot::channel();
-        let job = Box::new(WriteTask { work: Some(work), outcome: None, reply });
+        let job = Box::new(WriteTask { work: Some(work), outcome: None, reply, began });
         let waiting = Waiting { _permit: permit, _queued: queued, began, clock: self.clock.clone() };
         match self.queue.lock().as_ref() {
             Some(queue) => queue.send(QueuedWrite { job, waiting }).map_err(|_| closing())?,
@@ -145,14 +146,16 @@ impl QueuedWrite {
 trait Job: Send {
     /// Does the work, and says whether it succeeded.
     fn run(&mut self, connection: &Connection, topics: &mut ChangedTopics) -> bool;
-    /// Gives the caller its result, now that it is known what became of the group's commit.
-    fn answer(self: Box<Self>, commit: &Result<()>, metrics: &StoreMetrics);
+    /// Gives the caller its result, now that it is known what became of the group's commit, at this tick of the clock.
+    fn answer(self: Box<Self>, commit: &Result<()>, metrics: &StoreMetrics, now: Duration);
 }
 
 struct WriteTask<F, T> {
     work: Option<F>,
     outcome: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
+    /// When the caller began to wait, in the clock's ticks.
+    began: Duration,
 }
 
 impl<F, T> Job for WriteTask<F, T>
@@ -170,14 +173,14 @@ where
         self.outcome.insert(outcome).is_ok()
     }
 
-    fn answer(self: Box<Self>, commit: &Result<()>, metrics: &StoreMetrics) {
+    fn answer(self: Box<Self>, commit: &Result<()>, metrics: &StoreMetrics, now: Duration) {
         let answer = match (self.outcome, commit) {
             (Some(Err(own)), _) => Err(own),
             (_, Err(group)) => Err(group.clone()),
             (Some(Ok(value)), Ok(())) => Ok(value),
             (None, Ok(())) => Err(StoreError::Failed("a write did not run".to_owned())),
         };
-        metrics.operations.count(StoreAccess::Write, outcome_of(&answer));
+        metrics.end(StoreAccess::Write, outcome_of(&answer), now.saturating_sub(self.began));
         if self.reply.send(answer).is_err() {
             debug!("nobody waited for a write");
         }
@@ -223,10 +226,7 @@ impl WriterThread {
             let jobs: Vec<_> = std::iter::once(first).chain(waiting).collect();
             // Writes that keep coming must not keep it from looking.
             self.watch();
-            for job in jobs {
-                job.answer(&refused, &self.metrics);
-            }
-            return;
+            return self.answer(jobs, &refused);
         }
         self.watch();
         let mut jobs = Vec::new();
@@ -248,8 +248,13 @@ impl WriterThread {
         {
             warn!(%error, "a rollback failed");
         }
+        self.answer(jobs, &commit);
+    }
+
+    fn answer(&self, jobs: Vec<Box<dyn Job>>, commit: &Result<()>) {
+        let now = self.freshness.clock().ticks();
         for job in jobs {
-            job.answer(&commit, &self.metrics);
+            job.answer(commit, &self.metrics, now);
         }
     }
 

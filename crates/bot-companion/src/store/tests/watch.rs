@@ -5,6 +5,9 @@ use crate::metrics::{HistogramSnapshot, StoreAccess, StoreOutcome};
 
 on_each_store! {
     a_probe_reads_and_writes_and_is_counted,
+    each_operation_is_timed_as_often_as_it_is_counted,
+    the_latest_backup_is_remembered,
+    a_store_tells_its_size_and_its_time,
     sessions_are_counted,
     a_closed_store_fails_its_probe,
 }
@@ -24,6 +27,43 @@ async fn a_probe_reads_and_writes_and_is_counted(fixture: Fixture) {
     let load = store.load();
     assert_eq!((load.in_use, load.queued_writes, load.circuit_open), (0, 0, false));
     assert!(load.idle > 0);
+}
+
+async fn each_operation_is_timed_as_often_as_it_is_counted(fixture: Fixture) {
+    let store = &fixture.store;
+    for _ in 0..3 {
+        store.probe_write(NOW).await.unwrap();
+        store.probe_read().await.unwrap();
+    }
+    store.close().await;
+    for access in [StoreAccess::Read, StoreAccess::Write] {
+        let all = [StoreOutcome::Done, StoreOutcome::Busy, StoreOutcome::Unavailable, StoreOutcome::Failed];
+        let counted: u64 = all.iter().map(|outcome| store.metrics().operations.get(access, *outcome)).sum();
+        assert!(counted >= 3, "{access:?}");
+        assert_eq!(HistogramSnapshot::of([store.metrics().durations(access)]).count(), counted, "{access:?}");
+    }
+}
+
+async fn the_latest_backup_is_remembered(fixture: Fixture) {
+    let store = &fixture.store;
+    store.probe_write(NOW).await.unwrap();
+    assert_eq!(store.last_backup().await.unwrap(), None);
+    let later = NOW.after(Duration::from_secs(5));
+    for (noted, last) in [(NOW, NOW), (later, later), (NOW, later)] {
+        store.note_backup(noted).await.unwrap();
+        assert_eq!(store.last_backup().await.unwrap(), Some(last));
+    }
+}
+
+async fn a_store_tells_its_size_and_its_time(fixture: Fixture) {
+    let store = &fixture.store;
+    store.probe_write(NOW).await.unwrap();
+    let bytes = store.bytes().await.unwrap();
+    assert!(bytes.database > 0 && bytes.log != Some(0), "{bytes:?}");
+    // A server has a clock, and a log that it does not show; a file has neither.
+    let time = store.time().await.unwrap();
+    assert_eq!(time.is_some(), bytes.log.is_none());
+    assert!(time.is_none_or(|time| time > NOW));
 }
 
 async fn sessions_are_counted(fixture: Fixture) {

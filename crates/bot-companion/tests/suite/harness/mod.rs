@@ -188,6 +188,17 @@ impl Builder {
         self
     }
 
+    /// On this clock.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Where its store will be.
+    pub fn folder(&self) -> Arc<Folder> {
+        Arc::clone(&self.folder)
+    }
+
     /// With one listening socket, so that connections are accepted in the order in which they were opened.
     pub fn one_socket(mut self) -> Self {
         self.one_socket = true;

@@ -244,6 +244,12 @@ impl Folder {
         TableLock(release)
     }
 
+    /// Where connections that are made from now on look for what is not named in full. Only PostgreSQL has such a thing.
+    pub async fn set_search_path(&self, path: &str) {
+        let (server, name) = (server().unwrap(), self.database.get().unwrap());
+        run(server.to_owned(), format!("ALTER DATABASE {name} SET search_path = {path}")).await;
+    }
+
     /// Shuts the service out of its database, or lets it in again. Only PostgreSQL can.
     pub async fn let_in(&self, yes: bool) {
         let (server, name) = (server().unwrap(), self.database.get().unwrap());

@@ -1,0 +1,171 @@
+//! A clock that is set wrong: nobody is signed out by it, nothing is deleted or revoked, and the operator hears of it.
+
+use std::time::Duration;
+
+use bot_companion::clock::Clock;
+use bot_companion::domain::Time;
+use bot_companion::domain::trusted_time::STANDING;
+
+use crate::admin::Watcher;
+use crate::harness::{Client, Folder, START, TestApp, on_postgres};
+
+const TEN_DAYS: i64 = 10 * 86_400;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The service looks at its clock, and deletes what is over.
+async fn looks_and_sweeps(app: &TestApp) -> usize {
+    app.app.clock_watch.look().await;
+    app.app.accounts.sweep().await.unwrap()
+}
+
+/// What an answer gives as its date.
+async fn date(client: &Client) -> Time {
+    let answer = client.get("/").await;
+    let date = httpdate::parse_http_date(answer.header("date")).unwrap();
+    Time::from_seconds(date.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs())
+}
+
+async fn is_alive(user: &Client) -> bool {
+    user.get("/sessions").await.status == 200 && user.get("/guilds").await.status == 200
+}
+
+#[tokio::test]
+async fn a_clock_that_is_wrong_for_a_moment_ends_no_session_and_revokes_nothing() {
+    let app = TestApp::start().await;
+    let watcher = Watcher::of(&app);
+    let user = app.user("owner").await;
+    assert_eq!(looks_and_sweeps(&app).await, 0);
+    for (round, wrong) in [TEN_DAYS, -TEN_DAYS].into_iter().enumerate() {
+        app.clock.set(wrong);
+        assert!(is_alive(&user).await, "before the service has looked at its clock");
+        let was = app.clock.now();
+        for _ in 0..15 {
+            assert_eq!(looks_and_sweeps(&app).await, 0);
+            assert!(is_alive(&user).await);
+            app.clock.advance(5 * SECOND);
+        }
+        assert_eq!(app.clock.now(), was.after(75 * SECOND), "the old time goes on");
+        assert_eq!(date(&app.anon()).await, app.clock.now());
+        let scraped = watcher.scrape().await;
+        assert_eq!(scraped.value("companion_clock_steps_total"), Some(f64::from(u32::try_from(round).unwrap()) + 1.0));
+        assert_eq!(scraped.value("companion_expiry_held"), Some(1.0));
+        app.clock.set(-wrong);
+        assert_eq!(looks_and_sweeps(&app).await, 0);
+        assert!(is_alive(&user).await);
+        assert_eq!(watcher.scrape().await.value("companion_expiry_held"), Some(0.0));
+    }
+    assert_eq!((app.folder.count("sessions").await, app.folder.count("revocations").await), (1, 0));
+    assert_eq!(date(&app.anon()).await.seconds(), app.clock.now().seconds());
+}
+
+#[tokio::test]
+async fn a_new_time_that_stands_is_believed_and_then_sessions_expire() {
+    let app = TestApp::start().await;
+    let user = app.user("owner").await;
+    app.clock.set(TEN_DAYS);
+    assert_eq!(looks_and_sweeps(&app).await, 0);
+    app.clock.advance(STANDING.saturating_sub(SECOND));
+    assert_eq!(looks_and_sweeps(&app).await, 0);
+    assert!(is_alive(&user).await);
+    app.clock.advance(SECOND);
+    // The service's own round may come first.
+    looks_and_sweeps(&app).await;
+    user.get("/guilds").await.refused(401, "token_invalid");
+    assert_eq!((app.folder.count("sessions").await, app.folder.count("revocations").await), (0, 1));
+    assert_eq!(date(&app.anon()).await, START.after(STANDING).after(Duration::from_hours(240)));
+}
+
+#[tokio::test]
+async fn the_date_of_an_answer_follows_the_clock_on_both_listeners() {
+    let app = TestApp::start().await;
+    let watcher = Watcher::of(&app);
+    for seconds in [0, 30, -59, 1] {
+        app.clock.set(seconds);
+        app.app.clock_watch.look().await;
+        assert_eq!(date(&app.anon()).await, app.clock.now());
+        let admin = watcher.request(reqwest::Method::GET, "/livez").send().await.unwrap();
+        let expected = app.anon().get("/nowhere").await.header("date").to_owned();
+        assert_eq!(admin.headers()["date"], expected);
+    }
+}
+
+#[tokio::test]
+async fn nothing_expires_right_after_a_start() {
+    let builder = TestApp::builder().clock(Clock::system());
+    let app = builder.set("sessions.idle = \"1m\"\nsessions.absolute = \"1m\"\naudit.keep = \"1h\"").start().await;
+    let user = app.user("owner").await;
+    app.app.audit.flush(true).await;
+    // All of it is long over: what another process left, or a clock that is wrong.
+    app.folder.sql("UPDATE sessions SET created = 1, last_seen = 1; UPDATE audit SET at = 1").await;
+    app.app.freshness.invalidate_all();
+    user.get("/guilds").await.refused(401, "token_invalid");
+    assert_eq!(looks_and_sweeps(&app).await, 0);
+    let rows = app.folder.count("audit").await;
+    app.user("member").await;
+    app.app.audit.flush(true).await;
+    assert_eq!(app.folder.count("sessions").await, 2);
+    assert_eq!((rows, app.folder.count("audit").await), (1, 2));
+    assert_eq!(Watcher::of(&app).scrape().await.value("companion_expiry_held"), Some(1.0));
+}
+
+/// A database whose clock the test sets.
+async fn database_with_a_clock(folder: &Folder) {
+    let clock = "CREATE TABLE test_clock (at TIMESTAMPTZ NOT NULL);
+        INSERT INTO test_clock VALUES (now());
+        CREATE FUNCTION public.clock_timestamp() RETURNS TIMESTAMPTZ VOLATILE LANGUAGE sql
+            AS 'SELECT at FROM public.test_clock'";
+    folder.sql(clock).await;
+    folder.set_search_path("public, pg_catalog").await;
+}
+
+#[tokio::test]
+async fn with_postgresql_the_databases_clock_is_the_second_witness() {
+    if !on_postgres() {
+        println!("only PostgreSQL has a clock of its own");
+        return;
+    }
+    let builder = TestApp::builder().clock(Clock::manual_beside_others(START));
+    let folder = builder.folder();
+    database_with_a_clock(&folder).await;
+    let shows = async |time: Time| {
+        folder.sql(&format!("UPDATE test_clock SET at = to_timestamp({})", time.fractional_seconds())).await;
+    };
+    shows(START).await;
+    let app = builder.start().await;
+    assert_eq!(app.app.store.time().await.unwrap(), Some(START));
+    let user = app.user("owner").await;
+    // The machine's clock is set, the database's is not: it is not believed, however long it stands.
+    app.clock.set(TEN_DAYS);
+    assert_eq!(looks_and_sweeps(&app).await, 0);
+    for _ in 0..20 {
+        app.clock.advance(Duration::from_mins(1));
+        shows(app.clock.now()).await;
+        assert_eq!(looks_and_sweeps(&app).await, 0);
+        assert!(is_alive(&user).await);
+    }
+    // Both were set: it is believed once it has stood.
+    let mut set = app.clock.now().after(Duration::from_hours(240));
+    shows(set).await;
+    assert_eq!(looks_and_sweeps(&app).await, 0);
+    assert!(is_alive(&user).await);
+    for _ in 0..10 {
+        // In steps over which the two still agree, because the service may look in between.
+        app.clock.advance(STANDING / 10);
+        set = set.after(STANDING / 10);
+        shows(set).await;
+    }
+    looks_and_sweeps(&app).await;
+    user.get("/guilds").await.refused(401, "token_invalid");
+    assert_eq!(app.folder.count("sessions").await, 0);
+    // The database's clock alone is wrong: time goes on, and nothing is deleted.
+    let user = app.user("owner").await;
+    shows(app.clock.now().after(Duration::from_hours(1))).await;
+    app.app.clock_watch.look().await;
+    app.clock.advance(Duration::from_hours(8 * 24));
+    assert_eq!(looks_and_sweeps(&app).await, 0);
+    user.get("/guilds").await.refused(401, "token_invalid");
+    assert_eq!(app.folder.count("sessions").await, 1);
+    shows(app.clock.now()).await;
+    looks_and_sweeps(&app).await;
+    assert_eq!(app.folder.count("sessions").await, 0);
+}
