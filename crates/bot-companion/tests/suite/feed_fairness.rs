@@ -71,7 +71,7 @@ async fn events_that_one_key_sends_slowly_stop_no_heartbeat_and_no_other_key() {
     for _ in 0..REQUESTS {
         wires.push(half_sent(&app, &slow, "POST", "/bot/events", &ndjson(&[event()])).await);
     }
-    eventually("all places are taken", async || app.app.uploads.permits.available_permits() == 0).await;
+    eventually("all places are taken", async || is_full(&app.app.uploads.permits)).await;
     slow.events(1, &[event()]).await.refused(503, "overloaded");
     assert_eq!(slow.beats(START.seconds(), 8).await.status, 200, "its own heartbeat does not wait, either");
     can_send(&bot, 5).await;
@@ -86,7 +86,7 @@ async fn heartbeats_that_one_key_sends_slowly_stop_no_other_heartbeat() {
     for _ in 0..REQUESTS {
         wires.push(half_sent(&app, &slow, "PUT", "/bot/heartbeat", "{").await);
     }
-    eventually("all places are taken", async || app.app.uploads.heartbeats.available_permits() == 0).await;
+    eventually("all places are taken", async || is_full(&app.app.uploads.heartbeats)).await;
     slow.beats(START.seconds(), 8).await.refused(503, "overloaded");
     can_send(&bot, 5).await;
 }
