@@ -8,8 +8,8 @@ use crate::app::App;
 use crate::domain::{Health, Time};
 use crate::idp::Endpoint;
 use crate::metrics::{
-    CacheName, CacheOutcome, Exposition, HistogramSnapshot, Label, LimitName, ProviderOutcome, SignInOutcome,
-    StoreAccess, StoreOutcome, list,
+    CacheName, CacheOutcome, Exposition, HistogramSnapshot, Label, LimitName, ProviderOutcome, ServerError,
+    SignInOutcome, StoreAccess, StoreOutcome, list,
 };
 use crate::store;
 use crate::version::Version;
@@ -56,6 +56,9 @@ fn requests(text: &mut Exposition, app: &App) {
         for (route, durations) in requests.durations() {
             text.histogram(list::HTTP_DURATION, ("route", route), &durations);
         }
+    }
+    for error in ServerError::ALL {
+        text.sample(list::SERVER_ERRORS, &[("error", error.text())], app.metrics.server_errors.get(*error));
     }
     let calls = app.sources.provider.metrics();
     for limit in LimitName::ALL {

@@ -54,6 +54,7 @@ families! {
     PROVIDER_CALLS: Counter "companion_provider_calls_total" "Calls of the identity provider, by how they ended or why they were not made.";
     PROVIDER_CIRCUIT: Gauge "companion_provider_circuit_open" "Whether the circuit breaker of any call of the identity provider is open.";
     PROVIDER_BUDGET: Gauge "companion_provider_failure_budget_remaining" "Refused calls that the identity provider may still answer before no more are made.";
+    SERVER_ERRORS: Counter "companion_server_errors_total" "Requests that failed by the service's own fault, by the error that the client was told.";
     SESSIONS: Gauge "companion_sessions" "Sessions in the store, at most a minute ago.";
     SIGN_INS: Counter "companion_sign_ins_total" "Codes that were to be exchanged, by how that ended.";
     STORE_CIRCUIT: Gauge "companion_store_circuit_open" "Whether the circuit breaker of the database server is open.";

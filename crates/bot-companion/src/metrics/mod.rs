@@ -13,7 +13,8 @@ use std::sync::{Arc, OnceLock};
 pub use counters::{CounterGrid, Counters, Gauge, GaugeGuard};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use labels::{
-    CacheName, CacheOutcome, Label, LimitName, ProviderOutcome, RequestMethod, SignInOutcome, StoreAccess, StoreOutcome,
+    CacheName, CacheOutcome, Label, LimitName, ProviderOutcome, RequestMethod, ServerError, SignInOutcome, StoreAccess,
+    StoreOutcome,
 };
 pub use list::MetricFamily;
 pub use requests::{CLIENT_LEFT, RequestMetrics};
@@ -28,6 +29,8 @@ pub struct Metrics {
     pub requests: OnceLock<Arc<RequestMetrics>>,
     /// How often each limit refused something.
     pub limits: Counters<LimitName>,
+    /// Requests that failed by our own fault.
+    pub server_errors: Counters<ServerError>,
     /// How exchanges of codes ended.
     pub sign_ins: Counters<SignInOutcome>,
     /// The caches.

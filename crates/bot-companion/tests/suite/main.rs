@@ -67,6 +67,7 @@ mod snapshots;
 mod starting;
 mod stats;
 mod store_copy;
+mod strangers;
 mod switches;
 mod tls;
 mod traces;

@@ -20,8 +20,6 @@ use crate::http::extract::Bot;
 const LINE_BYTES: usize = 1 << 20;
 /// After this many bytes without waiting, the task yields to others.
 const YIELD_AFTER: usize = 256 * 1024;
-/// When a client whose upload fell silent should try again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How often the key of an upload is checked while bytes arrive.
 const CHECK_EVERY: Duration = Duration::from_secs(3);
@@ -175,9 +173,7 @@ impl Upload {
         self.taken = 0;
         if self.arrived.is_empty() {
             match tokio::time::timeout(self.idle_timeout, self.chunks.next()).await {
-                Err(_) => {
-                    return Err(ApiError::new(ErrorCode::Timeout).after(RETRY_AFTER).because(&"an upload fell silent"));
-                }
+                Err(_) => return Err(ApiError::new(ErrorCode::RequestTimeout).because(&"an upload fell silent")),
                 Ok(Some(Ok(chunk))) => {
                     self.arrived = chunk;
                     if let Some(check) = &mut self.key_check {
