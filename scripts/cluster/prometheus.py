@@ -125,5 +125,19 @@ class Prometheus:
         except Failed as failed:
             raise Failed(f"{failed}\nexpected: {sorted(expected)}\nfiring: {sorted(latest)}") from None
 
+    async def stays_calm(self, evaluations: int) -> None:
+        """Sees that nothing critical fires in so many evaluations."""
+        seen: set[str] = set()
+
+        async def calm() -> bool | None:
+            when, firing = await self.firing()
+            seen.add(when)
+            critical = sorted(alert for alert in firing if alert[1] == "critical")
+            if critical:
+                raise Failed(f"after {len(seen)} evaluations these fire, which nobody has cause for: {critical}")
+            return len(seen) > evaluations or None
+
+        await eventually(calm, f"there are {evaluations} evaluations")
+
     async def end(self) -> None:
         await end(self.process, signal.SIGTERM)

@@ -1,4 +1,5 @@
-"""The identity provider, as far as the service needs it. A code is the number of a person, a dot, and anything: `7.first`."""
+"""The identity provider, as far as the service needs it. A code is the number of a person, a dot, and anything: `7.first`. Others
+are refused."""
 
 from __future__ import annotations
 
@@ -43,6 +44,8 @@ class Provider:
     async def token(self, request: web.Request) -> web.Response:
         form = await request.post()
         code = str(form.get("code") or "") or str(form["refresh_token"]).removeprefix("r-")
+        if not code.partition(".")[0].isdigit():
+            return web.json_response({"error": "invalid_grant"}, status=400)
         life = {"token_type": "Bearer", "expires_in": 604800, "scope": "identify guilds"}
         return web.json_response({"access_token": f"a-{code}", "refresh_token": f"r-{code}", **life})
 

@@ -24,6 +24,7 @@ from .postgres import PORT, USER, Server
 from .prometheus import FILES, Prometheus, promtool
 from .provider import Provider
 from .replicas import BINARY, Replica, service_settings
+from .strangers import Strangers
 from .testbed import REPOSITORY, Failed, Testbed, last_lines, output, run
 
 DASHBOARD = REPOSITORY / "deploy" / "grafana" / "dashboard.json"
@@ -210,6 +211,8 @@ async def break_and_heal(testbed: Testbed, stack: contextlib.AsyncExitStack, nam
 
     on_postgres = Watched(testbed, 1, provider.url, f"postgres://{USER}@{database.address}:{PORT}/{USER}")
     on_sqlite = Watched(testbed, 2, provider.url, f"sqlite:{disk or testbed.folder}/companion.db")
+    # For strangers: a body has to come soon, and there is one live stream.
+    on_sqlite.environment |= {"COMPANION_LIMITS_REQUEST_TIMEOUT": "1s", "COMPANION_LIMITS_LIVE": "1"}
     with_tls = Watched(testbed, 3, provider.url, f"sqlite:{testbed.folder}/tls.db")
     services = [on_postgres, on_sqlite, with_tls]
     expiring, lasting = await with_tls.make_certificate(days=2), await with_tls.make_certificate(days=90)
@@ -260,6 +263,8 @@ async def break_and_heal(testbed: Testbed, stack: contextlib.AsyncExitStack, nam
     await prometheus.fires()
     print("  that shard is back, and the certificate is renewed: nothing fires", flush=True)
 
+    await strangers_wake_nobody(testbed, stack, prometheus, on_sqlite)
+
     await with_tls.end()
     await prometheus.fires(("CompanionDown", "critical", with_tls.admin))
     print("  a service is stopped: its alert fires, and nothing else", flush=True)
@@ -273,6 +278,23 @@ async def break_and_heal(testbed: Testbed, stack: contextlib.AsyncExitStack, nam
     await with_tls.start()
     await prometheus.fires()
     print("  it has both keys: nothing fires", flush=True)
+
+
+async def strangers_wake_nobody(testbed: Testbed, stack: contextlib.AsyncExitStack, prometheus: Prometheus, service: Watched) -> None:
+    """All that strangers can do raises a warning at most."""
+    strangers = Strangers(testbed, (service.address, service.port), (service.address, int(service.admin.rpartition(":")[2])))
+    stack.push_async_callback(strangers.end)
+    for _ in range(2):
+        for status in (408, 503, 401):
+            await strangers.have_been_told(status, 20)
+        # Longer than the window over which the rules look.
+        await prometheus.stays_calm(20)
+    await prometheus.fires(("CompanionOverloaded", "warning", service.admin))
+    told = ", ".join(f"{times} times {status}" for status, times in sorted(strangers.told.items()))
+    print(f"  strangers do what they can ({told}): a warning fires, and nothing critical", flush=True)
+    await strangers.end()
+    await prometheus.fires()
+    print("  they have gone: nothing fires", flush=True)
 
 
 async def replace(provider: Provider, testbed: Testbed) -> Provider:

@@ -1,11 +1,13 @@
 //! What strangers can cause again and again, and operators must hear of: each kind is logged at once the first time, then at most
-//! once per minute with how often it happened. A flood that has ended is told to its end.
+//! once per minute with how often it happened. A flood that has ended is told to its end. Requests that fail are such a flood per error
+//! code.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use tracing::warn;
+use tracing::{error, warn};
 
+use crate::api::error::ErrorCode;
 use crate::log_throttle::Throttle;
 
 /// A kind of event that comes in floods.
@@ -75,22 +77,46 @@ impl FloodKind {
 }
 
 /// How often each kind happened.
-#[derive(Debug, Default)]
-pub struct Floods([Throttle; KINDS.len()]);
+#[derive(Debug)]
+pub struct Floods {
+    kinds: [Throttle; KINDS.len()],
+    /// Requests that failed, by error code.
+    failures: [Throttle; ErrorCode::ALL.len()],
+}
+
+impl Default for Floods {
+    fn default() -> Self {
+        Self { kinds: Default::default(), failures: std::array::from_fn(|_| Throttle::default()) }
+    }
+}
 
 impl Floods {
     /// It happened, at these ticks of the clock, because of this address and in the request with this id.
     pub fn note(&self, kind: FloodKind, client: IpAddr, id: &str, now: Duration) {
-        if let Some(times) = self.0[kind as usize].count(now) {
+        if let Some(times) = self.kinds[kind as usize].count(now) {
             warn!(id, %client, times, "{}", kind.line());
         }
+    }
+
+    /// A request failed with this code. `Some` if that is to be logged now: how many did since the last line, this one included.
+    pub fn count_failure(&self, code: ErrorCode, now: Duration) -> Option<u64> {
+        self.failures[code as usize].count(now)
     }
 
     /// Logs what was not logged yet and may be now.
     pub fn report(&self, now: Duration) {
         for kind in KINDS {
-            if let Some(times) = self.0[kind as usize].rest(now) {
+            if let Some(times) = self.kinds[kind as usize].rest(now) {
                 warn!(times, "{}", kind.line());
+            }
+        }
+        for code in ErrorCode::ALL {
+            let Some(times) = self.failures[*code as usize].rest(now) else { continue };
+            let (status, name) = (code.status().as_u16(), code.name());
+            if code.server_error().is_some() {
+                error!(status, code = name, times, "request failed");
+            } else {
+                warn!(status, code = name, times, "request failed");
             }
         }
     }

@@ -328,6 +328,15 @@ export interface components {
             /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
+        RequestTimeoutErrorData: {
+            /**
+             * @description What went wrong, to program against.
+             * @enum {string}
+             */
+            error: "request_timeout";
+            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            request_id: string;
+        };
         /** @description What the bot uses. */
         Resources: {
             /**

@@ -6,6 +6,7 @@ use tracing::error;
 
 use crate::domain::Snowflake;
 use crate::idp::{Grant, IdpError, IdpErrorKind};
+use crate::log_throttle::Throttle;
 use crate::sources::Sources;
 use crate::store::{Account, Lease, SealedGrant, StoreError};
 
@@ -26,6 +27,8 @@ pub(super) struct Grants {
     sources: Sources,
     /// How long the lease of a refresh lasts.
     lease: Duration,
+    /// For the log line about grants that no key opens.
+    unreadable: Throttle,
 }
 
 /// A grant, and the version under which it is stored.
@@ -49,7 +52,7 @@ pub(super) enum GrantState {
 impl Grants {
     /// `refresh_timeout`: how long the provider may take to answer a refresh.
     pub(super) fn new(sources: &Sources, refresh_timeout: Duration) -> Self {
-        Self { sources: sources.clone(), lease: refresh_timeout + LEASE_MARGIN }
+        Self { sources: sources.clone(), lease: refresh_timeout + LEASE_MARGIN, unreadable: Throttle::default() }
     }
 
     /// The account's grant, refreshed if it is about to expire.
@@ -119,7 +122,9 @@ impl Grants {
 
     fn open(&self, user: Snowflake, sealed: &SealedGrant) -> Result<Grant, ListError> {
         self.sources.vault.open(user, sealed).map_err(|error| {
-            error!(%user, %error, "a grant cannot be decrypted; add the key that encrypted it to secrets.keys");
+            if let Some(times) = self.unreadable.count(self.sources.clock.ticks()) {
+                error!(%user, %error, times, "a grant cannot be decrypted; add the key that encrypted it to secrets.keys");
+            }
             unavailable(&error.to_string()).into()
         })
     }

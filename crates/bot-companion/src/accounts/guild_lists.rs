@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quick_cache::sync::Cache;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::grants::{CurrentGrant, GrantState, Grants, unavailable};
 use crate::config::{Config, GuildsConfig};
 use crate::domain::{ListedGuild, Snowflake, Time};
 use crate::idp::{IdpError, IdpErrorKind};
+use crate::log_throttle::Throttle;
 use crate::single_flight::{Flight, SingleFlight};
 use crate::sources::Sources;
 use crate::store::{Account, StoreError, StoredList};
@@ -54,6 +55,8 @@ struct Fetcher {
     backoffs: Cache<Snowflake, Backoff>,
     /// How long no fetch is tried for a user after a failure.
     failure_backoff: Duration,
+    /// For the log line about failures: while the provider is down, there is one for every user who looks.
+    failures: Throttle,
 }
 
 /// Why, and until when, no fetch is tried for a user.
@@ -87,6 +90,7 @@ impl GuildLists {
                 grants: Grants::new(sources, config.idp.sign_in_timeout),
                 backoffs: Cache::new(REMEMBERED_USERS),
                 failure_backoff: config.guilds.failure_backoff,
+                failures: Throttle::default(),
             }),
             fetches: SingleFlight::new(sources.background.clone()),
             last_forced: Cache::new(REMEMBERED_USERS),
@@ -207,7 +211,11 @@ impl Fetcher {
         }
         match self.fetch(user, newer_than).await {
             Err(error @ (ListError::Idp(_) | ListError::Store(_))) => {
-                warn!(%user, %error, "the guild list could not be fetched");
+                if let Some(times) = self.failures.count(self.sources.clock.ticks()) {
+                    warn!(%user, %error, times, "the guild list could not be fetched");
+                } else {
+                    debug!(%user, %error, "the guild list could not be fetched");
+                }
                 let span = match error {
                     ListError::Idp(IdpError {
                         kind: IdpErrorKind::RateLimited(span) | IdpErrorKind::BackingOff(span),

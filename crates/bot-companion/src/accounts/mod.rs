@@ -17,6 +17,7 @@ use crate::config::{Config, LimitsConfig};
 use crate::domain::retention::{LAST_SEEN_LAG, SWEEP_BATCH};
 use crate::domain::token::{self, random_text};
 use crate::domain::{Session, SessionId, SessionLimits, Snowflake, Time, TokenKind, User, session};
+use crate::log_throttle::Throttle;
 use crate::random::secret_bytes;
 use crate::rate_limit::RateLimits;
 use crate::single_flight::SingleFlight;
@@ -37,6 +38,8 @@ pub struct Accounts {
     exchange_permits: ConcurrencyLimit,
     /// Whether a background task of this process is sending revocations.
     revoking: Arc<AtomicBool>,
+    /// For the log line about revocations that are tried again.
+    unrevoked: Throttle,
     limits: SessionLimits,
     /// How long exchanging the code and fetching the user may take together.
     exchange_limit: Duration,
@@ -64,6 +67,7 @@ impl Accounts {
                 config.limits.concurrent_exchanges_per_address,
             ),
             revoking: Arc::default(),
+            unrevoked: Throttle::default(),
             exchanges: SingleFlight::new(sources.background.clone()),
             limits: config.sessions,
             exchange_limit: config.idp.sign_in_timeout,

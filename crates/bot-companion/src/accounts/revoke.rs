@@ -94,7 +94,9 @@ impl Accounts {
                 warn!(%user, %error, "a grant could not be revoked at the provider; it expires there by itself");
             }
             RevocationEnd::Retry { .. } | RevocationEnd::Unsent { .. } => {
-                warn!(%user, %error, tries, "a grant could not be revoked at the provider; it is tried again");
+                if let Some(times) = self.unrevoked.count(self.sources.clock.ticks()) {
+                    warn!(%user, %error, tries, times, "a grant could not be revoked at the provider; it is tried again");
+                }
             }
         }
         end

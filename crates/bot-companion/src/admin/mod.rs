@@ -1,7 +1,8 @@
 //! The admin listener: what operators, Prometheus and orchestrators ask. It has a thread and a runtime of its own, so that it neither
 //! delays the service nor waits for it, and it goes on answering while the service drains. Each connection carries one request and
-//! has one time limit for everything.
+//! has one time limit for everything; those that send no request make room for others.
 
+mod connections;
 mod health;
 mod process;
 mod respond;
@@ -15,22 +16,20 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, error, warn};
 
 use crate::app::App;
 use crate::config::AdminConfig;
 use crate::server::listen_advice;
+use connections::{AdminConnections, ConnectionProgress};
 use respond::AdminService;
 pub(crate) use respond::SERVICE;
 
-/// Connections at once; others wait until one of these is over.
-const CONNECTIONS: usize = 32;
 /// How long a connection may take from its beginning to its end.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(20);
 /// How long the headers of its request may take to arrive.
-const HEADER_LIMIT: Duration = Duration::from_secs(10);
+const HEADER_LIMIT: Duration = Duration::from_secs(2);
 const HEADER_BYTES: usize = 16 * 1024;
 const HEADERS: usize = 64;
 /// How long accepting pauses after an error.
@@ -90,36 +89,41 @@ pub fn start(listener: TcpListener, app: Arc<App>) -> io::Result<AdminServer> {
 }
 
 async fn accept(listener: tokio::net::TcpListener, service: Arc<AdminService>, stop: CancellationToken) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
-    let next = async || {
-        let permit = Arc::clone(&permits).acquire_owned().await;
-        (permit, listener.accept().await)
+    let mut connections = AdminConnections::default();
+    let mut next = async || {
+        let (stream, _) = listener.accept().await?;
+        let own_address = stream.local_addr()?.ip();
+        connections.make_room().await;
+        let progress = connections.progress();
+        let task = tokio::spawn(serve(Arc::clone(&service), stream, own_address, progress.clone()));
+        connections.add(task.abort_handle(), progress);
+        // It gets its turn before another one may take its place.
+        tokio::task::yield_now().await;
+        io::Result::Ok(())
     };
     loop {
-        let (permit, accepted) = tokio::select! {
+        let accepted = tokio::select! {
             () = stop.cancelled() => return,
-            next = next() => next,
+            accepted = next() => accepted,
         };
-        match accepted.and_then(|(stream, _)| Ok((stream.local_addr()?.ip(), stream))) {
-            Ok((own_address, stream)) => {
-                let service = Arc::clone(&service);
-                tokio::spawn(async move {
-                    serve(service, stream, own_address).await;
-                    drop(permit);
-                });
-            }
-            Err(error) => {
-                debug!(%error, "a connection to the admin listener was gone before it was served");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
+        if let Err(error) = accepted {
+            debug!(%error, "a connection to the admin listener was gone before it was served");
+            tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     }
 }
 
 /// Serves one request. `own_address` is the one of ours that the client has connected to.
-async fn serve(service: Arc<AdminService>, stream: tokio::net::TcpStream, own_address: IpAddr) {
-    let respond =
-        service_fn(async |request| Ok::<_, std::convert::Infallible>(service.respond(&request, own_address).await));
+async fn serve(
+    service: Arc<AdminService>,
+    stream: tokio::net::TcpStream,
+    own_address: IpAddr,
+    progress: ConnectionProgress,
+) {
+    let respond = service_fn(async |request| {
+        let _working = progress.work();
+        Ok::<_, std::convert::Infallible>(service.respond(&request, own_address).await)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_LIMIT)

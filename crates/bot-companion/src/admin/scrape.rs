@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::domain::{Health, Time};
 use crate::idp::Endpoint;
 use crate::metrics::{
-    CacheName, CacheOutcome, Exposition, HistogramSnapshot, Label, LimitName, ProviderOutcome,
+    CacheName, CacheOutcome, Exposition, HistogramSnapshot, Label, LimitName, ProviderOutcome, ServerError,
     SignInOutcome, StoreAccess, StoreOutcome, list,
 };
 use crate::store::{self, StoreBytes};
@@ -69,6 +69,9 @@ fn requests(text: &mut Exposition, app: &App) {
         for (route, durations) in requests.durations() {
             text.histogram(list::HTTP_DURATION, ("route", route), &durations);
         }
+    }
+    for error in ServerError::ALL {
+        text.sample(list::SERVER_ERRORS, &[("error", error.text())], app.metrics.server_errors.get(*error));
     }
     let calls = &app.sources.provider.metrics().calls;
     for limit in LimitName::ALL {

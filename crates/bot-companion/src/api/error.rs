@@ -4,6 +4,8 @@ use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::metrics::ServerError;
+
 macro_rules! error_codes {
     ($($code:ident: $status:ident, $name:literal, $message:literal;)+) => {
         /// A kind of error that a client may be told.
@@ -53,6 +55,7 @@ error_codes! {
     StoreUnavailable: SERVICE_UNAVAILABLE, "store_unavailable", "The service cannot reach its data right now. Try again after the time in `Retry-After`.";
     Draining: SERVICE_UNAVAILABLE, "draining", "This process of the service is stopping. Send requests to another one, or try again after the time in `Retry-After`.";
     Timeout: SERVICE_UNAVAILABLE, "timeout", "The request took too long. Try again after the time in `Retry-After`.";
+    RequestTimeout: REQUEST_TIMEOUT, "request_timeout", "The request did not arrive completely in time. Send it again, on a new connection.";
     NotFound: NOT_FOUND, "not_found", "Nothing is at this path. See `/openapi.json` for what there is.";
     MethodNotAllowed: METHOD_NOT_ALLOWED, "method_not_allowed", "This path does not take this method. See the header `Allow` for those it takes.";
     SessionNotFound: NOT_FOUND, "session_not_found", "You have no session with this id. See `GET /sessions` for yours.";
@@ -73,6 +76,20 @@ error_codes! {
 }
 
 impl ErrorCode {
+    /// Which of our own failures it is; `None` if it is somebody else's, or if a stranger can cause it at will. Only ours are logged
+    /// as errors and raise the alarm about server errors.
+    pub const fn server_error(self) -> Option<ServerError> {
+        match self {
+            Self::Internal => Some(ServerError::Internal),
+            Self::StoreUnavailable => Some(ServerError::StoreUnavailable),
+            Self::Timeout => Some(ServerError::Timeout),
+            Self::IdpMisconfigured => Some(ServerError::IdpMisconfigured),
+            // The rest is refused by a limit, is the provider's failure, or the client's. A client also chooses which redirect address
+            // the provider is shown.
+            _ => None,
+        }
+    }
+
     /// The fields of [`Details`] that an error with this code has.
     pub const fn details(self) -> &'static [&'static str] {
         match self {
@@ -132,6 +149,27 @@ pub fn body(code: ErrorCode, request_id: &str, details: Option<&Details>) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Label as _;
+
+    #[test]
+    fn it_is_decided_for_each_server_error_whose_fault_it_is() {
+        let ours = [ErrorCode::Internal, ErrorCode::StoreUnavailable, ErrorCode::Timeout, ErrorCode::IdpMisconfigured];
+        let not_ours = [
+            ErrorCode::Overloaded,
+            ErrorCode::Draining,
+            ErrorCode::IdpRateLimited,
+            ErrorCode::IdpUnavailable,
+            ErrorCode::IdpTimeout,
+            ErrorCode::IdpRedirectRefused,
+        ];
+        for code in ErrorCode::ALL {
+            let is_ours = code.server_error().is_some();
+            assert_eq!(is_ours, ours.contains(code), "{code:?}");
+            let is_decided = is_ours || not_ours.contains(code);
+            assert_eq!(code.status().is_server_error(), is_decided, "{code:?}");
+            assert!(code.server_error().is_none_or(|error| error.text() == code.name()), "{code:?}");
+        }
+    }
 
     #[test]
     fn an_error_carries_its_details_beside_its_code() {

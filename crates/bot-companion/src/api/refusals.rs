@@ -42,6 +42,7 @@ error_responses! {
     BotUnauthorized: BotKeyInvalid;
     SignInForbidden: ScopeMissing, UserBlocked;
     NotFound: NotFound;
+    RequestTimeout: RequestTimeout;
     SessionNotFound: SessionNotFound, NotFound;
     GuildNotFound: GuildNotFound, NotFound;
     MethodNotAllowed: MethodNotAllowed;
@@ -84,9 +85,9 @@ macro_rules! groups {
 
 groups! {
     /// What any path for people may answer.
-    Refusals: BadRequest, NotFound, MethodNotAllowed, BodyTooLarge, RateLimited, HeadersTooLarge, Internal, Unavailable;
+    Refusals: BadRequest, NotFound, MethodNotAllowed, RequestTimeout, BodyTooLarge, RateLimited, HeadersTooLarge, Internal, Unavailable;
     /// What a path that is not rate-limited may answer, for load balancers.
-    ReadinessRefusals: BadRequest, NotFound, MethodNotAllowed, BodyTooLarge, HeadersTooLarge, Internal, StoppingUnavailable;
+    ReadinessRefusals: BadRequest, NotFound, MethodNotAllowed, RequestTimeout, BodyTooLarge, HeadersTooLarge, Internal, StoppingUnavailable;
     /// What a path that needs the store may answer.
     StoreRefusals: StoreUnavailable;
     /// What a path with a session may answer.
@@ -106,7 +107,7 @@ groups! {
     /// What any path with a bot's key may answer.
     BotRefusals: BadRequest, BotUnauthorized, NotFound, MethodNotAllowed, RateLimited, HeadersTooLarge, Internal, BotUnavailable;
     /// What a path that takes a body may answer.
-    UploadRefusals: FeedBodyTooLarge, EncodingUnsupported, LineInvalid, StoreUnavailable;
+    UploadRefusals: RequestTimeout, FeedBodyTooLarge, EncodingUnsupported, LineInvalid;
     /// What events may be answered with.
     EventsRefusals: FeedBadRequest, EventsConflict;
     /// What a snapshot may be answered with.

@@ -45,11 +45,39 @@ pub(super) fn start(log: &LogConfig) -> anyhow::Result<LogHandle> {
     Ok(LogHandle(handle))
 }
 
+/// What a library warns of because of what a client sent, as often as the client likes. Who needs it writes `h2=warn`.
+const UP_TO_STRANGERS: &str = "h2=error";
+
 /// A filter from the text of `log.filter`.
 pub(super) fn filter(text: &str) -> anyhow::Result<EnvFilter> {
-    EnvFilter::try_new(text).with_context(|| {
+    EnvFilter::try_new(format!("{UP_TO_STRANGERS},{text}")).with_context(|| {
         format!(
             "log.filter = {text:?}: write a level such as \"info\", or directives such as \"info,bot_companion=debug\""
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_folder::TestFolder;
+
+    #[test]
+    fn what_strangers_make_a_library_warn_of_is_logged_only_if_asked_for() {
+        for (text, expected) in
+            [("info", 1), ("info,bot_companion=debug", 1), ("info,h2=warn", 2), ("h2=debug,warn", 2)]
+        {
+            let folder = TestFolder::new();
+            let lines = std::sync::Mutex::new(std::fs::File::create(folder.path("log")).unwrap());
+            let subscriber =
+                tracing_subscriber::registry().with(filter(text).unwrap()).with(fmt::layer().with_writer(lines));
+            tracing::subscriber::with_default(subscriber, || {
+                // A client can send as many of these as it likes.
+                tracing::warn!(target: "h2::proto::ping_pong", "recv PING ack that we never sent");
+                tracing::warn!(target: "other", "something else");
+            });
+            let written = std::fs::read_to_string(folder.path("log")).unwrap();
+            assert_eq!(written.lines().count(), expected, "{text}: {written}");
+        }
+    }
 }

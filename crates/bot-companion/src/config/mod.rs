@@ -230,7 +230,7 @@ pub struct LimitsConfig {
     pub handshake_timeout: Duration,
     /// `limits.header_timeout`: until the headers of a request have arrived.
     pub header_timeout: Duration,
-    /// `limits.request_timeout`: until the answer is ready.
+    /// `limits.request_timeout`: until the request has arrived, and then until the answer is ready.
     pub request_timeout: Duration,
     /// `limits.write_timeout`: a client that takes nothing of its answers.
     pub write_timeout: Duration,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Frame};
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 
 use super::context::RequestContext;
 use super::error::ApiError;
@@ -120,8 +120,9 @@ fn write(app: &App, access: AccessLog, context: &RequestContext, method: &Method
     info!(target: "bot_companion::access", id, %client, %method, %path, status, millis, bytes, "request");
 }
 
-/// Logs an error, once, here: what is our fault at the level error, what is the client's at debug, and floods of it as such. A sign-in
-/// that the provider or the operator refuses is noted where it is made, in `accounts/sign_in.rs`.
+/// Logs an error, once, here: what is our fault at the level error, other failures as warnings, what is the client's at debug. Strangers
+/// can cause failures as often as they like, so each code has at most one line per minute; the others are there at debug. A sign-in that
+/// the provider or the operator refuses is noted where it is made, in `accounts/sign_in.rs`.
 pub(super) fn log(app: &App, refusal: &ApiError, context: &RequestContext, method: &Method, path: &str) {
     if let Some(kind) = refusal.flood.or_else(|| flood_of(refusal.code)) {
         app.floods.note(kind, context.client, context.id(), context.ticks);
@@ -135,11 +136,15 @@ pub(super) fn log(app: &App, refusal: &ApiError, context: &RequestContext, metho
     let is_expected =
         matches!(refusal.code, ErrorCode::Draining | ErrorCode::IdpMisconfigured | ErrorCode::IdpRedirectRefused);
     let failed = status.is_server_error() && !is_expected;
+    let times = if failed { app.floods.count_failure(refusal.code, app.clock.ticks()) } else { None };
     let status = status.as_u16();
-    if failed {
-        error!(id, %method, %path, status, code, cause, "request failed");
-    } else {
-        debug!(id, %method, %path, status, code, cause, "request refused");
+    match times {
+        Some(times) if refusal.code.server_error().is_some() => {
+            error!(id, %method, %path, status, code, cause, times, "request failed");
+        }
+        Some(times) => warn!(id, %method, %path, status, code, cause, times, "request failed"),
+        None if failed => debug!(id, %method, %path, status, code, cause, "request failed"),
+        None => debug!(id, %method, %path, status, code, cause, "request refused"),
     }
 }
 

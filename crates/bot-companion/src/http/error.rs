@@ -77,7 +77,7 @@ impl ApiError {
 
     /// Whether it means that nobody can tell where the next request on the connection would begin.
     pub(super) fn ends_connection(&self) -> bool {
-        matches!(self.code, ErrorCode::HostInvalid | ErrorCode::BodyBroken)
+        matches!(self.code, ErrorCode::HostInvalid | ErrorCode::BodyBroken | ErrorCode::RequestTimeout)
     }
 
     /// The envelope of this error, as bytes.

@@ -146,7 +146,8 @@ mod tests {
                     ("overloaded", true),
                     ("rate_limited", zone.rate_limit != RateLimitedBy::Nobody),
                     ("body_too_large", zone.body == RequestBody::Drained || takes_body),
-                    ("timeout", zone.deadline == Deadline::RequestTimeout || takes_body),
+                    ("timeout", zone.deadline == Deadline::RequestTimeout),
+                    ("request_timeout", zone.body == RequestBody::Drained || takes_body),
                 ];
                 for (code, may_be) in expected {
                     assert_eq!(codes.contains(&code), may_be, "{:?}: {code}", operation.operation_id);

@@ -142,19 +142,13 @@ impl HttpService {
         let (body, tracker) = TrackedBody::new(body);
         let request = Request::from_parts(parts, body);
         let work = AssertUnwindSafe(self.route(request, self.inner_path(&asked), &context, start_work)).catch_unwind();
-        let outcome = match context.zone.deadline {
-            Deadline::RequestTimeout => {
-                let limit = self.app.current.get().limits.request_timeout;
-                tokio::time::timeout(limit, work).await
-            }
-            Deadline::Unbounded => Ok(work.await),
-        };
-        let mut response = match outcome {
-            Ok(Ok(response)) => response,
-            Ok(Err(_)) => ApiError::new(ErrorCode::Internal).because(&"a handler panicked").into_response(),
-            Err(_) => ApiError::new(ErrorCode::Timeout).after(OVERLOAD_RETRY).into_response(),
-        };
+        let mut response = work
+            .await
+            .unwrap_or_else(|_| ApiError::new(ErrorCode::Internal).because(&"a handler panicked").into_response());
         if let Some(refusal) = response.extensions_mut().remove::<ApiError>() {
+            if let Some(error) = refusal.code.server_error() {
+                self.app.metrics.server_errors.count(error);
+            }
             access::log(&self.app, &refusal, &context, &method, &asked);
             // The router has set the length of the empty body that the error travelled with.
             response.headers_mut().remove(header::CONTENT_LENGTH);
@@ -183,7 +177,8 @@ impl HttpService {
         }
     }
 
-    /// Checks the request against its bounds and its zone's limits, then hands it to the router.
+    /// Checks the request against its bounds and its zone's limits, then hands it to the router. The client and we each have the
+    /// zone's time limit, one after the other: a client that sends slowly cannot make us late.
     async fn route<B>(
         &self,
         request: Request<B>,
@@ -199,15 +194,29 @@ impl HttpService {
         if let Err(refusal) = self.check(&request, context) {
             return refusal.into_response();
         }
-        let (mut parts, body) = request.into_parts();
-        let body = match zone.body {
-            RequestBody::Streamed => axum::body::Body::new(body),
-            RequestBody::Drained => match bounds::drain(body).await {
-                Ok(()) => axum::body::Body::empty(),
-                Err(code) => return ApiError::new(code).into_response(),
-            },
+        let (parts, body) = request.into_parts();
+        let limit = match zone.deadline {
+            Deadline::RequestTimeout => Some(self.app.current.get().limits.request_timeout),
+            Deadline::Unbounded => None,
         };
-        start_work.await;
+        let body = match within(limit, receive(body, zone, start_work)).await {
+            Some(Ok(body)) => body,
+            Some(Err(code)) => return ApiError::new(code).into_response(),
+            None => return ApiError::new(ErrorCode::RequestTimeout).into_response(),
+        };
+        let worked = within(limit, self.work(Request::from_parts(parts, body), path, context)).await;
+        worked.unwrap_or_else(|| ApiError::new(ErrorCode::Timeout).after(OVERLOAD_RETRY).into_response())
+    }
+
+    /// Answers a request that has arrived, or whose body the handler reads.
+    async fn work(
+        &self,
+        request: Request<axum::body::Body>,
+        path: Option<&str>,
+        context: &RequestContext,
+    ) -> axum::response::Response {
+        let zone = context.zone;
+        let (mut parts, body) = request.into_parts();
         // Only now: a request whose body never comes must not take a permit from others.
         let Ok(_permit) = self.permit(zone) else {
             self.app.metrics.limits.count(LimitName::ConcurrentRequests);
@@ -306,6 +315,31 @@ impl HttpService {
             self.unlisted_origins.warn(origin, asked, context);
         }
     }
+}
+
+/// What comes of this work within the limit, if there is one.
+async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, work).await.ok(),
+        None => Some(work.await),
+    }
+}
+
+/// Waits for what is up to the client: that the body arrives, unless the handler reads it, and that there is room for a response.
+async fn receive<B>(body: B, zone: Zone, start_work: impl Future<Output = ()>) -> Result<axum::body::Body, ErrorCode>
+where
+    B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let body = match zone.body {
+        RequestBody::Streamed => axum::body::Body::new(body),
+        RequestBody::Drained => {
+            bounds::drain(body).await?;
+            axum::body::Body::empty()
+        }
+    };
+    start_work.await;
+    Ok(body)
 }
 
 fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {

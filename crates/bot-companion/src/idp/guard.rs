@@ -14,6 +14,7 @@ use super::failure_budget::{Caller, FailureBudget, WINDOW};
 use super::{Endpoint, IdpError, IdpErrorKind};
 use crate::clock::Clock;
 use crate::domain::Time;
+use crate::log_throttle::Throttle;
 use crate::metrics::{CounterGrid, Histogram, Label, ProviderOutcome};
 use crate::rate_limit::RateLimit;
 
@@ -97,6 +98,8 @@ struct GuardState {
     limited_until: [Duration; Endpoint::COUNT],
     budget: FailureBudget,
     last_call: Option<(Endpoint, ProviderOutcome, Time)>,
+    /// For the log line about calls that were limited.
+    limits: Throttle,
 }
 
 impl Guard {
@@ -234,6 +237,7 @@ impl GuardState {
             limited_until: [Duration::ZERO; Endpoint::COUNT],
             budget: FailureBudget::new(failure_budget),
             last_call: None,
+            limits: Throttle::default(),
         }
     }
 
@@ -250,10 +254,14 @@ impl GuardState {
     fn limit(&mut self, endpoint: Endpoint, now: Duration, span: Duration, global: bool) {
         let until = now + span;
         if global {
-            tracing::warn!(endpoint = endpoint.name(), ?span, "the identity provider limits all our calls");
+            if let Some(times) = self.limits.count(now) {
+                tracing::warn!(endpoint = endpoint.name(), ?span, times, "the identity provider limits all our calls");
+            }
             self.limited_until = self.limited_until.map(|limited| limited.max(until));
         } else if endpoint.is_ours() {
-            tracing::warn!(endpoint = endpoint.name(), ?span, "the identity provider limits this endpoint");
+            if let Some(times) = self.limits.count(now) {
+                tracing::warn!(endpoint = endpoint.name(), ?span, times, "the identity provider limits this endpoint");
+            }
             self.limited_until[endpoint as usize] = self.limited_until[endpoint as usize].max(until);
         }
         // Otherwise the limit is about one user, and the caller backs off for that user.

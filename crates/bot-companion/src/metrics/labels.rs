@@ -57,6 +57,14 @@ labels! {
         FailureBudget = "failure_budget",
     }
 
+    /// A failure of our own, named as the error that the client is told.
+    ServerError {
+        Internal = "internal",
+        StoreUnavailable = "store_unavailable",
+        Timeout = "timeout",
+        IdpMisconfigured = "idp_misconfigured",
+    }
+
     /// How the exchange of a code ended.
     SignInOutcome {
         SignedIn = "signed_in",

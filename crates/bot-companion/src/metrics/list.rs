@@ -62,6 +62,7 @@ families! {
     RELOAD_SUCCESS: Gauge "companion_reload_last_success" "1 if the last reload took the configuration over, or there was none; 0 if it was refused.";
     REQUESTS_IN_FLIGHT: Gauge "companion_requests_in_flight" "Requests that are being worked on, by the pool that their permit comes from.";
     REQUESTS_LIMIT: Gauge "companion_requests_in_flight_limit" "How many requests of each pool may be worked on at the same time.";
+    SERVER_ERRORS: Counter "companion_server_errors_total" "Requests that failed by the service's own fault, by the error that the client was told.";
     SESSIONS: Gauge "companion_sessions" "Sessions in the store, at most a minute ago.";
     SIGN_INS: Counter "companion_sign_ins_total" "Codes that were to be exchanged, by how that ended.";
     STORE_BYTES: Gauge "companion_store_bytes" "Size of the database, and of SQLite's write-ahead log, at most a minute ago.";

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub use counters::{CounterGrid, Counters, Gauge, GaugeGuard};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use labels::{
-    CacheName, CacheOutcome, Label, LimitName, ProviderOutcome, RequestMethod, SignInOutcome, StoreAccess,
+    CacheName, CacheOutcome, Label, LimitName, ProviderOutcome, RequestMethod, ServerError, SignInOutcome, StoreAccess,
     StoreOutcome,
 };
 pub use list::MetricFamily;
@@ -30,6 +30,8 @@ pub struct Metrics {
     pub requests: OnceLock<Arc<RequestMetrics>>,
     /// How often each limit refused something.
     pub limits: Counters<LimitName>,
+    /// Requests that failed by our own fault.
+    pub server_errors: Counters<ServerError>,
     /// How exchanges of codes ended.
     pub sign_ins: Counters<SignInOutcome>,
     /// The caches.

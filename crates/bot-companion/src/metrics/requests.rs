@@ -14,8 +14,8 @@ use super::labels::{Label, RequestMethod};
 pub const CLIENT_LEFT: u16 = 499;
 
 /// The statuses that the service knows, the most frequent first; all others are counted as 0, "other".
-const STATUSES: [u16; 20] =
-    [200, 304, 204, 401, 404, 429, 503, 400, 403, 405, 409, 413, 415, 422, 431, CLIENT_LEFT, 500, 502, 504, 0];
+const STATUSES: [u16; 21] =
+    [200, 304, 204, 401, 404, 429, 503, 400, 403, 405, 408, 409, 413, 415, 422, 431, CLIENT_LEFT, 500, 502, 504, 0];
 
 /// What is counted of requests.
 pub struct RequestMetrics {

@@ -176,8 +176,7 @@ async fn handle_accept_error(error: &std::io::Error, server: &ConnectionServer) 
     // ENFILE, EMFILE, ENOMEM, ENOBUFS.
     let is_exhausted = matches!(error.raw_os_error(), Some(23 | 24 | 12 | 105));
     if is_exhausted {
-        warn!(%error, "no room for another connection; evicting an idle one");
-        server.registry.evict_one();
+        server.registry.make_room(error);
         tokio::time::sleep(ACCEPT_PAUSE).await;
     } else {
         debug!(%error, "a connection was gone before it was accepted");

@@ -6,6 +6,7 @@
 //! can have only a part of all connections.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +32,8 @@ pub(super) struct Registry {
     refusals: Throttle,
     /// For the one about connections that were refused because all others are busy.
     overloads: Throttle,
+    /// For the one about connections that the system has no room for.
+    exhaustions: Throttle,
     metrics: Arc<Metrics>,
     clock: Clock,
     draining: AtomicBool,
@@ -67,6 +70,7 @@ impl Registry {
             open: Mutex::default(),
             refusals: Throttle::default(),
             overloads: Throttle::default(),
+            exhaustions: Throttle::default(),
             metrics,
             clock,
             draining: AtomicBool::new(false),
@@ -125,6 +129,14 @@ impl Registry {
         }
     }
 
+    /// Makes room for a connection that the system has no room for.
+    pub(super) fn make_room(&self, error: &io::Error) {
+        if let Some(count) = self.exhaustions.count(self.clock.ticks()) {
+            warn!(count, %error, "no room for another connection; evicting an idle one");
+        }
+        self.evict_one();
+    }
+
     /// Evicts a connection that waits; `false` if all are busy.
     pub(super) fn evict_one(&self) -> bool {
         let open = self.open.lock();
@@ -179,6 +191,9 @@ impl Registry {
         }
         if let Some(count) = self.overloads.rest(self.clock.ticks()) {
             warn!(count, "connections refused: limits.connections are open, and all of them are busy");
+        }
+        if let Some(count) = self.exhaustions.rest(self.clock.ticks()) {
+            warn!(count, "no room for another connection; evicting an idle one");
         }
     }
 }

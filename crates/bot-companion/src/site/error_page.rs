@@ -14,7 +14,7 @@ pub fn page(site: &Site, language: Language, code: ErrorCode, request_id: &str) 
         ErrorCode::NotFound => &shared.not_found,
         ErrorCode::RateLimited => &shared.rate_limited,
         ErrorCode::Overloaded => &shared.overloaded,
-        ErrorCode::StoreUnavailable | ErrorCode::Timeout => &shared.unavailable,
+        ErrorCode::StoreUnavailable | ErrorCode::Timeout | ErrorCode::RequestTimeout => &shared.unavailable,
         _ => &shared.failed,
     };
     let frame = PageFrame { site, language, section: Section::Other, title, description: "", scripts: &[], live: "" };

@@ -71,6 +71,10 @@ impl Scraped {
         found.map(|value| value.parse().unwrap())
     }
 
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        self.0.lines()
+    }
+
     /// How many series a family has.
     pub fn series(&self, family: &str) -> usize {
         self.0.lines().filter(|line| line.starts_with(&format!("{family}{{"))).count()
@@ -365,6 +369,25 @@ async fn only_its_own_names_are_answered_and_no_page_may_read_it() {
     let refused = long.answer().await.map(|answer| answer.status);
     assert!(matches!(refused, Some(414 | 431) | None), "{refused:?}");
     assert_eq!(watcher.health().await.0, 200, "and nobody else notices");
+}
+
+#[tokio::test]
+async fn connections_that_say_nothing_shut_nobody_out_of_the_admin_listener() {
+    let app = TestApp::start().await;
+    let watcher = Watcher::of(&app);
+    // Several times as many as there can be at once; the rest waits to be accepted.
+    let mut silent = Vec::new();
+    for _ in 0..150 {
+        silent.push(Wire::open(watcher.server.address).await);
+    }
+    let mut answered = 0;
+    for path in ["/livez", "/metrics", "/readyz", "/health"].into_iter().cycle().take(13) {
+        // As patient as somebody who probes or scrapes.
+        let asked = watcher.request(Method::GET, path).timeout(5 * SECOND).send().await;
+        answered += u32::from(asked.is_ok_and(|response| response.status() == 200));
+    }
+    assert_eq!(answered, 13);
+    assert_eq!(silent.swap_remove(0).rest().await, "", "the oldest had to go");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! What one key sends slowly keeps no other key from sending.
 
+use bot_companion::fair_pool::FairPool;
 use serde_json::{Value, json};
 
 use crate::feed_uploads::{UNLIMITED, guild, half_sent};
@@ -7,6 +8,10 @@ use crate::harness::{Bot, START, TestApp, Wire, eventually, ndjson};
 
 /// Places for requests of bots that are no heartbeats.
 const REQUESTS: usize = 128;
+
+fn is_full(pool: &FairPool) -> bool {
+    pool.in_use() == pool.size()
+}
 
 fn event() -> Value {
     json!({"type": "feedback_gone", "id": "1"})

@@ -176,7 +176,9 @@ async fn an_upload_that_falls_silent_is_ended() {
     let app = TestApp::builder().set("[feed]\nidle_timeout = \"100ms\"").start().await;
     let bot = app.bot("one").await;
     let mut wire = half_sent(&app, &bot, "PUT", SHARD, "").await;
-    wire.answer().await.unwrap().refused(503, "timeout");
+    let answer = wire.answer().await.unwrap();
+    assert_eq!(answer.header("connection"), "close");
+    answer.refused(408, "request_timeout");
     assert_eq!(bot.guilds((1, 0), 1, &[]).await.status, 200);
 }
 

@@ -130,7 +130,7 @@ async fn a_refusal_that_leaves_a_body_unread_says_that_the_connection_ends() {
         (head("POST /auth", "Transfer-Encoding: chunked\r\n") + "zz\r\n", 400, "body_broken"),
         (head("POST /bot/events", "Content-Length: 10\r\n"), 401, "bot_key_invalid"),
         (head("POST /auth", &long), 431, "headers_too_large"),
-        (head("POST /auth", "Content-Length: 10\r\n"), 503, "timeout"),
+        (head("POST /auth", "Content-Length: 10\r\n"), 408, "request_timeout"),
     ];
     for (bytes, status, error) in table {
         let answer = last_answer(&app, bytes).await;

@@ -75,6 +75,7 @@ mod start_checks;
 mod starting;
 mod stats;
 mod store_copy;
+mod strangers;
 mod switches;
 mod tls;
 mod traces;

@@ -202,9 +202,7 @@ impl Upload {
                 return Err(refusal.because(&"another key got the place of this upload"));
             };
             match next {
-                Err(_) => {
-                    return Err(ApiError::new(ErrorCode::Timeout).after(RETRY_AFTER).because(&"an upload fell silent"));
-                }
+                Err(_) => return Err(ApiError::new(ErrorCode::RequestTimeout).because(&"an upload fell silent")),
                 Ok(Some(Ok(chunk))) => {
                     self.arrived = chunk;
                     if let Some(check) = &mut self.key_check {
