@@ -170,7 +170,7 @@ impl Accounts {
         let reservation = self.rate_limits.reserve_sign_in(client).map_err(refused)?;
         let outcome = self.exchange_once(hash, code, verifier, redirect_uri).await;
         if !outcome.as_ref().is_err_and(SignInError::counts_as_refused) {
-            self.rate_limits.refund_sign_in(client, reservation);
+            self.rate_limits.refund_sign_in(reservation);
         }
         outcome
     }

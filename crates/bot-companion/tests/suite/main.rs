@@ -42,6 +42,7 @@ mod limits;
 mod live;
 mod live_check;
 mod logs;
+mod networks;
 mod odd_requests;
 mod openapi;
 mod outages;
