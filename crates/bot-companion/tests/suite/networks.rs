@@ -1,6 +1,7 @@
 //! What one network can take of what all clients share: an IPv6 customer has thousands of /64s, and an attacker many networks.
 
 use bot_companion::idp::Endpoint;
+use bot_companion::sandbox::Fault;
 use reqwest::Method;
 
 use crate::harness::client::Call;
@@ -104,4 +105,26 @@ async fn the_64s_of_a_56_share_refused_sign_ins_exchanges_and_guessed_keys() {
     assert_eq!(app.sandbox.calls(Endpoint::Token) - before, 8, "four times as many as one address");
     assert_eq!(keys, 8);
     assert_eq!(sign_in_from(&app, "2001:db8:1::7", &app.sandbox.issue_code("member")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_hundred_networks_whose_codes_the_providers_edge_refuses_shut_nobody_out() {
+    let app = proxied("").await;
+    let blocked = Fault::Status { code: 403, body: "<html>blocked</html>".to_owned(), headers: Vec::new() };
+    app.sandbox.fail(Endpoint::Token, blocked);
+    for network in 0..102 {
+        for attempt in 0..10 {
+            let code = format!("odd-{network}-{attempt}");
+            let answer = sign_in_from(&app, &format!("198.51.{network}.1"), &code).await;
+            assert!(matches!(answer.error().as_str(), "idp_unavailable" | "idp_rate_limited"), "{}", answer.text());
+        }
+    }
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 327, "a quarter of the budget, and then one of each network");
+    app.sandbox.heal(Endpoint::Token);
+    let member = sign_in_from(&app, "203.0.113.1", &app.sandbox.issue_code("member")).await;
+    assert_eq!(member.status, 200, "{}", member.text());
+    let refused = sign_in_from(&app, "198.51.101.99", &app.sandbox.issue_code("member")).await;
+    assert_eq!(refused.refused(503, "idp_rate_limited").retry_after(), 600, "a network that caused refusals");
+    app.clock.advance(std::time::Duration::from_mins(10));
+    assert_eq!(sign_in_from(&app, "198.51.101.99", &app.sandbox.issue_code("member")).await.status, 200);
 }
