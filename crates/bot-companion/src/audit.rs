@@ -14,14 +14,17 @@ use crate::clock::Clock;
 use crate::config::AuditConfig;
 use crate::domain::audit::{AuditEntry, AuditKind, StrangerBudget, network_of};
 use crate::domain::{Snowflake, Time};
-use crate::store::{AuditBounds, Result, Store};
+use crate::store::{AuditBounds, Store};
 
 /// How many rows may wait to be written.
 const QUEUE: usize = 4_096;
 /// How many keys and networks are remembered as used in this hour.
 const USES: usize = 1_000;
-/// How often old rows are deleted though there are no new ones.
+/// How often rows that are too old or too many are deleted at least.
 const TRIM_EVERY: Duration = Duration::from_mins(10);
+/// Also whenever a process has written one part in this many of the rows that there may be. Counting them reads them all, so it is
+/// not done for each batch.
+const TRIM_PARTS: u64 = 100;
 /// How long what a client or an operator wrote may be.
 const LONGEST: usize = 200;
 
@@ -54,6 +57,8 @@ struct AuditState {
     /// In which hour each key was last used from each network.
     uses: HashMap<(String, String), u64>,
     trimmed: Option<Duration>,
+    /// Rows that were written since then.
+    untrimmed: u64,
 }
 
 impl Audit {
@@ -161,14 +166,22 @@ impl Audit {
         let count = (entries.len() as u64).saturating_sub(u64::from(lost > 0));
         let is_due = {
             let (ticks, state) = (self.clock.ticks(), self.state.lock());
-            state.trimmed.is_none_or(|trimmed| ticks.saturating_sub(trimmed) >= TRIM_EVERY)
+            state.untrimmed + count >= (self.config.rows / TRIM_PARTS).max(1)
+                || state.trimmed.is_none_or(|trimmed| ticks.saturating_sub(trimmed) >= TRIM_EVERY)
         };
         if entries.is_empty() && !is_due {
             return;
         }
-        match self.write(entries).await {
+        let bounds = is_due.then(|| AuditBounds { rows: self.config.rows, before: self.oldest() });
+        match self.store.write_audit(entries, bounds).await {
             Ok(()) => {
-                self.state.lock().trimmed = Some(self.clock.ticks());
+                let mut state = self.state.lock();
+                if is_due {
+                    (state.trimmed, state.untrimmed) = (Some(self.clock.ticks()), 0);
+                } else {
+                    state.untrimmed += count;
+                }
+                drop(state);
                 if lost > 0 {
                     warn!(lost, "rows of the audit were lost: there were too many at once");
                 }
@@ -191,11 +204,6 @@ impl Audit {
             entries.push(AuditEntry { count: lost, ..AuditEntry::new(now, AuditKind::Lost) });
         }
         (entries, lost)
-    }
-
-    async fn write(&self, entries: Vec<AuditEntry>) -> Result<()> {
-        let bounds = AuditBounds { rows: self.config.rows, before: self.oldest() };
-        self.store.write_audit(entries, bounds).await
     }
 
     /// Older rows are deleted: none while the clock may be wrong.

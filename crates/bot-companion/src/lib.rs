@@ -16,7 +16,8 @@
 //! Tools that any room may use: [`clock`] and [`random`] (handed in, never global), [`clock_watch`] (whether the clock was set),
 //! [`background`] (background tasks),
 //! [`single_flight`] (one task per key), [`shared_check`] (one check for all who ask), [`metrics`] (counting), [`rate_limit`],
-//! [`concurrency`] (a concurrency limit), [`fair_pool`] (one that keys share fairly), [`log_throttle`] (floods of log lines), [`floods`] (what strangers cause again and again),
+//! [`concurrency`] (a concurrency limit), [`fair_pool`] (one that keys share fairly), [`subjects`] (whom a client counts as),
+//! [`log_throttle`] (floods of log lines), [`floods`] (what strangers cause again and again),
 //! [`request_id`] (of the request that a task works for), [`traces`] (spans for OpenTelemetry), [`sources`] (what views and
 //! accounts are built from), [`audit`] (what happened), [`recorder`] (how the bot did), [`untrusted`] (escapes untrusted text for the log),
 //! [`file_access`] (who may use a file), [`version`].
@@ -53,6 +54,7 @@ pub mod single_flight;
 pub mod site;
 pub mod sources;
 pub mod store;
+pub mod subjects;
 #[cfg(test)]
 mod test_folder;
 pub mod traces;

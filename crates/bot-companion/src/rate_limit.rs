@@ -1,6 +1,7 @@
 //! Rate limits per client address, per user and per bot key, by the generic cell rate algorithm. Each limit is a table of a fixed
 //! size, like a set-associative cache: a keyed hash gives a subject its set of eight buckets, and in a full set the subject that has
-//! asked least is evicted. So no number of addresses makes it grow.
+//! asked least is evicted. So no number of addresses makes it grow. An IPv6 client takes from its /64, its /56 and its /48
+//! ([`Subjects`]), or from none of them: what one of them refuses is given back to the others, as a refusal costs an IPv4 client nothing.
 
 mod limit;
 
@@ -13,6 +14,7 @@ use arc_swap::ArcSwap;
 use crate::clock::Clock;
 use crate::config::{FeedConfig, LimitsConfig, Network};
 use crate::domain::{Snowflake, TokenHash};
+use crate::subjects::{LEVELS, Subjects};
 use limit::Rate;
 pub(crate) use limit::RateLimit;
 
@@ -28,9 +30,13 @@ pub struct RateLimits {
 }
 
 /// A sign-in that counts as refused for now.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[must_use = "what is not refused is given back"]
-pub struct Reservation(Option<u64>);
+pub struct Reservation {
+    subjects: Subjects,
+    /// When each of them will have paid for it.
+    paid_at: [u64; LEVELS],
+}
 
 impl RateLimits {
     /// As configured; a rate of 0 is no limit.
@@ -55,7 +61,7 @@ impl RateLimits {
 
     /// Counts a request; if it is one too many, when the next one may come.
     pub fn request(&self, client: IpAddr) -> Result<(), Duration> {
-        self.limit(&self.requests, client, RateLimit::take)
+        self.reserve(&self.requests, client).map(drop)
     }
 
     /// Counts a request with a bot's key; if it is one too many, when the next one may come.
@@ -65,25 +71,18 @@ impl RateLimits {
 
     /// Counts a bot's key that is not known to be good; if it is one too many, when the next one may come.
     pub fn unknown_key(&self, client: IpAddr) -> Result<(), Duration> {
-        self.limit(&self.refused_keys, client, RateLimit::take)
+        self.reserve(&self.refused_keys, client).map(drop)
     }
 
     /// Counts a sign-in as refused before it is tried; if it is one too many, when the next one may come. What is not refused
     /// after all is given back with [`RateLimits::refund_sign_in`].
     pub fn reserve_sign_in(&self, client: IpAddr) -> Result<Reservation, Duration> {
-        let limit = &self.refused_sign_ins;
-        let Some(subject) = self.counted_as(client) else { return Ok(Reservation(None)) };
-        limit.reserve(limit.subject(&subject), self.clock.ticks()).map(|paid_at| Reservation(Some(paid_at)))
+        self.reserve(&self.refused_sign_ins, client)
     }
 
     /// Gives back a reservation: the sign-in was not refused.
-    #[expect(clippy::needless_pass_by_value, reason = "what is given back cannot be given back again")]
-    pub fn refund_sign_in(&self, client: IpAddr, reservation: Reservation) {
-        let Reservation(paid_at) = reservation;
-        let limit = &self.refused_sign_ins;
-        if let (Some(subject), Some(paid_at)) = (self.counted_as(client), paid_at) {
-            limit.refund(limit.subject(&subject), paid_at, self.clock.ticks());
-        }
+    pub fn refund_sign_in(&self, reservation: Reservation) {
+        self.refund(&self.refused_sign_ins, reservation);
     }
 
     /// Counts a code that was exchanged for this user; if it is one too many, when the next one may come.
@@ -94,7 +93,7 @@ impl RateLimits {
     /// Refuses an address's requests for this span, as if it had sent far too many; `false` if it has no limit.
     pub fn exhaust(&self, client: IpAddr, span: Duration) -> bool {
         let limit = &self.requests;
-        let limited = self.counted_as(client).filter(|_| !limit.is_off());
+        let limited = self.counted_as(client).iter().next().filter(|_| !limit.is_off());
         limited.is_some_and(|subject| {
             limit.exhaust(limit.subject(&subject), self.clock.ticks(), span);
             true
@@ -106,20 +105,38 @@ impl RateLimits {
         self.all().into_iter().for_each(RateLimit::reset);
     }
 
-    /// Whom an address counts as, unless it is free of limits: an IPv4 address, or an IPv6 network.
-    pub fn counted_as(&self, client: IpAddr) -> Option<u64> {
-        (!self.exempt.load().iter().any(|network| network.contains(client))).then(|| subject(client))
+    /// Whom an address counts as; nobody if it is free of limits.
+    pub fn counted_as(&self, client: IpAddr) -> Subjects {
+        let is_exempt = self.exempt.load().iter().any(|network| network.contains(client));
+        if is_exempt { Subjects::default() } else { Subjects::of(client) }
     }
 
-    fn limit(
-        &self,
-        limit: &RateLimit,
-        client: IpAddr,
-        count: impl FnOnce(&RateLimit, u64, Duration) -> Result<(), Duration>,
-    ) -> Result<(), Duration> {
-        match self.counted_as(client).filter(|_| !limit.is_off()) {
-            Some(subject) => count(limit, limit.subject(&subject), self.clock.ticks()),
-            None => Ok(()),
+    /// Takes one from each of the client's subjects, or from none.
+    fn reserve(&self, limit: &RateLimit, client: IpAddr) -> Result<Reservation, Duration> {
+        if limit.is_off() {
+            return Ok(Reservation::default());
+        }
+        let now = self.clock.ticks();
+        let subjects = self.counted_as(client);
+        let mut taken = Reservation { subjects, ..Reservation::default() };
+        for (level, subject) in subjects.iter().enumerate() {
+            match limit.reserve(limit.subject(&subject), subject.allowance(), now) {
+                Ok(paid_at) => taken.paid_at[level] = paid_at,
+                Err(wait) => {
+                    self.refund(limit, taken);
+                    return Err(wait);
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "what is given back cannot be given back again")]
+    fn refund(&self, limit: &RateLimit, taken: Reservation) {
+        let now = self.clock.ticks();
+        // 0: nothing was taken.
+        for (subject, paid_at) in taken.subjects.iter().zip(taken.paid_at).filter(|(_, paid_at)| *paid_at > 0) {
+            limit.refund(limit.subject(&subject), subject.allowance(), paid_at, now);
         }
     }
 }
@@ -138,25 +155,5 @@ fn rates(limits: &LimitsConfig, feed: &FeedConfig) -> [Rate; 5] {
     ]
 }
 
-/// Whom an address stands for: an IPv6 client has a whole /64 to choose from.
-pub(crate) fn subject(client: IpAddr) -> u64 {
-    match client.to_canonical() {
-        IpAddr::V4(address) => u64::from(address.to_bits()),
-        IpAddr::V6(address) => u64::try_from(address.to_bits() >> 64).unwrap_or(0) | 1 << 63,
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::net::{Ipv4Addr, Ipv6Addr};
-
-    use super::*;
-
-    #[test]
-    fn ipv6_counts_by_its_64_and_mapped_ipv4_as_ipv4() {
-        let v6 = |text: &str| subject(text.parse::<Ipv6Addr>().unwrap().into());
-        assert_eq!(v6("2001:db8::1"), v6("2001:db8::ffff:1"));
-        assert_ne!(v6("2001:db8::1"), v6("2001:db8:0:1::1"));
-        assert_eq!(v6("::ffff:192.0.2.1"), subject(Ipv4Addr::new(192, 0, 2, 1).into()));
-    }
-}
+mod tests;

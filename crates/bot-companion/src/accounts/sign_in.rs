@@ -168,9 +168,9 @@ impl Accounts {
             })?;
         let refused = |wait| self.limited(LimitName::RefusedSignIns, wait);
         let reservation = self.rate_limits.reserve_sign_in(client).map_err(refused)?;
-        let outcome = self.exchange_once(hash, code, verifier, redirect_uri).await;
+        let outcome = self.exchange_once(client, hash, code, verifier, redirect_uri).await;
         if !outcome.as_ref().is_err_and(SignInError::counts_as_refused) {
-            self.rate_limits.refund_sign_in(client, reservation);
+            self.rate_limits.refund_sign_in(reservation);
         }
         outcome
     }
@@ -183,6 +183,7 @@ impl Accounts {
     /// Exchanges the code unless this or another replica has done so.
     async fn exchange_once(
         &self,
+        client: IpAddr,
         hash: CodeHash,
         code: SecretString,
         verifier: Option<SecretString>,
@@ -204,7 +205,7 @@ impl Accounts {
                 Claim::Settled(_) => return Err(SignInError::Rejected),
             }
         }
-        let outcome = self.exchange(&code, verifier.as_ref(), &redirect_uri).await;
+        let outcome = self.exchange(client, &code, verifier.as_ref(), &redirect_uri).await;
         let unspent = matches!(&outcome, Err(SignInError::Idp(error)) if !error.code_spent);
         let until = self.sources.clock.now().after(self.code_memory);
         if unspent || self.code_memory.is_zero() {
@@ -222,16 +223,17 @@ impl Accounts {
 
     async fn exchange(
         &self,
+        client: IpAddr,
         code: &SecretString,
         verifier: Option<&SecretString>,
         redirect_uri: &str,
     ) -> Result<User, SignInError> {
         let both = async {
-            let grant = self.sources.provider.exchange(code, verifier, redirect_uri).await?;
+            let grant = self.sources.provider.exchange(client, code, verifier, redirect_uri).await?;
             if !SCOPE.split(' ').all(|scope| grant.scopes.iter().any(|granted| granted == scope)) {
                 return Err(SignInError::ScopeMissing);
             }
-            let user = self.sources.provider.user(&grant.access_token).await.map_err(mark_code_spent)?;
+            let user = self.sources.provider.user(client, &grant.access_token).await.map_err(mark_code_spent)?;
             Ok((grant, user))
         };
         let (grant, user) = match tokio::time::timeout(self.exchange_limit, both).await {
@@ -247,13 +249,13 @@ impl Accounts {
         // The new grant is dropped, not revoked: a revocation would end the user's other sessions.
         let too_many = |wait| self.limited(LimitName::SignInsPerUser, wait);
         self.rate_limits.exchange_of(user.id).map_err(too_many)?;
-        self.save_grant(&user, &grant).await?;
+        self.save_grant(client, &user, &grant).await?;
         Ok(user)
     }
 
     /// Stores the grant of a sign-in. A revocation of the user's former grant that is being sent ends all of the user's tokens at
     /// the provider. So this waits for its end, and then checks that the new grant still works.
-    async fn save_grant(&self, user: &User, grant: &Grant) -> Result<(), SignInError> {
+    async fn save_grant(&self, client: IpAddr, user: &User, grant: &Grant) -> Result<(), SignInError> {
         let sealed = self.seal(user, grant)?;
         let mut verified = None;
         // A little longer than a revocation may take.
@@ -264,14 +266,16 @@ impl Accounts {
                 GrantSaved::Saved => return Ok(()),
                 GrantSaved::Blocked => return Err(SignInError::Blocked),
                 GrantSaved::RevocationRunning => tokio::time::sleep(POLL_EVERY).await,
-                GrantSaved::RevocationSent { tries } => match self.sources.provider.user(&grant.access_token).await {
-                    Ok(_) => verified = Some(tries),
-                    Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => {
-                        info!(user = %user.id, "a revocation has ended the grant of this sign-in; the user has to sign in again");
-                        return Err(SignInError::Rejected);
+                GrantSaved::RevocationSent { tries } => {
+                    match self.sources.provider.user(client, &grant.access_token).await {
+                        Ok(_) => verified = Some(tries),
+                        Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => {
+                            info!(user = %user.id, "a revocation has ended the grant of this sign-in; the user has to sign in again");
+                            return Err(SignInError::Rejected);
+                        }
+                        Err(error) => return Err(mark_code_spent(error).into()),
                     }
-                    Err(error) => return Err(mark_code_spent(error).into()),
-                },
+                }
             }
         }
         let detail = "the revocation of the user's former grant does not come to an end".to_owned();

@@ -95,6 +95,9 @@ fn provider(app: &App) -> Value {
         _ if state.budget_remaining == 0 => {
             ("failing", Some("it refused too many calls in ten minutes, so none is made for now"))
         }
+        _ if !state.can_sign_in => {
+            ("failing", Some("it refused too many sign-ins in ten minutes, so nobody can sign in for now"))
+        }
         None => ("unknown", Some("it was not called since the start")),
         Some((_, ProviderOutcome::Answered | ProviderOutcome::Abandoned, _)) => ("ok", None),
         Some(_) => ("failing", Some("its last call did not succeed: see `last_call`")),

@@ -37,8 +37,8 @@ macro_rules! error_codes {
 
 error_codes! {
     IdpCodeMissing: BAD_REQUEST, "idp_code_missing", "Send the code from the identity provider in the header `Idp-Code`.";
-    IdpCodeMalformed: BAD_REQUEST, "idp_code_malformed", "Send the header `Idp-Code` once, with at most 512 visible ASCII characters.";
-    IdpCodeVerifierMalformed: BAD_REQUEST, "idp_code_verifier_malformed", "Send the header `Idp-Code-Verifier` once, with 1 to 512 visible ASCII characters, or leave it out.";
+    IdpCodeMalformed: BAD_REQUEST, "idp_code_malformed", "Send the header `Idp-Code` once, exactly as the identity provider issued it, with at most 512 characters.";
+    IdpCodeVerifierMalformed: BAD_REQUEST, "idp_code_verifier_malformed", "Send the header `Idp-Code-Verifier` once, with 1 to 512 letters, digits and `-._~`, or leave it out.";
     RedirectUriUnknown: BAD_REQUEST, "redirect_uri_unknown", "Send in the header `Idp-Redirect-Uri` one of the addresses in `idp.redirect_uri` of the service, to the letter, or leave it out. `configured` is how many there are.";
     IdpCodeRejected: UNAUTHORIZED, "idp_code_rejected", "The identity provider refused the code; it may be used or expired. Start the sign-in again.";
     ScopeMissing: FORBIDDEN, "scope_missing", "Ask the user for the scopes `identify` and `guilds`, and sign in again.";

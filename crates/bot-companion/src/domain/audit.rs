@@ -65,6 +65,28 @@ impl AuditKind {
     pub fn is_by_strangers(self) -> bool {
         matches!(self, Self::SignInRefused | Self::KeyRefused)
     }
+
+    /// How many of the audit's rows may be of this kind, if it may have so many in all; at least one. Each kind has its own, so that
+    /// whoever can cause one kind again and again removes only rows of that kind: never those of the operator, who causes few.
+    pub fn quota(self, rows: u64) -> u64 {
+        let twentieths = match self {
+            Self::SignIn => 5,
+            Self::SignedOut
+            | Self::GrantRevoked
+            | Self::KeyUsed
+            | Self::SignInRefused
+            | Self::KeyRefused
+            | Self::Command => 2,
+            Self::Blocked | Self::Unblocked | Self::Lost => 1,
+        };
+        (rows.saturating_mul(twentieths) / 20).max(1)
+    }
+}
+
+/// Of which kinds there are too many rows, if there may be so many in all, and how many of their oldest must go.
+pub fn surplus(counts: &[(AuditKind, u64)], rows: u64) -> Vec<(AuditKind, u64)> {
+    let too_many = |(kind, count): &(AuditKind, u64)| (*kind, count.saturating_sub(kind.quota(rows)));
+    counts.iter().map(too_many).filter(|(_, surplus)| *surplus > 0).collect()
 }
 
 impl std::str::FromStr for AuditKind {
@@ -191,6 +213,28 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(kind));
         }
         assert!("nonsense".parse::<AuditKind>().unwrap_err().contains("sign_in_refused"));
+    }
+
+    #[test]
+    fn the_quotas_of_all_kinds_are_the_whole_audit() {
+        for rows in [20, 1_000, 100_000, 100_000_000] {
+            assert_eq!(AuditKind::ALL.map(|kind| kind.quota(rows)).iter().sum::<u64>(), rows);
+        }
+        assert!(AuditKind::ALL.iter().all(|kind| kind.quota(1) == 1), "no kind is without a row");
+    }
+
+    #[test]
+    fn only_what_is_over_its_own_quota_goes() {
+        use AuditKind::{Blocked, Command, KeyRefused, SignIn, SignInRefused};
+        for (counts, expected) in [
+            (vec![], vec![]),
+            (vec![(SignIn, 25), (Blocked, 5), (SignInRefused, 10)], vec![]),
+            (vec![(SignIn, 26), (Blocked, 5), (SignInRefused, 10)], vec![(SignIn, 1)]),
+            (vec![(SignIn, 1), (Blocked, 1), (SignInRefused, 1_000_000)], vec![(SignInRefused, 999_990)]),
+            (vec![(KeyRefused, 11), (Command, 12)], vec![(KeyRefused, 1), (Command, 2)]),
+        ] {
+            assert_eq!(surplus(&counts, 100), expected, "{counts:?}");
+        }
     }
 
     #[test]

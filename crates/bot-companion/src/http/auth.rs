@@ -22,6 +22,7 @@ use crate::api::refusals::{IdpRefusals, Refusals, SignInRefusals, TokenRefusals}
 use crate::app::App;
 use crate::config::IdpConfig;
 use crate::domain::audit::AuditKind;
+use crate::idp::Provider;
 
 const CODE: HeaderName = HeaderName::from_static("idp-code");
 const VERIFIER: HeaderName = HeaderName::from_static("idp-code-verifier");
@@ -50,9 +51,9 @@ pub(super) async fn options(State(app): State<Arc<App>>, headers: HeaderMap) -> 
 /// `idp_unavailable` with `Retry-After`, the same code may be sent again once that time is over; after any other failure it
 /// takes a new one.
 #[utoipa::path(post, path = "/auth", operation_id = "signIn", tag = "dashboard",
-    params(("Idp-Code" = String, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$",
+    params(("Idp-Code" = String, Header, min_length = 1, max_length = 512, pattern = "^[0-9A-Za-z._~-]+$",
             description = "The identity provider's OAuth 2.0 code."),
-        ("Idp-Code-Verifier" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[!-~]+$",
+        ("Idp-Code-Verifier" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[0-9A-Za-z._~-]+$",
             description = "PKCE's `code_verifier`, if the code was asked for with a challenge."),
         ("Idp-Redirect-Uri" = Option<String>, Header,
             description = "The redirect address that the code was asked for with, from a server: one of those in `idp.redirect_uri` of the service. Not needed if there is only one. A page's own `Origin` goes first.")),
@@ -92,8 +93,9 @@ pub(super) async fn sign_out(
 }
 
 fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<SignInAttempt, ApiError> {
-    let code = extract::secret(headers, &CODE).map_err(|()| ErrorCode::IdpCodeMalformed)?;
-    let verifier = extract::secret(headers, &VERIFIER).map_err(|()| ErrorCode::IdpCodeVerifierMalformed)?;
+    let code = extract::secret(headers, &CODE, Provider::may_be_code).map_err(|()| ErrorCode::IdpCodeMalformed)?;
+    let verifier = extract::secret(headers, &VERIFIER, Provider::may_be_verifier)
+        .map_err(|()| ErrorCode::IdpCodeVerifierMalformed)?;
     // An empty one means that the page has lost its verifier; without it the provider would only say that the code is bad.
     if verifier.is_none() && headers.contains_key(VERIFIER) {
         return Err(ErrorCode::IdpCodeVerifierMalformed.into());

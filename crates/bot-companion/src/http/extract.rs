@@ -177,11 +177,15 @@ pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Single<'a
     }
 }
 
-/// The only value of a header that holds a secret of at most 512 visible ASCII characters; `Err` if it has another shape.
-pub(super) fn secret(headers: &HeaderMap, name: &HeaderName) -> Result<Option<SecretString>, ()> {
+/// The only value of a header that holds a secret of this shape; `Err` if it has another.
+pub(super) fn secret(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    is_well_formed: impl FnOnce(&[u8]) -> bool,
+) -> Result<Option<SecretString>, ()> {
     match single(headers, name) {
         Single::Absent => Ok(None),
-        Single::Once(value) if value.len() <= 512 && value.iter().all(u8::is_ascii_graphic) => {
+        Single::Once(value) if is_well_formed(value) => {
             Ok(Some(SecretString::from(String::from_utf8_lossy(value).into_owned())))
         }
         Single::Once(_) | Single::Repeated => Err(()),

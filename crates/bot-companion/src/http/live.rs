@@ -55,8 +55,8 @@ pub(super) async fn of_user(
 }
 
 async fn open(app: &App, context: &RequestContext, session: Option<StreamOwner>) -> Result<Response, ApiError> {
-    let subject = app.rate_limits.counted_as(context.client);
-    let body = app.live.open(subject, session, app.random.number()).await.map_err(refusal)?;
+    let subjects = app.rate_limits.counted_as(context.client);
+    let body = app.live.open(subjects, session, app.random.number()).await.map_err(refusal)?;
     let headers = [(header::CONTENT_TYPE, EVENT_STREAM), (BUFFERING, NO)];
     Ok((headers, axum::body::Body::new(body)).into_response())
 }

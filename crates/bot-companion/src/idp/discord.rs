@@ -1,5 +1,6 @@
 //! The client of a Discord-shaped provider: five calls, each guarded, each with a timeout and a bound on its response.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, Url, redirect};
@@ -12,6 +13,7 @@ use super::{Endpoint, Grant, IdpError, IdpErrorKind, wire};
 use crate::clock::Clock;
 use crate::domain::{ListedGuild, Snowflake, Time, User};
 use crate::log_throttle::Throttle;
+use crate::subjects::Subject;
 use crate::traces::WorkSpan;
 
 /// The provider asks every client for an address in its `User-Agent`.
@@ -19,6 +21,7 @@ const CLIENT_URL: &str = "https://example.invalid/bot-companion";
 /// Below the provider's own idle limit: a connection that it closes under a request would cost a code.
 const IDLE: Duration = Duration::from_secs(30);
 const MOST_BYTES: usize = 1024 * 1024;
+const LONGEST_CODE: usize = 512;
 
 /// What a [`Provider`] needs to know.
 #[derive(Clone, Debug)]
@@ -78,9 +81,21 @@ impl Provider {
         Ok(Self { client, options, guard, refusals: Throttle::default() })
     }
 
-    /// Turns a code into a grant. `redirect_uri` is the one that the code was asked for with.
+    /// Whether this can be one of the provider's codes. Others are not sent: an edge server before the provider may refuse odd
+    /// characters in a way that counts against us.
+    pub fn may_be_code(text: &[u8]) -> bool {
+        text.len() <= LONGEST_CODE && is_unreserved(text)
+    }
+
+    /// Whether this can be PKCE's verifier, which has the same characters (RFC 7636, section 4.1).
+    pub fn may_be_verifier(text: &[u8]) -> bool {
+        text.len() <= LONGEST_CODE && is_unreserved(text)
+    }
+
+    /// Turns a code that this client sent into a grant. `redirect_uri` is the one that the code was asked for with.
     pub async fn exchange(
         &self,
+        client: IpAddr,
         code: &SecretString,
         verifier: Option<&SecretString>,
         redirect_uri: &str,
@@ -88,7 +103,7 @@ impl Provider {
         let mut form =
             vec![("grant_type", "authorization_code"), ("code", code.expose_secret()), ("redirect_uri", redirect_uri)];
         form.extend(verifier.map(|verifier| ("code_verifier", verifier.expose_secret())));
-        self.grant(Caller::SignIn, &form).await
+        self.grant(signing_in(client), &form).await
     }
 
     /// Turns a refresh token into the next grant. It works once, so two refreshes of one user must never run side by side.
@@ -103,9 +118,9 @@ impl Provider {
         self.call(Endpoint::Revoke, Caller::User(user), request, |_| Ok(())).await
     }
 
-    /// Whom the access token of a sign-in belongs to.
-    pub async fn user(&self, access: &SecretString) -> Result<User, IdpError> {
-        self.call(Endpoint::User, Caller::SignIn, self.get("/users/@me", access), wire::user).await
+    /// Whom the access token of this client's sign-in belongs to.
+    pub async fn user(&self, client: IpAddr, access: &SecretString) -> Result<User, IdpError> {
+        self.call(Endpoint::User, signing_in(client), self.get("/users/@me", access), wire::user).await
     }
 
     /// The guilds of the access token's user. One that cannot be read is left out.
@@ -258,6 +273,14 @@ fn cause(error: &reqwest::Error) -> String {
         return "the request could not be made".to_owned();
     }
     innermost.to_string().escape_debug().take(200).collect()
+}
+
+fn signing_in(client: IpAddr) -> Caller {
+    Caller::SignIn(Subject::network_of(client))
+}
+
+fn is_unreserved(text: &[u8]) -> bool {
+    text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(byte))
 }
 
 fn is_loopback(url: &Url) -> bool {

@@ -1,7 +1,8 @@
 //! The protection around the provider: a circuit breaker per endpoint, backoff after a 429, and a budget of refused calls.
 //!
-//! The budget is shared fairly: one user's calls may spend a small share of it, all users' calls together three quarters. The last
-//! quarter is a reserve for sign-ins, so that accounts which provoke refusals lock nobody else out.
+//! The budget is shared fairly: one user's calls may spend a small share of it, all users' calls together three quarters, and all
+//! sign-ins together three quarters, so that accounts which provoke refusals stop no sign-in, and strangers no user's lists. Among the
+//! sign-ins, networks that caused refusals are stopped at a quarter, so that one of them does not lock the others out.
 //!
 //! Pure bookkeeping: it reads nothing but the clock, and every number in it is bounded.
 
@@ -10,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::circuit_breaker::CircuitBreaker;
-use super::failure_budget::{Caller, FailureBudget, WINDOW};
+use super::failure_budget::{Caller, FailureBudget, Part, WINDOW};
 use super::{Endpoint, IdpError, IdpErrorKind};
 use crate::clock::Clock;
 use crate::domain::Time;
@@ -58,7 +59,7 @@ impl From<CallOutcome> for ProviderOutcome {
 pub(super) struct Guard {
     clock: Clock,
     state: Mutex<GuardState>,
-    /// What each user has spent of the budget; a table of a fixed size.
+    /// What each user has spent of the budget, and which networks have spent some; a table of a fixed size.
     shares: RateLimit,
     metrics: ProviderMetrics,
 }
@@ -86,6 +87,8 @@ pub struct ProviderState {
     pub open_circuits: Vec<Endpoint>,
     /// How many more refused calls are tolerated.
     pub budget_remaining: u32,
+    /// Whether the budget leaves something for sign-ins.
+    pub can_sign_in: bool,
     /// The last call that was made: which, how it ended, and when.
     pub last_call: Option<(Endpoint, ProviderOutcome, Time)>,
 }
@@ -129,6 +132,7 @@ impl Guard {
             open_circuits: Endpoint::ALL.iter().copied().filter(is_open).collect(),
             last_call: state.last_call,
             budget_remaining: state.budget.remaining(now),
+            can_sign_in: state.budget.wait(now, Part::NewNetworks).is_none(),
         }
     }
 
@@ -152,16 +156,18 @@ impl Guard {
         limit: Duration,
     ) -> Result<CallPermit<'_>, (IdpError, ProviderOutcome)> {
         let now = self.clock.ticks();
-        // A refresh is always allowed: it finds out that consent was withdrawn, and the provider does not count that against us.
-        if let Caller::User(user) = caller
-            && !endpoint.is_ours()
-            && let Err(wait) = self.shares.look(self.shares.subject(&user), now)
-        {
-            let why = "this user's share of the budget of refused calls is used up";
-            return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
-        }
+        let part = match (caller, self.shares.look(self.shares.subject(&caller), now)) {
+            // A refresh is always allowed: it finds out that consent was withdrawn, and the provider does not count that against us.
+            (Caller::User(_), Err(wait)) if !endpoint.is_ours() => {
+                let why = "this user's share of the budget of refused calls is used up";
+                return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
+            }
+            (Caller::User(_), _) => Part::Users,
+            (Caller::SignIn(_), Ok(())) => Part::NewNetworks,
+            (Caller::SignIn(_), Err(_)) => Part::RefusedNetworks,
+        };
         let mut state = self.state.lock();
-        if let Some(wait) = state.budget.wait(now, caller) {
+        if let Some(wait) = state.budget.wait(now, part) {
             let why = "the budget of refused calls is used up";
             return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
         }
@@ -178,11 +184,13 @@ impl Guard {
     fn settle(&self, permit: &CallPermit<'_>, outcome: CallOutcome) {
         let &CallPermit { endpoint, caller, probe, .. } = permit;
         let now = self.clock.ticks();
-        if let (Caller::User(user), CallOutcome::Denied | CallOutcome::Blocked | CallOutcome::Limited { .. }) =
-            (caller, outcome)
-        {
-            // Counted even if it is too much: whether one more is allowed is decided before the next call.
-            let _ = self.shares.owe(self.shares.subject(&user), now);
+        if matches!(outcome, CallOutcome::Denied | CallOutcome::Blocked | CallOutcome::Limited { .. }) {
+            let spender = self.shares.subject(&caller);
+            match caller {
+                // Counted even if it is too much: whether one more is allowed is decided before the next call.
+                Caller::User(_) => drop(self.shares.owe(spender, now)),
+                Caller::SignIn(_) => self.shares.exhaust(spender, now, WINDOW),
+            }
         }
         let mut state = self.state.lock();
         self.note_end(&mut state, permit, now, ProviderOutcome::from(outcome));
@@ -192,12 +200,12 @@ impl Guard {
             // A stranger chooses what is sent to the token endpoint. If an edge refuses that, the circuit must not open for
             // everybody; the budget still bounds it.
             CallOutcome::Blocked if endpoint != Endpoint::Token => {
-                state.budget.spend(now);
+                state.budget.spend(now, caller);
                 return state.fail(endpoint, probe, now);
             }
-            CallOutcome::Blocked | CallOutcome::Denied => state.budget.spend(now),
+            CallOutcome::Blocked | CallOutcome::Denied => state.budget.spend(now, caller),
             CallOutcome::Limited { span, global } => {
-                state.budget.spend(now);
+                state.budget.spend(now, caller);
                 state.limit(endpoint, now, span, global);
             }
         }

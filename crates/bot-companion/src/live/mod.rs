@@ -31,6 +31,7 @@ use crate::metrics::LimitName;
 use crate::sources::Sources;
 use crate::store::freshness::{Dependencies, Mark};
 use crate::store::{StoreError, Topic};
+use crate::subjects::Subjects;
 use crate::views::Views;
 use stream::Stream;
 use watch::Watch;
@@ -105,14 +106,14 @@ impl Live {
         self.permits.set(limits.live, limits.live_per_address);
     }
 
-    /// Opens a stream. `subject` is the client address that it counts against, `chance` a random number.
+    /// Opens a stream. `subjects` is whom it counts for, `chance` a random number.
     pub async fn open(
         self: &Arc<Self>,
-        subject: Option<u64>,
+        subjects: Subjects,
         session: Option<StreamOwner>,
         chance: u64,
     ) -> Result<LiveBody, LiveError> {
-        let permit = self.permits.enter(subject).map_err(|reached| {
+        let permit = self.permits.enter(subjects).map_err(|reached| {
             self.sources.metrics.limits.count(match reached {
                 LimitReached::InAll => LimitName::Live,
                 LimitReached::PerSubject => LimitName::LivePerAddress,

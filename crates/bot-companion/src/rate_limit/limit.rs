@@ -93,6 +93,13 @@ impl RateLimit {
         self.interval.load(Ordering::Relaxed)
     }
 
+    /// Nanoseconds that one costs a subject that may have so many times the rate. It may owe as much as any other, so it may also
+    /// have so many times the burst.
+    fn cost(&self, allowance: u32) -> u64 {
+        let interval = self.interval();
+        if interval == 0 { 0 } else { (interval / u64::from(allowance.max(1))).max(1) }
+    }
+
     fn tolerance(&self) -> u64 {
         self.tolerance.load(Ordering::Relaxed)
     }
@@ -104,25 +111,26 @@ impl RateLimit {
 
     /// Counts one if it is allowed.
     pub(super) fn take(&self, subject: u64, now: Duration) -> Result<(), Duration> {
-        self.count(subject, now, false).map(drop)
+        self.count(subject, 1, now, false).map(drop)
     }
 
     /// Counts one that has happened already, allowed or not: what was too much has to be paid off first.
     pub(crate) fn owe(&self, subject: u64, now: Duration) -> Result<(), Duration> {
-        self.count(subject, now, true).map(drop)
+        self.count(subject, 1, now, true).map(drop)
     }
 
-    /// Counts one if it is allowed, and gives when it will be paid for, which [`RateLimit::refund`] asks for.
-    pub(super) fn reserve(&self, subject: u64, now: Duration) -> Result<u64, Duration> {
-        self.count(subject, now, false)
+    /// Counts one if it is allowed, for a subject that may have `allowance` times the rate and the burst. Gives when it will be
+    /// paid for, which [`RateLimit::refund`] asks for.
+    pub(super) fn reserve(&self, subject: u64, allowance: u32, now: Duration) -> Result<u64, Duration> {
+        self.count(subject, allowance, now, false)
     }
 
     /// Takes back one that was counted, as far as time has not paid for it yet.
-    pub(super) fn refund(&self, subject: u64, paid_at: u64, now: Duration) {
-        if self.is_off() {
+    pub(super) fn refund(&self, subject: u64, allowance: u32, paid_at: u64, now: Duration) {
+        let unpaid = paid_at.saturating_sub(nanos(now)).min(self.cost(allowance));
+        if unpaid == 0 {
             return;
         }
-        let unpaid = paid_at.saturating_sub(nanos(now)).min(self.interval());
         let mut buckets = self.set(subject).lock();
         if let Some(bucket) = buckets.iter_mut().find(|bucket| bucket.subject == subject) {
             bucket.paid_at = bucket.paid_at.saturating_sub(unpaid);
@@ -130,7 +138,7 @@ impl RateLimit {
     }
 
     /// Allows nothing for this span.
-    pub(super) fn exhaust(&self, subject: u64, now: Duration, span: Duration) {
+    pub(crate) fn exhaust(&self, subject: u64, now: Duration, span: Duration) {
         let mut buckets = self.set(subject).lock();
         let index = index_of(&mut buckets, subject);
         let until = nanos(now).saturating_add(nanos(span)).saturating_add(self.tolerance());
@@ -142,14 +150,14 @@ impl RateLimit {
         self.sets.get().into_iter().flatten().for_each(|set| *set.lock() = Default::default());
     }
 
-    fn count(&self, subject: u64, now: Duration, happened: bool) -> Result<u64, Duration> {
+    fn count(&self, subject: u64, allowance: u32, now: Duration, happened: bool) -> Result<u64, Duration> {
         let now = nanos(now);
         if self.is_off() {
             return Ok(now);
         }
         let mut buckets = self.set(subject).lock();
         let index = index_of(&mut buckets, subject);
-        let paid_at = buckets[index].paid_at.max(now).saturating_add(self.interval());
+        let paid_at = buckets[index].paid_at.max(now).saturating_add(self.cost(allowance));
         let allowed = self.judge(paid_at, now);
         if happened || allowed.is_ok() {
             buckets[index].paid_at = paid_at;
@@ -274,11 +282,11 @@ mod tests {
     fn what_is_given_back_was_never_counted() {
         let limit = limit(1, 3);
         let at = Duration::from_secs;
-        let reserved: Vec<_> = (0..3).map(|_| limit.reserve(1, at(0)).unwrap()).collect();
+        let reserved: Vec<_> = (0..3).map(|_| limit.reserve(1, 1, at(0)).unwrap()).collect();
         assert_eq!(limit.take(1, at(0)), Err(at(1)));
         // Slow ones, too: time has paid for the first of them meanwhile.
         for paid_at in reserved {
-            limit.refund(1, paid_at, at(2));
+            limit.refund(1, 1, paid_at, at(2));
         }
         for _ in 0..3 {
             assert_eq!(limit.take(1, at(2)), Ok(()));
@@ -290,11 +298,11 @@ mod tests {
     fn a_late_refund_does_not_pay_for_another() {
         let limit = limit(1, 1);
         let at = Duration::from_secs;
-        let slow = limit.reserve(1, at(0)).unwrap();
+        let slow = limit.reserve(1, 1, at(0)).unwrap();
         limit.take(1, at(10)).unwrap();
-        limit.refund(1, slow, at(10));
+        limit.refund(1, 1, slow, at(10));
         assert_eq!(limit.take(1, at(10)), Err(at(1)));
-        limit.refund(2, slow, at(10));
+        limit.refund(2, 1, slow, at(10));
         assert_eq!((limit.take(2, at(10)), limit.take(2, at(10))), (Ok(()), Err(at(1))), "nothing is saved up");
     }
 

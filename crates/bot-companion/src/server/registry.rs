@@ -5,7 +5,6 @@
 //! longest without ever completing a request is evicted, so that a flood of slow requests cannot shut others out. One client address
 //! can have only a part of all connections.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use crate::clock::Clock;
 use crate::config::{Config, CurrentConfig, LimitsConfig, Network};
 use crate::log_throttle::Throttle;
 use crate::metrics::{LimitName, Metrics};
-use crate::rate_limit::subject;
+use crate::subjects::{Subjects, Tally};
 
 /// How long a new connection may wait before it counts as one that sends no request.
 const GRACE: Duration = Duration::from_secs(1);
@@ -48,20 +47,7 @@ pub(super) struct Registry {
 struct OpenConnections {
     states: Vec<Arc<ConnectionState>>,
     /// How many connections each client address has, if addresses have a limit.
-    addresses: HashMap<u64, u32>,
-}
-
-impl OpenConnections {
-    fn uncount(&mut self, subject: Option<u64>) {
-        if let Some(subject) = subject
-            && let Some(open) = self.addresses.get_mut(&subject)
-        {
-            *open -= 1;
-            if *open == 0 {
-                self.addresses.remove(&subject);
-            }
-        }
-    }
+    addresses: Tally,
 }
 
 impl Registry {
@@ -84,33 +70,31 @@ impl Registry {
         let current = self.current.get();
         let LimitsConfig { connections, connections_per_address, exempt, .. } = &current.limits;
         let is_shared = self.trusted_proxies.iter().chain(exempt).any(|network| network.contains(address));
-        let subject = (*connections_per_address > 0 && !is_shared).then(|| subject(address));
+        let most = usize::try_from(*connections_per_address).unwrap_or(usize::MAX);
+        let subjects = if most == 0 || is_shared { Subjects::default() } else { Subjects::of(address) };
         let mut open = self.open.lock();
-        if let Some(subject) = subject {
-            let count = open.addresses.entry(subject).or_insert(0);
-            if *count >= *connections_per_address {
-                drop(open);
-                self.metrics.limits.count(LimitName::ConnectionsPerAddress);
-                if let Some(count) = self.refusals.count(self.clock.ticks()) {
-                    let address = address.to_canonical();
-                    warn!(count, %address, "connections refused: a client address has limits.connections_per_address open");
-                }
-                return None;
+        if !open.addresses.has_room(&subjects, most) {
+            drop(open);
+            self.metrics.limits.count(LimitName::ConnectionsPerAddress);
+            if let Some(count) = self.refusals.count(self.clock.ticks()) {
+                let address = address.to_canonical();
+                warn!(count, %address, "connections refused: a client address has limits.connections_per_address open");
             }
-            *count += 1;
+            return None;
         }
+        open.addresses.add(&subjects);
         let is_full = open.states.len() >= *connections;
         drop(open);
         if is_full && !self.evict_one() {
             self.metrics.limits.count(LimitName::Connections);
-            self.open.lock().uncount(subject);
+            self.open.lock().addresses.remove(&subjects);
             // Every connection is busy with a request: closing the new one at once is the kindest way to say so.
             if let Some(count) = self.overloads.count(self.clock.ticks()) {
                 warn!(count, %address, "connections refused: limits.connections are open, and all of them are busy");
             }
             return None;
         }
-        let state = Arc::new(ConnectionState::new(&self.clock, subject, is_shared));
+        let state = Arc::new(ConnectionState::new(&self.clock, subjects, is_shared));
         let mut open = self.open.lock();
         // A drain that has begun does not know this connection.
         state.draining.store(self.draining.load(Ordering::SeqCst), Ordering::SeqCst);
@@ -125,7 +109,7 @@ impl Registry {
         if let Some(index) = open.states.iter().position(|other| Arc::ptr_eq(other, state)) {
             open.states.swap_remove(index);
             self.metrics.connections.set(open.states.len() as u64);
-            open.uncount(state.subject);
+            open.addresses.remove(&state.subjects);
         }
     }
 
@@ -176,7 +160,7 @@ impl Registry {
         let mut open = self.open.lock();
         let reaped: Vec<_> = open.states.extract_if(.., |state| is_overdue(&current.limits, state, now)).collect();
         for state in &reaped {
-            open.uncount(state.subject);
+            open.addresses.remove(&state.subjects);
         }
         self.metrics.connections.set(open.states.len() as u64);
         drop(open);
@@ -275,6 +259,25 @@ mod tests {
         registry.remove(&states[0]);
         assert!(registry.add(address("192.0.2.1")).is_some(), "one was removed");
         assert!(registry.add(address("192.0.2.1")).is_none(), "and only one");
+    }
+
+    #[test]
+    fn the_64s_of_one_56_have_four_times_the_connections_of_one_and_those_of_a_48_eight_times() {
+        let (registry, _) = registry("limits.connections_per_address = 2");
+        let mut states = Vec::new();
+        let mut added = |subnets: std::ops::Range<u16>| {
+            let before = states.len();
+            for subnet in subnets.cycle().take(2_000) {
+                states.extend(registry.add(address(&format!("2001:db8:0:{subnet:x}::1"))));
+            }
+            states.len() - before
+        };
+        assert_eq!(added(0..32), 8, "of one /56");
+        assert_eq!(added(0x100..0x200), 8, "of another");
+        assert_eq!(added(0x200..0x300), 0, "the /48 has no more");
+        assert!(registry.add(address("2001:db8:1::1")).is_some(), "another /48 has");
+        registry.remove(&states[0]);
+        assert!(registry.add(address("2001:db8:0:300::1")).is_some(), "one was removed at every level");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 
 use super::backlog::Backlog;
 use crate::clock::Clock;
+use crate::subjects::Subjects;
 
 /// Stands for "nothing is unread".
 const NEVER: u64 = u64::MAX;
@@ -18,8 +19,8 @@ const NEVER: u64 = u64::MAX;
 /// One open connection.
 pub(super) struct ConnectionState {
     clock: Clock,
-    /// The client address that its connection counts against; `None` where addresses have no limit.
-    pub(super) subject: Option<u64>,
+    /// Whom the connection counts for; nobody where addresses have no limit.
+    pub(super) subjects: Subjects,
     /// Whether it may carry many clients: the peer is a trusted proxy, or exempt from limits.
     pub(super) is_shared: bool,
     /// When the current wait began, in milliseconds of the clock's ticks.
@@ -69,10 +70,10 @@ pub(super) enum Phase {
 }
 
 impl ConnectionState {
-    pub(super) fn new(clock: &Clock, subject: Option<u64>, is_shared: bool) -> Self {
+    pub(super) fn new(clock: &Clock, subjects: Subjects, is_shared: bool) -> Self {
         Self {
             clock: clock.clone(),
-            subject,
+            subjects,
             is_shared,
             since: AtomicU64::new(millis(clock)),
             phase: AtomicU32::new(Phase::FirstByte as u32),

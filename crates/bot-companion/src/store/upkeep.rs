@@ -28,8 +28,8 @@ pub trait Upkeep: Send + Sync + 'static {
     /// Forgets a user: ends their sessions, has their grant revoked, and removes or replaces their id and name wherever they stand,
     /// except where a block needs it. What the bot sends of them from now on is stored without their name, until they sign in again.
     async fn forget(&self, user: Snowflake, now: Time) -> Result<Erased>;
-    /// Adds rows to the audit, and deletes those that are too old or too many.
-    async fn write_audit(&self, entries: Vec<AuditEntry>, bounds: AuditBounds) -> Result<()>;
+    /// Adds rows to the audit. With bounds, also deletes those that are too old or too many of their kind, which reads every row.
+    async fn write_audit(&self, entries: Vec<AuditEntry>, bounds: Option<AuditBounds>) -> Result<()>;
     /// The latest rows of the audit that fit, the oldest of them first.
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditEntry>>;
 }
@@ -37,7 +37,7 @@ pub trait Upkeep: Send + Sync + 'static {
 /// How much of the audit is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditBounds {
-    /// So many rows.
+    /// So many rows, of each kind its quota.
     pub rows: u64,
     /// None that is older.
     pub before: Time,

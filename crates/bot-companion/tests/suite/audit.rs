@@ -120,12 +120,33 @@ async fn strangers_fill_no_audit() {
 }
 
 #[tokio::test]
+async fn what_strangers_and_users_cause_removes_no_row_of_the_operators() {
+    // Commands have the system's clock, which is behind the test's.
+    let app = TestApp::builder().set("[audit]\nrows = 20\nkeep = \"3650d\"").start().await;
+    let blocked = "80351110224678912";
+    said(&app, &["users", "block", blocked]).await;
+    said(&app, &["key", "create", "--label", "bot"]).await;
+    for _ in 0..12 {
+        assert_eq!(app.sign_in("wrong-code").await.status, 401);
+        assert_eq!(state(&app.anon(), "bck_nonsense").await, 401);
+        let user = app.user("owner").await;
+        assert_eq!(user.delete("/sessions").send().await.status, 200);
+        app.app.audit.flush(true).await;
+    }
+    let rows = audit(&app, &["--limit", "1000"]).await;
+    let count = |kind: &str| kinds(&rows).into_iter().filter(|found| *found == kind).count();
+    assert_eq!(["blocked", "command", "sign_in", "signed_out"].map(count), [1, 1, 5, 2], "{rows:?}");
+    assert_eq!(["sign_in_refused", "key_refused"].map(count), [2, 2], "{rows:?}");
+    assert_eq!(rows[0]["user"], json!(blocked));
+}
+
+#[tokio::test]
 async fn the_audit_keeps_so_many_rows_for_so_long_and_can_be_off() {
-    let app = TestApp::builder().set("[audit]\nrows = 3\nkeep = \"1h\"").start().await;
+    let app = TestApp::builder().set("[audit]\nrows = 12\nkeep = \"1h\"").start().await;
     for _ in 0..5 {
         app.user("owner").await;
     }
-    assert_eq!(audit(&app, &[]).await.len(), 3);
+    assert_eq!(audit(&app, &[]).await.len(), 3, "a quarter of the rows is for sign-ins");
     app.clock.advance(Duration::from_hours(2));
     app.user("owner").await;
     assert_eq!(audit(&app, &[]).await.len(), 1);

@@ -44,7 +44,7 @@ async fn exchanged(app: &TestApp, request: &str) -> Answer {
 #[tokio::test]
 async fn a_code_that_is_missing_or_malformed_is_refused_without_asking_the_provider() {
     let app = TestApp::start().await;
-    let (longest, long) = ("x".repeat(512), "x".repeat(513));
+    let (longest, long) = ("x.Y_9~z-".repeat(64), "x".repeat(513));
     let table: &[(&[&[u8]], &str)] = &[
         (&[], "idp_code_missing"),
         (&[b""], "idp_code_missing"),
@@ -57,6 +57,11 @@ async fn a_code_that_is_missing_or_malformed_is_refused_without_asking_the_provi
         (&[b"a", b"b"], "idp_code_malformed"),
         (&[b"a", b"a"], "idp_code_malformed"),
         (&[b"", b"a"], "idp_code_malformed"),
+        (&[b"../../etc/passwd"], "idp_code_malformed"),
+        (&[b"<script>"], "idp_code_malformed"),
+        (&[b"a%00"], "idp_code_malformed"),
+        (&[b"a'or'1'='1"], "idp_code_malformed"),
+        (&[b"a+b"], "idp_code_malformed"),
     ];
     for (values, error) in table {
         let headers: Vec<_> = values.iter().map(|value| ("Idp-Code", *value)).collect();
@@ -81,6 +86,8 @@ async fn a_malformed_verifier_is_refused_and_so_is_an_empty_one() {
         &[b"a", b"b"],
         &[b"", b""],
         &[b""],
+        &[b"../../etc/passwd"],
+        &[b"<script>"],
     ];
     for values in table {
         let verifiers = values.iter().map(|value| ("Idp-Code-Verifier", *value));

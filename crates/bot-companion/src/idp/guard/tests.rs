@@ -1,6 +1,7 @@
 use super::*;
 use crate::domain::{Snowflake, Time};
 use crate::idp::circuit_breaker::FAILURES;
+use crate::subjects::Subject;
 
 const LIMIT: Duration = Duration::from_secs(12);
 
@@ -9,12 +10,18 @@ fn guard(budget: u32) -> (Guard, Clock) {
     (Guard::new(clock.clone(), budget), clock)
 }
 
+/// Somebody who signs in from this network.
+fn stranger(network: u16) -> Caller {
+    let [high, low] = network.to_be_bytes();
+    Caller::SignIn(Subject::network_of([198, high, low, 1].into()))
+}
+
 fn end(guard: &Guard, endpoint: Endpoint, outcome: CallOutcome) {
-    guard.enter(endpoint, Caller::SignIn, LIMIT).unwrap().settle(outcome);
+    guard.enter(endpoint, stranger(0), LIMIT).unwrap().settle(outcome);
 }
 
 fn refused(guard: &Guard, endpoint: Endpoint) -> Option<IdpErrorKind> {
-    guard.enter(endpoint, Caller::SignIn, LIMIT).err().map(|error| {
+    guard.enter(endpoint, stranger(0), LIMIT).err().map(|error| {
         assert!(!error.code_spent, "nothing was sent");
         error.kind
     })
@@ -85,7 +92,7 @@ fn half_open_lets_one_probe_through() {
     let (guard, clock) = guard(1000);
     open(&guard, Endpoint::Token);
     clock.advance(secs(5));
-    let probe = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
+    let probe = guard.enter(Endpoint::Token, stranger(0), LIMIT).unwrap();
     assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::CircuitOpen(Duration::ZERO)));
     probe.settle(CallOutcome::Healthy);
     assert_eq!(refused(&guard, Endpoint::Token), None);
@@ -97,8 +104,8 @@ fn a_probe_that_was_dropped_early_makes_room_for_the_next() {
     let (guard, clock) = guard(1000);
     open(&guard, Endpoint::Token);
     clock.advance(secs(5));
-    drop(guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap());
-    let next = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
+    drop(guard.enter(Endpoint::Token, stranger(0), LIMIT).unwrap());
+    let next = guard.enter(Endpoint::Token, stranger(0), LIMIT).unwrap();
     clock.advance(LIMIT);
     drop(next);
     assert_eq!(
@@ -112,10 +119,10 @@ fn a_probe_that_was_dropped_early_makes_room_for_the_next() {
 fn calls_that_were_given_up_count_as_failures() {
     let (guard, clock) = guard(1000);
     for _ in 0..20 {
-        drop(guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap());
+        drop(guard.enter(Endpoint::Token, stranger(0), LIMIT).unwrap());
     }
     assert_eq!(refused(&guard, Endpoint::Token), None);
-    let calls: Vec<_> = (0..FAILURES).map(|_| guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap()).collect();
+    let calls: Vec<_> = (0..FAILURES).map(|_| guard.enter(Endpoint::Token, stranger(0), LIMIT).unwrap()).collect();
     clock.advance(LIMIT);
     drop(calls);
     assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::CircuitOpen(secs(5))));
@@ -124,12 +131,12 @@ fn calls_that_were_given_up_count_as_failures() {
 #[test]
 fn late_failures_do_not_prolong_the_pause() {
     let (guard, clock) = guard(1000);
-    let late = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
+    let late = guard.enter(Endpoint::Token, stranger(0), LIMIT).unwrap();
     open(&guard, Endpoint::Token);
     clock.advance(secs(4));
     late.settle(CallOutcome::Failed);
     clock.advance(secs(1));
-    let late = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
+    let late = guard.enter(Endpoint::Token, stranger(0), LIMIT).unwrap();
     late.settle(CallOutcome::Healthy);
     assert_eq!(refused(&guard, Endpoint::Token), None);
 }
@@ -137,10 +144,10 @@ fn late_failures_do_not_prolong_the_pause() {
 #[test]
 fn a_late_failure_does_not_speak_for_the_probe() {
     let (guard, clock) = guard(1000);
-    let late = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
+    let late = guard.enter(Endpoint::Token, stranger(0), LIMIT).unwrap();
     open(&guard, Endpoint::Token);
     clock.advance(secs(5));
-    let probe = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
+    let probe = guard.enter(Endpoint::Token, stranger(0), LIMIT).unwrap();
     late.settle(CallOutcome::Failed);
     clock.advance(secs(60));
     assert_eq!(
@@ -180,7 +187,7 @@ fn holds_reach_as_far_as_the_limit_does() {
 #[test]
 fn a_shorter_limit_does_not_cut_a_longer_one() {
     let (guard, _) = guard(1000);
-    let second = guard.enter(Endpoint::Token, Caller::SignIn, LIMIT).unwrap();
+    let second = guard.enter(Endpoint::Token, stranger(0), LIMIT).unwrap();
     end(&guard, Endpoint::Token, CallOutcome::Limited { span: secs(30), global: true });
     second.settle(CallOutcome::Limited { span: secs(1), global: false });
     assert_eq!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::BackingOff(secs(30))));
@@ -188,24 +195,26 @@ fn a_shorter_limit_does_not_cut_a_longer_one() {
 
 #[test]
 fn the_budget_stops_everything_until_enough_has_aged_out() {
-    let (guard, clock) = guard(3);
-    end(&guard, Endpoint::User, CallOutcome::Denied);
+    let (guard, clock) = guard(4);
+    let spend = |endpoint, caller, outcome| guard.enter(endpoint, caller, LIMIT).unwrap().settle(outcome);
+    spend(Endpoint::User, stranger(1), CallOutcome::Denied);
     clock.advance(secs(100));
-    end(&guard, Endpoint::Guilds, CallOutcome::Limited { span: Duration::ZERO, global: false });
-    assert_eq!(refused(&guard, Endpoint::Token), None);
-    end(&guard, Endpoint::Token, CallOutcome::Blocked);
+    spend(Endpoint::User, stranger(2), CallOutcome::Limited { span: Duration::ZERO, global: false });
+    spend(Endpoint::Token, stranger(3), CallOutcome::Blocked);
+    spend(Endpoint::Guilds, user(1), CallOutcome::Denied);
     // The first one was at 0 s, in the bucket that leaves at 600 s.
     assert_eq!(refused(&guard, Endpoint::Revoke), Some(IdpErrorKind::BackingOff(secs(500))));
+    assert!(guard.enter(Endpoint::Guilds, user(2), LIMIT).is_err());
     clock.advance(secs(500));
     assert_eq!(refused(&guard, Endpoint::Revoke), None);
-    end(&guard, Endpoint::User, CallOutcome::Denied);
+    spend(Endpoint::User, stranger(4), CallOutcome::Denied);
     assert_eq!(refused(&guard, Endpoint::User), Some(IdpErrorKind::BackingOff(secs(100))));
 }
 
 #[test]
 fn the_budget_forgets_over_long_silence_and_survives_floods() {
     let (guard, clock) = guard(2);
-    let calls: Vec<_> = (0..1000).map(|_| guard.enter(Endpoint::User, Caller::SignIn, LIMIT).unwrap()).collect();
+    let calls: Vec<_> = (0..1000).map(|_| guard.enter(Endpoint::User, stranger(0), LIMIT).unwrap()).collect();
     for call in calls {
         call.settle(CallOutcome::Denied);
     }
@@ -258,6 +267,36 @@ fn the_last_quarter_of_the_budget_is_for_signing_in() {
         end(&guard, Endpoint::User, CallOutcome::Denied);
     }
     assert!(matches!(refused(&guard, Endpoint::Token), Some(IdpErrorKind::BackingOff(_))), "that is all");
+}
+
+#[test]
+fn strangers_leave_users_a_quarter_of_the_budget_and_one_network_leaves_strangers_more() {
+    let (guard, clock) = guard(1000);
+    assert_eq!(spend(&guard, stranger(0)), 250, "one network, however long it tries");
+    assert!(guard.state().can_sign_in);
+    let all: usize = (1..=1_000).map(|network| spend(&guard, stranger(network))).sum();
+    assert_eq!(all, 500, "one for each further network");
+    assert!(!guard.state().can_sign_in);
+    let all: usize = (1..=100).map(|number| spend(&guard, user(number))).sum();
+    assert_eq!(all, 250, "what is left is the users'");
+    clock.advance(WINDOW);
+    assert_eq!(spend(&guard, stranger(0)), 250, "all is forgotten after ten minutes");
+}
+
+#[test]
+fn a_hundred_networks_with_ten_odd_codes_each_do_not_stop_the_others() {
+    let (guard, _) = guard(1000);
+    let mut calls = 0;
+    for network in (1..=102).flat_map(|network| [network; 10]) {
+        if let Ok(call) = guard.enter(Endpoint::Token, stranger(network), LIMIT) {
+            call.settle(CallOutcome::Blocked);
+            calls += 1;
+        }
+    }
+    assert_eq!(calls, 25 * 10 + 77, "a quarter of the budget, and then one of each network");
+    for _ in 0..1_000 {
+        guard.enter(Endpoint::Token, stranger(1_000), LIMIT).unwrap().settle(CallOutcome::Healthy);
+    }
 }
 
 #[test]

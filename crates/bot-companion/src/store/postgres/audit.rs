@@ -2,7 +2,7 @@
 
 use deadpool_postgres::{GenericClient, Transaction};
 
-use crate::domain::audit::{AuditEntry, AuditKind};
+use crate::domain::audit::{self, AuditEntry, AuditKind};
 use crate::domain::forgotten::UserHash;
 use crate::store::upkeep::{AuditBounds, AuditFilter};
 
@@ -10,8 +10,8 @@ use super::columns::{integer, unsigned};
 use super::errors::Sql;
 use super::forget;
 
-/// Adds rows, and deletes those that are too old or too many.
-pub(super) async fn write(db: &Transaction<'_>, entries: &[AuditEntry], bounds: AuditBounds) -> Sql<()> {
+/// Adds rows, and with bounds deletes those that are too old or too many.
+pub(super) async fn write(db: &Transaction<'_>, entries: &[AuditEntry], bounds: Option<AuditBounds>) -> Sql<()> {
     let sql = "INSERT INTO audit (at, kind, person, key, address, request, detail, count)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
     let statement = db.prepare_cached(sql).await?;
@@ -25,11 +25,27 @@ pub(super) async fn write(db: &Transaction<'_>, entries: &[AuditEntry], bounds: 
             [at, &kind.name(), &person, key, network, request, detail, &integer(*count)];
         db.execute(&statement, &row).await?;
     }
+    match bounds {
+        Some(bounds) => trim(db, bounds).await,
+        None => Ok(()),
+    }
+}
+
+async fn trim(db: &Transaction<'_>, bounds: AuditBounds) -> Sql<()> {
     let statement = db.prepare_cached("DELETE FROM audit WHERE at < $1").await?;
     db.execute(&statement, &[&bounds.before]).await?;
-    let sql = "DELETE FROM audit WHERE id <= (SELECT id FROM audit ORDER BY id DESC LIMIT 1 OFFSET $1)";
+    let statement = db.prepare_cached("SELECT kind, count(*) FROM audit GROUP BY kind").await?;
+    let mut counts = Vec::new();
+    for row in db.query(&statement, &[]).await? {
+        // What a newer release wrote goes by its age.
+        let Ok(kind) = row.try_get::<_, &str>(0)?.parse() else { continue };
+        counts.push((kind, unsigned(row.try_get(1)?)));
+    }
+    let sql = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE kind = $1 ORDER BY id LIMIT $2)";
     let statement = db.prepare_cached(sql).await?;
-    db.execute(&statement, &[&integer(bounds.rows)]).await?;
+    for (kind, surplus) in audit::surplus(&counts, bounds.rows) {
+        db.execute(&statement, &[&kind.name(), &integer(surplus)]).await?;
+    }
     Ok(())
 }
 

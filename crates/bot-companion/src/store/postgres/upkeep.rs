@@ -47,7 +47,7 @@ impl Upkeep for Postgres {
         work.await
     }
 
-    async fn write_audit(&self, entries: Vec<AuditEntry>, bounds: AuditBounds) -> Result<()> {
+    async fn write_audit(&self, entries: Vec<AuditEntry>, bounds: Option<AuditBounds>) -> Result<()> {
         let work = self.executor.write(Pace::Long, (entries, bounds), |db, _topics, (entries, bounds)| {
             Box::pin(audit::write(db, entries, *bounds))
         });

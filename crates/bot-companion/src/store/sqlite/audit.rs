@@ -2,15 +2,19 @@
 
 use rusqlite::{Connection, params};
 
-use crate::domain::audit::{AuditEntry, AuditKind};
+use crate::domain::audit::{self, AuditEntry, AuditKind};
 use crate::domain::forgotten::UserHash;
 use crate::store::upkeep::{AuditBounds, AuditFilter};
 
 use super::columns::{integer, json, unsigned};
 use super::forget;
 
-/// Adds rows, and deletes those that are too old or too many.
-pub(super) fn write(connection: &Connection, entries: &[AuditEntry], bounds: AuditBounds) -> rusqlite::Result<()> {
+/// Adds rows, and with bounds deletes those that are too old or too many.
+pub(super) fn write(
+    connection: &Connection,
+    entries: &[AuditEntry],
+    bounds: Option<AuditBounds>,
+) -> rusqlite::Result<()> {
     let sql = "INSERT INTO audit (at, kind, person, key, address, request, detail, count)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     let mut insert = connection.prepare_cached(sql)?;
@@ -22,9 +26,25 @@ pub(super) fn write(connection: &Connection, entries: &[AuditEntry], bounds: Aud
         };
         insert.execute(params![at, kind.name(), person, key, network, request, detail, integer(*count)])?;
     }
+    bounds.map_or(Ok(()), |bounds| trim(connection, bounds))
+}
+
+fn trim(connection: &Connection, bounds: AuditBounds) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM audit WHERE at < ?1")?.execute([bounds.before])?;
-    let sql = "DELETE FROM audit WHERE id <= (SELECT id FROM audit ORDER BY id DESC LIMIT 1 OFFSET ?1)";
-    connection.prepare_cached(sql)?.execute([integer(bounds.rows)]).map(drop)
+    let mut statement = connection.prepare_cached("SELECT kind, count(*) FROM audit GROUP BY kind")?;
+    let mut found = statement.query([])?;
+    let mut counts = Vec::new();
+    while let Some(row) = found.next()? {
+        // What a newer release wrote goes by its age.
+        let Ok(kind) = row.get::<_, String>(0)?.parse() else { continue };
+        counts.push((kind, unsigned(row.get(1)?)));
+    }
+    let sql = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE kind = ?1 ORDER BY id LIMIT ?2)";
+    let mut delete = connection.prepare_cached(sql)?;
+    for (kind, surplus) in audit::surplus(&counts, bounds.rows) {
+        delete.execute(params![kind.name(), integer(surplus)])?;
+    }
+    Ok(())
 }
 
 /// The latest rows that fit, the oldest of them first.

@@ -38,7 +38,7 @@ impl Upkeep for Sqlite {
         self.writer.write(move |connection, topics| forget::forget(connection, topics, user, now)).await
     }
 
-    async fn write_audit(&self, entries: Vec<AuditEntry>, bounds: AuditBounds) -> Result<()> {
+    async fn write_audit(&self, entries: Vec<AuditEntry>, bounds: Option<AuditBounds>) -> Result<()> {
         self.writer.write(move |connection, _| audit::write(connection, &entries, bounds)).await
     }
 

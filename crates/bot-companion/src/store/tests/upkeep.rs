@@ -13,6 +13,7 @@ on_each_store! {
     a_forgotten_user_is_in_no_table_and_the_feed_does_not_bring_the_name_back,
     the_holdings_are_counted,
     the_audit_is_bounded_and_forgets_who_is_forgotten,
+    a_flood_of_one_kind_removes_no_row_of_another,
 }
 
 /// What a vault makes of a grant, as far as the store looks at it.
@@ -212,7 +213,7 @@ async fn the_audit_is_bounded_and_forgets_who_is_forgotten(fixture: Fixture) {
         detail: second.to_string(),
         ..AuditEntry::new(at(second), kind)
     };
-    let wide = AuditBounds { rows: 1_000, before: Time::default() };
+    let wide = Some(AuditBounds { rows: 1_000, before: Time::default() });
     let first = [
         entry(1, AuditKind::SignIn, Some(FORGETTABLE)),
         entry(2, AuditKind::SignInRefused, None),
@@ -237,10 +238,46 @@ async fn the_audit_is_bounded_and_forgets_who_is_forgotten(fixture: Fixture) {
     let persons = Some(vec![hash]);
     assert_eq!(store.audit(AuditFilter { persons, ..all.clone() }).await.unwrap().len(), 2);
 
-    store.write_audit(Vec::new(), AuditBounds { rows: 1_000, before: at(3) }).await.unwrap();
+    store.write_audit(Vec::new(), Some(AuditBounds { rows: 1_000, before: at(3) })).await.unwrap();
     assert_eq!(fixture.count("audit").await, 3, "those before are gone");
-    let many = (10..20).map(|second| entry(second, AuditKind::SignIn, Some(5))).collect();
-    store.write_audit(many, AuditBounds { rows: 4, before: Time::default() }).await.unwrap();
+    let many: Vec<_> = (10..20).map(|second| entry(second, AuditKind::SignIn, Some(5))).collect();
+    store.write_audit(many, None).await.unwrap();
+    assert_eq!(fixture.count("audit").await, 13, "without bounds nothing is deleted");
+    store.write_audit(Vec::new(), Some(AuditBounds { rows: 16, before: Time::default() })).await.unwrap();
     let left: Vec<_> = store.audit(all).await.unwrap().into_iter().map(|entry| entry.detail).collect();
-    assert_eq!(left, ["16", "17", "18", "19"], "the latest stay");
+    assert_eq!(left, ["3", "5", "16", "17", "18", "19"], "of each kind the latest stay");
+}
+
+async fn a_flood_of_one_kind_removes_no_row_of_another(fixture: Fixture) {
+    let store = &fixture.store;
+    let bounds = Some(AuditBounds { rows: 40, before: Time::default() });
+    let left = async || {
+        let all = AuditFilter { limit: 1_000, ..AuditFilter::default() };
+        let rows = store.audit(all).await.unwrap();
+        AuditKind::ALL.map(|kind| {
+            let details = rows.iter().filter(|row| row.kind == kind).map(|row| row.detail.clone());
+            (kind, details.collect::<Vec<_>>())
+        })
+    };
+    let row = |kind, detail: &str| AuditEntry { detail: detail.to_owned(), ..AuditEntry::new(NOW, kind) };
+    store.write_audit(AuditKind::ALL.map(|kind| row(kind, "first")).to_vec(), bounds).await.unwrap();
+    // The kinds of strangers and users; the operator's come last, and are still there then.
+    let mut kinds = AuditKind::ALL;
+    kinds.sort_by_key(|kind| {
+        matches!(kind, AuditKind::Blocked | AuditKind::Unblocked | AuditKind::Command | AuditKind::Lost)
+    });
+    for flood in kinds {
+        let before = left().await;
+        for _ in 0..3 {
+            store.write_audit(vec![row(flood, "more"); 50], bounds).await.unwrap();
+        }
+        for ((kind, was), (_, is)) in before.into_iter().zip(left().await) {
+            if kind == flood {
+                assert_eq!(is, vec!["more"; usize::try_from(flood.quota(40)).unwrap()], "{flood:?}");
+            } else {
+                assert_eq!(is, was, "a flood of {flood:?} removes rows of {kind:?}");
+            }
+        }
+    }
+    assert_eq!(fixture.count("audit").await, 40);
 }
