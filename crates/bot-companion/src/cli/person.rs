@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
 use anyhow::{bail, ensure};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::output::{OutputForm, columns};
 use crate::app::App;
@@ -80,6 +80,7 @@ impl StoredPerson {
             "blocked": traces.is_blocked,
             "audit_rows": traces.audit,
             "forgotten": time(traces.forgotten),
+            "rows": traces.tables.iter().map(|(table, count)| ((*table).to_owned(), json!(count))).collect::<Map<_, _>>(),
         })
     }
 

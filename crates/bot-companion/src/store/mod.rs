@@ -9,6 +9,7 @@ pub mod copy;
 pub mod freshness;
 mod history;
 mod look;
+mod person_places;
 mod postgres;
 mod schema_version;
 mod sqlite;
