@@ -109,6 +109,8 @@ fn store(text: &mut Exposition, app: &App, is_up: bool) {
     text.sample(list::STORE_POOL, &[("state", "idle")], load.idle);
     text.value(list::STORE_QUEUE, load.queued_writes);
     text.value(list::STORE_CIRCUIT, u8::from(load.circuit_open));
+    text.value(list::STORE_DAMAGED, metrics.damaged.get());
+    text.value(list::STORE_FILE_LOST, metrics.file_lost.get());
 }
 
 fn caches(text: &mut Exposition, app: &App) {

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use tracing::warn;
 
 use super::database::{self, Missing};
 use super::output::OutputForm;
-use super::{ConfigFile, print, runtime};
+use super::{ConfigFile, print, runtime, vacuum};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::domain::audit::AuditKind;
@@ -88,6 +89,11 @@ fn follow_up(config: Config, report: &RestoreReport) -> anyhow::Result<()> {
     database::on(config, async |app| {
         for user in &report.forget_again {
             app.store.forget(*user, app.clock.now()).await?;
+        }
+        if !report.forget_again.is_empty()
+            && let Some(left) = vacuum::after_forgetting(&app.config.store.url).await
+        {
+            warn!("{left}");
         }
         let detail = format!("restore of a backup as of {}", taken(&report.header));
         app.audit.command(AuditKind::Command, &detail, None, None);

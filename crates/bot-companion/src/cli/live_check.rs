@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::database;
 use super::local_request::{ask, ready_url};
 use crate::clock::Clock;
 use crate::config::{Config, keyfile};
@@ -115,6 +116,9 @@ async fn store(config: &Config, now: Time) -> Vec<CheckLine> {
     let look = match store::look(&config.store.url, STORE_LIMIT).await {
         Ok(Some(look)) => look,
         Ok(None) => {
+            if let Err(lost) = database::refuse_lost(config) {
+                return vec![CheckLine::failed("store", lost.to_string())];
+            }
             let text = format!("there is no database at {location} yet; the first start makes it");
             return vec![CheckLine::warning("store", text)];
         }
@@ -124,6 +128,9 @@ async fn store(config: &Config, now: Time) -> Vec<CheckLine> {
         CheckLine::fine("store", format!("{} answers: {location}", store::kind(&config.store.url))),
         findings::schema(look.schema, look.newest),
     ];
+    if let Some(file) = look.file {
+        lines.extend(findings::file(&file, &location));
+    }
     if let Some(content) = look.content {
         lines.push(keys(config, &content.grants_by_key));
         let reported = content.health.instances.values().map(|instance| instance.reported).max();

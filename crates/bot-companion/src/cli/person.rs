@@ -7,6 +7,7 @@ use anyhow::{bail, ensure};
 use serde_json::{Map, Value, json};
 
 use super::output::{OutputForm, columns};
+use super::vacuum;
 use crate::app::App;
 use crate::domain::audit::AuditKind;
 use crate::domain::forgotten::UserHash;
@@ -123,6 +124,7 @@ pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool) -> any
     }
     let erased = app.store.forget(id, app.clock.now()).await?;
     app.audit.command(AuditKind::Command, "users forget", Some(UserHash::of(id).in_audit()), None);
+    let left = vacuum::after_forgetting(&app.config.store.url).await;
     let mut lines = vec![format!(
         "User {id} is forgotten: {} session(s) ended, {} roster entry(s), {} subscription(s) removed, {} feedback entry(s) have \
          no author now, {} audit row(s) do not name them any more; owner of {} and staff in {} guild(s) no longer.",
@@ -143,6 +145,7 @@ pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool) -> any
         lines
             .push(format!("They stay blocked, which needs their id: `bot-companion users unblock {id}` forgets that."));
     }
+    lines.extend(left);
     lines.push(
         "The bot may send their id again (as owner, staff or subscriber), never their name; forget them in the bot, too.\n".to_owned(),
     );

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use tracing::{info, warn};
 
-use super::{ConfigFile, cautions, demo, logging, runtime};
+use super::{ConfigFile, cautions, database, demo, logging, runtime, vacuum};
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -21,13 +21,16 @@ use crate::{admin, server, store};
 /// What the process needs beside its connections: the store's files, the provider, the log.
 const OTHER_FILES: u64 = 256;
 
-pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Result<()> {
+pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>, may_begin_anew: bool) -> anyhow::Result<()> {
     let mut config = file.load()?;
     config.require_idp()?;
     if let Some(listen) = listen {
         config.http.listen = listen;
     }
     let log = logging::start(&config.log)?;
+    if !may_begin_anew {
+        database::refuse_lost(&config)?;
+    }
     runtime()?.block_on(async {
         // From here on it neither ends the process nor is lost.
         let hangup = reload::Hangup::hear();
@@ -41,6 +44,7 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         let base_path = config.http.base_path.clone();
         let cautions = cautions::of(&config);
         let started = config.clone();
+        vacuum::once(&config.store.url).await;
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
         for caution in cautions {
             warn!("{caution}");

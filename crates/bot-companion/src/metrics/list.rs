@@ -57,6 +57,8 @@ families! {
     SESSIONS: Gauge "companion_sessions" "Sessions in the store, at most a minute ago.";
     SIGN_INS: Counter "companion_sign_ins_total" "Codes that were to be exchanged, by how that ended.";
     STORE_CIRCUIT: Gauge "companion_store_circuit_open" "Whether the circuit breaker of the database server is open.";
+    STORE_DAMAGED: Gauge "companion_store_damaged" "Whether anything in the store was found to be damaged since the start.";
+    STORE_FILE_LOST: Gauge "companion_store_file_lost" "Whether the SQLite database is no longer at its path, so that nothing is written.";
     STORE_OPERATIONS: Counter "companion_store_operations_total" "Reads and writes of the store, by how they ended.";
     STORE_POOL: Gauge "companion_store_pool_connections" "Connections to the store, in use or idle.";
     STORE_UP: Gauge "companion_store_up" "Whether the store could be read and written when it was last probed.";

@@ -42,6 +42,7 @@ mod limits;
 mod live;
 mod live_check;
 mod logs;
+mod lost_store;
 mod odd_requests;
 mod openapi;
 mod outages;

@@ -31,7 +31,7 @@ pub(in crate::store) async fn look(url: &SecretString, limit: Duration) -> Resul
     } else {
         None
     };
-    Ok(StoreLook { schema, newest, content })
+    Ok(StoreLook { schema, newest, content, file: None })
 }
 
 async fn content(address: &Address, limit: Duration) -> Result<StoreContent> {

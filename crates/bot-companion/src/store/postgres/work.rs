@@ -20,7 +20,7 @@ use super::invalidation::{self, Origin};
 use super::pool;
 use super::reachability::{LOOK_EVERY, Reachability, SPREAD};
 use crate::metrics::{StoreAccess, StoreMetrics};
-use crate::store::watch::{StoreLoad, outcome_of};
+use crate::store::watch::{self, StoreLoad};
 use crate::store::{Freshness, Result, StoreError, Topic};
 
 /// How often a transaction that lost against another is tried.
@@ -241,7 +241,7 @@ impl ExecutorState {
         let metrics = Arc::clone(&self.metrics);
         let work = async move {
             let outcome = work.await;
-            metrics.operations.count(access, outcome_of(&outcome));
+            watch::count(&metrics, access, &outcome);
             outcome
         };
         let limit = if pace == Pace::Quick { self.wait } else { LONG };

@@ -10,12 +10,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::clock::Clock;
 use crate::metrics::{GaugeGuard, StoreAccess, StoreMetrics};
-use crate::store::watch::outcome_of;
-use crate::store::{Freshness, Result, StoreError, Topic};
+use crate::store::{Freshness, Result, StoreError, Topic, watch};
+
+use super::file::FileIdentity;
 
 /// How many writes may wait.
 pub(super) const QUEUE: usize = 1024;
@@ -44,6 +45,7 @@ impl Writer {
     /// Starts the thread. The connection must be the only one of this process that writes.
     pub(super) fn start(
         connection: Connection,
+        file: FileIdentity,
         location: String,
         wait: Duration,
         freshness: Arc<Freshness>,
@@ -52,7 +54,7 @@ impl Writer {
         let (sender, queue) = channel();
         let seen = data_version(&connection)?;
         let clock = freshness.clock().clone();
-        let thread = WriterThread { connection, queue, freshness, metrics: Arc::clone(&metrics), seen };
+        let thread = WriterThread { connection, file, queue, freshness, metrics: Arc::clone(&metrics), seen };
         let handle = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || thread.run())
@@ -88,7 +90,7 @@ impl Writer {
         let Ok(permit) = permit else {
             let busy = Err(StoreError::Busy("too many writes are waiting".to_owned()));
             self.metrics.waits(StoreAccess::Write).observe(self.clock.ticks().saturating_sub(began));
-            self.metrics.operations.count(StoreAccess::Write, outcome_of(&busy));
+            watch::count(&self.metrics, StoreAccess::Write, &busy);
             return busy;
         };
         let permit = permit.map_err(|_| closing())?;
@@ -177,7 +179,7 @@ where
             (Some(Ok(value)), Ok(())) => Ok(value),
             (None, Ok(())) => Err(StoreError::Failed("a write did not run".to_owned())),
         };
-        metrics.operations.count(StoreAccess::Write, outcome_of(&answer));
+        watch::count(metrics, StoreAccess::Write, &answer);
         if self.reply.send(answer).is_err() {
             debug!("nobody waited for a write");
         }
@@ -187,6 +189,7 @@ where
 /// What the thread owns.
 struct WriterThread {
     connection: Connection,
+    file: FileIdentity,
     queue: Receiver<QueuedWrite>,
     freshness: Arc<Freshness>,
     metrics: Arc<StoreMetrics>,
@@ -199,7 +202,10 @@ impl WriterThread {
         loop {
             match self.queue.recv_timeout(WATCH) {
                 Ok(first) => self.group(first.take(&self.metrics)),
-                Err(RecvTimeoutError::Timeout) => self.watch(),
+                Err(RecvTimeoutError::Timeout) => {
+                    let _ = self.expect_file();
+                    self.watch();
+                }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -211,9 +217,10 @@ impl WriterThread {
 
     /// Runs this job and those queued after it, and commits them together.
     fn group(&mut self, first: Box<dyn Job>) {
-        if let Err(error) = self.execute("BEGIN IMMEDIATE") {
-            // Another process holds the lock for too long. Those who wait have waited as long; let none wait twice.
-            let refused = Err(StoreError::from(error));
+        let begun = self.expect_file().and_then(|()| self.execute("BEGIN IMMEDIATE").map_err(StoreError::from));
+        if let Err(error) = begun {
+            // Another process holds the lock for too long, or the file is gone. Those who wait have waited as long; let none wait twice.
+            let refused = Err(error);
             // Collected before the first answer: a write that comes after it gets a try of its own.
             let waiting = std::iter::from_fn(|| self.next()).take(GROUP);
             let jobs: Vec<_> = std::iter::once(first).chain(waiting).collect();
@@ -262,6 +269,27 @@ impl WriterThread {
 
     fn next(&self) -> Option<Box<dyn Job>> {
         self.queue.try_recv().ok().map(|queued| queued.take(&self.metrics))
+    }
+
+    /// Refuses to write to a file that nobody can open any more: whatever went there would be lost when this process ends.
+    fn expect_file(&self) -> Result<()> {
+        let Some(why) = self.file.lost() else {
+            if self.metrics.file_lost.get() > 0 {
+                self.metrics.file_lost.set(0);
+                info!("the database file is at its path again; writes are accepted");
+            }
+            return Ok(());
+        };
+        if self.metrics.file_lost.raise() {
+            error!(
+                why,
+                "store_file_lost: the database file is not at its path any more, and writes are refused. Only this process still has \
+                 the data: do not restart it; see docs/alerts.md, CompanionStoreFileLost"
+            );
+        }
+        Err(StoreError::Unavailable(format!(
+            "the database file is not at its path any more ({why}); writes are refused"
+        )))
     }
 
     /// Notices what other processes have written. They cannot say what it was, so everything cached is invalidated. While the file
