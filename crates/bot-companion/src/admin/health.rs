@@ -29,11 +29,19 @@ pub(super) struct StoreProbe {
 pub(super) struct ProbeOutcome {
     read: std::result::Result<(), String>,
     write: std::result::Result<(), String>,
+    /// Damage counts although this row can be read: others cannot.
+    problem: Option<&'static str>,
 }
 
 impl ProbeOutcome {
-    pub(super) fn is_ok(&self) -> bool {
+    /// Whether a row could be read and another written.
+    pub(super) fn is_up(&self) -> bool {
         self.read.is_ok() && self.write.is_ok()
+    }
+
+    /// Whether nothing is known to be wrong.
+    pub(super) fn is_ok(&self) -> bool {
+        self.is_up() && self.problem.is_none()
     }
 }
 
@@ -49,11 +57,21 @@ impl StoreProbe {
             async move {
                 let now = app.clock.now();
                 let (read, write) = tokio::join!(within(app.store.probe_read()), within(app.store.probe_write(now)));
-                ProbeOutcome { read, write }
+                ProbeOutcome { read, write, problem: problem(&app) }
             }
         });
         let crashed = || Err("the probe crashed".to_owned());
-        outcome.await.unwrap_or_else(|| ProbeOutcome { read: crashed(), write: crashed() })
+        outcome.await.unwrap_or_else(|| ProbeOutcome { read: crashed(), write: crashed(), problem: None })
+    }
+}
+
+/// What is wrong with the store beyond one failure, in a word that stays the same.
+fn problem(app: &App) -> Option<&'static str> {
+    let metrics = app.store.metrics();
+    match (metrics.damaged.get(), metrics.file_lost.get()) {
+        (1.., _) => Some("store_damaged"),
+        (_, 1..) => Some("store_file_lost"),
+        _ => None,
     }
 }
 
@@ -78,7 +96,7 @@ pub(super) fn report(app: &App, probed: &ProbeOutcome) -> Value {
 fn store(probed: &ProbeOutcome) -> Value {
     let word = |outcome: &std::result::Result<(), String>| if outcome.is_ok() { "ok" } else { "failed" };
     let error = probed.read.as_ref().err().or(probed.write.as_ref().err());
-    json!({"read": word(&probed.read), "write": word(&probed.write), "error": error})
+    json!({"read": word(&probed.read), "write": word(&probed.write), "error": error, "problem": probed.problem})
 }
 
 fn provider(app: &App) -> Value {

@@ -87,7 +87,7 @@ impl AdminService {
             tokio::time::timeout(SCRAPE_WAIT, self.probe.get()),
             tokio::time::timeout(SCRAPE_WAIT, census)
         );
-        let is_up = probed.as_ref().is_ok_and(ProbeOutcome::is_ok);
+        let is_up = probed.as_ref().is_ok_and(ProbeOutcome::is_up);
         let text = scrape::collect(&self.app, is_up, &census.ok().flatten().unwrap_or_default());
         respond(StatusCode::OK, HeaderValue::from_static(metrics::CONTENT_TYPE), text)
     }

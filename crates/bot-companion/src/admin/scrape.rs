@@ -143,6 +143,8 @@ fn store(text: &mut Exposition, app: &App, is_up: bool, census: &Census) {
     }
     text.value_if_any(list::LAST_BACKUP, census.last_backup.map(Time::seconds));
     text.value(list::AUDIT_LOST, app.audit.rows_lost());
+    text.value(list::STORE_DAMAGED, metrics.damaged.get());
+    text.value(list::STORE_FILE_LOST, metrics.file_lost.get());
 }
 
 fn caches(text: &mut Exposition, app: &App) {

@@ -12,7 +12,7 @@ use tracing::warn;
 use super::database::{self, Missing};
 use super::exit::UsageError;
 use super::output::OutputForm;
-use super::{ConfigFile, print, runtime, secrets};
+use super::{ConfigFile, print, runtime, secrets, vacuum};
 use crate::accounts::GrantReport;
 use crate::audit::Audit;
 use crate::clock::Clock;
@@ -146,6 +146,11 @@ fn follow_up(config: &Config, report: &RestoreReport) -> anyhow::Result<()> {
         let done = async {
             for user in &report.forget_again {
                 store.forget(*user, clock.now()).await?;
+            }
+            if !report.forget_again.is_empty()
+                && let Some(left) = vacuum::after_forgetting(&config.store.url).await
+            {
+                warn!("{left}");
             }
             let audit = Audit::new(Arc::clone(&store), clock.clone(), config.audit);
             let detail = format!("restore of a backup as of {}", taken(&report.header));

@@ -19,8 +19,8 @@ const BACKGROUND_WAIT: Duration = Duration::from_secs(10);
 /// What `store.wait` may be at the most.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// A command says only what matters; that a key was made does.
-const FILTER: &str = "warn,bot_companion::config::keyfile=info";
+/// A command says only what matters; that a key or a store was made does.
+const FILTER: &str = "warn,bot_companion::config::keyfile=info,bot_companion::new_store=info";
 
 /// What to do if there is no database yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,26 @@ pub(super) fn with<T>(
     missing: Missing,
     work: impl AsyncFnOnce(&Arc<App>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    on(prepare(file, missing)?, work)
+    let config = prepare(file, missing)?;
+    refuse_lost(&config)?;
+    on(config, work)
+}
+
+/// Refuses to make an empty database beside the key that the service itself made for another one: that one is lost, or its volume is
+/// not mounted. A restore does not ask, because it brings the data.
+pub(super) fn refuse_lost(config: &Config) -> Result<(), ConfigError> {
+    let database = store::local_file(&config.store.url).filter(|_| config.secrets.is_empty());
+    let Some((database, key)) = database.and_then(|path| keyfile::without_database(&path).map(|key| (path, key)))
+    else {
+        return Ok(());
+    };
+    let shown = std::path::absolute(&database).unwrap_or(database);
+    Err(ConfigError::one(format!(
+        "there is no database at {}, but {} is the key of one that was there: mount its volume, put the file back, or restore a backup \
+         with `bot-companion restore FILE`. To begin with an empty database, run `bot-companion serve --new-database` once",
+        shown.display(),
+        key.display(),
+    )))
 }
 
 /// Loads the configuration, and starts the log of a command.

@@ -8,6 +8,7 @@ mod tests;
 use std::time::Duration;
 
 use super::check_line::CheckLine;
+use super::database;
 use super::local_request::{Answer, admin_of, ask, ready_url};
 use crate::clock::Clock;
 use crate::config::{Config, keyfile};
@@ -58,6 +59,9 @@ async fn store(config: &Config, now: Time) -> Vec<CheckLine> {
     let look = match store::look(&config.store.url, STORE_LIMIT).await {
         Ok(Some(look)) => look,
         Ok(None) => {
+            if let Err(lost) = database::refuse_lost(config) {
+                return vec![CheckLine::failed("store", lost.to_string())];
+            }
             let text = format!("there is no database at {location} yet; the first start makes it");
             return vec![CheckLine::warning("store", text)];
         }
@@ -70,6 +74,9 @@ async fn store(config: &Config, now: Time) -> Vec<CheckLine> {
     if let Some(server) = &look.server {
         lines.push(findings::role(server));
         lines.push(findings::connections(server, config.store.connections));
+    }
+    if let Some(file) = look.file {
+        lines.extend(findings::file(&file, &location));
     }
     if let Some(content) = look.content {
         lines.push(keys(config, &content.grants_by_key));

@@ -30,6 +30,7 @@ mod store;
 mod switchboard;
 mod team;
 mod users;
+mod vacuum;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -59,6 +60,9 @@ enum Command {
         /// Listen here instead of at http.listen; port 0 picks a free one.
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<SocketAddr>,
+        /// Begin with an empty database although the key of an earlier one is still there.
+        #[arg(long)]
+        new_database: bool,
     },
     /// Run everything on this machine for trying out: sandbox sign-in, demo guilds, a demo bot.
     Dev {
@@ -161,7 +165,7 @@ enum Command {
     /// The whole file is checked first; then all of it is restored or nothing. All sessions end, because one of the backup may have
     /// been ended since.
     Restore(backup::Restore),
-    /// Move the data to another store.
+    /// Move the data to another store, or vacuum its file.
     #[command(subcommand)]
     Store(store::StoreCommand),
 }
@@ -183,7 +187,7 @@ impl ConfigFile {
 /// Runs the command that was asked for.
 pub fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
-        Command::Serve { config, listen } => serve::run(&config, listen),
+        Command::Serve { config, listen, new_database } => serve::run(&config, listen, new_database),
         Command::Dev { listen, data, store, redirect_uri, no_limits } => {
             dev::run(&dev::DevOptions { listen, data, store, redirect_uris: redirect_uri, no_limits })
         }

@@ -4,10 +4,11 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
 use anyhow::{bail, ensure};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::database::Reading;
 use super::output::{OutputForm, columns};
+use super::vacuum;
 use crate::app::App;
 use crate::domain::audit::AuditKind;
 use crate::domain::forgotten::UserHash;
@@ -81,6 +82,7 @@ impl StoredPerson {
             "blocked": traces.is_blocked,
             "audit_rows": traces.audit,
             "forgotten": time(traces.forgotten),
+            "rows": traces.tables.iter().map(|(table, count)| ((*table).to_owned(), json!(count))).collect::<Map<_, _>>(),
         })
     }
 
@@ -128,6 +130,7 @@ pub(super) async fn forget(
     }
     let erased = app.store.forget(id, app.clock.now()).await?;
     app.audit.command(AuditKind::Command, "users forget", Some(UserHash::of(id).in_audit()), None);
+    let left = vacuum::after_forgetting(&app.config.store.url).await;
     let revokes = person.traces.is_to_revoke || person.account.as_ref().is_some_and(|account| account.grant.is_some());
     let value = json!({
         "user": id,
@@ -140,11 +143,12 @@ pub(super) async fn forget(
         "staff_in_guilds": erased.staff_guilds,
         "grant_to_revoke": revokes,
         "blocked": person.traces.is_blocked,
+        "left_in_file": left,
     });
-    Ok(form.one(&value, || forgotten_text(&person, erased, revokes)))
+    Ok(form.one(&value, || forgotten_text(&person, erased, revokes, left)))
 }
 
-fn forgotten_text(person: &StoredPerson, erased: Erased, revokes: bool) -> String {
+fn forgotten_text(person: &StoredPerson, erased: Erased, revokes: bool, left: Option<String>) -> String {
     let id = person.id;
     let mut lines = vec![format!(
         "User {id} is forgotten: {} session(s) ended, {} roster entry(s), {} subscription(s) removed, {} feedback entry(s) have \
@@ -166,6 +170,7 @@ fn forgotten_text(person: &StoredPerson, erased: Erased, revokes: bool) -> Strin
         lines
             .push(format!("They stay blocked, which needs their id: `bot-companion users unblock {id}` forgets that."));
     }
+    lines.extend(left);
     lines.push(
         "The bot may send their id again (as owner, staff or subscriber), never their name; forget them in the bot, too.\n".to_owned(),
     );

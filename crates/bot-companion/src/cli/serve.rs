@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tracing::{info, warn};
 
-use super::{ConfigFile, cautions, demo, live_check, logging, runtime, start_checks};
+use super::{ConfigFile, cautions, database, demo, live_check, logging, runtime, start_checks, vacuum};
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -24,7 +24,7 @@ const OTHER_FILES: u64 = 256;
 /// How long the database server may take to say what it allows.
 const SERVER_LIMIT: Duration = Duration::from_secs(2);
 
-pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Result<()> {
+pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>, may_begin_anew: bool) -> anyhow::Result<()> {
     let mut config = file.load()?;
     config.require_idp()?;
     if let Some(listen) = listen {
@@ -34,6 +34,9 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
     let checks = [start_checks::of_configuration(&config), start_checks::of_machine(&config)].concat();
     for check in &checks {
         check.require()?;
+    }
+    if !may_begin_anew {
+        database::refuse_lost(&config)?;
     }
     runtime()?.block_on(async {
         // From here on it neither ends the process nor is lost.
@@ -47,6 +50,7 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         info!(version = Version::NAME, store = kind, location, "starting");
         let base_path = config.http.base_path.clone();
         let started = config.clone();
+        vacuum::once(&config.store.url).await;
         let app = App::build(config, Clock::system(), Random::from_system()).await?;
         for check in checks.iter().filter(|check| check.is_warning()) {
             warn!("{}", check.text);

@@ -1,4 +1,4 @@
-//! `bot-companion store copy`: the data moves to another store, in a maintenance window.
+//! `bot-companion store copy`: the data moves to another store, in a maintenance window. And `bot-companion store vacuum`.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::output::OutputForm;
-use super::{logging, print, runtime};
+use super::{ConfigFile, logging, print, runtime, vacuum};
 use crate::config::{self, AccessLog, LogConfig, LogFormat};
 use crate::store;
 use crate::store::copy::{CopyOptions, CopyReport, CopyStage, Progress, copy};
@@ -49,6 +49,14 @@ pub(super) enum StoreCommand {
         )]
         start_wait: Duration,
     },
+    /// Rewrite the SQLite database file, so that nothing deleted is left in it.
+    ///
+    /// Writes of a running service wait meanwhile and may be refused, so stop it before a large file is vacuumed. It needs twice the
+    /// size of the file as free disk space.
+    Vacuum {
+        #[command(flatten)]
+        config: ConfigFile,
+    },
 }
 
 #[expect(
@@ -60,7 +68,10 @@ fn secret(url: &str) -> Result<SecretString, Infallible> {
 }
 
 pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
-    let StoreCommand::Copy { from, to, start_over, form, start_wait } = command;
+    let (from, to, start_over, form, start_wait) = match command {
+        StoreCommand::Copy { from, to, start_over, form, start_wait } => (from, to, start_over, form, start_wait),
+        StoreCommand::Vacuum { config } => return vacuum::run(&config),
+    };
     // It says so if it waits for a database.
     logging::start(&LogConfig { filter: "warn".to_owned(), format: LogFormat::Text, access: AccessLog::Off })?;
     let what = CopyOptions { from, to, start_over, start_wait };

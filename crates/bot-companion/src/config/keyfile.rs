@@ -49,6 +49,12 @@ pub fn beside(database: &Path) -> PathBuf {
     with_suffix(database, ".key")
 }
 
+/// The key of a database that is not there any more: the service makes the database first, then the key.
+pub fn without_database(database: &Path) -> Option<PathBuf> {
+    let is_there = fs::metadata(database).is_ok_and(|file| file.len() > 0);
+    Some(beside(database)).filter(|key| !is_there && key.exists())
+}
+
 /// The key in `<database>.key`; made on the first start. Of several processes that start at once, all get the same one.
 pub fn load_or_create(database: &Path) -> Result<KeyFile, KeyFileError> {
     let path = beside(database);

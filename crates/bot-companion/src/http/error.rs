@@ -116,7 +116,7 @@ const STORE_RETRY: Duration = Duration::from_secs(2);
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match &error {
-            StoreError::Unavailable(_) | StoreError::Busy(_) => {
+            StoreError::Unavailable(_) | StoreError::Busy(_) | StoreError::Damaged(_) => {
                 Self::new(ErrorCode::StoreUnavailable).after(STORE_RETRY).because(&error)
             }
             StoreError::Failed(_) => Self::new(ErrorCode::Internal).because(&error),

@@ -78,8 +78,8 @@ async fn the_end_of_a_session_waits_for_nothing_else_that_streams_watch() {
         open_session(&app, "bbbbbbbbbbbbbbbb", TokenHash([2; 32])).await,
     ];
     let (user, session) = (revoked.user, revoked.id.clone());
-    let mut of_revoked = live.open(None, Some(revoked), 0).await.unwrap();
-    let mut of_expiring = live.open(None, Some(expires), 0).await.unwrap();
+    let mut of_revoked = live.open(Subjects::default(), Some(revoked), 0).await.unwrap();
+    let mut of_expiring = live.open(Subjects::default(), Some(expires), 0).await.unwrap();
     for stream in [&mut of_revoked, &mut of_expiring] {
         assert!(next(stream).await.unwrap().contains("event: changed"));
     }

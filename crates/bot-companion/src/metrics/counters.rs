@@ -85,6 +85,11 @@ impl Gauge {
         self.0.store(value, Ordering::Relaxed);
     }
 
+    /// Sets it to 1; whether it was 0 before.
+    pub fn raise(&self) -> bool {
+        self.0.swap(1, Ordering::Relaxed) == 0
+    }
+
     /// Adds one.
     pub fn increment(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);

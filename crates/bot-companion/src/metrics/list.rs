@@ -67,6 +67,8 @@ families! {
     SIGN_INS: Counter "companion_sign_ins_total" "Codes that were to be exchanged, by how that ended.";
     STORE_BYTES: Gauge "companion_store_bytes" "Size of the database, and of SQLite's write-ahead log, at most a minute ago.";
     STORE_CIRCUIT: Gauge "companion_store_circuit_open" "Whether the circuit breaker of the database server is open.";
+    STORE_DAMAGED: Gauge "companion_store_damaged" "Whether anything in the store was found to be damaged since the start.";
+    STORE_FILE_LOST: Gauge "companion_store_file_lost" "Whether the SQLite database is no longer at its path, so that nothing is written.";
     STORE_DURATION: Histogram "companion_store_operation_duration_seconds" "How long reads and writes of the store took, their wait included.";
     STORE_OPERATIONS: Counter "companion_store_operations_total" "Reads and writes of the store, by how they ended.";
     STORE_POOL: Gauge "companion_store_pool_connections" "Connections to the store, in use or idle.";

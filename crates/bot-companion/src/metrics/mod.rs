@@ -81,6 +81,10 @@ pub struct StoreMetrics {
     durations: [Histogram; StoreAccess::ALL.len()],
     /// Writes that wait for their turn.
     pub queue: Gauge,
+    /// Whether anything of it was found to be damaged, since the start.
+    pub damaged: Gauge,
+    /// Whether its file is no longer at its path.
+    pub file_lost: Gauge,
 }
 
 impl StoreMetrics {

@@ -18,6 +18,28 @@ pub struct StoreLook {
     pub server: Option<ServerLook>,
     /// What is in it; only where the schema is this release's.
     pub content: Option<StoreContent>,
+    /// What its file is like, if it is one.
+    pub file: Option<FileLook>,
+}
+
+/// What the file of a store is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileLook {
+    /// Whether it is damaged.
+    pub integrity: Integrity,
+    /// Whether an older release may have left in it what was deleted.
+    pub needs_vacuum: bool,
+}
+
+/// Whether a file is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Integrity {
+    /// SQLite's `quick_check` found nothing.
+    Sound,
+    /// The first thing that it found.
+    Damaged(String),
+    /// It was not asked: the file has so many bytes.
+    TooLarge(u64),
 }
 
 /// What a database server allows the role of `store.url`.

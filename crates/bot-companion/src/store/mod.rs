@@ -9,6 +9,7 @@ pub mod copy;
 pub mod freshness;
 mod history;
 mod look;
+mod person_places;
 mod postgres;
 mod schema_version;
 mod sqlite;
@@ -37,7 +38,8 @@ use crate::domain::{
 };
 pub use freshness::{Freshness, Topic};
 pub use history::{HistoryStore, Recorded};
-pub use look::{ServerLook, StoreContent, StoreLook, look, look_at_server};
+pub use look::{FileLook, Integrity, ServerLook, StoreContent, StoreLook, look, look_at_server};
+pub use sqlite::VacuumNeeds;
 use starting::StoreLocation;
 pub use upkeep::{AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, PersonTraces, Resealed, Upkeep};
 pub use values::{
@@ -57,6 +59,9 @@ pub enum StoreError {
     /// It failed in a way that trying again does not mend.
     #[error("the store failed: {0}")]
     Failed(String),
+    /// What is stored cannot be read as it was written: an operator has to salvage or restore it.
+    #[error("the store is damaged: {0}")]
+    Damaged(String),
 }
 
 impl StoreError {
@@ -68,6 +73,7 @@ impl StoreError {
             Self::Unavailable(why) => Self::Unavailable(placed(why)),
             Self::Busy(why) => Self::Busy(placed(why)),
             Self::Failed(why) => Self::Failed(placed(why)),
+            Self::Damaged(why) => Self::Damaged(placed(why)),
         }
     }
 }
@@ -283,6 +289,22 @@ pub async fn open_read_only(options: StoreOptions, freshness: Arc<Freshness>) ->
             Ok(Arc::new(starting::keep_trying(options.start_wait, StoreLocation::File(&name), open).await?))
         }
         None => Ok(Arc::new(postgres::Postgres::open_read_only(&options, freshness).await?)),
+    }
+}
+
+/// What a vacuum of the store's file takes; `None` where the store is no file, or none of ours yet.
+pub async fn vacuum_needs(url: &SecretString) -> Result<Option<VacuumNeeds>> {
+    match local_file(url) {
+        Some(path) => sqlite::vacuum_needs(path).await.map_err(|error| error.at(&location(url))),
+        None => Ok(None),
+    }
+}
+
+/// Rewrites the store's file, so that nothing deleted is left in it. Writes wait meanwhile.
+pub async fn vacuum(url: &SecretString) -> Result<()> {
+    match local_file(url) {
+        Some(path) => sqlite::vacuum(path).await.map_err(|error| error.at(&location(url))),
+        None => Ok(()),
     }
 }
 

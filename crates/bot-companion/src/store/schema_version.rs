@@ -1,6 +1,17 @@
 //! What both stores say about the version of a schema, and about a copy into it that is not finished.
 
+use tracing::info;
+
 use super::{Result, StoreError};
+
+/// A new store is fine at the first start. At any other, somebody looks for their data.
+pub(super) fn tell_of_new_store(location: &str) {
+    info!(
+        target: "bot_companion::new_store",
+        location,
+        "made a new, empty store; if there should be data in it, stop the service and see whether store.url and its volume are right"
+    );
+}
 
 /// The table in the destination of `store copy` that says how far the copy has come; it is there until the copy is finished.
 pub(super) const COPY_POSITION: &str = "store_copy";

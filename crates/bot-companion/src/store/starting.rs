@@ -36,7 +36,7 @@ enum Next {
 fn next(location: StoreLocation<'_>, error: &StoreError, tried: Duration, limit: Duration) -> Next {
     let mends_itself = match error {
         // A wrong password, a schema of a newer release, not a database.
-        StoreError::Failed(_) => false,
+        StoreError::Failed(_) | StoreError::Damaged(_) => false,
         // A server that is starting, or cannot be reached yet. A disk that is full or broken needs somebody to see to it.
         StoreError::Unavailable(_) => matches!(location, StoreLocation::Server(_)),
         // Too many connections, or another process that holds the file.
@@ -100,7 +100,8 @@ fn gave_up(location: StoreLocation<'_>, error: StoreError, limit: Duration) -> S
     match error {
         StoreError::Unavailable(why) => StoreError::Unavailable(with_remedy(why)),
         StoreError::Busy(why) => StoreError::Busy(with_remedy(why)),
-        StoreError::Failed(why) => StoreError::Failed(why),
+        // Nobody has waited for these.
+        StoreError::Failed(_) | StoreError::Damaged(_) => error,
     }
 }
 
@@ -130,6 +131,7 @@ mod tests {
             (file, busy(), 5, 0, Next::TimeIsUp),
             (file, away(), 0, 30, Next::GiveUp),
             (file, failed(), 0, 30, Next::GiveUp),
+            (file, StoreError::Damaged("x".to_owned()), 0, 30, Next::GiveUp),
         ] {
             let found = next(location, &error, tried * SECOND, limit * SECOND);
             assert_eq!(found, expected, "{location:?}, {error}, {tried} of {limit} s");

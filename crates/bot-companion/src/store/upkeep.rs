@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use super::person_places::PLACES;
 use super::{Result, SealedGrant};
 use crate::domain::audit::{AuditEntry, AuditKind};
 use crate::domain::{Snowflake, Time};
@@ -114,6 +115,28 @@ pub struct PersonTraces {
     pub audit: u64,
     /// Since when they are forgotten.
     pub forgotten: Option<Time>,
+    /// Every table that names them, and how often; the account's own tables, too.
+    pub tables: Vec<(&'static str, u64)>,
+}
+
+impl PersonTraces {
+    /// Of what was counted in each of the [`PLACES`].
+    pub(super) fn counted(counts: &[u64]) -> Self {
+        let tables: Vec<_> = PLACES.iter().map(|place| place.table).zip(counts.iter().copied()).collect();
+        let of = |name: &str| tables.iter().find(|(table, _)| *table == name).map_or(0, |(_, count)| *count);
+        Self {
+            roster: of("team"),
+            feedback: of("feedback"),
+            owned_guilds: of("guilds"),
+            staff_guilds: of("guild_staff"),
+            subscriptions: of("subscriptions"),
+            is_blocked: of("blocked_users") > 0,
+            is_to_revoke: false,
+            audit: of("audit"),
+            forgotten: None,
+            tables: tables.iter().copied().filter(|(_, count)| *count > 0).collect(),
+        }
+    }
 }
 
 /// How much was forgotten of a user.
@@ -133,6 +156,23 @@ pub struct Erased {
     pub subscriptions: u64,
     /// Rows of the audit that do not name them any more.
     pub audit: u64,
+}
+
+impl Erased {
+    /// Counts rows of this table; those of others are not told apart.
+    pub(super) fn add(&mut self, table: &str, rows: u64) {
+        let counted = match table {
+            "sessions" => &mut self.sessions,
+            "team" => &mut self.roster,
+            "feedback" => &mut self.feedback,
+            "guilds" => &mut self.owned_guilds,
+            "guild_staff" => &mut self.staff_guilds,
+            "subscriptions" => &mut self.subscriptions,
+            "audit" => &mut self.audit,
+            _ => return,
+        };
+        *counted += rows;
+    }
 }
 
 /// Where a sealed grant is held.

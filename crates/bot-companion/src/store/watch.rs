@@ -1,10 +1,13 @@
 //! What is watched of a store while it runs: what it counts, how busy it is, and whether it can be read and written.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
+use tracing::error;
 
 use super::{Result, StoreError};
 use crate::domain::Time;
-use crate::metrics::{StoreMetrics, StoreOutcome};
+use crate::metrics::{StoreAccess, StoreMetrics, StoreOutcome};
 
 /// How busy a store is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,12 +58,23 @@ pub trait StoreWatch: Send + Sync + 'static {
     async fn session_count(&self) -> Result<u64>;
 }
 
+/// Counts how work ended. Damage is remembered until the process ends, and logged once: whoever asks for the damaged part may ask
+/// again and again.
+pub(super) fn count<T>(metrics: &StoreMetrics, access: StoreAccess, outcome: &Result<T>, took: Duration) {
+    metrics.end(access, outcome_of(outcome), took);
+    if let Err(StoreError::Damaged(why)) = outcome
+        && metrics.damaged.raise()
+    {
+        error!(cause = %why, "store_damaged: what is stored cannot be read; see docs/alerts.md, CompanionStoreDamaged");
+    }
+}
+
 /// How work ended, for the metrics.
-pub(super) fn outcome_of<T>(outcome: &Result<T>) -> StoreOutcome {
+fn outcome_of<T>(outcome: &Result<T>) -> StoreOutcome {
     match outcome {
         Ok(_) => StoreOutcome::Done,
         Err(StoreError::Busy(_)) => StoreOutcome::Busy,
         Err(StoreError::Unavailable(_)) => StoreOutcome::Unavailable,
-        Err(StoreError::Failed(_)) => StoreOutcome::Failed,
+        Err(StoreError::Failed(_) | StoreError::Damaged(_)) => StoreOutcome::Failed,
     }
 }

@@ -303,7 +303,7 @@ async fn a_store_that_fails_is_told_and_so_is_its_recovery() {
     let watcher = Watcher::of(&app);
     let (status, health) = watcher.health().await;
     assert_eq!((status, &health["status"]), (200, &"ok".into()), "{health}");
-    assert_eq!(health["store"], serde_json::json!({"read": "ok", "write": "ok", "error": null}));
+    assert_eq!(health["store"], serde_json::json!({"read": "ok", "write": "ok", "error": null, "problem": null}));
     let lost = disk.fails().await;
     eventually("the health is bad", async || watcher.health().await.0 == 503).await;
     let (status, health) = watcher.health().await;

@@ -222,3 +222,20 @@ async fn journald_is_told_the_level_of_each_line() {
     let said = String::from_utf8(run(elsewhere).await.stderr).unwrap();
     assert!(said.starts_with("bot-companion: "), "{said}");
 }
+
+#[tokio::test]
+async fn each_sign_in_is_a_line_that_names_the_user_by_id_alone() {
+    for (filter, expected) in [("info", 1), ("info,bot_companion::accounts=warn", 0)] {
+        let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+        let service = started(&folder, &provider, &format!("log.filter = \"{filter}\"")).await;
+        let code = provider.issue_code("owner");
+        let answer = service.client().post("/auth").header("Idp-Code", &code).send().await;
+        let user = answer.data()["user"].clone();
+        let log = service.logged();
+        assert_eq!(log.matches("signed in").count(), expected, "{log}");
+        assert_eq!(log.contains(user["id"].as_str().unwrap()), expected == 1, "{log}");
+        for name in ["username", "name"] {
+            assert!(!log.contains(user[name].as_str().unwrap()), "{log}");
+        }
+    }
+}

@@ -47,6 +47,7 @@ mod limits;
 mod live;
 mod live_check;
 mod logs;
+mod lost_store;
 mod networks;
 mod odd_requests;
 mod openapi;

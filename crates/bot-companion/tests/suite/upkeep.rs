@@ -138,6 +138,8 @@ async fn a_person_is_shown_and_forgotten_while_the_service_runs() {
     let text = done(&config, &["users", "forget", &user, "--yes"]).await;
     assert!(text.contains("1 session(s) ended, 1 roster entry(s)"), "{text}");
     assert!(text.contains("revokes their grant at the provider"), "{text}");
+    let is_left = || app.folder.at_rest().windows(name.len()).any(|window| window == name.as_bytes());
+    assert!(!is_left(), "the name is left in a file, the write-ahead log included");
     eventually("the session has ended", async || owner.get("/sessions").await.status == 401).await;
     app.revoked(1).await;
     eventually("the roster is empty", async || app.anon().get("/team").await.data() == json!([])).await;

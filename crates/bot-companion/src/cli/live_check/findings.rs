@@ -11,7 +11,8 @@ use crate::domain::Time;
 use crate::domain::health::SILENCE;
 use crate::idp::{IdpError, IdpErrorKind};
 use crate::server::{CertificateFacts, listen_advice};
-use crate::store::ServerLook;
+use crate::store::{FileLook, Integrity, ServerLook};
+use crate::untrusted::Untrusted;
 
 /// A clock that is further off than this makes times look odd; one that is much further off breaks TLS and the expiry of tokens.
 const SKEW_NOTICED: Duration = Duration::from_secs(30);
@@ -91,6 +92,36 @@ pub(in crate::cli) fn connections(server: &ServerLook, pool: usize) -> CheckLine
              role; lower store.connections, or raise {setting} (docs/scaling.md)"
         ),
     )
+}
+
+/// Whether the file at this place is damaged, and whether it holds what should be gone.
+pub(super) fn file(look: &FileLook, location: &str) -> Vec<CheckLine> {
+    let damage = match &look.integrity {
+        Integrity::Sound => CheckLine::fine("damage", "none: SQLite's quick_check found nothing"),
+        Integrity::Damaged(found) => CheckLine::failed(
+            "damage",
+            format!(
+                "the database file is damaged ({}): stop the service, keep a copy of the file, then salvage it or restore a backup \
+                 (docs/alerts.md, CompanionStoreDamaged)",
+                Untrusted(found)
+            ),
+        ),
+        Integrity::TooLarge(size) => CheckLine::fine(
+            "damage",
+            format!(
+                "not looked for: {} MB take a while. Do it when there is little to do: `sqlite3 -readonly {location} 'PRAGMA quick_check'`",
+                size.div_ceil(1_000_000)
+            ),
+        ),
+    };
+    let leftovers = look.needs_vacuum.then(|| {
+        CheckLine::warning(
+            "deleted data",
+            "an older release may have left deleted names in the file; the next start removes them, or \
+             `bot-companion store vacuum` if its log says so",
+        )
+    });
+    std::iter::once(damage).chain(leftovers).collect()
 }
 
 /// `missing` is where the key file should be, if there is none.

@@ -13,6 +13,7 @@ use crate::store::copy::side::{RestoreEnd, Side};
 use crate::store::copy::statements::{BYTES, RowFilter};
 use crate::store::copy::tables::{TABLES, Table};
 use crate::store::copy::value::{self, CellValue, Row};
+use crate::store::person_places::{self, OnForget};
 use crate::store::{BotKey, postgres, sqlite};
 
 /// At most so many rows are written at once.
@@ -176,18 +177,11 @@ async fn load(
     }
 }
 
-/// Whom a row is about, in the tables that hold names.
+/// Whom a row names, where forgetting them would change it.
 fn person_of(table: &Table, row: &Row) -> Option<Snowflake> {
-    let column = match table.name {
-        "users" | "revocations" | "subscriptions" => 0,
-        "team" | "feedback" => 4,
-        "guild_staff" => 2,
-        _ => return None,
-    };
-    match row.get(column) {
-        Some(CellValue::Integer(number)) => snowflake(*number),
-        _ => None,
-    }
+    let place = person_places::in_table(table.name).filter(|place| place.on_forget != OnForget::Keep)?;
+    let column = table.columns.iter().position(|column| column.name == place.id)?;
+    place.person(row.get(column)?)
 }
 
 fn snowflake(number: i64) -> Option<Snowflake> {

@@ -88,6 +88,7 @@ fn said(error: &StoreError) -> String {
         StoreError::Unavailable(why) => format!("is unavailable: {why}"),
         StoreError::Busy(why) => format!("is busy: {why}"),
         StoreError::Failed(why) => format!("failed: {why}"),
+        StoreError::Damaged(why) => format!("is damaged: {why}"),
     }
 }
 

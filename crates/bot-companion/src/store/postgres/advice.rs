@@ -22,6 +22,9 @@ fn of_code(code: &str) -> Option<&'static str> {
         "53100" => "free some space on the server's disk",
         "53200" => "the server is out of memory",
         "57P01" | "57P02" | "57P03" => "the server is stopping or starting; it is tried again",
+        "XX001" | "XX002" => {
+            "its data is damaged: see docs/alerts.md, CompanionStoreDamaged; `REINDEX` mends an index, a backup the rest"
+        }
         "25006" => "this server takes no writes: name the primary in store.url, too",
         _ => return None,
     })
@@ -70,6 +73,8 @@ mod tests {
             (Some("53300"), None, "", Some("max_connections")),
             (Some("53100"), None, "", Some("disk")),
             (Some("42501"), None, "", Some("own the database")),
+            (Some("XX001"), None, "", Some("CompanionStoreDamaged")),
+            (Some("XX002"), None, "", Some("REINDEX")),
             (Some("40001"), None, "failed to lookup address", None),
             (None, None, "error connecting to server: failed to lookup address information: x", Some("be resolved")),
             (None, Some(ErrorKind::ConnectionRefused), "error connecting to server: refused", Some("listen_addresses")),

@@ -52,6 +52,8 @@ pub(super) enum Remedy {
     Elsewhere,
     /// Nothing: trying again will not mend it.
     Never,
+    /// An operator has to see to it: rows or an index are damaged.
+    Restore,
 }
 
 /// Refused, no answer, no such host, no such socket: the server may be about to start.
@@ -80,6 +82,7 @@ impl SqlError {
             _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Remedy::Elsewhere,
             _ if *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Remedy::Elsewhere,
             _ if *code == SqlState::QUERY_CANCELED => Remedy::Later,
+            _ if [SqlState::DATA_CORRUPTED, SqlState::INDEX_CORRUPTED].contains(code) => Remedy::Restore,
             "57" | "08" => Remedy::Elsewhere,
             // No room, or a lock that did not come in time.
             "53" | "55" | "58" => Remedy::Later,
@@ -89,7 +92,7 @@ impl SqlError {
 
     /// For a connection that did not come about: whether another try may succeed though nobody changes anything.
     pub(super) fn may_pass(&self) -> bool {
-        if self.remedy() == Remedy::Never {
+        if matches!(self.remedy(), Remedy::Never | Remedy::Restore) {
             // A wrong password, no such database, no TLS.
             return false;
         }
@@ -110,6 +113,7 @@ impl SqlError {
     pub(super) fn into_store_error(self) -> StoreError {
         match self.remedy() {
             Remedy::Never => StoreError::Failed(self.to_string()),
+            Remedy::Restore => StoreError::Damaged(self.to_string()),
             Remedy::Again | Remedy::Later => StoreError::Busy(self.to_string()),
             Remedy::Elsewhere => StoreError::Unavailable(self.to_string()),
         }

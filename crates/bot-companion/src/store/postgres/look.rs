@@ -23,7 +23,7 @@ pub(in crate::store) async fn look(url: &SecretString, limit: Duration) -> Resul
     } else {
         None
     };
-    Ok(StoreLook { schema, newest, server: Some(server), content })
+    Ok(StoreLook { schema, newest, server: Some(server), content, file: None })
 }
 
 /// What the server allows the role of the URL, for a service that runs.

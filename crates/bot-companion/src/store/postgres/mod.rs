@@ -146,10 +146,13 @@ async fn migrate(address: &Address) -> Result<()> {
     let silent = |_| Err(StoreError::Unavailable("the database accepted the connection and fell silent".to_owned()));
     let migrated = match tokio::time::timeout(SILENCE, readable).await.unwrap_or_else(silent) {
         Ok(()) => migrations::run(&mut client).await,
-        refused => refused,
+        Err(refused) => Err(refused),
     };
     connection.abort();
-    migrated
+    if migrated? {
+        super::schema_version::tell_of_new_store(&address.location());
+    }
+    Ok(())
 }
 
 /// Writes; a row or a few of them, unless a pace says otherwise.

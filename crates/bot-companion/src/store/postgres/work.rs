@@ -20,7 +20,7 @@ use super::invalidation::{self, Origin};
 use super::pool;
 use super::reachability::{LOOK_EVERY, Reachability, SPREAD};
 use crate::metrics::{StoreAccess, StoreMetrics};
-use crate::store::watch::{StoreLoad, outcome_of};
+use crate::store::watch::{self, StoreLoad};
 use crate::store::{Freshness, Result, StoreError, Topic};
 
 /// How often a transaction that lost against another is tried.
@@ -241,7 +241,7 @@ impl ExecutorState {
         let (metrics, clock, began) = (Arc::clone(&self.metrics), self.freshness.clock().clone(), self.now());
         let work = async move {
             let outcome = work.await;
-            metrics.end(access, outcome_of(&outcome), clock.ticks().saturating_sub(began));
+            watch::count(&metrics, access, &outcome, clock.ticks().saturating_sub(began));
             outcome
         };
         let limit = if pace == Pace::Quick { self.wait } else { LONG };

@@ -19,6 +19,7 @@ impl From<rusqlite::Error> for StoreError {
             Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::OutOfMemory) => {
                 Self::Unavailable(text)
             }
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(text),
             _ => Self::Failed(text),
         }
     }
@@ -42,7 +43,9 @@ fn remedy(code: ErrorCode) -> Option<&'static str> {
             "another process holds it: find out which with `fuser`, and end it if it is not meant to run"
         }
         ErrorCode::NotADatabase => "the file is not an SQLite database: correct store.url, or restore a backup",
-        ErrorCode::DatabaseCorrupt => "the file is damaged: stop the service and restore a backup",
+        ErrorCode::DatabaseCorrupt => {
+            "the file is damaged: check it with `bot-companion check --live`, then salvage it or restore a backup (docs/alerts.md, CompanionStoreDamaged)"
+        }
         _ => return None,
     })
 }
@@ -82,8 +85,9 @@ mod tests {
             (ffi::SQLITE_IOERR_WRITE, "unavailable", "the system's log"),
             (ffi::SQLITE_BUSY, "busy", "another process holds it"),
             (ffi::SQLITE_LOCKED, "busy", "fuser"),
-            (ffi::SQLITE_NOTADB, "failed", "not an SQLite database: correct store.url"),
-            (ffi::SQLITE_CORRUPT, "failed", "restore a backup"),
+            (ffi::SQLITE_NOTADB, "damaged", "not an SQLite database: correct store.url"),
+            (ffi::SQLITE_CORRUPT, "damaged", "restore a backup"),
+            (ffi::SQLITE_CORRUPT_INDEX, "damaged", "check --live"),
         ] {
             let error = StoreError::from(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
             let said = error.at("/data/a.db").to_string();

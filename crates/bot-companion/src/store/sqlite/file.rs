@@ -1,7 +1,8 @@
 //! The file of the embedded store, and how connections to it are set up.
 
-use std::io;
-use std::path::Path;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
@@ -59,12 +60,41 @@ fn create_private(path: &Path) -> std::io::Result<()> {
     file.append(true).create(true).open(path).map(drop)
 }
 
+/// Which file was opened, whatever lies at its path by now.
+pub(super) struct FileIdentity {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl FileIdentity {
+    pub(super) fn of(path: &Path) -> Result<Self> {
+        let file = std::fs::metadata(path)
+            .map_err(|error| StoreError::Unavailable(format!("the file cannot be looked at: {error}")))?;
+        Ok(Self { path: path.to_owned(), device: file.dev(), inode: file.ino() })
+    }
+
+    /// Why what is at the path is not this file; `None` if it is, or if nobody can tell now.
+    pub(super) fn lost(&self) -> Option<&'static str> {
+        match std::fs::metadata(&self.path) {
+            Ok(file) if file.dev() != self.device => Some("another file system is mounted there"),
+            Ok(file) if file.ino() != self.inode => Some("another file lies there"),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                Some("it was deleted or moved, or its volume is not mounted")
+            }
+            Ok(_) | Err(_) => None,
+        }
+    }
+}
+
 pub(super) fn connect(path: &Path) -> Result<Connection> {
     // Without SQLITE_OPEN_URI: a path is a path, whatever it looks like.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // What is deleted is overwritten, whoever deletes it and why: a sign-out is as final as `users forget`.
+    connection.pragma_update(None, "secure_delete", true)?;
     Ok(connection)
 }
 

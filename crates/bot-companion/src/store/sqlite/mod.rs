@@ -33,6 +33,7 @@ mod team;
 mod tests;
 mod totals;
 mod upkeep;
+mod vacuum;
 mod watch;
 mod writer;
 
@@ -50,13 +51,16 @@ use crate::domain::{
 };
 use crate::metrics::StoreMetrics;
 
+use self::file::{FileIdentity, configure_writer, connect, create};
 pub(super) use self::file::{cautions, location};
-use self::file::{configure_writer, connect, create};
 pub(super) use self::look::look;
 pub(super) use self::place::look_at_place;
 use self::readers::Readers;
 use self::snapshots::LocalStaging;
+pub use self::vacuum::VacuumNeeds;
+pub(super) use self::vacuum::{vacuum, vacuum_needs};
 use self::writer::Writer;
+use super::schema_version;
 use super::{
     Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Fed, Freshness, GrantSaved, Lease, Result,
     Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoredList, Swept, not_staged,
@@ -89,7 +93,9 @@ impl Sqlite {
         let mut connection = connect(path)?;
         migrations::refuse_unfinished_copy(&connection)?;
         // Nothing of a file that turns out not to be ours is changed before this.
-        migrations::run(&mut connection)?;
+        if migrations::run(&mut connection)? {
+            schema_version::tell_of_new_store(&location(path));
+        }
         configure_writer(&connection)?;
         let reader = || {
             let connection = connect(path)?;
@@ -99,7 +105,14 @@ impl Sqlite {
         let readers = (0..READERS).map(|_| reader()).collect::<Result<_>>()?;
         let (metrics, clock) = (Arc::<StoreMetrics>::default(), freshness.clock().clone());
         Ok(Self {
-            writer: Writer::start(connection, location(path), wait, freshness, Arc::clone(&metrics))?,
+            writer: Writer::start(
+                connection,
+                FileIdentity::of(path)?,
+                location(path),
+                wait,
+                freshness,
+                Arc::clone(&metrics),
+            )?,
             readers: Readers::new(readers, location(path), wait, Arc::clone(&metrics), clock),
             staging: LocalStaging::default(),
             metrics,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::file::{connect_read_only, location};
+use super::file::{FileIdentity, connect_read_only, location};
 use super::migrations;
 use super::readers::Readers;
 use super::snapshots::LocalStaging;
@@ -35,7 +35,14 @@ impl Sqlite {
         let (metrics, clock) = (Arc::<StoreMetrics>::default(), freshness.clock().clone());
         Ok(Self {
             // It never gets anything to write; if it did, its connection would refuse.
-            writer: Writer::start(connection, location(path), wait, freshness, Arc::clone(&metrics))?,
+            writer: Writer::start(
+                connection,
+                FileIdentity::of(path)?,
+                location(path),
+                wait,
+                freshness,
+                Arc::clone(&metrics),
+            )?,
             readers: Readers::new(readers, location(path), wait, Arc::clone(&metrics), clock),
             staging: LocalStaging::default(),
             metrics,

@@ -10,8 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 use crate::metrics::{StoreAccess, StoreMetrics};
-use crate::store::watch::outcome_of;
-use crate::store::{Result, StoreError};
+use crate::store::{Result, StoreError, watch};
 
 /// The pool.
 pub(super) struct Readers {
@@ -59,7 +58,7 @@ impl Readers {
         self.metrics.waits(StoreAccess::Read).observe(waited);
         let Ok(permit) = permit else {
             let busy = Err(StoreError::Busy("too many reads are waiting".to_owned()));
-            self.metrics.end(StoreAccess::Read, outcome_of(&busy), waited);
+            watch::count(&self.metrics, StoreAccess::Read, &busy, waited);
             return busy;
         };
         let permit = permit.map_err(|_| closed())?;
@@ -73,7 +72,7 @@ impl Readers {
                 Ok(outcome) => outcome.map_err(StoreError::from),
                 Err(_) => Err(StoreError::Failed("a read panicked".to_owned())),
             };
-            metrics.end(StoreAccess::Read, outcome_of(&outcome), clock.ticks().saturating_sub(began));
+            watch::count(&metrics, StoreAccess::Read, &outcome, clock.ticks().saturating_sub(began));
             outcome
         });
         outcome.await.map_err(|_| closed())?

@@ -10,12 +10,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::clock::Clock;
 use crate::metrics::{GaugeGuard, StoreAccess, StoreMetrics};
-use crate::store::watch::outcome_of;
-use crate::store::{Freshness, Result, StoreError, Topic};
+use crate::store::{Freshness, Result, StoreError, Topic, watch};
+
+use super::file::FileIdentity;
 
 /// How many writes may wait.
 pub(super) const QUEUE: usize = 1024;
@@ -44,6 +45,7 @@ impl Writer {
     /// Starts the thread. The connection must be the only one of this process that writes.
     pub(super) fn start(
         connection: Connection,
+        file: FileIdentity,
         location: String,
         wait: Duration,
         freshness: Arc<Freshness>,
@@ -52,7 +54,7 @@ impl Writer {
         let (sender, queue) = channel();
         let seen = data_version(&connection)?;
         let clock = freshness.clock().clone();
-        let thread = WriterThread { connection, queue, freshness, metrics: Arc::clone(&metrics), seen };
+        let thread = WriterThread { connection, file, queue, freshness, metrics: Arc::clone(&metrics), seen };
         let handle = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || thread.run())
@@ -89,7 +91,7 @@ impl Writer {
             let busy = Err(StoreError::Busy("too many writes are waiting".to_owned()));
             let waited = self.clock.ticks().saturating_sub(began);
             self.metrics.waits(StoreAccess::Write).observe(waited);
-            self.metrics.end(StoreAccess::Write, outcome_of(&busy), waited);
+            watch::count(&self.metrics, StoreAccess::Write, &busy, waited);
             return busy;
         };
         let permit = permit.map_err(|_| closing())?;
@@ -180,7 +182,7 @@ where
             (Some(Ok(value)), Ok(())) => Ok(value),
             (None, Ok(())) => Err(StoreError::Failed("a write did not run".to_owned())),
         };
-        metrics.end(StoreAccess::Write, outcome_of(&answer), now.saturating_sub(self.began));
+        watch::count(metrics, StoreAccess::Write, &answer, now.saturating_sub(self.began));
         if self.reply.send(answer).is_err() {
             debug!("nobody waited for a write");
         }
@@ -190,6 +192,7 @@ where
 /// What the thread owns.
 struct WriterThread {
     connection: Connection,
+    file: FileIdentity,
     queue: Receiver<QueuedWrite>,
     freshness: Arc<Freshness>,
     metrics: Arc<StoreMetrics>,
@@ -202,7 +205,10 @@ impl WriterThread {
         loop {
             match self.queue.recv_timeout(WATCH) {
                 Ok(first) => self.group(first.take(&self.metrics)),
-                Err(RecvTimeoutError::Timeout) => self.watch(),
+                Err(RecvTimeoutError::Timeout) => {
+                    let _ = self.expect_file();
+                    self.watch();
+                }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -218,9 +224,10 @@ impl WriterThread {
 
     /// Runs this job and those queued after it, and commits them together.
     fn group(&mut self, first: Box<dyn Job>) {
-        if let Err(error) = self.execute("BEGIN IMMEDIATE") {
-            // Another process holds the lock for too long. Those who wait have waited as long; let none wait twice.
-            let refused = Err(StoreError::from(error));
+        let begun = self.expect_file().and_then(|()| self.execute("BEGIN IMMEDIATE").map_err(StoreError::from));
+        if let Err(error) = begun {
+            // Another process holds the lock for too long, or the file is gone. Those who wait have waited as long; let none wait twice.
+            let refused = Err(error);
             // Collected before the first answer: a write that comes after it gets a try of its own.
             let waiting = std::iter::from_fn(|| self.next()).take(GROUP);
             let jobs: Vec<_> = std::iter::once(first).chain(waiting).collect();
@@ -271,6 +278,27 @@ impl WriterThread {
 
     fn next(&self) -> Option<Box<dyn Job>> {
         self.queue.try_recv().ok().map(|queued| queued.take(&self.metrics))
+    }
+
+    /// Refuses to write to a file that nobody can open any more: whatever went there would be lost when this process ends.
+    fn expect_file(&self) -> Result<()> {
+        let Some(why) = self.file.lost() else {
+            if self.metrics.file_lost.get() > 0 {
+                self.metrics.file_lost.set(0);
+                info!("the database file is at its path again; writes are accepted");
+            }
+            return Ok(());
+        };
+        if self.metrics.file_lost.raise() {
+            error!(
+                why,
+                "store_file_lost: the database file is not at its path any more, and writes are refused. Only this process still has \
+                 the data: do not restart it; see docs/alerts.md, CompanionStoreFileLost"
+            );
+        }
+        Err(StoreError::Unavailable(format!(
+            "the database file is not at its path any more ({why}); writes are refused"
+        )))
     }
 
     /// Notices what other processes have written. They cannot say what it was, so everything cached is invalidated. While the file

@@ -142,6 +142,21 @@ impl<S: Store + ?Sized> Fixture<S> {
         self.select(&format!("SELECT count(*), '' FROM {table}")).await[0].0
     }
 
+    /// Every column of every table: the table's name and its own.
+    pub(in crate::store) async fn columns(&self) -> Vec<(String, String)> {
+        let sql = match self.location {
+            Location::File(_) => {
+                "SELECT 0, m.name || ' ' || c.name FROM sqlite_schema m, pragma_table_xinfo(m.name) c WHERE m.type = 'table'"
+            }
+            Location::Server(_) => {
+                "SELECT 0::bigint, table_name || ' ' || column_name FROM information_schema.columns WHERE table_schema = 'public'"
+            }
+        };
+        let split =
+            |(_, both): (i64, String)| both.split_once(' ').map(|(table, column)| (table.into(), column.into()));
+        self.select(sql).await.into_iter().filter_map(split).collect()
+    }
+
     /// Every row of every table, as text.
     pub(in crate::store) async fn everything(&self) -> String {
         let is_file = matches!(self.location, Location::File(_));

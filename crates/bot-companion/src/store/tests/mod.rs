@@ -30,6 +30,7 @@ mod fixture;
 mod history;
 mod parity;
 mod people;
+mod person_places;
 mod proxy;
 mod read_only;
 mod replicas;

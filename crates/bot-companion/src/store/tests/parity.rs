@@ -288,6 +288,7 @@ fn said<T: Debug>(answer: Result<T>) -> String {
         Err(StoreError::Unavailable(_)) => "unavailable".to_owned(),
         Err(StoreError::Busy(_)) => "busy".to_owned(),
         Err(StoreError::Failed(_)) => "failed".to_owned(),
+        Err(StoreError::Damaged(_)) => "damaged".to_owned(),
     }
 }
 

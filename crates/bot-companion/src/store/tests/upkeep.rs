@@ -5,6 +5,7 @@ use crate::domain::audit::{AuditEntry, AuditKind};
 use crate::domain::feedback::{Feedback, FeedbackEntry};
 use crate::domain::team::RosterEntry;
 use crate::domain::{Change, RevocationEnd, Roster, Subscription, TeamMember};
+use crate::store::person_places::PLACES;
 use crate::store::{AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Resealed};
 
 on_each_store! {
@@ -131,6 +132,15 @@ async fn a_forgotten_user_is_in_no_table_and_the_feed_does_not_bring_the_name_ba
         feedback_of("b", &other),
     ];
     store.apply(says.into()).await.unwrap();
+    let staged = "INSERT INTO staged_subscriptions (snapshot, userid, slots, active_until, guilds) VALUES (1, {}, 1, NULL, '[]')";
+    fixture.sql(&staged.replace("{}", &FORGETTABLE.to_string())).await;
+    let happened = AuditEntry { person: Some(FORGETTABLE.to_string()), ..AuditEntry::new(NOW, AuditKind::SignIn) };
+    store.write_audit(vec![happened], Some(AuditBounds { rows: 1_000, before: Time::default() })).await.unwrap();
+    // They stand in every place there is, but for those that come with their end; `users show` finds all of it.
+    let shown: Vec<_> = store.traces(user.id).await.unwrap().tables.into_iter().map(|(table, _)| table).collect();
+    let ends = ["revocations", "blocked_users", "forgotten_users"];
+    let places: Vec<_> = PLACES.iter().map(|place| place.table).filter(|table| !ends.contains(table)).collect();
+    assert_eq!(shown, places);
     let before = fixture.everything().await;
     assert!(before.contains(&FORGETTABLE.to_string()) && before.contains("Marlow"), "the scan finds what is there");
 
@@ -142,7 +152,7 @@ async fn a_forgotten_user_is_in_no_table_and_the_feed_does_not_bring_the_name_ba
         owned_guilds: 1,
         staff_guilds: erased.staff_guilds,
         subscriptions: 1,
-        audit: 0,
+        audit: 1,
     };
     assert_eq!(erased, expected);
     assert_eq!(store.session(token(1)).await.unwrap(), None);

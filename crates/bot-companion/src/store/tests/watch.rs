@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::metrics::{HistogramSnapshot, StoreAccess, StoreOutcome};
+use crate::store::StoreError;
 
 on_each_store! {
     a_probe_reads_and_writes_and_is_counted,
@@ -79,4 +80,19 @@ async fn a_closed_store_fails_its_probe(fixture: Fixture) {
     fixture.store.close().await;
     assert!(fixture.store.probe_read().await.is_err());
     assert!(fixture.store.probe_write(NOW).await.is_err());
+}
+
+#[tokio::test]
+async fn a_server_that_reports_damage_is_believed() {
+    let Some(fixture) = Fixture::on_postgres().await else { return };
+    let broken =
+        "CREATE FUNCTION broken() RETURNS boolean LANGUAGE plpgsql STABLE AS $$ BEGIN RAISE data_corrupted; END $$;
+        ALTER TABLE team RENAME TO whole; CREATE VIEW team AS SELECT * FROM whole WHERE broken()";
+    fixture.sql(broken).await;
+    assert_eq!(fixture.store.metrics().damaged.get(), 0);
+    let Err(StoreError::Damaged(why)) = fixture.store.team().await else { panic!("it was read") };
+    assert!(why.contains("CompanionStoreDamaged"), "{why}");
+    assert_eq!(fixture.store.metrics().damaged.get(), 1);
+    fixture.store.probe_read().await.unwrap();
+    assert_eq!(fixture.store.metrics().damaged.get(), 1, "what works does not mend the rest");
 }

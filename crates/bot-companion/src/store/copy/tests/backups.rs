@@ -291,3 +291,49 @@ fn a_good_backup_heals_an_absurd_counter_and_never_turns_a_good_one_back() {
         });
     }
 }
+
+#[test]
+fn a_restore_over_a_tombstone_finds_the_person_wherever_they_stand() {
+    use crate::domain::audit::{AuditEntry, AuditKind};
+    use crate::domain::{Change, Guild};
+    use crate::store::tests::{code, guild, person};
+    const IN_AUDIT: u64 = 777_000_001;
+    const OWNER: u64 = 777_000_002;
+    const CLAIMED: u64 = 777_000_003;
+    for on in destinations() {
+        let mut home = Home::new();
+        let url = home.store(on, "store.db");
+        let user = |number| Snowflake::new(number).unwrap();
+        let all = [IN_AUDIT, OWNER, CLAIMED].map(user);
+        run(async {
+            let store = open(&url).await.unwrap();
+            let entry = AuditEntry { person: Some(IN_AUDIT.to_string()), ..AuditEntry::new(NOW, AuditKind::SignIn) };
+            store.write_audit(vec![entry], None).await.unwrap();
+            store.apply(vec![Change::Guild(Guild { owner: user(OWNER), ..guild(1) })]).await.unwrap();
+            let until = NOW.after(Duration::from_mins(2));
+            store.claim_code(code(1), NOW, until).await.unwrap();
+            store.settle_code(code(1), Some(person(CLAIMED)), until).await.unwrap();
+            store.close().await;
+        });
+        backed_up(&home, &url, "backup").unwrap();
+        run(async {
+            let store = open(&url).await.unwrap();
+            for user in all {
+                store.forget(user, NOW).await.unwrap();
+            }
+            store.close().await;
+        });
+        let report = restored(&RestoreOptions { replace: true, ..options(&home, &url, "backup") }).unwrap();
+        assert_eq!(report.forget_again, all, "{on:?}");
+        let named = |when: &str| contents(&url).into_iter().filter(|row| row.contains(when)).count();
+        assert!(named("777000") >= 3, "the backup has brought them back");
+        run(async {
+            let store = open(&url).await.unwrap();
+            for user in report.forget_again {
+                store.forget(user, NOW).await.unwrap();
+            }
+            store.close().await;
+        });
+        assert_eq!(named("777000"), 0, "{on:?}");
+    }
+}

@@ -164,10 +164,10 @@ fn what_is_not_a_source_is_not_made_one() {
     std::fs::write(home.file("empty.db"), "").unwrap();
     std::fs::write(home.file("text.db"), "not a database, but long enough to look at it as if it were one".repeat(50))
         .unwrap();
-    for name in ["empty.db", "text.db"] {
+    for (name, word) in [("empty.db", "failed"), ("text.db", "is damaged")] {
         let source = home.store(On::File, name);
         let said = refusal(run(copied(&source, &destination)));
-        assert!(said.starts_with("the source failed: ") && said.contains("not a"), "{said}");
+        assert!(said.starts_with(&format!("the source {word}: ")) && said.contains("not a"), "{said}");
     }
     assert!(!home.file("absent.db").exists() && !home.file("copy.db").exists());
     assert_eq!(std::fs::metadata(home.file("empty.db")).unwrap().len(), 0);

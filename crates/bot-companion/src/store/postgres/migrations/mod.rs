@@ -23,8 +23,8 @@ const VERSION: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT
 /// The newest version.
 pub(super) const NEWEST: usize = STEPS.len();
 
-/// Brings the database to the newest schema, all or nothing.
-pub(super) async fn run(client: &mut Client) -> Result<()> {
+/// Brings the database to the newest schema, all or nothing. Whether it is a new one.
+pub(super) async fn run(client: &mut Client) -> Result<bool> {
     match migrate(client).await {
         Ok(migrated) => migrated,
         Err(error) => Err(match SqlError::from(error).into_store_error() {
@@ -35,7 +35,8 @@ pub(super) async fn run(client: &mut Client) -> Result<()> {
     }
 }
 
-async fn migrate(client: &mut Client) -> std::result::Result<Result<()>, tokio_postgres::Error> {
+/// Whether the schema is a new one.
+async fn migrate(client: &mut Client) -> std::result::Result<Result<bool>, tokio_postgres::Error> {
     let transaction = client.transaction().await?;
     transaction.batch_execute(LOCK).await?;
     // The server need not say at every start that the table is there.
@@ -48,7 +49,7 @@ async fn migrate(client: &mut Client) -> std::result::Result<Result<()>, tokio_p
         return Ok(Err(schema_version::newer_release(version, STEPS.len())));
     };
     if pending.is_empty() {
-        return transaction.rollback().await.map(Ok);
+        return transaction.rollback().await.map(|()| Ok(false));
     }
     for step in pending {
         transaction.batch_execute(step).await?;
@@ -56,7 +57,7 @@ async fn migrate(client: &mut Client) -> std::result::Result<Result<()>, tokio_p
     transaction.batch_execute("DELETE FROM schema_version").await?;
     let reached = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
     transaction.execute("INSERT INTO schema_version (version) VALUES ($1)", &[&reached]).await?;
-    transaction.commit().await.map(Ok)
+    transaction.commit().await.map(|()| Ok(version == 0))
 }
 
 /// The version that this release makes.

@@ -6,6 +6,7 @@ use crate::store::schema_version::{self, COPY_POSITION};
 use crate::store::{Result, StoreError};
 
 use super::columns::integer;
+use super::vacuum;
 
 /// Step `n` brings the schema from version `n` to `n + 1`.
 const STEPS: &[&str] = &[
@@ -22,8 +23,8 @@ const STEPS: &[&str] = &[
 /// The newest version.
 pub(super) const NEWEST: usize = STEPS.len();
 
-/// Brings the database to the newest schema, all or nothing.
-pub(super) fn run(connection: &mut Connection) -> Result<()> {
+/// Brings the database to the newest schema, all or nothing. Whether it is a new one.
+pub(super) fn run(connection: &mut Connection) -> Result<bool> {
     // Immediate, so that of two processes that start at once one waits for the other.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version = usize::try_from(version(&transaction)?).unwrap_or(usize::MAX);
@@ -34,8 +35,12 @@ pub(super) fn run(connection: &mut Connection) -> Result<()> {
     for step in pending {
         transaction.execute_batch(step)?;
     }
+    if version == 0 {
+        vacuum::mark(&transaction)?;
+    }
     transaction.pragma_update(None, "user_version", integer(STEPS.len() as u64))?;
-    Ok(transaction.commit()?)
+    transaction.commit()?;
+    Ok(version == 0)
 }
 
 /// The schema's version; 0 where there is none.

@@ -64,7 +64,8 @@ async fn a_file_of_something_else_is_refused_untouched() {
     assert_eq!(std::fs::read(folder.path(FILE)).unwrap(), before);
 
     std::fs::write(folder.path(FILE), "Dear diary, this is no database at all. ".repeat(100)).unwrap();
-    assert!(matches!(open(&folder).await, Err(StoreError::Failed(_))));
+    let Err(StoreError::Damaged(message)) = open(&folder).await else { panic!("it was opened") };
+    assert!(message.contains("correct store.url"), "{message}");
 }
 
 #[tokio::test]

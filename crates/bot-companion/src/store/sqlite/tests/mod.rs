@@ -1,6 +1,7 @@
 //! What only the embedded store can get wrong: its file, its writer and readers, what its statements cost. The tests of the trait
 //! are in `store::tests`.
 
+mod erasure;
 mod files;
 mod flow;
 mod migrations;

@@ -1,0 +1,224 @@
+//! A database file that is lost, new, or damaged: it is noticed, said, and nothing is written where it would be lost.
+
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use bot_companion::clock::Clock;
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::admin::Watcher;
+use crate::harness::binary::{Running, command, config_file, run};
+use crate::harness::{Folder, TestApp, eventually, sandbox, sqlite_only};
+
+fn serve(config: &Path) -> Command {
+    command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()])
+}
+
+/// What a command says, on both outputs, and its exit code.
+async fn said(command: Command) -> (i32, String) {
+    let output = run(command).await;
+    (output.status.code().unwrap(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
+/// Stops it in good order; gives what it logged.
+async fn stopped(mut service: Running) -> String {
+    service.terminate();
+    assert!(service.ended().await.success());
+    service.logged()
+}
+
+#[tokio::test]
+async fn a_database_that_is_gone_is_noticed_and_nothing_is_written_until_it_is_back() {
+    sqlite_only!("its files are the server's");
+    let app = TestApp::start().await;
+    let watcher = Watcher::of(&app);
+    let user = app.user("owner").await;
+    app.settled().await;
+    assert_eq!(watcher.health().await.0, 200);
+    let (file, aside) = (app.folder.file(), app.folder.path().join("aside.db"));
+    fs::rename(&file, &aside).unwrap();
+    watcher.sees("companion_store_file_lost", 1.0).await;
+    watcher.sees("companion_store_up", 0.0).await;
+    let (status, health) = watcher.health().await;
+    assert_eq!((status, &health["store"]["problem"]), (503, &"store_file_lost".into()), "{health}");
+    assert_eq!((&health["store"]["read"], &health["store"]["write"]), (&"ok".into(), &"failed".into()));
+    app.sign_in(&app.sandbox.issue_code("member")).await.refused(503, "store_unavailable");
+    user.delete("/auth").send().await.refused(503, "store_unavailable");
+    // Another file at its place is not it.
+    fs::copy(&aside, &file).unwrap();
+    app.sign_in(&app.sandbox.issue_code("member")).await.refused(503, "store_unavailable");
+    fs::remove_file(&file).unwrap();
+    assert!(!file.exists(), "the service makes no new one");
+
+    fs::rename(&aside, &file).unwrap();
+    watcher.sees("companion_store_file_lost", 0.0).await;
+    watcher.sees("companion_store_up", 1.0).await;
+    assert_eq!(app.sign_in(&app.sandbox.issue_code("member")).await.status, 200);
+    assert_eq!(watcher.health().await.0, 200);
+}
+
+#[tokio::test]
+async fn a_start_that_makes_a_new_database_says_so_and_a_lost_one_is_told_in_the_log() {
+    sqlite_only!("the databases of the tests are copies of one that was made before");
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let new = "made a new, empty store";
+    let service = Running::start(serve(&config)).await;
+    assert!(service.logged().contains(new) && service.logged().contains("data.db"), "{}", service.logged());
+    stopped(service).await;
+    let service = Running::start(serve(&config)).await;
+    assert!(!service.logged().contains(new), "{}", service.logged());
+    let aside = folder.path().join("aside.db");
+    fs::rename(folder.file(), &aside).unwrap();
+    eventually("the loss is logged", async || service.logged().contains("store_file_lost")).await;
+    fs::rename(&aside, folder.file()).unwrap();
+    let back = "the database file is at its path again";
+    eventually("the return is logged", async || service.logged().contains(back)).await;
+    assert_eq!(service.logged().matches("store_file_lost").count(), 1, "it is told once");
+    stopped(service).await;
+}
+
+/// As if a volume with the database were not mounted, or somebody had deleted it.
+fn lose(folder: &Folder) {
+    for file in ["data.db", "data.db-wal", "data.db-shm"] {
+        // The log may have been tidied away.
+        let _ = fs::remove_file(folder.path().join(file));
+    }
+}
+
+#[tokio::test]
+async fn a_key_without_its_database_is_refused_unless_told_otherwise() {
+    sqlite_only!("a server's keys are always given");
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let path = config.to_str().unwrap();
+    stopped(Running::start(serve(&config)).await).await;
+    let backup = folder.path().join("companion.backup");
+    let (code, text) = said(command(&["backup", backup.to_str().unwrap(), "--config", path])).await;
+    assert_eq!(code, 0, "{text}");
+
+    lose(&folder);
+    for refused in [serve(&config), command(&["key", "create", "--label", "x", "--config", path])] {
+        let (code, text) = said(refused).await;
+        assert!(code == 78 && text.contains("is the key of one that was there"), "{code}: {text}");
+        assert!(text.contains("data.db.key") && text.contains("--new-database"), "{text}");
+        assert!(!folder.file().exists(), "nothing was made");
+    }
+    let (code, text) = said(command(&["check", "--live", "--config", path])).await;
+    assert!(code == 1 && text.contains("is the key of one that was there"), "{text}");
+
+    // A restore brings the data, so nobody has to say anything else.
+    let (code, text) = said(command(&["restore", backup.to_str().unwrap(), "--config", path])).await;
+    assert_eq!(code, 0, "{text}");
+    stopped(Running::start(serve(&config)).await).await;
+
+    lose(&folder);
+    let mut anew = serve(&config);
+    anew.arg("--new-database");
+    let log = stopped(Running::start(anew).await).await;
+    assert!(log.contains("made a new, empty store") && !log.contains("made a key"), "{log}");
+    stopped(Running::start(serve(&config)).await).await;
+
+    // Keys that were configured may be older than the database.
+    lose(&folder);
+    let mut configured = serve(&config);
+    configured.env("COMPANION_SECRETS_KEYS", "mine:c3VpdGUta2V5LW1hdGVyaWFsLW9mLTMyLWJ5dGVzISE=");
+    stopped(Running::start(configured).await).await;
+}
+
+/// Overwrites the first page of a table, as a failing disk might.
+fn damage(file: &Path, table: &str) {
+    let database = Connection::open(file).unwrap();
+    let (page, size): (u32, u32) = database
+        .query_row("SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = ?1", [table], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .unwrap();
+    drop(database);
+    let file = fs::OpenOptions::new().write(true).open(file).unwrap();
+    file.write_all_at(&vec![0x55; size as usize], u64::from(page - 1) * u64::from(size)).unwrap();
+}
+
+/// Asks the admin listener of a process.
+async fn asked(service: &Running, path: &str) -> (u16, String) {
+    let mut address = String::new();
+    eventually("the admin listener listens", async || {
+        let log = service.logged();
+        let found = log.split_once("metrics and health are on http://").and_then(|(_, rest)| rest.split_once('/'));
+        address = found.map_or_else(String::new, |(address, _)| address.to_owned());
+        !address.is_empty()
+    })
+    .await;
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let answer = http.get(format!("http://{address}{path}")).send().await.unwrap();
+    (answer.status().as_u16(), answer.text().await.unwrap())
+}
+
+/// What a live check says about damage: status and text.
+async fn checked_damage(config: &Path) -> (String, String) {
+    let output = run(command(&["check", "--live", "--json", "--config", config.to_str().unwrap()])).await;
+    let lines: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let line = lines.as_array().unwrap().iter().find(|line| line["check"] == "damage").unwrap().clone();
+    (line["status"].as_str().unwrap().to_owned(), line["text"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn damage_is_told_as_such_by_log_health_metric_and_check() {
+    sqlite_only!("nobody damages the server's files; a test of the store has it report damage");
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "admin.listen = \"127.0.0.1:0\"");
+    stopped(Running::start(serve(&config)).await).await;
+    let (status, text) = checked_damage(&config).await;
+    assert!(status == "ok" && text.contains("quick_check"), "{text}");
+
+    damage(&folder.file(), "team");
+    let (status, text) = checked_damage(&config).await;
+    assert!(status == "failed" && text.contains("CompanionStoreDamaged"), "{text}");
+
+    let service = Running::start(serve(&config)).await;
+    for _ in 0..3 {
+        service.client().get("/team").await.refused(503, "store_unavailable");
+    }
+    let (status, health) = asked(&service, "/health").await;
+    let health: Value = serde_json::from_str(&health).unwrap();
+    assert_eq!((status, &health["status"]), (503, &"failing".into()), "{health}");
+    assert_eq!(health["store"]["problem"], "store_damaged");
+    let (_, metrics) = asked(&service, "/metrics").await;
+    assert!(metrics.contains("\ncompanion_store_damaged 1\n"), "{metrics}");
+    assert_eq!(asked(&service, "/readyz").await.0, 200, "what is whole is served");
+    let log = service.logged();
+    assert_eq!(log.matches("store_damaged:").count(), 1, "it is told once: {log}");
+    assert_eq!(service.client().get("/feedback").await.status, 200, "the rest goes on");
+}
+
+#[tokio::test]
+async fn the_first_start_after_an_upgrade_vacuums_the_file_once() {
+    sqlite_only!("PostgreSQL vacuums by itself");
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    stopped(Running::start(serve(&config)).await).await;
+    let name = "Marlow Unmistakable";
+    let older = Connection::open(folder.file()).unwrap();
+    let sql = format!(
+        "PRAGMA secure_delete = off; PRAGMA application_id = 0;
+        INSERT INTO blocked_users (user_id, reason, since) VALUES (7, '{name}', 0); DELETE FROM blocked_users"
+    );
+    older.execute_batch(&sql).unwrap();
+    drop(older);
+    let is_left = || folder.at_rest().windows(name.len()).any(|window| window == name.as_bytes());
+    assert!(is_left(), "the older release leaves the name");
+    let (_, text) = said(command(&["check", "--live", "--config", config.to_str().unwrap()])).await;
+    assert!(text.contains("deleted data"), "{text}");
+    let log = stopped(Running::start(serve(&config)).await).await;
+    let before_serving = log.split_once("listening on").unwrap().0;
+    assert!(before_serving.contains("vacuuming the database file, once"), "{log}");
+    assert!(before_serving.contains("MB of free disk space") && before_serving.contains("is vacuumed"), "{log}");
+    assert!(!is_left());
+    let log = stopped(Running::start(serve(&config)).await).await;
+    assert!(!log.contains("vacuum"), "{log}");
+    let (code, text) = said(command(&["store", "vacuum", "--config", config.to_str().unwrap()])).await;
+    assert!(code == 0 && text.contains("is vacuumed"), "{text}");
+}
