@@ -21,14 +21,14 @@ use crate::{admin, server, store};
 /// What the process needs beside its connections: the store's files, the provider, the log.
 const OTHER_FILES: u64 = 256;
 
-pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>, may_begin_anew: bool) -> anyhow::Result<()> {
+pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>, may_start_empty: bool) -> anyhow::Result<()> {
     let mut config = file.load()?;
     config.require_idp()?;
     if let Some(listen) = listen {
         config.http.listen = listen;
     }
     let log = logging::start(&config.log)?;
-    if !may_begin_anew {
+    if !may_start_empty {
         database::refuse_lost(&config)?;
     }
     runtime()?.block_on(async {
