@@ -24,7 +24,7 @@ const OTHER_FILES: u64 = 256;
 /// How long the database server may take to say what it allows.
 const SERVER_LIMIT: Duration = Duration::from_secs(2);
 
-pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>, may_begin_anew: bool) -> anyhow::Result<()> {
+pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>, may_start_empty: bool) -> anyhow::Result<()> {
     let mut config = file.load()?;
     config.require_idp()?;
     if let Some(listen) = listen {
@@ -35,7 +35,7 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>, may_begin_anew:
     for check in &checks {
         check.require()?;
     }
-    if !may_begin_anew {
+    if !may_start_empty {
         database::refuse_lost(&config)?;
     }
     runtime()?.block_on(async {

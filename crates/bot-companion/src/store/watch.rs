@@ -58,7 +58,7 @@ pub trait StoreWatch: Send + Sync + 'static {
     async fn session_count(&self) -> Result<u64>;
 }
 
-/// Counts how work ended. Damage is remembered until the process ends, and logged once: whoever asks for the damaged part may ask
+/// Counts how work ended. Damage is remembered until the process ends, and logged once, because clients may ask for the damaged part
 /// again and again.
 pub(super) fn count<T>(metrics: &StoreMetrics, access: StoreAccess, outcome: &Result<T>, took: Duration) {
     metrics.end(access, outcome_of(outcome), took);

@@ -93,7 +93,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // What is deleted is overwritten, whoever deletes it and why: a sign-out is as final as `users forget`.
+    // Everything that is deleted is overwritten, not only by `users forget`: a sign-out deletes a name, too.
     connection.pragma_update(None, "secure_delete", true)?;
     Ok(connection)
 }
