@@ -112,12 +112,23 @@ impl FailureBudget {
     pub(super) fn wait(&mut self, now: Duration, part: Part) -> Option<Duration> {
         self.advance_to(now);
         let own = |slot: Refused| u64::from(if part == Part::Users { slot.users } else { slot.sign_ins });
+        let waits = [self.ages_out(now, self.share(part), own), self.ages_out(now, self.limit.into(), Refused::all)];
+        waits.into_iter().flatten().max()
+    }
+
+    fn share(&self, part: Part) -> u64 {
         let share = match part {
             Part::Users | Part::NewNetworks => u64::from(self.limit) * 3 / 4,
             Part::RefusedNetworks => u64::from(self.limit) / 4,
         };
-        let waits = [self.ages_out(now, share.max(1), own), self.ages_out(now, self.limit.into(), Refused::all)];
-        waits.into_iter().flatten().max()
+        share.max(1)
+    }
+
+    /// How many more refused calls the sign-ins of networks that caused some may cause now.
+    pub(super) fn left_for_refused_networks(&mut self, now: Duration) -> u32 {
+        self.advance_to(now);
+        let spent: u64 = self.refused.iter().map(|slot| u64::from(slot.sign_ins)).sum();
+        u32::try_from(self.share(Part::RefusedNetworks).saturating_sub(spent)).unwrap_or(u32::MAX)
     }
 
     /// How long until fewer than `limit` are left of what is counted; `None` if there are fewer now.
