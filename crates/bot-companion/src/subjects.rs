@@ -176,7 +176,9 @@ mod tests {
         assert_eq!(fill(&mut tally, in_56(1)), 12);
         assert_eq!(fill(&mut tally, in_56(2)), 0, "the /48 has twice as much as a /56");
         assert_eq!(fill(&mut tally, vec!["2001:db8:1::1".to_owned(), "192.0.2.1".to_owned()]), 6, "others have theirs");
-        added.iter().for_each(|subjects| tally.remove(subjects));
+        for subjects in &added {
+            tally.remove(subjects);
+        }
         assert!(tally.is_empty(), "nothing stays behind");
     }
 }

@@ -74,7 +74,7 @@ impl FailureBudget {
     /// How many more refused calls there may be now.
     pub(super) fn remaining(&mut self, now: Duration) -> u32 {
         self.advance_to(now);
-        let spent: u64 = self.refused.iter().map(Refused::all).sum();
+        let spent: u64 = self.refused.into_iter().map(Refused::all).sum();
         self.limit.saturating_sub(u32::try_from(spent).unwrap_or(u32::MAX))
     }
 
@@ -111,24 +111,35 @@ impl FailureBudget {
     /// How long until a call may spend this part; `None` if it may be made now.
     pub(super) fn wait(&mut self, now: Duration, part: Part) -> Option<Duration> {
         self.advance_to(now);
-        let own = |slot: &Refused| u64::from(if part == Part::Users { slot.users } else { slot.sign_ins });
+        let own = |slot: Refused| u64::from(if part == Part::Users { slot.users } else { slot.sign_ins });
+        let waits = [self.ages_out(now, self.share(part), own), self.ages_out(now, self.limit.into(), Refused::all)];
+        waits.into_iter().flatten().max()
+    }
+
+    fn share(&self, part: Part) -> u64 {
         let share = match part {
             Part::Users | Part::NewNetworks => u64::from(self.limit) * 3 / 4,
             Part::RefusedNetworks => u64::from(self.limit) / 4,
         };
-        let waits = [self.ages_out(now, share.max(1), own), self.ages_out(now, self.limit.into(), Refused::all)];
-        waits.into_iter().flatten().max()
+        share.max(1)
+    }
+
+    /// How many more refused calls the sign-ins of networks that caused some may cause now.
+    pub(super) fn left_for_refused_networks(&mut self, now: Duration) -> u32 {
+        self.advance_to(now);
+        let spent: u64 = self.refused.iter().map(|slot| u64::from(slot.sign_ins)).sum();
+        u32::try_from(self.share(Part::RefusedNetworks).saturating_sub(spent)).unwrap_or(u32::MAX)
     }
 
     /// How long until fewer than `limit` are left of what is counted; `None` if there are fewer now.
-    fn ages_out(&self, now: Duration, limit: u64, count: impl Fn(&Refused) -> u64) -> Option<Duration> {
-        let mut spent: u64 = self.refused.iter().map(&count).sum();
+    fn ages_out(&self, now: Duration, limit: u64, count: impl Fn(Refused) -> u64) -> Option<Duration> {
+        let mut spent: u64 = self.refused.into_iter().map(&count).sum();
         if spent < limit {
             return None;
         }
         let oldest = (self.newest + 1).saturating_sub(SLOTS as u64);
         let lets_go = (oldest..=self.newest).find(|number| {
-            spent -= count(&self.refused[index(*number)]);
+            spent -= count(self.refused[index(*number)]);
             spent < limit
         })?;
         let ages_out = SLOT.saturating_mul(u32::try_from(lets_go + SLOTS as u64).unwrap_or(u32::MAX));
@@ -146,7 +157,7 @@ impl FailureBudget {
 }
 
 impl Refused {
-    fn all(&self) -> u64 {
+    fn all(self) -> u64 {
         u64::from(self.sign_ins) + u64::from(self.users)
     }
 }

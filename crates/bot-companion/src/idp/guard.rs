@@ -6,6 +6,7 @@
 //!
 //! Pure bookkeeping: it reads nothing but the clock, and every number in it is bounded.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -18,7 +19,10 @@ use crate::domain::Time;
 use crate::log_throttle::Throttle;
 use crate::metrics::{CounterGrid, Histogram, Label, ProviderOutcome};
 use crate::rate_limit::RateLimit;
+use crate::subjects::Subject;
 
+/// How long to wait while other sign-ins of the same network are under way and may spend what is left for it.
+const SIGN_INS_PENDING: Duration = Duration::from_secs(1);
 /// One user's calls may spend one part in this many of the budget.
 const SHARES: u32 = 50;
 
@@ -100,6 +104,9 @@ struct GuardState {
     /// Until when each endpoint is rate-limited.
     limited_until: [Duration; Endpoint::COUNT],
     budget: FailureBudget,
+    /// Calls for sign-ins that are under way, by network; as many as there are calls. Each may turn out to be refused, so a network
+    /// with one of them counts as refused: many at once must not all pass as the first of their network.
+    signing_in: HashMap<Subject, u32>,
     last_call: Option<(Endpoint, ProviderOutcome, Time)>,
     /// For the log line about calls that were limited.
     limits: Throttle,
@@ -156,19 +163,23 @@ impl Guard {
         limit: Duration,
     ) -> Result<CallPermit<'_>, (IdpError, ProviderOutcome)> {
         let now = self.clock.ticks();
-        let part = match (caller, self.shares.look(self.shares.subject(&caller), now)) {
+        let mut state = self.state.lock();
+        let share = self.shares.look(self.shares.subject(&caller), now);
+        let part = match (caller, share) {
             // A refresh is always allowed: it finds out that consent was withdrawn, and the provider does not count that against us.
             (Caller::User(_), Err(wait)) if !endpoint.is_ours() => {
                 let why = "this user's share of the budget of refused calls is used up";
                 return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
             }
             (Caller::User(_), _) => Part::Users,
-            (Caller::SignIn(_), Ok(())) => Part::NewNetworks,
-            (Caller::SignIn(_), Err(_)) => Part::RefusedNetworks,
+            (Caller::SignIn(network), Ok(())) if !state.signing_in.contains_key(&network) => Part::NewNetworks,
+            (Caller::SignIn(_), _) => Part::RefusedNetworks,
         };
-        let mut state = self.state.lock();
-        if let Some(wait) = state.budget.wait(now, part) {
+        if let Some(wait) = state.wait(now, part) {
             let why = "the budget of refused calls is used up";
+            // A network that has caused no refusal waits only for its own sign-ins that are under way.
+            let is_pending = part == Part::RefusedNetworks && share.is_ok();
+            let wait = if is_pending { SIGN_INS_PENDING } else { wait };
             return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
         }
         let limited = state.limited_until[endpoint as usize].saturating_sub(now);
@@ -178,6 +189,9 @@ impl Guard {
         let probe = state.breakers[endpoint as usize]
             .enter(now)
             .map_err(|wait| (circuit_open(endpoint, wait), ProviderOutcome::CircuitOpen))?;
+        if let Caller::SignIn(network) = caller {
+            *state.signing_in.entry(network).or_default() += 1;
+        }
         Ok(CallPermit { guard: self, endpoint, caller, probe, began: now, limit, settled: false })
     }
 
@@ -244,8 +258,27 @@ impl GuardState {
             breakers: [CircuitBreaker::new(); Endpoint::COUNT],
             limited_until: [Duration::ZERO; Endpoint::COUNT],
             budget: FailureBudget::new(failure_budget),
+            signing_in: HashMap::new(),
             last_call: None,
             limits: Throttle::default(),
+        }
+    }
+
+    /// How long until a call may spend this part of the budget; `None` if it may be made now.
+    fn wait(&mut self, now: Duration, part: Part) -> Option<Duration> {
+        let pending: u32 = self.signing_in.values().sum();
+        let is_taken = part == Part::RefusedNetworks && self.budget.left_for_refused_networks(now) <= pending;
+        self.budget.wait(now, part).or(is_taken.then_some(SIGN_INS_PENDING))
+    }
+
+    fn end_sign_in(&mut self, network: Subject) {
+        // None if everything was forgotten meanwhile.
+        let left = self.signing_in.get_mut(&network).map(|calls| {
+            *calls -= 1;
+            *calls
+        });
+        if left == Some(0) {
+            self.signing_in.remove(&network);
         }
     }
 
@@ -314,6 +347,9 @@ impl Drop for CallPermit<'_> {
     fn drop(&mut self) {
         if !self.settled {
             self.guard.abandon(self);
+        }
+        if let Caller::SignIn(network) = self.caller {
+            self.guard.state.lock().end_sign_in(network);
         }
     }
 }

@@ -61,14 +61,14 @@ async fn the_64s_of_a_56_cannot_take_all_live_streams() {
     }
     for number in (0..32).chain(0..32) {
         let call = call_from(&app, &subnet(number), Method::GET, "/live");
-        call.send().await.refused(429, "rate_limited");
+        assert_eq!(call.status().await, 429, "{number}");
     }
     for number in 0x100..0x104 {
         streams.push((open(number).await, open(number).await));
     }
     for number in (0x100..0x1000).step_by(64) {
         let call = call_from(&app, &subnet(number), Method::GET, "/live");
-        call.send().await.refused(429, "rate_limited");
+        assert_eq!(call.status().await, 429, "{number}");
     }
     assert_eq!(app.app.live.count(), 16, "eight times as many as one address");
     let other = call_from(&app, "203.0.113.1", Method::GET, "/live").open().await;

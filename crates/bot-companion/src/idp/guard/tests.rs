@@ -214,7 +214,8 @@ fn the_budget_stops_everything_until_enough_has_aged_out() {
 #[test]
 fn the_budget_forgets_over_long_silence_and_survives_floods() {
     let (guard, clock) = guard(2);
-    let calls: Vec<_> = (0..1000).map(|_| guard.enter(Endpoint::User, stranger(0), LIMIT).unwrap()).collect();
+    let enter = |network| guard.enter(Endpoint::User, stranger(network), LIMIT).unwrap();
+    let calls: Vec<_> = (0..1000).map(enter).collect();
     for call in calls {
         call.settle(CallOutcome::Denied);
     }
@@ -297,6 +298,30 @@ fn a_hundred_networks_with_ten_odd_codes_each_do_not_stop_the_others() {
     for _ in 0..1_000 {
         guard.enter(Endpoint::Token, stranger(1_000), LIMIT).unwrap().settle(CallOutcome::Healthy);
     }
+}
+
+#[test]
+fn many_sign_ins_of_one_network_at_once_spend_no_more_than_one_after_the_other() {
+    let (guard, _) = guard(1000);
+    let at_once = |network| -> Vec<_> {
+        (0..400).filter_map(|_| guard.enter(Endpoint::Token, stranger(network), LIMIT).ok()).collect()
+    };
+    let refuse = |calls: Vec<CallPermit<'_>>| {
+        let count = calls.len();
+        for call in calls {
+            call.settle(CallOutcome::Blocked);
+        }
+        count
+    };
+    assert_eq!(refuse(at_once(1)), 250);
+    assert_eq!((refuse(at_once(2)), refuse(at_once(3))), (1, 1));
+    // Whoever comes while another one of their network is under way comes again a moment later.
+    let first = guard.enter(Endpoint::Token, stranger(4), LIMIT).unwrap();
+    let error = guard.enter(Endpoint::Token, stranger(4), LIMIT).unwrap_err();
+    assert_eq!(error.kind, IdpErrorKind::BackingOff(secs(1)));
+    first.settle(CallOutcome::Healthy);
+    assert!(guard.enter(Endpoint::Token, stranger(4), LIMIT).is_ok());
+    assert!(guard.state.lock().signing_in.is_empty(), "nothing stays behind");
 }
 
 #[test]
