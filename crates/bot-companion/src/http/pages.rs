@@ -12,7 +12,7 @@ use super::{encoding, etag, openapi};
 use crate::api::error::ErrorCode;
 use crate::app::App;
 use crate::site::dashboard::SignIn;
-use crate::site::status::{RenderedStatus, StatusFacts};
+use crate::site::status::{SharedStatusPage, StatusFacts};
 use crate::site::{self, Facts, FixedPage, Language, PageName};
 use crate::views::tagged::TaggedBody;
 
@@ -68,7 +68,7 @@ pub(super) async fn status(
     let made_of = vec![Arc::clone(&facts) as Facts, Arc::clone(&history) as Facts];
     let rendered = app.site.rendered.get_or_render_status(language, (made_of, context.time), || {
         let shown = StatusFacts { health: &facts.health, history: &history, now: context.time };
-        RenderedStatus::new(&app.site, language, &shown)
+        SharedStatusPage::new(&app.site, language, &shown)
     });
     let Some(server) = server else { return Ok(respond(&app, &rendered.page, &headers).await) };
     let [typed, answer] = rendered.answer_to(&server);

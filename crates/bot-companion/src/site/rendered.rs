@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 
 use super::Language;
-use super::status::RenderedStatus;
+use super::status::SharedStatusPage;
 use crate::domain::Time;
 use crate::views::tagged::TaggedBody;
 
@@ -35,7 +35,7 @@ pub enum FixedPage {
 #[derive(Default)]
 pub struct RenderedPages {
     slots: [[PageSlot<TaggedBody>; Language::ALL.len()]; 3],
-    status: [PageSlot<RenderedStatus>; Language::ALL.len()],
+    status: [PageSlot<SharedStatusPage>; Language::ALL.len()],
     fixed: [[OnceLock<TaggedBody>; Language::ALL.len()]; 2],
     /// How many status pages were rendered.
     status_renderings: AtomicU64,
@@ -94,8 +94,8 @@ impl RenderedPages {
         &self,
         language: Language,
         made_of: (Vec<Facts>, Time),
-        render: impl FnOnce() -> RenderedStatus,
-    ) -> Arc<RenderedStatus> {
+        render: impl FnOnce() -> SharedStatusPage,
+    ) -> Arc<SharedStatusPage> {
         self.status[language as usize].get_or_render(made_of, || {
             self.status_renderings.fetch_add(1, Ordering::Relaxed);
             render()

@@ -41,7 +41,7 @@ pub struct StatusFacts<'a> {
 }
 
 /// The page that is the same for everybody, and what it takes to answer who looks up a server on it.
-pub struct RenderedStatus {
+pub struct SharedStatusPage {
     /// The page without a question.
     pub page: TaggedBody,
     /// The same page, with places for what was typed and for the answer.
@@ -59,7 +59,7 @@ struct StatusPage<'a> {
     shards: Vec<ShardNow>,
 }
 
-impl RenderedStatus {
+impl SharedStatusPage {
     /// Renders the page.
     pub fn new(site: &Site, language: Language, facts: &StatusFacts<'_>) -> Self {
         let shards = shards::all(facts.health, site.listening_since(), facts.now);
