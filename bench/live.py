@@ -110,4 +110,5 @@ async def main() -> None:
         print(f"| `{path}` | {without:.2f} | {beside:.2f} | {beside / without:.2f} |")
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

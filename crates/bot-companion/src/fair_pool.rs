@@ -107,13 +107,13 @@ mod tests {
     }
 
     /// A pool with its places, by number.
-    struct Pool {
+    struct Trial {
         pool: FairPool,
         now: Duration,
         entered: Vec<(Place, CancellationToken)>,
     }
 
-    impl Pool {
+    impl Trial {
         fn new(size: usize) -> Self {
             Self { pool: FairPool::new(size), now: Duration::ZERO, entered: Vec::new() }
         }
@@ -135,49 +135,49 @@ mod tests {
 
     #[test]
     fn a_key_alone_uses_the_whole_pool_and_yields_half_to_another() {
-        let mut pool = Pool::new(4);
+        let mut trial = Trial::new(4);
         for _ in 0..4 {
-            assert!(pool.enter(1));
+            assert!(trial.enter(1));
         }
-        assert!(!pool.enter(1), "it is full");
-        assert!(pool.enter(2) && pool.enter(2));
-        assert_eq!(pool.revoked(), [2, 3], "the youngest go first");
-        assert!(!pool.enter(2) && !pool.enter(1), "each has its half");
-        assert_eq!(pool.pool.in_use(), 4);
+        assert!(!trial.enter(1), "it is full");
+        assert!(trial.enter(2) && trial.enter(2));
+        assert_eq!(trial.revoked(), [2, 3], "the youngest go first");
+        assert!(!trial.enter(2) && !trial.enter(1), "each has its half");
+        assert_eq!(trial.pool.in_use(), 4);
     }
 
     #[test]
     fn a_key_that_has_nothing_goes_before_any_that_has_two() {
-        let mut pool = Pool::new(4);
-        assert!(pool.enter(1) && pool.enter(1) && pool.enter(2) && pool.enter(2));
-        assert!(pool.enter(3) && pool.enter(4));
-        assert_eq!(pool.revoked(), [1, 3]);
-        assert!(!pool.enter(5), "each has one");
+        let mut trial = Trial::new(4);
+        assert!(trial.enter(1) && trial.enter(1) && trial.enter(2) && trial.enter(2));
+        assert!(trial.enter(3) && trial.enter(4));
+        assert_eq!(trial.revoked(), [1, 3]);
+        assert!(!trial.enter(5), "each has one");
     }
 
     #[test]
     fn with_more_keys_than_places_they_take_turns() {
-        let mut pool = Pool::new(2);
-        assert!(pool.enter(1));
-        pool.now += Duration::from_secs(1);
-        assert!(pool.enter(2));
-        pool.now = TURN.saturating_sub(Duration::from_millis(1));
-        assert!(!pool.enter(3));
-        pool.now = TURN;
-        assert!(!pool.enter(1) && !pool.enter(2), "who has a place takes none from others");
-        assert!(pool.enter(3));
-        assert_eq!(pool.revoked(), [0], "the one that was held longest");
-        assert!(!pool.enter(4), "the other has a second left");
+        let mut trial = Trial::new(2);
+        assert!(trial.enter(1));
+        trial.now += Duration::from_secs(1);
+        assert!(trial.enter(2));
+        trial.now = TURN.saturating_sub(Duration::from_millis(1));
+        assert!(!trial.enter(3));
+        trial.now = TURN;
+        assert!(!trial.enter(1) && !trial.enter(2), "who has a place takes none from others");
+        assert!(trial.enter(3));
+        assert_eq!(trial.revoked(), [0], "the one that was held longest");
+        assert!(!trial.enter(4), "the other has a second left");
     }
 
     #[test]
     fn a_place_is_given_back_once() {
-        let mut pool = Pool::new(2);
-        assert!(pool.enter(1) && pool.enter(1) && pool.enter(2));
-        assert_eq!(pool.revoked(), [1]);
-        drop(pool.entered.remove(1));
-        assert_eq!(pool.pool.in_use(), 2, "it was another key's already");
-        pool.entered.clear();
-        assert_eq!(pool.pool.in_use(), 0);
+        let mut trial = Trial::new(2);
+        assert!(trial.enter(1) && trial.enter(1) && trial.enter(2));
+        assert_eq!(trial.revoked(), [1]);
+        drop(trial.entered.remove(1));
+        assert_eq!(trial.pool.in_use(), 2, "it was another key's already");
+        trial.entered.clear();
+        assert_eq!(trial.pool.in_use(), 0);
     }
 }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::views::compressible::CompressibleBody;
+use crate::views::spliced::SplicedBody;
 
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 const ACCEPT_ENCODING: HeaderValue = HeaderValue::from_static("accept-encoding");
@@ -53,6 +54,21 @@ pub(super) async fn encode(body: &CompressibleBody, asked: &HeaderMap) -> Encode
     let compress = move || EncodedBody::gzip_or_plain(&shared, shared.compress());
     // A task that panicked, or one that the runtime no longer takes, leaves the body as it is.
     tokio::task::spawn_blocking(compress).await.unwrap_or_else(|_| EncodedBody::plain(body))
+}
+
+/// The body with these texts in its places, as the client accepts it.
+pub(super) async fn splice(body: &SplicedBody, texts: &[&str], asked: &HeaderMap) -> EncodedBody {
+    let mut gzip = None;
+    if accepts_gzip(asked) {
+        if !body.is_compressed() {
+            let shared = body.clone();
+            // As above.
+            let _ = tokio::task::spawn_blocking(move || shared.compress()).await;
+        }
+        gzip = body.gzip_with(texts);
+    }
+    let is_gzip = gzip.is_some();
+    EncodedBody { bytes: gzip.unwrap_or_else(|| body.with(texts)), is_gzip }
 }
 
 /// Whether the client accepts gzip. What it names counts before `*`.

@@ -6,11 +6,11 @@ use http_body_util::Full;
 
 use super::encoding::{self, EncodedBody};
 use super::respond::encoded_json;
-use crate::views::tagged::TaggedBody;
+use crate::views::tagged::{EntityTags, TaggedBody};
 
 /// The response, or a 304 if what the client has is still valid; `caching` is its `Cache-Control`.
 pub(super) async fn respond(cached: &TaggedBody, caching: HeaderValue, asked: &HeaderMap) -> Response<Full<Bytes>> {
-    respond_with(encoding::encode(&cached.body, asked).await, cached, caching, asked)
+    respond_encoded(encoding::encode(&cached.body, asked).await, &cached.tags, caching, asked)
 }
 
 /// The same for a body that is not JSON.
@@ -33,16 +33,17 @@ pub(super) fn try_respond(
     caching: HeaderValue,
     asked: &HeaderMap,
 ) -> Option<Response<Full<Bytes>>> {
-    encoding::try_encode(&cached.body, asked).map(|body| respond_with(body, cached, caching, asked))
+    encoding::try_encode(&cached.body, asked).map(|body| respond_encoded(body, &cached.tags, caching, asked))
 }
 
-fn respond_with(
+/// The same for a body that is encoded already.
+pub(super) fn respond_encoded(
     body: EncodedBody,
-    cached: &TaggedBody,
+    tags: &EntityTags,
     caching: HeaderValue,
     asked: &HeaderMap,
 ) -> Response<Full<Bytes>> {
-    let etag = if body.is_gzip { &cached.gzip_etag } else { &cached.etag };
+    let etag = if body.is_gzip { &tags.gzip } else { &tags.plain };
     let unchanged = asked.get_all(header::IF_NONE_MATCH).iter().any(|known| matches_etag(known, etag));
     let mut response = encoded_json(body);
     if unchanged {

@@ -12,7 +12,7 @@ use super::{encoding, etag, openapi};
 use crate::api::error::ErrorCode;
 use crate::app::App;
 use crate::site::dashboard::SignIn;
-use crate::site::status::StatusFacts;
+use crate::site::status::{SharedStatusPage, StatusFacts};
 use crate::site::{self, Facts, FixedPage, Language, PageName};
 use crate::views::tagged::TaggedBody;
 
@@ -65,16 +65,19 @@ pub(super) async fn status(
 ) -> Result<Response, ApiError> {
     let (language, facts, history) = (language(&headers), app.views.site.get().await?, app.views.history.get().await?);
     let server = query.as_deref().and_then(server_of);
-    let shown = StatusFacts { health: &facts.health, history: &history, now: context.time, server: server.as_deref() };
-    let render = || site::status::page(&app.site, language, &shown);
-    let page = if server.is_some() {
-        // One visitor asks for it, and no other.
-        Arc::new(TaggedBody::new(render().into()))
-    } else {
-        let made_of = vec![Arc::clone(&facts) as Facts, Arc::clone(&history) as Facts];
-        app.site.rendered.get_or_render((PageName::Status, language), (made_of, context.time), render)
-    };
-    Ok(respond(&app, &page, &headers).await)
+    let made_of = vec![Arc::clone(&facts) as Facts, Arc::clone(&history) as Facts];
+    let rendered = app.site.rendered.get_or_render_status(language, (made_of, context.time), || {
+        let shown = StatusFacts { health: &facts.health, history: &history, now: context.time };
+        SharedStatusPage::new(&app.site, language, &shown)
+    });
+    let Some(server) = server else { return Ok(respond(&app, &rendered.page, &headers).await) };
+    let [typed, answer] = rendered.answer_to(&server);
+    let texts = [typed.as_str(), answer.as_str()];
+    let body = encoding::splice(&rendered.spliced, &texts, &headers).await;
+    let tags = rendered.page.tags_with(&texts);
+    let mut response = etag::respond_encoded(body, &tags, NO_CACHE, &headers).into_response();
+    add_page_headers(response.headers_mut(), &app);
+    Ok(response)
 }
 
 /// The server that a visitor of the status page asks for, as typed. A query that is too long asks for none that there is.

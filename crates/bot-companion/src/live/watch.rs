@@ -110,8 +110,8 @@ impl Watch {
         // Marked before the outline is looked at: a change in between is noticed the next time.
         let has_moved = marks.list.guilds.renew(freshness);
         let has_expired = marks.list.expires.is_some_and(|expires| now >= expires);
-        let had_moved = std::mem::replace(&mut marks.look_again, has_moved);
-        if has_expired || (has_moved || had_moved) && marks.list.outline.has_moved(freshness) {
+        let moved_before = std::mem::replace(&mut marks.look_again, has_moved);
+        if has_expired || (has_moved || moved_before) && marks.list.outline.has_moved(freshness) {
             marks.must_read = true;
         } else if has_moved {
             changed = changed.with(LiveTopics::GUILDS);

@@ -21,6 +21,8 @@ use super::{Language, Site};
 use crate::domain::history::{Announcement, BotState, History, Observation};
 use crate::domain::{Health, Time};
 use crate::version::Version;
+use crate::views::spliced::SplicedBody;
+use crate::views::tagged::TaggedBody;
 pub use atom::feed;
 use shards::ShardNow;
 
@@ -36,8 +38,16 @@ pub struct StatusFacts<'a> {
     pub history: &'a History,
     /// Now.
     pub now: Time,
-    /// The id of the server whose shard a visitor looks up, as it was typed.
-    pub server: Option<&'a str>,
+}
+
+/// The page that is the same for everybody, and what it takes to answer who looks up a server on it.
+pub struct SharedStatusPage {
+    /// The page without a question.
+    pub page: TaggedBody,
+    /// The same page, with places for what was typed and for the answer.
+    pub spliced: SplicedBody,
+    language: Language,
+    shards: Vec<ShardNow>,
 }
 
 /// The page in the making: the facts, and what follows from them.
@@ -49,8 +59,24 @@ struct StatusPage<'a> {
     shards: Vec<ShardNow>,
 }
 
-/// The page.
-pub fn page(site: &Site, language: Language, facts: &StatusFacts<'_>) -> String {
+impl SharedStatusPage {
+    /// Renders the page.
+    pub fn new(site: &Site, language: Language, facts: &StatusFacts<'_>) -> Self {
+        let shards = shards::all(facts.health, site.listening_since(), facts.now);
+        let html = render(site, language, facts, shards.clone());
+        let places = lookup::places(&html);
+        let page = TaggedBody::new(html.into());
+        Self { spliced: SplicedBody::new(page.body.plain().clone(), places.into()), page, language, shards }
+    }
+
+    /// What stands in the two places of the page for a visitor who has typed this id of a server.
+    pub fn answer_to(&self, server: &str) -> [String; 2] {
+        lookup::texts(self.language.words(), server, &self.shards)
+    }
+}
+
+/// The whole page, for a visitor who has not looked up anything.
+fn render(site: &Site, language: Language, facts: &StatusFacts<'_>, shards: Vec<ShardNow>) -> String {
     let title = language.words().shared.status;
     let frame = PageFrame {
         site,
@@ -61,12 +87,7 @@ pub fn page(site: &Site, language: Language, facts: &StatusFacts<'_>) -> String 
         scripts: &[],
         live: "status",
     };
-    let page = StatusPage {
-        frame,
-        facts: *facts,
-        seen: site.observe(facts.health, facts.now),
-        shards: shards::all(facts.health, site.listening_since(), facts.now),
-    };
+    let page = StatusPage { frame, facts: *facts, seen: site.observe(facts.health, facts.now), shards };
     let time = facts.now.iso8601();
     let time = time.get(11..19).unwrap_or_default();
     page.frame.page(&html! {

@@ -12,21 +12,45 @@ use super::compressible::CompressibleBody;
 pub struct TaggedBody {
     /// The whole body.
     pub body: CompressibleBody,
-    /// Changes with the body; with its quotes.
-    pub etag: String,
-    /// The same for the compressed body, which is another sequence of bytes.
-    pub gzip_etag: String,
+    /// Its tags.
+    pub tags: EntityTags,
 }
 
-impl TaggedBody {
-    /// A body with its tags.
-    pub fn new(body: Bytes) -> Self {
-        let digest = digest::digest(&digest::SHA256, &body);
+/// The `ETag`s of one body.
+#[derive(Debug)]
+pub struct EntityTags {
+    /// Changes with the body; with its quotes.
+    pub plain: String,
+    /// The same for the compressed body, which is another sequence of bytes.
+    pub gzip: String,
+}
+
+impl EntityTags {
+    fn new(digest: &digest::Digest) -> Self {
         let mut hex = String::new();
         for byte in &digest.as_ref()[..16] {
             // Writing to a string cannot fail.
             let _ = write!(hex, "{byte:02x}");
         }
-        Self { body: CompressibleBody::new(body), etag: format!("\"{hex}\""), gzip_etag: format!("\"{hex}-gzip\"") }
+        Self { plain: format!("\"{hex}\""), gzip: format!("\"{hex}-gzip\"") }
+    }
+}
+
+impl TaggedBody {
+    /// A body with its tags.
+    pub fn new(body: Bytes) -> Self {
+        let tags = EntityTags::new(&digest::digest(&digest::SHA256, &body));
+        Self { body: CompressibleBody::new(body), tags }
+    }
+
+    /// The tags of this body with these texts in it, without a look at the whole body again.
+    pub fn tags_with(&self, texts: &[&str]) -> EntityTags {
+        let mut context = digest::Context::new(&digest::SHA256);
+        for text in [self.tags.plain.as_str()].iter().chain(texts) {
+            context.update(text.as_bytes());
+            // It is in no text that is shown on a page.
+            context.update(&[0]);
+        }
+        EntityTags::new(&context.finish())
     }
 }

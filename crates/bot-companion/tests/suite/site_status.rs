@@ -203,6 +203,33 @@ async fn a_lookup_says_the_same_of_a_server_that_is_known_and_of_one_that_is_not
 }
 
 #[tokio::test]
+async fn lookups_of_many_servers_share_one_rendering() {
+    let app = TestApp::start().await;
+    assert_eq!(app.bot("lantern").await.beats(START.seconds(), 50).await.status, 200);
+    let plain = status(&app).await;
+    let rendered = app.app.site.rendered.status_renderings();
+    let mut tags = std::collections::HashSet::new();
+    for number in 1..=50_u64 {
+        let path = format!("/site/status?server={}", number << 22);
+        let page = page(&app.anon(), &path).await;
+        let (before, rest) = page.split_once(&format!(" value=\"{}\"", number << 22)).unwrap();
+        assert!(before.ends_with("<input type=\"text\" id=\"server-id\" name=\"server\""), "{before}");
+        let (between, rest) = rest.split_once("<div class=\"lookup-answer\" role=\"status\">").unwrap();
+        let (answer, after) = rest.split_once("</div></div>").unwrap();
+        assert!(answer.contains(&format!("is on shard {}.", number % 50)), "{answer}");
+        assert_eq!([before, between, after].concat(), plain, "nothing else differs");
+
+        let zipped = app.anon().call(Method::GET, &path).header("Accept-Encoding", "gzip").send().await;
+        assert_eq!((zipped.header("content-encoding"), zipped.decompressed()), ("gzip", page));
+        let tag = zipped.header("etag").to_owned();
+        let again = app.anon().call(Method::GET, &path).header("Accept-Encoding", "gzip").header("If-None-Match", &tag);
+        assert_eq!(again.send().await.status, 304);
+        assert!(tags.insert(tag), "another server has another tag");
+    }
+    assert_eq!(app.app.site.rendered.status_renderings(), rendered, "150 answers are made of the page that was there");
+}
+
+#[tokio::test]
 async fn announcements_come_first_and_are_text_and_nothing_else() {
     let app = TestApp::start().await;
     let id = announce(&app, HOSTILE, "One line\n<script>alert(2)</script>").await;

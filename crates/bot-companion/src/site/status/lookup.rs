@@ -7,6 +7,7 @@ use super::shards::{ShardNow, TileState};
 use crate::domain::Snowflake;
 use crate::domain::feed::ShardKey;
 use crate::site::home::shape_of;
+use crate::site::words::Words;
 
 /// What was typed is shown again up to this many characters.
 const LONGEST: usize = 40;
@@ -29,10 +30,53 @@ fn find<'a>(server: &str, shards: &'a [ShardNow]) -> Found<'a> {
     shard.map_or(Found::NoShards, |shard| Found::Shard(server, shard))
 }
 
+/// What the input for the id stands behind, and what the answer stands before. No text of others can look like this: its quotes and
+/// angle brackets are escaped.
+const BEFORE_TYPED: &str = "id=\"server-id\" name=\"server\"";
+const AFTER_ANSWER: &str = "<p class=\"quiet\" id=\"server-help\">";
+
+/// Where in a page that nobody has asked anything what was typed is to stand, and where the answer.
+pub(super) fn places(page: &str) -> [usize; 2] {
+    let typed = page.find(BEFORE_TYPED).map_or(page.len(), |at| at + BEFORE_TYPED.len());
+    [typed, page.find(AFTER_ANSWER).unwrap_or(page.len())]
+}
+
+/// What is to stand there.
+pub(super) fn texts(words: &Words, server: &str, shards: &[ShardNow]) -> [String; 2] {
+    let typed: String = server.chars().take(LONGEST).collect();
+    let typed = html! { (typed) }.into_string();
+    [format!(" value=\"{typed}\""), answer(words, server, shards).into_string()]
+}
+
+fn answer(words: &Words, server: &str, shards: &[ShardNow]) -> Markup {
+    let words = &words.status;
+    let found = find(server, shards);
+    let (shape, text) = match &found {
+        Found::Shard(_, shard) => match shard.state {
+            TileState::Up => ("up", words.shard_is_up),
+            TileState::Down => ("down", words.shard_is_down),
+            TileState::Unknown => ("unknown", words.shard_is_unknown),
+        },
+        Found::NoShards => ("unknown", words.count_unknown),
+        Found::NotAnId => ("unknown", words.not_an_id),
+    };
+    html! {
+        div class="lookup-answer" role="status" {
+            (shape_of(shape))
+            div {
+                @if let Found::Shard(server, shard) = found {
+                    p { strong { ((words.found)(&server.to_string(), shard.id)) } }
+                }
+                p { (text) }
+            }
+        }
+    }
+}
+
 impl StatusPage<'_> {
+    /// The form. What was typed and the answer are put in later, see [`places`].
     pub(super) fn lookup(&self) -> Markup {
         let words = &self.words().status;
-        let typed: Option<String> = self.facts.server.map(|server| server.chars().take(LONGEST).collect());
         html! {
             section class="card lookup" aria-labelledby="server" {
                 h2 id="server" { (words.lookup) }
@@ -40,35 +84,12 @@ impl StatusPage<'_> {
                 form action={ (self.frame.site.path("/site/status")) "#server" } method="get" {
                     label for="server-id" { (words.server_id) }
                     div class="row" {
-                        input type="text" id="server-id" name="server" value=[&typed] inputmode="numeric" maxlength="20"
+                        input type="text" id="server-id" name="server" inputmode="numeric" maxlength="20"
                             autocomplete="off" spellcheck="false" required aria-describedby="server-help";
                         button class="button primary" { (words.look_up) }
                     }
                 }
-                @if let Some(server) = self.facts.server { div class="lookup-answer" role="status" { (self.answer(server)) } }
                 p class="quiet" id="server-help" { (words.how_to_copy) }
-            }
-        }
-    }
-
-    fn answer(&self, server: &str) -> Markup {
-        let words = &self.words().status;
-        let (shape, text) = match find(server, &self.shards) {
-            Found::Shard(_, shard) => match shard.state {
-                TileState::Up => ("up", words.shard_is_up),
-                TileState::Down => ("down", words.shard_is_down),
-                TileState::Unknown => ("unknown", words.shard_is_unknown),
-            },
-            Found::NoShards => ("unknown", words.count_unknown),
-            Found::NotAnId => ("unknown", words.not_an_id),
-        };
-        html! {
-            (shape_of(shape))
-            div {
-                @if let Found::Shard(server, shard) = find(server, &self.shards) {
-                    p { strong { ((words.found)(&server.to_string(), shard.id)) } }
-                }
-                p { (text) }
             }
         }
     }
