@@ -61,7 +61,8 @@ async fn backup_and_restore_say_which_grants_the_keys_open() {
         let (text, value) = (file(&format!("text-{number}")), file(&format!("json-{number}")));
         let told = done(&config, Some(keys), &["backup", &text]).await;
         assert!(told.contains(said), "{told}");
-        let report: Value = serde_json::from_str(&done(&config, Some(keys), &["backup", &value, "--json"]).await).unwrap();
+        let report: Value =
+            serde_json::from_str(&done(&config, Some(keys), &["backup", &value, "--json"]).await).unwrap();
         assert_eq!((&report["grants"]["total"], &report["grants"]["readable"]), (&json!(1), &json!(readable)));
         let restore = ["restore", &value, "--replace", "--keep-sessions"];
         let told = done(&config, Some(keys), &restore).await;
