@@ -231,7 +231,7 @@ fn settings(known: &Answers, key: Option<&SecretKey>) -> Vec<(&'static str, Valu
         ("http.allowed_origins", Some(origins.into())),
         ("store.url", text(Some(store_url(known).expose_secret()))),
         ("idp.client_id", text(known.client_id.as_deref())),
-        ("idp.client_secret", text(known.client_secret.as_ref().map(|secret| secret.expose_secret()))),
+        ("idp.client_secret", text(known.client_secret.as_ref().map(SecretString::expose_secret))),
         ("idp.redirect_uri", Some(redirects.into())),
         ("secrets.keys", key.map(|key| vec![key.expose_secret().to_owned()].into())),
         ("site.url", text(known.public_url.as_deref())),
