@@ -258,12 +258,12 @@ fn backup_text(
     let key = key.map_or_else(|| "secrets.keys".to_owned(), |path| format!("the key in {}", path.display()));
     let whole = match file {
         Some(file) => format!("are in {} ({size} bytes), which was read again and is whole.", file.display()),
-        None => "were written to standard output. They were not read again: `restore` compares their checksum.".to_owned(),
+        None => {
+            "were written to standard output. They were not read again: `restore` compares their checksum.".to_owned()
+        }
     };
     let mut lines = vec![format!("{} rows as of {} {whole}", rows(header), taken(header))];
-    lines.push(format!(
-        "The provider's tokens in it are encrypted, and the key is not in it: keep {key} elsewhere."
-    ));
+    lines.push(format!("The provider's tokens in it are encrypted, and the key is not in it: keep {key} elsewhere."));
     lines.extend(grants_text(grants));
     lines.join("\n") + "\n"
 }
@@ -327,7 +327,10 @@ fn restore_text(
     }
     for key in &report.keys_gone {
         let label = Untrusted(&key.label);
-        lines.push(format!("Key {} ({label}) worked just before and does not any more: make a new one.", Untrusted(&key.id)));
+        lines.push(format!(
+            "Key {} ({label}) worked just before and does not any more: make a new one.",
+            Untrusted(&key.id)
+        ));
     }
     for user in &report.blocks_gone {
         lines.push(format!(

@@ -102,7 +102,12 @@ fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
     };
     let cells = |key: &BotKey| {
         let state = key.revoked.map_or_else(String::new, |at| format!("revoked {}", at.iso8601()));
-        vec![Untrusted(&key.id).to_string(), format!("made {}", key.created.iso8601()), state, Untrusted(&key.label).to_string()]
+        vec![
+            Untrusted(&key.id).to_string(),
+            format!("made {}", key.created.iso8601()),
+            state,
+            Untrusted(&key.label).to_string(),
+        ]
     };
     Ok(form.list(&keys, "There are no keys.", value, cells))
 }

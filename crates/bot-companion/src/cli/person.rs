@@ -118,12 +118,7 @@ pub(super) async fn show(reading: &Reading, id: Snowflake, form: OutputForm) -> 
 }
 
 /// Forgets a user, if that is meant.
-pub(super) async fn forget(
-    app: &Arc<App>,
-    id: Snowflake,
-    is_meant: bool,
-    form: OutputForm,
-) -> anyhow::Result<String> {
+pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool, form: OutputForm) -> anyhow::Result<String> {
     let person = read(&*app.store, id).await?;
     if !is_meant {
         confirm(&person)?;

@@ -61,7 +61,8 @@ async fn backup_and_restore_say_which_grants_the_keys_open() {
         let (text, value) = (file(&format!("text-{number}")), file(&format!("json-{number}")));
         let told = done(&config, Some(keys), &["backup", &text]).await;
         assert!(told.contains(said), "{told}");
-        let report: Value = serde_json::from_str(&done(&config, Some(keys), &["backup", &value, "--json"]).await).unwrap();
+        let report: Value =
+            serde_json::from_str(&done(&config, Some(keys), &["backup", &value, "--json"]).await).unwrap();
         assert_eq!((&report["grants"]["total"], &report["grants"]["readable"]), (&json!(1), &json!(readable)));
         let restore = ["restore", &value, "--replace", "--keep-sessions"];
         let told = done(&config, Some(keys), &restore).await;
@@ -137,6 +138,43 @@ async fn a_backup_into_a_pipe_that_is_closed_fails() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("could not be written to standard output"), "{told}");
+}
+
+/// The backup with another text in its header, and the checksum that goes with it.
+fn tampered(whole: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let place = whole.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
+    let body = [&whole[..place], to.as_bytes(), &whole[place + from.len()..whole.len() - 32]].concat();
+    let checksum = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &body);
+    [&body, checksum.as_ref()].concat()
+}
+
+#[tokio::test]
+async fn a_tampered_backup_reaches_neither_the_terminal_nor_the_store() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    done(&config, None, &["key", "create", "--label", "lantern"]).await;
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    done(&config, None, &["backup", &file("good")]).await;
+    let whole = fs::read(file("good")).unwrap();
+    let listed = done(&config, None, &["key", "list"]).await;
+    // The second one goes in front of the digits, which makes the number larger than any store has it.
+    let release = format!("\"release\":\"{}\"", env!("CARGO_PKG_VERSION"));
+    let cases = [
+        (release.as_str(), "\"release\":\"\\u001b[2J\"", "names no release"),
+        ("\"counter\":", "\"counter\":9007199254740993", "a counter that no store reaches"),
+    ];
+    for (from, to, why) in cases {
+        // With another schema, the release is part of what is said.
+        for (schema, other) in [("\"sqlite\":", "\"sqlite\":"), ("\"sqlite\":", "\"sqlite\":9")] {
+            let wrong = tampered(&tampered(&whole, from, to), schema, other);
+            fs::write(file("wrong"), wrong).unwrap();
+            let output = output(&config, None, &["restore", &file("wrong"), "--replace"]).await;
+            let told = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{told}");
+            assert!(told.contains(why) && !told.contains('\u{1b}'), "{told:?}");
+        }
+    }
+    assert_eq!(done(&config, None, &["key", "list"]).await, listed);
 }
 
 #[tokio::test]

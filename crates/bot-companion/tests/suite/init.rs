@@ -86,10 +86,7 @@ async fn without_a_terminal_the_options_say_everything() {
     let (code, said) = outcome(folder.path(), &options, &[]).await;
     assert_eq!(code, 0, "{said}");
     let value: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(
-        value,
-        json!({ "file": "companion.toml", "secret": "file", "store": "SQLite", "key_made": false })
-    );
+    assert_eq!(value, json!({ "file": "companion.toml", "secret": "file", "store": "SQLite", "key_made": false }));
     let (code, said) = checked(folder.path(), &[]).await;
     assert_eq!(code, 0, "{said}");
     let before = fs::read(folder.path().join("companion.toml")).unwrap();
@@ -105,8 +102,15 @@ async fn without_a_terminal_the_options_say_everything() {
 #[tokio::test]
 async fn a_secret_of_the_environment_stays_there_and_postgresql_gets_a_key() {
     let folder = Folder::new();
-    let options =
-        ["init", "--client-id", "1", "--public-url", "https://bot.example", "--store", "postgres://me:pass@127.0.0.1/data"];
+    let options = [
+        "init",
+        "--client-id",
+        "1",
+        "--public-url",
+        "https://bot.example",
+        "--store",
+        "postgres://me:pass@127.0.0.1/data",
+    ];
     let variables = [("COMPANION_IDP_CLIENT_SECRET", SECRET)];
     for (more, variables) in [(&[][..], &variables[..]), (&["--secret-from-environment", "--force"], &[])] {
         let (code, said) = outcome(folder.path(), &[&options[..], more].concat(), variables).await;

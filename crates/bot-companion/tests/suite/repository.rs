@@ -363,7 +363,9 @@ fn the_units_of_systemd_stop_at_a_wrong_configuration_and_the_page_for_operators
     for unit in &units {
         let has = |line: &str| unit.lines().any(|found| found == line);
         assert!(has("RestartPreventExitStatus=78") && has("UMask=0077") && has("NoNewPrivileges=yes"), "{unit}");
-        assert!(unit.contains("\nExecStart=/usr/local/bin/bot-companion serve --config /etc/bot-companion/companion.toml"));
+        assert!(
+            unit.contains("\nExecStart=/usr/local/bin/bot-companion serve --config /etc/bot-companion/companion.toml")
+        );
     }
     let user = units[0].lines().find_map(|line| line.strip_prefix("User=")).unwrap();
     let make = units[0].lines().find_map(|line| line.strip_prefix("#   useradd ")).unwrap();

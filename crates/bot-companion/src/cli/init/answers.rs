@@ -65,9 +65,8 @@ pub(super) fn complete(mut answers: Answers, person: &mut impl Respondent) -> an
     }
     if answers.public_url.is_none() {
         let question = "Public address of this service, like https://bot.example (Enter for none)";
-        let url = until_right(person, question, "", |text| {
-            if text.is_empty() { Ok(()) } else { check_public_url(text) }
-        })?;
+        let url =
+            until_right(person, question, "", |text| if text.is_empty() { Ok(()) } else { check_public_url(text) })?;
         answers.public_url = Some(url).filter(|url| !url.is_empty());
     }
     if answers.redirect_uris.is_empty() {
@@ -156,8 +155,12 @@ mod tests {
         assert_eq!(completed.client_secret.as_ref().unwrap().expose_secret(), "hush");
         assert_eq!(completed.redirect_uris, ["https://bot.example/site/dashboard"]);
         assert_eq!(completed.store.unwrap().expose_secret(), "sqlite:bot-companion.db");
-        assert_eq!((completed.listen.unwrap().to_string().as_str(), completed.name.as_deref()), ("[::1]:9", Some("The bot")));
-        for part in ["needs the ID", "hidden Client secret", "[https://bot.example/site/dashboard]", "[127.0.0.1:8080]"] {
+        assert_eq!(
+            (completed.listen.unwrap().to_string().as_str(), completed.name.as_deref()),
+            ("[::1]:9", Some("The bot"))
+        );
+        for part in ["needs the ID", "hidden Client secret", "[https://bot.example/site/dashboard]", "[127.0.0.1:8080]"]
+        {
             assert!(heard.contains(part), "{part}: {heard}");
         }
     }

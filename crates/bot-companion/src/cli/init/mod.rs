@@ -231,7 +231,7 @@ fn settings(known: &Answers, key: Option<&SecretKey>) -> Vec<(&'static str, Valu
         ("http.allowed_origins", Some(origins.into())),
         ("store.url", text(Some(store_url(known).expose_secret()))),
         ("idp.client_id", text(known.client_id.as_deref())),
-        ("idp.client_secret", text(known.client_secret.as_ref().map(|secret| secret.expose_secret()))),
+        ("idp.client_secret", text(known.client_secret.as_ref().map(SecretString::expose_secret))),
         ("idp.redirect_uri", Some(redirects.into())),
         ("secrets.keys", key.map(|key| vec![key.expose_secret().to_owned()].into())),
         ("site.url", text(known.public_url.as_deref())),
@@ -268,11 +268,19 @@ fn said(file: &Path, known: &Answers, has_new_key: bool) -> String {
     let shown = file.display();
     let mut lines = vec![format!("{shown} is written, and only you can read it.")];
     if known.is_secret_elsewhere {
-        lines.push(format!("It does not hold the client secret: set {} or {}.", SECRET_VARIABLES[0], SECRET_VARIABLES[1]));
+        lines.push(format!(
+            "It does not hold the client secret: set {} or {}.",
+            SECRET_VARIABLES[0], SECRET_VARIABLES[1]
+        ));
     }
     if has_new_key {
-        lines.push("It holds a new key for the provider's tokens. Every replica needs the same one; keep a copy of it.".to_owned());
+        lines.push(
+            "It holds a new key for the provider's tokens. Every replica needs the same one; keep a copy of it."
+                .to_owned(),
+        );
     }
-    lines.push(format!("Next:\n  bot-companion check --live --config {shown}\n  bot-companion serve --config {shown}\n"));
+    lines.push(format!(
+        "Next:\n  bot-companion check --live --config {shown}\n  bot-companion serve --config {shown}\n"
+    ));
     lines.join("\n")
 }

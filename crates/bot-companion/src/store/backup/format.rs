@@ -158,7 +158,9 @@ impl<R: Read> BackupReader<R> {
             Some(Err(_)) | None => return damaged("its header cannot be read"),
         };
         if let Some(why) = header.implausible() {
-            return refused(format!("the backup is damaged or was tampered with: {why}. Nothing was changed; take another backup"));
+            return refused(format!(
+                "the backup is damaged or was tampered with: {why}. Nothing was changed; take another backup"
+            ));
         }
         if header.schema != schema {
             let newer = header.schema.sqlite > schema.sqlite || header.schema.postgres > schema.postgres;

@@ -39,7 +39,8 @@ pub(super) fn find_absurd(table: &Table, row: &Row) -> Option<&'static str> {
 /// The largest number of the store's counter in a row; 0 if there is none.
 pub(super) fn largest_counted(table: &Table, row: &Row) -> i64 {
     let counted = table.columns.iter().zip(row).filter(|(column, _)| COUNTED.contains(&(table.name, column.name)));
-    let numbers = counted.filter_map(|(_, value)| if let CellValue::Integer(number) = value { Some(*number) } else { None });
+    let numbers =
+        counted.filter_map(|(_, value)| if let CellValue::Integer(number) = value { Some(*number) } else { None });
     numbers.max().unwrap_or(0).max(0)
 }
 

@@ -89,10 +89,10 @@ pub async fn restore(what: &RestoreOptions, watch: &mut dyn BackupWatch) -> Resu
     crate::store::check(&what.url).map_err(|problem| BackupError::Refused(format!("store.url: {problem}")))?;
     let mut backup = Compared::default();
     let mut reader = open_backup(&what.file)?;
-    let mut counted = reader.header.counter;
+    let mut highest = reader.header.counter;
     while let Some((table, row)) = reader.next()? {
         backup.add(table, &row);
-        counted = counted.max(numbers::largest_counted(table, &row));
+        highest = highest.max(numbers::largest_counted(table, &row));
         if let Some(grant) = grant_of(table, &row) {
             watch.grant(&grant);
         }
@@ -111,7 +111,7 @@ pub async fn restore(what: &RestoreOptions, watch: &mut dyn BackupWatch) -> Resu
         )));
     }
     let before = compared(store.as_mut()).await?;
-    let counter = numbers::counter_after(counted, store.counter().await?);
+    let counter = numbers::counter_after(highest, store.counter().await?);
     store.begin_restore().await?;
     let forgotten: Vec<_> = before.forgotten.difference(&backup.forgotten).copied().collect();
     let forget_again = load(what, &header, store.as_mut(), &forgotten, watch).await?;

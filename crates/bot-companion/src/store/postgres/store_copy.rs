@@ -106,7 +106,8 @@ impl ServerSide {
 
     /// Makes sure that nobody else is connected as the service's role.
     async fn expect_alone(&self) -> Result<()> {
-        let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user
+        let others =
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user
             AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
         let patience = tokio::time::Instant::now() + LEAVING;
         loop {
@@ -227,7 +228,7 @@ impl ServerSide {
 
     async fn commit_replacing(&mut self, end: &RestoreEnd) -> Sql<()> {
         // A sequence begins at 1.
-        self.client.execute("SELECT setval('versions', greatest($1, 1))", &[&end.counter]).await?;
+        self.client.execute("SELECT setval('versions', greatest($1::bigint, 1))", &[&end.counter]).await?;
         self.client.batch_execute(&sequences_set()).await?;
         if let Some(now) = end.end_sessions {
             self.client.batch_execute("DELETE FROM sessions").await?;

@@ -89,6 +89,7 @@ fn what_postgresql_cannot_store_is_replaced_and_counted() {
         UPDATE feedback SET id = char(0) || 'x' WHERE slot = 3",
     )
     .unwrap();
+    drop(file);
     let report = run(copied(&source, &destination)).unwrap();
     assert_eq!(report.mended, 2);
     let back = home.store(On::File, "back.db");
