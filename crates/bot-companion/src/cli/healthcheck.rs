@@ -16,15 +16,15 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
     let config = file.load()?;
     refuse_unconfigured(file, &config, listen)?;
     let service = ready_url(&config, listen.unwrap_or(config.http.listen));
-    let ask_service = || verdict(&service, question(&service, Answer::of_service)?);
+    let ask_service = || verdict(&service, &question(&service, Answer::of_service)?);
     let Some(admin) = config.admin.listen.filter(|_| listen.is_none()) else { return ask_service() };
     let admin = format!("http://{}/readyz", reachable(admin));
     match question(&admin, Answer::of_admin) {
         // Somebody has named this address, so whoever has it is asked, and nobody else.
-        answer if config.admin.is_set => verdict(&admin, answer?),
+        answer if config.admin.is_set => verdict(&admin, &answer?),
         // Another service on this machine may have the default address; then ours runs without it.
         Ok((status, Some(answer))) if answer.listen == Some(config.http.listen) => {
-            verdict(&admin, (status, Some(answer)))
+            verdict(&admin, &(status, Some(answer)))
         }
         _ => ask_service(),
     }
@@ -51,7 +51,7 @@ fn question(url: &str, read: fn(&serde_json::Value) -> Option<Answer>) -> anyhow
     Ok((status, read(&answer)))
 }
 
-fn verdict(url: &str, asked: Asked) -> anyhow::Result<()> {
+fn verdict(url: &str, asked: &Asked) -> anyhow::Result<()> {
     match asked {
         (200, Some(Answer { is_draining: false, .. })) => print("ready\n"),
         (503, Some(Answer { is_draining: true, .. })) => {

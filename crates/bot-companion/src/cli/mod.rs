@@ -111,7 +111,7 @@ enum Command {
     },
     /// Ask the service on this machine whether it takes requests: exit code 0 if it does. For the HEALTHCHECK of a container.
     Healthcheck {
-        /// Where the service listens, if it was started with --listen and without its admin listener.
+        /// Where the service listens, if it was started with --listen and admin.listen is not set, or off.
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<SocketAddr>,
         #[command(flatten)]

@@ -156,7 +156,7 @@ async fn a_port_that_was_set_and_is_taken_is_an_error_and_the_default_is_a_warni
     let output = run(serve(&folder, &set)).await;
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success(), "{error}");
-    assert!(error.contains("cannot listen on") && error.contains("Set admin.listen"), "{error}");
+    assert!(error.contains("cannot listen on") && error.contains("set admin.listen"), "{error}");
 
     // Another program may have the default port already, which is as good.
     let _default = TcpListener::bind("127.0.0.1:9464");
