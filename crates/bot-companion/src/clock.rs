@@ -14,7 +14,7 @@ use crate::domain::trusted_time::{ClockEvent, TrustedTime, Witness, believed_tim
 #[derive(Clone, Debug)]
 pub struct Clock {
     face: Face,
-    trust: Arc<Trust>,
+    trust: Arc<ClockTrust>,
 }
 
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ struct ManualFace {
 
 /// Which time is believed. Every request reads it, so readers take no lock.
 #[derive(Debug)]
-struct Trust {
+struct ClockTrust {
     watch: Mutex<TrustedTime>,
     distance: AtomicI64,
     may_expire: AtomicBool,
@@ -66,7 +66,7 @@ impl Clock {
     fn new(face: Face, watch: fn(Time, Duration) -> TrustedTime) -> Self {
         let watch = watch(face.shown(), face.ticks());
         let (distance, may_expire) = (watch.distance().into(), watch.may_expire().into());
-        Self { face, trust: Arc::new(Trust { watch: Mutex::new(watch), distance, may_expire }) }
+        Self { face, trust: Arc::new(ClockTrust { watch: Mutex::new(watch), distance, may_expire }) }
     }
 
     /// Advances a manual clock; has no effect on the system's clock.

@@ -73,7 +73,7 @@ impl ClockWatch {
             }
             ClockEvent::Returned => info!("the system clock is back at the time that the service has kept"),
             ClockEvent::Believed => {
-                warn!("the system clock has kept its new time for 5 minutes; the service follows it now")
+                warn!("the system clock has kept its new time for 5 minutes; the service follows it now");
             }
             ClockEvent::Disputed(millis) => {
                 if let Some(times) = self.disputes.count(self.clock.ticks()) {
