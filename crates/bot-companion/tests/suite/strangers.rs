@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::Duration;
 
 use bot_companion::clock::Clock;
 use bot_companion::idp::Endpoint;
@@ -142,7 +142,7 @@ async fn what_a_limit_or_the_provider_refuses_is_one_warning_and_no_failure_of_o
         assert!(told[0].contains(" WARN ") && told[0].contains(&format!("code=\"{code}\"")), "{told:?}");
         assert!(told[0].contains(&format!("id=\"{id}-0\"")) && told[0].contains(" times=1"), "the first: {told:?}");
     }
-    assert_eq!(own_failures(&Watcher::of(&app).scrape().await), 0.0);
+    assert!(own_failures(&Watcher::of(&app).scrape().await) < 1.0);
 }
 
 #[tokio::test]
@@ -176,8 +176,8 @@ fn serve(config: &Path) -> Command {
 }
 
 /// On a machine that is slow a second minute may have begun.
-fn assert_once_per_minute(lines: usize, began: Instant) {
-    let minutes = began.elapsed().as_secs() / 60;
+fn assert_once_per_minute(lines: usize, took: Duration) {
+    let minutes = took.as_secs() / 60;
     assert!((1..=1 + minutes).contains(&(lines as u64)), "{lines} lines in {minutes} minutes");
 }
 
@@ -196,7 +196,8 @@ async fn out_of_file_descriptors_idle_connections_go_and_the_log_has_one_line() 
     let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count();
     let limit = format!("--nofile={open}:{open}");
     assert!(Command::new("prlimit").args(["--pid", &process, &limit]).status().unwrap().success());
-    let began = Instant::now();
+    let clock = Clock::system();
+    let began = clock.ticks();
     let mut more = Vec::new();
     for _ in 0..2 * EVICTED {
         more.push(Wire::open(service.address).await);
@@ -204,7 +205,7 @@ async fn out_of_file_descriptors_idle_connections_go_and_the_log_has_one_line() 
     let evicted = served.take(EVICTED).collect::<Vec<_>>();
     assert_eq!(soon("so many are evicted", evicted).await, [""; EVICTED]);
     let told = service.logged().lines().filter(|line| line.contains("no room for another connection")).count();
-    assert_once_per_minute(told, began);
+    assert_once_per_minute(told, clock.ticks().saturating_sub(began));
     drop(more);
     assert_eq!(soon("it is served", async { service.client().get("/ready").await }).await.status, 200);
 }
@@ -223,12 +224,13 @@ async fn guild_lists_that_fail_for_many_have_one_line() {
         users.push(user);
     }
     provider.fail(Endpoint::Guilds, Fault::Status { code: 500, body: "{}".to_owned(), headers: vec![] });
-    let (began, before) = (Instant::now(), provider.calls(Endpoint::Guilds));
+    let clock = Clock::system();
+    let (began, before) = (clock.ticks(), provider.calls(Endpoint::Guilds));
     for user in &users {
         let call = user.call(Method::GET, "/guilds").header("Cache-Control", "no-cache");
         assert_eq!(call.send().await.status, 200, "the last good list");
     }
     assert_eq!(provider.calls(Endpoint::Guilds), before + users.len());
     let told = service.logged().lines().filter(|line| line.contains("the guild list could not be fetched")).count();
-    assert_once_per_minute(told, began);
+    assert_once_per_minute(told, clock.ticks().saturating_sub(began));
 }
