@@ -86,7 +86,7 @@ async fn a_picture_of_no_use_is_found_before_the_start_and_no_restart_is_asked_f
     let config = config_file(&folder, &provider, "");
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     fs::write(at("text.png"), "this is no picture").unwrap();
-    fs::write(at("large.png"), [&b"\x89PNG\r\n\x1a\n"[..], &[0; 256 * 1024]].concat()).unwrap();
+    fs::write(at("large.png"), [&b"\x89PNG\r\n\x1a\n"[..], &vec![0; 256 * 1024]].concat()).unwrap();
     for (icon, part) in [
         (at("absent.png"), "cannot be read"),
         (at("text.png"), "is no PNG, JPEG, WebP or GIF"),

@@ -25,6 +25,7 @@ pub async fn run(mut command: Command) -> Output {
 
 /// The same command with a user, mounts and a network of its own, after this script: a place to fill a disk, take rights away or have the
 /// default ports. `None` where the system does not allow that.
+#[expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 pub fn confined(script: &str, unshared: &[&str], command: &Command) -> Option<Command> {
     let unshare = |arguments: &[&str]| {
         let mut unshare = Command::new("unshare");
