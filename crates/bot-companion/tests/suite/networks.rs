@@ -13,7 +13,7 @@ async fn proxied(limits: &str) -> TestApp {
     TestApp::builder().set(proxy).set(limits).start().await
 }
 
-/// An address in a /64 of 2001:db8::/48. The first 256 of them are one /56.
+/// An address in a /64 of `2001:db8::/48`. The first 256 of them are one /56.
 fn subnet(number: u16) -> String {
     format!("2001:db8:0:{number:x}::7")
 }
