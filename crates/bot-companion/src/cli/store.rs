@@ -55,6 +55,8 @@ pub(super) enum StoreCommand {
     /// size of the file as free disk space.
     Vacuum {
         #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
         config: ConfigFile,
     },
 }
@@ -70,7 +72,7 @@ fn secret(url: &str) -> Result<SecretString, Infallible> {
 pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
     let (from, to, start_over, form, start_wait) = match command {
         StoreCommand::Copy { from, to, start_over, form, start_wait } => (from, to, start_over, form, start_wait),
-        StoreCommand::Vacuum { config } => return vacuum::run(&config),
+        StoreCommand::Vacuum { form, config } => return vacuum::run(form, &config),
     };
     // It says so if it waits for a database.
     logging::start(&LogConfig { filter: "warn".to_owned(), format: LogFormat::Text, access: AccessLog::Off })?;

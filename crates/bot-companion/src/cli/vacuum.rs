@@ -2,9 +2,11 @@
 
 use anyhow::bail;
 use secrecy::SecretString;
+use serde_json::json;
 use tracing::{info, warn};
 
 use super::database::{self, Missing};
+use super::output::OutputForm;
 use super::{ConfigFile, print, runtime};
 use crate::store::{self, StoreError, VacuumNeeds};
 
@@ -68,12 +70,13 @@ pub(super) async fn after_forgetting(url: &SecretString) -> Option<String> {
 }
 
 /// `bot-companion store vacuum`.
-pub(super) fn run(file: &ConfigFile) -> anyhow::Result<()> {
+pub(super) fn run(form: OutputForm, file: &ConfigFile) -> anyhow::Result<()> {
     let config = database::prepare(file, Missing::Refuse)?;
     let url = &config.store.url;
     runtime()?.block_on(async {
         let Some(needs) = store::vacuum_needs(url).await? else {
-            return print("There is no SQLite database to vacuum. PostgreSQL vacuums by itself; `VACUUM FULL` rewrites its tables.\n");
+            let text = "There is no SQLite database to vacuum. PostgreSQL vacuums by itself; `VACUUM FULL` rewrites its tables.\n";
+            return print(&form.one(&json!({ "vacuumed": false }), || text.to_owned()));
         };
         if !needs.has_room() {
             bail!("there is too little disk space: {}", told(&needs));
@@ -82,7 +85,8 @@ pub(super) fn run(file: &ConfigFile) -> anyhow::Result<()> {
             StoreError::Busy(why) => anyhow::anyhow!("{why}; stop the service, and try again"),
             other => other.into(),
         })?;
-        print("The database file is vacuumed: nothing that was deleted is left in it.\n")
+        let text = "The database file is vacuumed: nothing that was deleted is left in it.\n";
+        print(&form.one(&json!({ "vacuumed": true }), || text.to_owned()))
     })
 }
 

@@ -72,6 +72,7 @@ async fn people_are_blocked_and_forgotten_with_json() {
         "blocked",
         "feedback_entries",
         "grant_to_revoke",
+        "left_in_file",
         "owner_of_guilds",
         "roster_entries",
         "sessions_ended",
@@ -81,6 +82,7 @@ async fn people_are_blocked_and_forgotten_with_json() {
     ];
     assert_eq!(fields(&forgotten), expected);
     assert_eq!((&forgotten["user"], &forgotten["blocked"]), (&json!(user), &json!(false)));
+    assert_eq!(forgotten["left_in_file"], json!(null), "a small file is vacuumed at once");
 }
 
 #[tokio::test]

@@ -52,16 +52,39 @@ fn names(contents: &BTreeMap<String, Vec<u8>>) -> Vec<(&str, usize)> {
     contents.iter().map(|(name, bytes)| (name.as_str(), bytes.len())).collect()
 }
 
-/// Runs all commands that read; each succeeds and leaves the folder as it is.
+/// Runs all commands that read; each succeeds and leaves the folder as it is. A backup notes when it was made, and nothing else.
 async fn assert_nothing_changes(folder: &Path, config: &Path, backup: &Path) {
     let before = contents(folder);
-    let backup: &[&str] = &["backup", backup.to_str().unwrap()];
-    for arguments in READING.into_iter().chain(LOOKING).chain([backup]) {
+    for arguments in READING.into_iter().chain(LOOKING) {
         let (code, _, error) = outcome(config, arguments).await;
         assert_eq!(code, 0, "{arguments:?}: {error}");
         let after = contents(folder);
         assert!(after == before, "{arguments:?} changed {:?} to {:?}", names(&before), names(&after));
     }
+    let rows = stored(folder);
+    let (code, _, error) = outcome(config, &["backup", backup.to_str().unwrap()]).await;
+    assert_eq!(code, 0, "{error}");
+    let without_log =
+        |files: BTreeMap<String, Vec<u8>>| files.into_keys().filter(|name| !name.ends_with("-wal")).collect::<Vec<_>>();
+    assert_eq!(without_log(contents(folder)), without_log(before), "a backup made a file");
+    assert!(stored(folder) == rows, "a backup changed the data");
+}
+
+/// All rows of the store but those of the probe.
+fn stored(folder: &Path) -> Vec<String> {
+    let store = rusqlite::Connection::open(folder.join("data.db")).unwrap();
+    let of_table = |table: String| {
+        let mut rows = store.prepare(&format!("SELECT * FROM {table}")).unwrap();
+        let columns = rows.column_count();
+        let text = |row: &rusqlite::Row<'_>| {
+            Ok((0..columns).map(|at| format!("{:?}", row.get_ref_unwrap(at))).collect::<String>())
+        };
+        rows.query_map([], text).unwrap().map(|row| format!("{table}: {}", row.unwrap())).collect::<Vec<_>>()
+    };
+    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'probe' ORDER BY name";
+    let tables: Vec<String> =
+        store.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    tables.into_iter().flat_map(of_table).collect()
 }
 
 #[tokio::test]
