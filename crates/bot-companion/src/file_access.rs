@@ -4,6 +4,8 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use rustix::fs::StatVfsMountFlags;
+
 /// Everybody who is neither the owner nor in the file's group, which operators may use for backups.
 pub const OTHERS: u32 = 0o007;
 /// Everybody but the owner.
@@ -12,6 +14,11 @@ pub const ALL_BUT_OWNER: u32 = 0o077;
 /// Whether these can read or write the file. `false` if there is none, or if it is no plain file: nobody reads a pipe twice.
 pub fn is_open_to(path: &Path, who: u32) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & who != 0)
+}
+
+/// Whether the file is on a mount that is read-only, as the secrets of containers are: nobody can change its mode from here.
+pub fn is_on_read_only_mount(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// To whom a file or folder belongs, its mode, and who asks; empty if that is unknown.

@@ -63,7 +63,11 @@ enum AnnounceCommand {
 pub(super) fn run(announce: Announce) -> anyhow::Result<()> {
     let Announce { command, title, text, form, config } = announce;
     let said = match command {
-        None => post(&title.unwrap_or_default(), &text, form, &config)?,
+        None => {
+            let title = title.unwrap_or_default();
+            refuse_command_as_title(&title)?;
+            post(&title, &text, form, &config)?
+        }
         Some(AnnounceCommand::List { form, config }) => list(form, &config)?,
         Some(AnnounceCommand::End { id, form, config }) => {
             let (ended, at) = database::with(&config, Missing::Refuse, async |app| {
@@ -90,6 +94,17 @@ pub(super) fn run(announce: Announce) -> anyhow::Result<()> {
         }
     };
     print(&said)
+}
+
+/// Behind an option, the name of a command would be taken for a title and shown to visitors.
+fn refuse_command_as_title(title: &str) -> Result<(), UsageError> {
+    let is_command = AnnounceCommand::has_subcommand(title) || title == "help";
+    if !is_command {
+        return Ok(());
+    }
+    Err(UsageError(format!(
+        "`{title}` is a command, so it can't be a title. Options go behind it: `bot-companion announce {title} …`"
+    )))
 }
 
 fn post(title: &str, text: &str, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {

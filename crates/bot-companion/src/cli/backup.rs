@@ -58,7 +58,10 @@ const OUTPUT: &str = "-";
 pub(super) fn run_backup(Backup { file, form, config }: Backup) -> anyhow::Result<()> {
     let to_output = file.as_os_str() == OUTPUT;
     if to_output && std::io::stdout().is_terminal() {
-        return Err(UsageError("a backup is no text for a terminal: redirect it, or name a file".to_owned()).into());
+        return Err(UsageError(
+            "refusing to write a backup to the terminal: redirect the output, or give a file name".to_owned(),
+        )
+        .into());
     }
     let config = database::prepare(&config, Missing::Refuse)?;
     let what = BackupOptions {
@@ -78,7 +81,7 @@ pub(super) fn run_backup(Backup { file, form, config }: Backup) -> anyhow::Resul
     tell_service(&config, &header);
     let size = if to_output { None } else { std::fs::metadata(&file).ok().map(|data| data.len()) };
     let value = json!({
-        "file": file,
+        "file": file.display().to_string(),
         "bytes": size,
         "taken": taken(&header),
         "tables": tables(&header),

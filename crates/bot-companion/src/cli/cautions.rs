@@ -27,7 +27,8 @@ fn readable_secrets(config: &Config) -> Vec<String> {
     if let Some(tls) = &config.tls {
         held.entry(&tls.key).or_default().insert("tls.key");
     }
-    let open = held.into_iter().filter(|(path, _)| file_access::is_open_to(path, OTHERS));
+    let is_open = |path: &Path| file_access::is_open_to(path, OTHERS) && !file_access::is_on_read_only_mount(path);
+    let open = held.into_iter().filter(|(path, _)| is_open(path));
     let caution = |(path, settings): (&Path, BTreeSet<&str>)| {
         let (path, settings) = (path.display(), Vec::from_iter(settings).join(", "));
         format!(

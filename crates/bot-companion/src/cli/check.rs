@@ -9,7 +9,7 @@ pub(super) fn run(live: bool, form: OutputForm, file: &ConfigFile) -> anyhow::Re
     config.require_idp()?;
     let mut lines = start_checks::of_configuration(&config);
     if live {
-        lines.extend(start_checks::of_machine(&config));
+        lines.extend(start_checks::of_machine(&config, false));
         lines.extend(runtime()?.block_on(live_check::run(&config)));
     } else {
         let unreadable = runtime()?.block_on(live_check::unreadable_grants(&config));

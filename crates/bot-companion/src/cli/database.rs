@@ -52,7 +52,7 @@ pub(super) fn refuse_lost(config: &Config) -> Result<(), ConfigError> {
     };
     let shown = std::path::absolute(&database).unwrap_or(database);
     Err(ConfigError::one(format!(
-        "there is no database at {}, but {} is the key of one that was there: mount its volume, put the file back, or restore a backup \
+        "the database {} is missing, but its key file {} is still there: mount its volume, put the file back, or restore a backup \
          with `bot-companion restore FILE`. To begin with an empty database, run `bot-companion serve --new-database` once",
         shown.display(),
         key.display(),

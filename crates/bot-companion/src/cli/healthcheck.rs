@@ -19,13 +19,18 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
     let ask_service = || verdict(&service, &question(&service, Answer::of_service)?);
     let Some(admin) = config.admin.listen.filter(|_| listen.is_none()) else { return ask_service() };
     let admin = format!("http://{}/readyz", reachable(admin));
-    match question(&admin, Answer::of_admin) {
+    let (status, answer) = match runtime()?.block_on(ask(&admin, LIMIT)) {
+        Ok(asked) => asked,
+        Err(error) if config.admin.is_set => return Err(error),
+        Err(_) => return ask_service(),
+    };
+    match (Answer::of_admin(&answer), config.admin.is_set) {
+        // A release before this one, which does not name itself; or somebody else, and then the service is not there either.
+        (None, _) if Answer::is_of_former_admin(&answer) => ask_service(),
         // Somebody has named this address, so whoever has it is asked, and nobody else.
-        answer if config.admin.is_set => verdict(&admin, &answer?),
+        (said, true) => verdict(&admin, &(status, said)),
         // Another service on this machine may have the default address; then ours runs without it.
-        Ok((status, Some(answer))) if answer.listen == Some(config.http.listen) => {
-            verdict(&admin, &(status, Some(answer)))
-        }
+        (Some(said), false) if said.listen == Some(config.http.listen) => verdict(&admin, &(status, Some(said))),
         _ => ask_service(),
     }
 }

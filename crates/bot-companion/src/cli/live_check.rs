@@ -5,11 +5,12 @@ mod findings;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::check_line::CheckLine;
 use super::database;
-use super::local_request::{Answer, admin_of, ask, ready_url};
+use super::local_request::{Answer, admin_of, ask, reachable, ready_url};
 use crate::clock::Clock;
 use crate::config::{Config, keyfile};
 use crate::domain::Time;
@@ -38,9 +39,14 @@ pub(super) async fn run(config: &Config) -> Vec<CheckLine> {
 async fn port(config: &Config) -> CheckLine {
     let listen = config.http.listen;
     let Err(taken) = server::try_bind(listen) else { return CheckLine::fine("port", format!("{listen} is free")) };
+    findings::port("port", listen, &taken, service_runs(config).await, true)
+}
+
+/// Whether a service of ours answers at the address of this configuration.
+async fn service_runs(config: &Config) -> bool {
+    let listen = config.http.listen;
     let answer = if listen.port() == 0 { None } else { ask(&ready_url(config, listen), ASK_LIMIT).await.ok() };
-    let is_ours = answer.is_some_and(|(_, answer)| Answer::of_service(&answer).is_some());
-    findings::port("port", listen, &taken, is_ours, true)
+    answer.is_some_and(|(_, answer)| Answer::of_service(&answer).is_some())
 }
 
 /// The same for operators.
@@ -49,8 +55,16 @@ async fn admin_port(config: &Config) -> Option<CheckLine> {
     let Err(taken) = server::try_bind(listen) else {
         return Some(CheckLine::fine("admin port", format!("{listen} is free")));
     };
-    let is_ours = listen.port() != 0 && admin_of(config, ASK_LIMIT).await.is_some();
+    let is_ours = listen.port() != 0
+        && (admin_of(config, ASK_LIMIT).await.is_some()
+            || former_admin_answers(listen).await && service_runs(config).await);
     Some(findings::port("admin port", listen, &taken, is_ours, config.admin.is_set))
+}
+
+/// Whether the service that runs is of a release that did not name itself yet: this command is run before an upgrade, too.
+async fn former_admin_answers(listen: SocketAddr) -> bool {
+    let answer = ask(&format!("http://{}/readyz", reachable(listen)), ASK_LIMIT).await;
+    answer.is_ok_and(|(_, answer)| Answer::is_of_former_admin(&answer))
 }
 
 /// Store, what the server allows, schema, keys, bot.
@@ -59,8 +73,9 @@ async fn store(config: &Config, now: Time) -> Vec<CheckLine> {
     let look = match store::look(&config.store.url, STORE_LIMIT).await {
         Ok(Some(look)) => look,
         Ok(None) => {
-            if let Err(lost) = database::refuse_lost(config) {
-                return vec![CheckLine::failed("store", lost.to_string())];
+            // The checks of the start have said so.
+            if database::refuse_lost(config).is_err() {
+                return Vec::new();
             }
             let text = format!("there is no database at {location} yet; the first start makes it");
             return vec![CheckLine::warning("store", text)];

@@ -83,9 +83,9 @@ enum Command {
         #[arg(long)]
         no_limits: bool,
     },
-    /// Write a configuration with every setting explained, and ask for what it must know.
+    /// Create a commented configuration, asking for the required values.
     ///
-    /// Nothing is asked where there is no terminal, or with --yes: then the options say what the service must know.
+    /// Without a terminal, or with --yes, it doesn't ask: pass them as options.
     Init(init::Init),
     /// Check the configuration and say what is wrong with it.
     Check {
@@ -136,8 +136,7 @@ enum Command {
     Key(key::Key),
     /// Tell visitors of the status page something; list, end and remove what they are told.
     ///
-    /// What is posted is shown at once, and until it is removed; one that is over is shown as a part of the past. A title that is also
-    /// the name of a command here goes behind `--`.
+    /// What is posted is shown at once, and until it is removed; one that is over is shown as a part of the past.
     Announce(announce::Announce),
     /// Write the team from a file, or into one.
     #[command(subcommand)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tracing::{info, warn};
 
-use super::{ConfigFile, cautions, database, demo, live_check, logging, runtime, start_checks, vacuum};
+use super::{ConfigFile, cautions, demo, live_check, logging, runtime, start_checks, vacuum};
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -31,12 +31,9 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>, may_start_empty
         config.http.listen = listen;
     }
     let log = logging::start(&config.log)?;
-    let checks = [start_checks::of_configuration(&config), start_checks::of_machine(&config)].concat();
+    let checks = [start_checks::of_configuration(&config), start_checks::of_machine(&config, may_start_empty)].concat();
     for check in &checks {
         check.require()?;
-    }
-    if !may_start_empty {
-        database::refuse_lost(&config)?;
     }
     runtime()?.block_on(async {
         // From here on it neither ends the process nor is lost.

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::cautions;
 use super::check_line::CheckLine;
+use super::database;
 use crate::clock::Clock;
 use crate::config::{Config, keyfile, origin_of};
 use crate::server::LoadedCertificate;
@@ -21,8 +22,14 @@ pub(super) fn of_configuration(config: &Config) -> Vec<CheckLine> {
 }
 
 /// What this machine has for it, as the service's user finds it.
-pub(super) fn of_machine(config: &Config) -> Vec<CheckLine> {
-    [place(config), key_file(config), provider(config)].into_iter().flatten().collect()
+pub(super) fn of_machine(config: &Config, may_start_empty: bool) -> Vec<CheckLine> {
+    let database = if may_start_empty { None } else { database(config) };
+    [database, place(config), key_file(config), provider(config)].into_iter().flatten().collect()
+}
+
+/// Whether the database is the one that its key belongs to.
+fn database(config: &Config) -> Option<CheckLine> {
+    database::refuse_lost(config).err().map(|lost| CheckLine::wrong("database", lost.to_string()))
 }
 
 /// Two listeners cannot share an address.
@@ -32,7 +39,7 @@ fn listeners(config: &Config) -> Option<CheckLine> {
         return None;
     }
     let text = format!(
-        "http.listen is {http} and admin.listen is {admin}, and both cannot be listened on: give admin.listen another port, or set it \
+        "http.listen ({http}) and admin.listen ({admin}) conflict: give admin.listen another port, or set it \
          to \"off\""
     );
     // A default that cannot be used is given up.
@@ -71,8 +78,8 @@ fn dashboard(config: &Config) -> Option<CheckLine> {
     let address = format!("{url}{}", dashboard::PATH);
     let origin = origin_of(url);
     let remedy = if redirects.iter().any(|uri| origin_of(uri) == origin) {
-        "idp.redirect_uri leads to another page of that origin, and takes one of each; put this one in its place if you have no dashboard \
-         of your own"
+        "idp.redirect_uri already has an address on that origin, and only one per origin is allowed; replace it unless you have a \
+         dashboard of your own"
     } else {
         "add it to idp.redirect_uri and its origin to http.allowed_origins, and register it at the provider"
     };

@@ -12,7 +12,7 @@ const BACKLOG: i32 = 4096;
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot listen on {address}: {cause}; {}, or set http.listen (or --listen) to another address, or to port 0 for a free one",
-    listen_advice(cause)
+    listen_advice(*address, cause)
 )]
 pub struct ListenError {
     address: SocketAddr,
@@ -20,13 +20,14 @@ pub struct ListenError {
 }
 
 /// What to do about an address that cannot be listened on, other than to choose another one.
-pub fn listen_advice(cause: &io::Error) -> &'static str {
+pub fn listen_advice(address: SocketAddr, cause: &io::Error) -> &'static str {
     match cause.kind() {
         io::ErrorKind::AddrInUse => "another program listens there: stop it",
-        io::ErrorKind::PermissionDenied => {
-            "ports below 1024 need a right: put a proxy in front and listen on a higher port, or grant CAP_NET_BIND_SERVICE \
-             (systemd: AmbientCapabilities=CAP_NET_BIND_SERVICE)"
+        io::ErrorKind::PermissionDenied if address.port() < 1024 => {
+            "ports below 1024 need extra privileges: put a proxy in front and listen on a higher port, or grant CAP_NET_BIND_SERVICE \
+             (systemd: AmbientCapabilities= and CapabilityBoundingSet=, both with it)"
         }
+        io::ErrorKind::PermissionDenied => "the system does not allow it (SELinux or AppArmor, perhaps): allow it",
         io::ErrorKind::AddrNotAvailable => "no interface of this machine has that address: correct it",
         _ => "see what keeps the service from listening there",
     }

@@ -253,6 +253,7 @@ async fn what_cannot_be_announced_is_refused_with_a_remedy() {
         (vec!["two\nlines"], "write one line, and the rest into --text"),
         (vec!["x", "--text", "bell\u{7}"], "the control character U+0007: remove it"),
         (vec!["end", "first"], "invalid value 'first'"),
+        (vec!["--json", "list"], "`list` is a command, so it can't be a title"),
     ] {
         let (code, text) = said(&config, &[vec!["announce"], arguments].concat()).await;
         assert_eq!(code, 64, "{text}");

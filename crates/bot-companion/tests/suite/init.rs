@@ -37,8 +37,8 @@ async fn somebody_at_a_terminal_is_asked_and_the_secret_is_not_shown() {
     let lines = [
         ("Application (client) ID", "123456789012345678"),
         ("Client secret", SECRET),
-        ("Public address", "https://bot.example"),
-        ("Redirect address", ""),
+        ("Public address", "https://bot.example/"),
+        ("Redirect URL", ""),
         ("Database", "sqlite:data/companion.db"),
         ("Listen on", ""),
         ("bot's name", "Lantern \u{1f3ee}"),
@@ -93,10 +93,13 @@ async fn without_a_terminal_the_options_say_everything() {
     let (code, said) = outcome(folder.path(), &options, &[]).await;
     assert!(code == 1 && said.contains("is there already") && said.contains("--force"), "{said}");
     assert_eq!(fs::read(folder.path().join("companion.toml")).unwrap(), before);
+    // A service that reads it as its group still can.
+    let file = folder.path().join("companion.toml");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     let (code, said) = outcome(folder.path(), &[&options[..], &["--force", "--name", "B"]].concat(), &[]).await;
     assert_eq!(code, 0, "{said}");
-    assert_ne!(fs::read(folder.path().join("companion.toml")).unwrap(), before);
-    assert_eq!(mode(&folder.path().join("companion.toml")), 0o600);
+    assert_ne!(fs::read(&file).unwrap(), before);
+    assert_eq!(mode(&file), 0o640, "and nobody else");
 }
 
 #[tokio::test]

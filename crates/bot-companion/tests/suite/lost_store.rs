@@ -105,12 +105,17 @@ async fn a_key_without_its_database_is_refused_unless_told_otherwise() {
         // Not `said`, which would wait for ever for a service that runs.
         let mut refused = Running::spawn(refused);
         let (code, text) = (refused.ended().await.code().unwrap(), refused.logged());
-        assert!(code == 78 && text.contains("is the key of one that was there"), "{code}: {text}");
+        assert!(code == 78 && text.contains("its key file"), "{code}: {text}");
         assert!(text.contains("data.db.key") && text.contains("--new-database"), "{text}");
         assert!(!folder.file().exists(), "nothing was made");
     }
     let (code, text) = said(command(&["check", "--live", "--config", path])).await;
-    assert!(code == 1 && text.contains("is the key of one that was there"), "{text}");
+    assert!(code == 78 && text.contains("failed  database") && text.contains("its key file"), "{code}: {text}");
+    // An empty file is no database either.
+    std::fs::write(folder.file(), "").unwrap();
+    let (code, text) = said(command(&["check", "--live", "--config", path])).await;
+    assert!(code == 78 && text.contains("its key file"), "{code}: {text}");
+    std::fs::remove_file(folder.file()).unwrap();
 
     // A restore brings the data, so nobody has to say anything else.
     let (code, text) = said(command(&["restore", backup.to_str().unwrap(), "--config", path])).await;

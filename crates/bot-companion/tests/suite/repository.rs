@@ -363,6 +363,7 @@ fn the_units_of_systemd_stop_at_a_wrong_configuration_and_the_page_for_operators
     for unit in &units {
         let has = |line: &str| unit.lines().any(|found| found == line);
         assert!(has("RestartPreventExitStatus=78") && has("UMask=0077") && has("NoNewPrivileges=yes"), "{unit}");
+        assert!(!unit.contains("ExecStartPre"), "systemd restarts a unit whatever the exit code of that was");
         assert!(
             unit.contains("\nExecStart=/usr/local/bin/bot-companion serve --config /etc/bot-companion/companion.toml")
         );

@@ -3,11 +3,14 @@
 use std::io::{self, BufRead as _, Write as _};
 
 use anyhow::bail;
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::template::default_of;
 use super::{Answers, check_listen, check_public_url, check_redirects, check_store};
+
+/// The exit code that shells give a process which SIGINT has ended.
+const INTERRUPTED: i32 = 130;
 
 /// Somebody who can be asked.
 pub(super) trait Respondent {
@@ -33,6 +36,7 @@ impl Respondent for Terminal {
 
     fn ask_secretly(&mut self, question: &str) -> io::Result<Option<String>> {
         let before = tcgetattr(io::stdin())?;
+        restore_at_interrupt(before.clone());
         let mut hidden = before.clone();
         hidden.local_modes.remove(LocalModes::ECHO);
         tcsetattr(io::stdin(), OptionalActions::Flush, &hidden)?;
@@ -48,9 +52,23 @@ impl Respondent for Terminal {
     }
 }
 
+/// Whoever presses Ctrl-C while nothing is shown gets a terminal back that shows what they type.
+fn restore_at_interrupt(before: Termios) {
+    let wait = move || {
+        let Ok(runtime) = crate::cli::runtime() else { return };
+        if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+            // The process ends either way.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
+            std::process::exit(INTERRUPTED);
+        }
+    };
+    // Without the thread, Ctrl-C ends the process as it always does.
+    let _ = std::thread::Builder::new().name("interrupt".to_owned()).spawn(wait);
+}
+
 /// Asks for everything that is not known yet.
 pub(super) fn complete(mut answers: Answers, person: &mut impl Respondent) -> anyhow::Result<Answers> {
-    person.tell("Press Enter to take what stands in [brackets].")?;
+    person.tell("Press Enter to accept the default in [brackets].")?;
     if answers.client_id.is_none() {
         let question = "Application (client) ID, from https://discord.com/developers/applications";
         answers.client_id = Some(until_right(person, question, "", |text| {
@@ -67,10 +85,10 @@ pub(super) fn complete(mut answers: Answers, person: &mut impl Respondent) -> an
         let question = "Public address of this service, like https://bot.example (Enter for none)";
         let url =
             until_right(person, question, "", |text| if text.is_empty() { Ok(()) } else { check_public_url(text) })?;
-        answers.public_url = Some(url).filter(|url| !url.is_empty());
+        answers.public_url = Some(url.trim_end_matches('/').to_owned()).filter(|url| !url.is_empty());
     }
     if answers.redirect_uris.is_empty() {
-        let question = "Redirect address, exactly as registered with the provider (several: with commas between)";
+        let question = "Redirect URL, exactly as registered with the provider (separate several with commas)";
         let dashboard = answers.site_dashboard().unwrap_or_default();
         let given = until_right(person, question, &dashboard, |text| check_redirects(&split(text)))?;
         answers.redirect_uris = split(&given);
@@ -102,7 +120,7 @@ fn until_right(
 ) -> anyhow::Result<String> {
     let question = if default.is_empty() { question.to_owned() } else { format!("{question} [{default}]") };
     loop {
-        let Some(answer) = person.ask(&question)? else { bail!("there are no more answers, and nothing was written") };
+        let Some(answer) = person.ask(&question)? else { bail!("the input ended early; nothing was written") };
         let answer = if answer.is_empty() { default.to_owned() } else { answer };
         match check(&answer) {
             Ok(()) => return Ok(answer),

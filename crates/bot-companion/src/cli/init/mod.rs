@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
@@ -120,14 +120,17 @@ pub(super) fn run(init: Init) -> anyhow::Result<()> {
         known = answers::complete(known, &mut Terminal)?;
     } else if !known.missing().is_empty() {
         let options = known.missing().join("\n  ");
-        return Err(UsageError(format!("nobody is there to ask, so nothing was written. Give:\n  {options}")).into());
+        return Err(UsageError(format!(
+            "can't ask without a terminal, so nothing was written. Pass these options:\n  {options}"
+        ))
+        .into());
     }
     let new_key = needs_key(&known).then(new_key);
     let text = SecretString::from(render(&settings(&known, new_key.as_ref())));
     check(&file, &text, &known)?;
     write(&file, &text, force).with_context(|| format!("cannot write {}", file.display()))?;
     let value = json!({
-        "file": file,
+        "file": file.display().to_string(),
         "secret": if known.is_secret_elsewhere { "environment" } else { "file" },
         "store": store::kind(&store_url(&known)),
         "key_made": new_key.is_some(),
@@ -189,7 +192,7 @@ fn check_redirects(addresses: &[String]) -> Result<(), String> {
 }
 
 fn check_store(url: &str) -> Result<(), String> {
-    store::check(&url.into()).map_err(|problem| format!("That is no database: {problem}."))
+    store::check(&url.into()).map_err(|problem| format!("That isn't a valid database URL: {problem}."))
 }
 
 fn check_listen(text: &str) -> Result<(), String> {
@@ -250,18 +253,39 @@ fn check(file: &Path, text: &SecretString, known: &Answers) -> anyhow::Result<()
     Ok(config.require_idp()?)
 }
 
-/// Writes the file, which only its owner can read, all of it or nothing.
+/// Writes the file, all of it or nothing. Only its owner can read a new one; one that is replaced keeps its owner, group and mode.
 fn write(file: &Path, text: &SecretString, force: bool) -> io::Result<()> {
+    // A link is followed, so that it stays one.
+    let file = if force { fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()) } else { file.to_owned() };
+    let replaced = fs::metadata(&file).ok().filter(|_| force);
     let mut part = file.as_os_str().to_owned();
     part.push(format!(".{}.part", std::process::id()));
     let part = PathBuf::from(part);
     let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
     let written = out.write_all(text.expose_secret().as_bytes()).and_then(|()| out.sync_all());
-    // A link, unlike a rename, never replaces what has come there meanwhile.
-    let named = written.and_then(|()| if force { fs::rename(&part, file) } else { fs::hard_link(&part, file) });
+    let owned = written.and_then(|()| replaced.map_or(Ok(()), |replaced| keep_access(&part, &replaced)));
+    let named = owned.and_then(|()| if force { fs::rename(&part, &file) } else { publish(&part, &file, text) });
     // After a rename it is gone already.
     let _ = fs::remove_file(&part);
     named
+}
+
+/// Gives a file the owner, group and mode of the one that it replaces, but nothing to others: it may hold a secret.
+fn keep_access(part: &Path, replaced: &fs::Metadata) -> io::Result<()> {
+    std::os::unix::fs::chown(part, Some(replaced.uid()), Some(replaced.gid()))?;
+    fs::set_permissions(part, fs::Permissions::from_mode(replaced.mode() & 0o770))
+}
+
+/// Gives the file its name, unless something has come there meanwhile. A link, unlike a rename, never replaces it.
+fn publish(part: &Path, file: &Path, text: &SecretString) -> io::Result<()> {
+    match fs::hard_link(part, file) {
+        // Some file systems have no links.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+            out.write_all(text.expose_secret().as_bytes()).and_then(|()| out.sync_all())
+        }
+        linked => linked,
+    }
 }
 
 fn said(file: &Path, known: &Answers, has_new_key: bool) -> String {

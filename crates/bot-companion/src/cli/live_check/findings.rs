@@ -31,7 +31,7 @@ pub(super) fn port(
     if taken.kind() == io::ErrorKind::AddrInUse && is_ours {
         return CheckLine::fine(name, format!("{listen} is taken by a bot-companion that runs"));
     }
-    let advice = listen_advice(taken);
+    let advice = listen_advice(listen, taken);
     let text = format!("{listen} cannot be listened on ({taken}); {advice}, or set {setting} to another address");
     if is_needed { CheckLine::failed(name, text) } else { CheckLine::warning(name, text) }
 }
@@ -88,8 +88,8 @@ pub(in crate::cli) fn connections(server: &ServerLook, pool: usize) -> CheckLine
     CheckLine::failed(
         "connections",
         format!(
-            "store.connections is {pool}, and with the two beside them that is more than the {most} that the server takes from this \
-             role; lower store.connections, or raise {setting} (docs/scaling.md)"
+            "store.connections is {pool}, so this replica needs {needed} connections with the two beside them, but the server allows this \
+             role only {most}; lower store.connections, or raise {setting} (docs/scaling.md)"
         ),
     )
 }
@@ -109,7 +109,7 @@ pub(super) fn file(look: &FileLook, location: &str) -> Vec<CheckLine> {
         Integrity::TooLarge(size) => CheckLine::fine(
             "damage",
             format!(
-                "not looked for: {} MB take a while. Do it when there is little to do: `sqlite3 -readonly {location} 'PRAGMA quick_check'`",
+                "skipped, because checking {} MB takes a while. Run this at a quiet time: `sqlite3 -readonly {location} 'PRAGMA quick_check'`",
                 size.div_ceil(1_000_000)
             ),
         ),
