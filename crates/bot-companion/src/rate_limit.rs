@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use crate::clock::Clock;
 use crate::config::{FeedConfig, LimitsConfig, Network};
 use crate::domain::{Snowflake, TokenHash};
-use crate::subjects::{LEVELS, Subjects};
+use crate::subjects::{LEVELS, Subject, Subjects};
 use limit::Rate;
 pub(crate) use limit::RateLimit;
 
@@ -107,8 +107,16 @@ impl RateLimits {
 
     /// Whom an address counts as; nobody if it is free of limits.
     pub fn counted_as(&self, client: IpAddr) -> Subjects {
-        let is_exempt = self.exempt.load().iter().any(|network| network.contains(client));
-        if is_exempt { Subjects::default() } else { Subjects::of(client) }
+        if self.is_exempt(client) { Subjects::default() } else { Subjects::of(client) }
+    }
+
+    /// The network that an address counts as; none if it is free of limits.
+    pub fn network_of(&self, client: IpAddr) -> Option<Subject> {
+        (!self.is_exempt(client)).then(|| Subject::network_of(client))
+    }
+
+    fn is_exempt(&self, client: IpAddr) -> bool {
+        self.exempt.load().iter().any(|network| network.contains(client))
     }
 
     /// Takes one from each of the client's subjects, or from none.

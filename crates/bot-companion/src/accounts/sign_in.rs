@@ -19,6 +19,7 @@ use crate::idp::{Grant, IdpError, IdpErrorKind};
 use crate::metrics::{Label as _, LimitName, SignInOutcome};
 use crate::request_id;
 use crate::store::{Claim, CodeHash, GrantSaved, SealedGrant, StoreError};
+use crate::subjects::Subject;
 
 /// The scopes that a sign-in needs, separated by blanks.
 pub const SCOPE: &str = "identify guilds";
@@ -80,14 +81,14 @@ impl SignInError {
         match self {
             Self::Rejected | Self::ScopeMissing | Self::Blocked | Self::Limited(..) | Self::Crashed => true,
             Self::Idp(error) => match error.kind {
-                // A wrong form; wrong credentials of ours are refused before the code is looked at.
-                IdpErrorKind::Misconfigured => error.code_spent,
                 IdpErrorKind::Rejected
                 | IdpErrorKind::RedirectRefused
                 | IdpErrorKind::Unauthorized
                 | IdpErrorKind::Refused
                 | IdpErrorKind::RateLimited(_) => true,
-                IdpErrorKind::BackingOff(_)
+                // Wrong credentials of ours are refused before the code is looked at.
+                IdpErrorKind::Misconfigured
+                | IdpErrorKind::BackingOff(_)
                 | IdpErrorKind::CircuitOpen(_)
                 | IdpErrorKind::Unavailable
                 | IdpErrorKind::Timeout => false,
@@ -205,7 +206,8 @@ impl Accounts {
                 Claim::Settled(_) => return Err(SignInError::Rejected),
             }
         }
-        let outcome = self.exchange(client, &code, verifier.as_ref(), &redirect_uri).await;
+        let network = self.rate_limits.network_of(client);
+        let outcome = self.exchange(network, &code, verifier.as_ref(), &redirect_uri).await;
         let unspent = matches!(&outcome, Err(SignInError::Idp(error)) if !error.code_spent);
         let until = self.sources.clock.now().after(self.code_memory);
         if unspent || self.code_memory.is_zero() {
@@ -223,17 +225,17 @@ impl Accounts {
 
     async fn exchange(
         &self,
-        client: IpAddr,
+        network: Option<Subject>,
         code: &SecretString,
         verifier: Option<&SecretString>,
         redirect_uri: &str,
     ) -> Result<User, SignInError> {
         let both = async {
-            let grant = self.sources.provider.exchange(client, code, verifier, redirect_uri).await?;
+            let grant = self.sources.provider.exchange(network, code, verifier, redirect_uri).await?;
             if !SCOPE.split(' ').all(|scope| grant.scopes.iter().any(|granted| granted == scope)) {
                 return Err(SignInError::ScopeMissing);
             }
-            let user = self.sources.provider.user(client, &grant.access_token).await.map_err(mark_code_spent)?;
+            let user = self.sources.provider.user(network, &grant.access_token).await.map_err(mark_code_spent)?;
             Ok((grant, user))
         };
         let (grant, user) = match tokio::time::timeout(self.exchange_limit, both).await {
@@ -249,13 +251,13 @@ impl Accounts {
         // The new grant is dropped, not revoked: a revocation would end the user's other sessions.
         let too_many = |wait| self.limited(LimitName::SignInsPerUser, wait);
         self.rate_limits.exchange_of(user.id).map_err(too_many)?;
-        self.save_grant(client, &user, &grant).await?;
+        self.save_grant(network, &user, &grant).await?;
         Ok(user)
     }
 
     /// Stores the grant of a sign-in. A revocation of the user's former grant that is being sent ends all of the user's tokens at
     /// the provider. So this waits for its end, and then checks that the new grant still works.
-    async fn save_grant(&self, client: IpAddr, user: &User, grant: &Grant) -> Result<(), SignInError> {
+    async fn save_grant(&self, network: Option<Subject>, user: &User, grant: &Grant) -> Result<(), SignInError> {
         let sealed = self.seal(user, grant)?;
         let mut verified = None;
         // A little longer than a revocation may take.
@@ -267,7 +269,7 @@ impl Accounts {
                 GrantSaved::Blocked => return Err(SignInError::Blocked),
                 GrantSaved::RevocationRunning => tokio::time::sleep(POLL_EVERY).await,
                 GrantSaved::RevocationSent { tries } => {
-                    match self.sources.provider.user(client, &grant.access_token).await {
+                    match self.sources.provider.user(network, &grant.access_token).await {
                         Ok(_) => verified = Some(tries),
                         Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => {
                             info!(user = %user.id, "a revocation has ended the grant of this sign-in; the user has to sign in again");

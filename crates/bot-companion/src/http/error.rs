@@ -134,6 +134,9 @@ impl From<IdpError> for ApiError {
             | IdpErrorKind::Refused
             | IdpErrorKind::Unavailable
             | IdpErrorKind::CircuitOpen(_) => Self::new(ErrorCode::IdpUnavailable),
+            IdpErrorKind::RateLimited(_) | IdpErrorKind::BackingOff(_) if error.code_spent => {
+                Self::new(ErrorCode::IdpUnavailable)
+            }
             IdpErrorKind::RateLimited(wait) | IdpErrorKind::BackingOff(wait) => {
                 Self::new(ErrorCode::IdpRateLimited).after(wait)
             }
@@ -174,6 +177,29 @@ impl From<ListError> for ApiError {
             ListError::SignedOut => Self::new(ErrorCode::TokenInvalid),
             ListError::Idp(error) => error.into(),
             ListError::Store(error) => error.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_told_only_if_the_same_code_may_be_sent_after_it() {
+        let wait = Duration::from_secs(3);
+        let waits = [
+            (IdpErrorKind::RateLimited(wait), ErrorCode::IdpRateLimited),
+            (IdpErrorKind::BackingOff(wait), ErrorCode::IdpRateLimited),
+            (IdpErrorKind::CircuitOpen(wait), ErrorCode::IdpUnavailable),
+        ];
+        for (kind, code) in waits {
+            let told = |code_spent| {
+                let error = ApiError::from(IdpError { kind, code_spent, detail: String::new() });
+                (error.code, error.retry_after)
+            };
+            assert_eq!(told(false), (code, Some(wait)), "{kind:?}");
+            assert_eq!(told(true), (ErrorCode::IdpUnavailable, None), "{kind:?}");
         }
     }
 }

@@ -43,15 +43,13 @@ pub(super) async fn to_home(State(app): State<Arc<App>>) -> Response {
 }
 
 /// `/site/`
-pub(super) async fn home(
-    State(app): State<Arc<App>>,
-    context: RequestContext,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
+pub(super) async fn home(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let (language, facts) = (language(&headers), app.views.site.get().await?);
+    // Not the time when the request arrived: how long ago that is, its body decides, and with it the client.
+    let now = app.clock.now();
     let made_of = vec![Arc::clone(&facts) as Facts];
-    let page = app.site.rendered.get_or_render((PageName::Home, language), (made_of, context.time), || {
-        site::home::page(&app.site, language, &facts, context.time)
+    let page = app.site.rendered.get_or_render((PageName::Home, language), (made_of, now), || {
+        site::home::page(&app.site, language, &facts, now)
     });
     Ok(respond(&app, &page, &headers).await)
 }
@@ -59,15 +57,16 @@ pub(super) async fn home(
 /// `/site/status`
 pub(super) async fn status(
     State(app): State<Arc<App>>,
-    context: RequestContext,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let (language, facts, history) = (language(&headers), app.views.site.get().await?, app.views.history.get().await?);
     let server = query.as_deref().and_then(server_of);
+    // As above.
+    let now = app.clock.now();
     let made_of = vec![Arc::clone(&facts) as Facts, Arc::clone(&history) as Facts];
-    let rendered = app.site.rendered.get_or_render_status(language, (made_of, context.time), || {
-        let shown = StatusFacts { health: &facts.health, history: &history, now: context.time };
+    let rendered = app.site.rendered.get_or_render_status(language, (made_of, now), || {
+        let shown = StatusFacts { health: &facts.health, history: &history, now };
         SharedStatusPage::new(&app.site, language, &shown)
     });
     let Some(server) = server else { return Ok(respond(&app, &rendered.page, &headers).await) };
@@ -92,7 +91,10 @@ fn server_of(query: &str) -> Option<String> {
 /// `/site/incidents.atom`
 pub(super) async fn incidents(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let (language, history) = (language(&headers), app.views.history.get().await?);
-    let feed = TaggedBody::new(site::status::feed(&app.site, language, &history).into());
+    let made_of = Arc::clone(&history) as Facts;
+    let feed = app.site.rendered.get_or_render_timeless((PageName::Incidents, language), made_of, || {
+        site::status::feed(&app.site, language, &history)
+    });
     let mut response = etag::respond_as(&feed, ATOM, FOR_A_MINUTE, &headers).await.into_response();
     response.headers_mut().insert(header::VARY, VARY);
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, NOTHING_LOADED);
@@ -100,12 +102,12 @@ pub(super) async fn incidents(State(app): State<Arc<App>>, headers: HeaderMap) -
 }
 
 /// `/site/dashboard`
-pub(super) async fn dashboard(State(app): State<Arc<App>>, context: RequestContext, headers: HeaderMap) -> Response {
+pub(super) async fn dashboard(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let language = language(&headers);
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let sign_in = site::dashboard::sign_in_at(&app.site, &app.config.idp, host);
     let name = if sign_in == SignIn::Ready { PageName::Dashboard } else { PageName::DashboardWithoutSignIn };
-    let page = app.site.rendered.get_or_render((name, language), (Vec::new(), context.time), || {
+    let page = app.site.rendered.get_or_render((name, language), (Vec::new(), app.clock.now()), || {
         site::dashboard::page(&app.site, language, &sign_in)
     });
     respond(&app, &page, &headers).await
@@ -132,7 +134,9 @@ pub(super) async fn feed_reference(State(app): State<Arc<App>>, headers: HeaderM
 /// `/site/roles.css`: the colours of the team's roles.
 pub(super) async fn role_colours(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let facts = app.views.site.get().await?;
-    let sheet = TaggedBody::new(app.site.role_colours(&facts.team).into());
+    let made_of = Arc::clone(&facts) as Facts;
+    let page = (PageName::RoleColours, Language::English);
+    let sheet = app.site.rendered.get_or_render_timeless(page, made_of, || app.site.role_colours(&facts.team));
     Ok(etag::respond_as(&sheet, CSS, NO_CACHE, &headers).await.into_response())
 }
 

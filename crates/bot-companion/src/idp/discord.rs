@@ -1,6 +1,5 @@
 //! The client of a Discord-shaped provider: five calls, each guarded, each with a timeout and a bound on its response.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, Url, redirect};
@@ -92,10 +91,11 @@ impl Provider {
         text.len() <= LONGEST_CODE && is_unreserved(text)
     }
 
-    /// Turns a code that this client sent into a grant. `redirect_uri` is the one that the code was asked for with.
+    /// Turns a code that came from this network into a grant; `None` if the network is free of limits. `redirect_uri` is the one
+    /// that the code was asked for with.
     pub async fn exchange(
         &self,
-        client: IpAddr,
+        network: Option<Subject>,
         code: &SecretString,
         verifier: Option<&SecretString>,
         redirect_uri: &str,
@@ -103,7 +103,7 @@ impl Provider {
         let mut form =
             vec![("grant_type", "authorization_code"), ("code", code.expose_secret()), ("redirect_uri", redirect_uri)];
         form.extend(verifier.map(|verifier| ("code_verifier", verifier.expose_secret())));
-        self.grant(signing_in(client), &form).await
+        self.grant(Caller::SignIn(network), &form).await
     }
 
     /// Turns a refresh token into the next grant. It works once, so two refreshes of one user must never run side by side.
@@ -118,9 +118,9 @@ impl Provider {
         self.call(Endpoint::Revoke, Caller::User(user), request, |_| Ok(())).await
     }
 
-    /// Whom the access token of this client's sign-in belongs to.
-    pub async fn user(&self, client: IpAddr, access: &SecretString) -> Result<User, IdpError> {
-        self.call(Endpoint::User, signing_in(client), self.get("/users/@me", access), wire::user).await
+    /// Whom the access token of a sign-in from this network belongs to.
+    pub async fn user(&self, network: Option<Subject>, access: &SecretString) -> Result<User, IdpError> {
+        self.call(Endpoint::User, Caller::SignIn(network), self.get("/users/@me", access), wire::user).await
     }
 
     /// The guilds of the access token's user. One that cannot be read is left out.
@@ -273,10 +273,6 @@ fn cause(error: &reqwest::Error) -> String {
         return "the request could not be made".to_owned();
     }
     innermost.to_string().escape_debug().take(200).collect()
-}
-
-fn signing_in(client: IpAddr) -> Caller {
-    Caller::SignIn(Subject::network_of(client))
 }
 
 fn is_unreserved(text: &[u8]) -> bool {

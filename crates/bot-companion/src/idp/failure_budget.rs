@@ -18,8 +18,8 @@ pub(super) const WINDOW: Duration = Duration::from_mins(10);
 /// For whom a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Caller {
-    /// Somebody who signs in and is not known yet, from this network.
-    SignIn(Subject),
+    /// Somebody who signs in and is not known yet, from this network; `None` if it is free of limits.
+    SignIn(Option<Subject>),
     /// A user who has signed in: refreshes, lists, revocations.
     User(Snowflake),
 }

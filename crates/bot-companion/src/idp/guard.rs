@@ -33,9 +33,9 @@ pub(super) enum CallOutcome {
     Healthy,
     /// It failed, sent what cannot be read, or did not answer.
     Failed,
-    /// It answered 401 or 403, which it counts against us.
+    /// It answered 401 or 403, which it counts against us. At the token endpoint: it refuses our credentials.
     Denied,
-    /// An edge server before it refused us (a 403 that is not its own): counted against us, and retrying does not help.
+    /// It, or an edge server before it, refused the call but not our credentials: counted against us, and retrying does not help.
     Blocked,
     /// It answered 429.
     Limited {
@@ -172,8 +172,11 @@ impl Guard {
                 return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
             }
             (Caller::User(_), _) => Part::Users,
-            (Caller::SignIn(network), Ok(())) if !state.signing_in.contains_key(&network) => Part::NewNetworks,
-            (Caller::SignIn(_), _) => Part::RefusedNetworks,
+            // By then the code is used up. Whoever comes that far had a good one.
+            (Caller::SignIn(_), _) if endpoint == Endpoint::User => Part::NewNetworks,
+            (Caller::SignIn(None), _) => Part::NewNetworks,
+            (Caller::SignIn(Some(network)), Ok(())) if !state.signing_in.contains_key(&network) => Part::NewNetworks,
+            (Caller::SignIn(Some(_)), _) => Part::RefusedNetworks,
         };
         if let Some(wait) = state.wait(now, part) {
             let why = "the budget of refused calls is used up";
@@ -189,7 +192,7 @@ impl Guard {
         let probe = state.breakers[endpoint as usize]
             .enter(now)
             .map_err(|wait| (circuit_open(endpoint, wait), ProviderOutcome::CircuitOpen))?;
-        if let Caller::SignIn(network) = caller {
+        if let Caller::SignIn(Some(network)) = caller {
             *state.signing_in.entry(network).or_default() += 1;
         }
         Ok(CallPermit { guard: self, endpoint, caller, probe, began: now, limit, settled: false })
@@ -198,13 +201,16 @@ impl Guard {
     fn settle(&self, permit: &CallPermit<'_>, outcome: CallOutcome) {
         let &CallPermit { endpoint, caller, probe, .. } = permit;
         let now = self.clock.ticks();
-        if matches!(outcome, CallOutcome::Denied | CallOutcome::Blocked | CallOutcome::Limited { .. }) {
-            let spender = self.shares.subject(&caller);
-            match caller {
-                // Counted even if it is too much: whether one more is allowed is decided before the next call.
-                Caller::User(_) => drop(self.shares.owe(spender, now)),
-                Caller::SignIn(_) => self.shares.exhaust(spender, now, WINDOW),
+        let spender = self.shares.subject(&caller);
+        match (caller, outcome) {
+            (_, CallOutcome::Healthy | CallOutcome::Failed) => {}
+            // Counted even if it is too much: whether one more is allowed is decided before the next call.
+            (Caller::User(_), _) => drop(self.shares.owe(spender, now)),
+            (Caller::SignIn(Some(_)), CallOutcome::Denied | CallOutcome::Blocked) => {
+                self.shares.exhaust(spender, now, WINDOW);
             }
+            // A 429 is about us, not about the network that met it.
+            (Caller::SignIn(_), _) => {}
         }
         let mut state = self.state.lock();
         self.note_end(&mut state, permit, now, ProviderOutcome::from(outcome));
@@ -348,7 +354,7 @@ impl Drop for CallPermit<'_> {
         if !self.settled {
             self.guard.abandon(self);
         }
-        if let Caller::SignIn(network) = self.caller {
+        if let Caller::SignIn(Some(network)) = self.caller {
             self.guard.state.lock().end_sign_in(network);
         }
     }

@@ -58,15 +58,27 @@ pub(super) fn judge(endpoint: Endpoint, response: ProviderResponse) -> Result<Ve
         StatusCode::FORBIDDEN if json.is_none() => {
             failure(IdpErrorKind::Refused, true, CallOutcome::Blocked, " without JSON, as an edge server does")
         }
-        StatusCode::FORBIDDEN => failure(IdpErrorKind::Refused, true, CallOutcome::Denied, ""),
+        StatusCode::FORBIDDEN if endpoint != Endpoint::Token => {
+            failure(IdpErrorKind::Refused, true, CallOutcome::Denied, "")
+        }
         StatusCode::UNAUTHORIZED if !endpoint.is_ours() => {
             failure(IdpErrorKind::Unauthorized, false, CallOutcome::Denied, "")
         }
-        StatusCode::UNAUTHORIZED | StatusCode::BAD_REQUEST if endpoint.is_ours() => {
-            let outcome = if status == StatusCode::UNAUTHORIZED { CallOutcome::Denied } else { CallOutcome::Healthy };
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST if endpoint.is_ours() => {
             let json = json.unwrap_or_default();
             let word = OAUTH_ERRORS.into_iter().find(|word| json["error"] == *word);
-            let (kind, code_spent) = refusal(status, word, &json);
+            let (kind, code_spent) = match refusal(word, &json) {
+                (kind, _) if status == StatusCode::FORBIDDEN && kind != IdpErrorKind::Misconfigured => {
+                    (IdpErrorKind::Refused, true)
+                }
+                refusal => refusal,
+            };
+            let outcome = match status {
+                StatusCode::BAD_REQUEST => CallOutcome::Healthy,
+                // Strangers choose the code: only what names our credentials is about them.
+                _ if endpoint == Endpoint::Token && kind != IdpErrorKind::Misconfigured => CallOutcome::Blocked,
+                _ => CallOutcome::Denied,
+            };
             failure(kind, code_spent, outcome, &word.map(|word| format!(" {word}")).unwrap_or_default())
         }
         // A request that it cannot read says nothing about its health, and callers can provoke one with an odd code.
@@ -81,16 +93,15 @@ pub(super) fn unreadable(endpoint: Endpoint, what: &str) -> FailedCall {
     (IdpError { kind: IdpErrorKind::Unavailable, code_spent: true, detail }, CallOutcome::Failed)
 }
 
-/// Whose fault it is that the token endpoint says no, and whether the code may be used up.
-fn refusal(status: StatusCode, word: Option<&str>, json: &Value) -> (IdpErrorKind, bool) {
+/// Whose fault it is that the token endpoint says no, and whether the code may be used up. It is ours only if the answer names our
+/// credentials: operators are woken for that, and a stranger chooses code and verifier.
+fn refusal(word: Option<&str>, json: &Value) -> (IdpErrorKind, bool) {
     let blamed = |field: &str| {
         // `Invalid "code" in request.`, or a form error: `{"client_id": ["Value … is not snowflake."]}`, or, as newer ones are
         // written, `{"code": 50035, "errors": {"client_id": …}}`.
         let named = json["error_description"].as_str().is_some_and(|text| text.contains(&format!("\"{field}\"")));
         named || json[field].is_array() || json["errors"][field].is_object()
     };
-    let form_error =
-        || json["errors"].is_object() || json.as_object().is_some_and(|it| it.values().any(Value::is_array));
     match word {
         Some("invalid_client" | "unauthorized_client") => (IdpErrorKind::Misconfigured, false),
         // A wrong redirect address comes as either of two errors, and both may have used up the code.
@@ -98,11 +109,7 @@ fn refusal(status: StatusCode, word: Option<&str>, json: &Value) -> (IdpErrorKin
         Some("invalid_grant") => (IdpErrorKind::Rejected, true),
         _ if blamed("code") || blamed("code_verifier") || blamed("refresh_token") => (IdpErrorKind::Rejected, true),
         _ if blamed("client_id") || blamed("client_secret") => (IdpErrorKind::Misconfigured, false),
-        Some(_) => (IdpErrorKind::Misconfigured, true),
-        None if status == StatusCode::UNAUTHORIZED => (IdpErrorKind::Misconfigured, false),
-        // The form has no other field that a client chooses.
-        None if form_error() => (IdpErrorKind::Misconfigured, true),
-        None => (IdpErrorKind::Refused, true),
+        _ => (IdpErrorKind::Refused, true),
     }
 }
 
@@ -159,12 +166,17 @@ mod tests {
                 r#"{"error":"invalid_grant","error_description":"Invalid \"redirect_uri\" in request."}"#,
                 (RedirectRefused, true, Healthy),
             ),
-            (Token, 400, r#"{"error":"unsupported_grant_type"}"#, (Misconfigured, true, Healthy)),
+            (Token, 400, r#"{"error":"unsupported_grant_type"}"#, (Refused, true, Healthy)),
+            (Token, 400, r#"{"error":"invalid_request"}"#, (Refused, true, Healthy)),
             (Token, 400, r#"{"client_id":["Value \"x\" is not snowflake."]}"#, (Misconfigured, false, Healthy)),
             (Token, 400, r#"{"error":"invalid_client"}"#, (Misconfigured, false, Healthy)),
             (Token, 401, r#"{"error":"invalid_client"}"#, (Misconfigured, false, Denied)),
             (Revoke, 401, r#"{"error":"invalid_client"}"#, (Misconfigured, false, Denied)),
-            (Token, 401, bearer, (Misconfigured, false, Denied)),
+            (Token, 401, r#"{"error":"unauthorized_client"}"#, (Misconfigured, false, Denied)),
+            (Token, 401, r#"{"error":"invalid_request"}"#, (Refused, true, Blocked)),
+            (Token, 401, bearer, (Refused, true, Blocked)),
+            (Revoke, 401, bearer, (Refused, true, Denied)),
+            (Revoke, 403, bearer, (Refused, true, Denied)),
             (Token, 400, r#"{"code":50035,"errors":{"code":{"_errors":[]}}}"#, (Rejected, true, Healthy)),
             (Token, 400, r#"{"code":50035,"errors":{"client_id":{"_errors":[]}}}"#, (Misconfigured, false, Healthy)),
             (
@@ -173,8 +185,8 @@ mod tests {
                 r#"{"code":50035,"errors":{"redirect_uri":{"_errors":[]}}}"#,
                 (RedirectRefused, true, Healthy),
             ),
-            (Token, 400, r#"{"code":50035,"errors":{"other":{"_errors":[]}}}"#, (Misconfigured, true, Healthy)),
-            (Token, 400, r#"{"other":["Not a well formed URL."]}"#, (Misconfigured, true, Healthy)),
+            (Token, 400, r#"{"code":50035,"errors":{"other":{"_errors":[]}}}"#, (Refused, true, Healthy)),
+            (Token, 400, r#"{"other":["Not a well formed URL."]}"#, (Refused, true, Healthy)),
             (Token, 400, "what?", (Refused, true, Healthy)),
             (Token, 400, r#"{"error":"s3cret words of theirs"}"#, (Refused, true, Healthy)),
             (Token, 404, bearer, (Refused, true, Healthy)),
@@ -182,6 +194,9 @@ mod tests {
             (Guilds, 401, "", (Unauthorized, false, Denied)),
             (Guilds, 403, r#"{"message":"Missing Access","code":50001}"#, (Refused, true, Denied)),
             (Token, 403, "<html>blocked</html>", (Refused, true, Blocked)),
+            (Token, 403, r#"{"message":"Missing Access","code":50001}"#, (Refused, true, Blocked)),
+            (Token, 403, r#"{"error":"invalid_grant"}"#, (Refused, true, Blocked)),
+            (Token, 403, r#"{"error":"invalid_client"}"#, (Misconfigured, false, Denied)),
             (User, 400, "{}", (Refused, true, Healthy)),
             (Token, 500, r#"{"error":"invalid_grant"}"#, (Unavailable, true, Failed)),
             (User, 503, "", (Unavailable, true, Failed)),

@@ -6,7 +6,8 @@ use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use crate::harness::{Bot, TestApp, Wire, eventually, gzip, ndjson, request, snapshot};
+use crate::harness::{Bot, TestApp, Wire, eventually, gzip, ndjson, request, snapshot, sqlite_only};
+use crate::tls::handshake;
 
 pub fn guild(number: u64) -> Value {
     json!({"id": (number << 22).to_string(), "name": format!("guild {number}"), "icon": null, "owner": "9",
@@ -213,4 +214,33 @@ async fn each_key_has_its_own_rate() {
     assert_eq!(other.events(1, &[]).await.status, 200);
     app.clock.advance(Duration::from_secs(1));
     assert_eq!(bot.events(1, &[]).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_snapshot_whose_sender_leaves_while_it_begins_is_abandoned() {
+    sqlite_only!("only there one lock holds every write up");
+    let app = TestApp::builder().secure().start().await;
+    let bot = app.bot("one").await;
+    assert_eq!(bot.events(1, &[json!({"type": "feedback_gone", "id": "1"})]).await.status, 200);
+    let (mut sender, connection) = h2::client::handshake(handshake(&app, &["h2"]).await.unwrap()).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let held = app.folder.keep_out().await;
+    let put = http::Request::put(format!("https://localhost{SHARD}"))
+        .header("authorization", format!("Bearer {}", bot.key.expose_secret()))
+        .header("feed-instance", "one")
+        .header("feed-sequence", "2");
+    let (answer, mut body) = sender.send_request(put.body(()).unwrap(), false).unwrap();
+    body.send_data(bytes::Bytes::from_static(b"\n"), false).unwrap();
+    eventually("the upload has begun", async || app.app.uploads.under_way() == 1).await;
+    body.send_reset(h2::Reason::CANCEL);
+    drop(answer);
+    eventually("nobody waits for it", async || app.app.uploads.permits.in_use() == 0).await;
+    drop(held);
+    // One write after the other: this one comes after the beginning of the snapshot.
+    app.app.store.apply(Vec::new()).await.unwrap();
+    eventually("it is abandoned", async || {
+        app.app.uploads.under_way() == 0 && app.folder.count("staged_snapshots").await == 0
+    })
+    .await;
+    connection.abort();
 }

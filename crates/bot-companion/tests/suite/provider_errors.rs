@@ -80,6 +80,8 @@ async fn trouble_with_the_user_is_told_as_the_contract_says() {
     for (fault, told) in faults().into_iter().chain([(Fault::Unauthorized, DOWN)]) {
         let app = service(&fault, "[idp]\nsign_in_timeout = \"50ms\"").await;
         app.sandbox.fail(Endpoint::User, fault.clone());
+        // The code is used up: a time to wait would promise that it works later.
+        let told = if told.2.is_some() { DOWN } else { told };
         check(&app.sign_in(&app.sandbox.issue_code("owner")).await, told, &fault);
     }
 }

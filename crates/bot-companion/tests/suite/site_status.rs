@@ -7,7 +7,7 @@ use bot_companion::domain::history::announcement::Notice;
 use http::Method;
 use serde_json::json;
 
-use crate::harness::{Client, Disk, START, TestApp, eventually, instance};
+use crate::harness::{Client, Disk, START, TestApp, Wire, eventually, instance, request};
 
 const HOSTILE: &str = "<img src=x onerror=alert(1)> \u{202e}&quot; ]]> 🎩";
 
@@ -207,7 +207,7 @@ async fn lookups_of_many_servers_share_one_rendering() {
     let app = TestApp::start().await;
     assert_eq!(app.bot("lantern").await.beats(START.seconds(), 50).await.status, 200);
     let plain = status(&app).await;
-    let rendered = app.app.site.rendered.status_renderings();
+    let rendered = app.app.site.rendered.renderings();
     let mut tags = std::collections::HashSet::new();
     for number in 1..=50_u64 {
         let path = format!("/site/status?server={}", number << 22);
@@ -226,7 +226,46 @@ async fn lookups_of_many_servers_share_one_rendering() {
         assert_eq!(again.send().await.status, 304);
         assert!(tags.insert(tag), "another server has another tag");
     }
-    assert_eq!(app.app.site.rendered.status_renderings(), rendered, "150 answers are made of the page that was there");
+    assert_eq!(app.app.site.rendered.renderings(), rendered, "150 answers are made of the page that was there");
+}
+
+#[tokio::test]
+async fn bodies_that_are_held_back_make_no_page_again() {
+    let app = TestApp::start().await;
+    for path in ["/site/", "/site/status", "/site/dashboard"] {
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            let mut wire = Wire::open(app.address).await;
+            wire.send(request("GET", path, "Expect: 100-continue\r\nContent-Length: 1\r\n")).await;
+            assert_eq!(wire.answer().await.unwrap().status, 100, "its headers have arrived");
+            held.push(wire);
+            app.clock.advance(Duration::from_secs(1));
+        }
+        assert_eq!(app.anon().get(path).await.status, 200);
+        let rendered = app.app.site.rendered.renderings();
+        for mut wire in held {
+            wire.send("x").await;
+            assert_eq!(wire.answer().await.unwrap().status, 200);
+            assert_eq!(app.anon().get(path).await.status, 200);
+        }
+        assert_eq!(app.app.site.rendered.renderings(), rendered, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_says_no_time_is_made_once_for_its_facts() {
+    let app = TestApp::start().await;
+    for path in ["/site/incidents.atom", "/site/roles.css"] {
+        let first = app.anon().get(path).await;
+        let rendered = app.app.site.rendered.renderings();
+        for _ in 0..5 {
+            let zipped = app.anon().call(Method::GET, path).header("Accept-Encoding", "gzip").send().await;
+            assert_eq!((zipped.status, app.anon().get(path).await.text()), (200, first.text()), "{path}");
+        }
+        assert_eq!(app.app.site.rendered.renderings(), rendered, "{path}");
+    }
+    announce(&app, "News", "Something happened.").await;
+    assert!(app.anon().get("/site/incidents.atom").await.text().contains("Something happened."));
 }
 
 #[tokio::test]

@@ -117,15 +117,7 @@ pub(super) async fn receive<K: SnapshotKind>(
 ) -> Result<Taken, ApiError> {
     let busy = || ApiError::new(ErrorCode::SnapshotBusy).after(RETRY_AFTER);
     let permit = app.uploads.try_acquire(kind.scope(), key, app.clock.ticks(), upload.revoked()).ok_or_else(busy)?;
-    let snapshot = app.store.begin_snapshot(kind.scope(), instance.clone(), sequence, app.clock.now()).await;
-    let mut staging = SnapshotStaging {
-        app: Arc::clone(app),
-        instance,
-        snapshot: snapshot?,
-        batch: None,
-        _permit: permit,
-        is_committed: false,
-    };
+    let mut staging = SnapshotStaging::begin(app, kind.scope(), instance, sequence, permit).await?;
     match stage_all(&mut staging, &kind, &mut upload).await {
         Ok((count, taken)) => staging.commit(count, taken).await,
         Err(refusal) => {
@@ -196,6 +188,23 @@ struct SnapshotStaging {
 }
 
 impl SnapshotStaging {
+    /// In the background: if the client leaves meanwhile, the snapshot that was begun is dropped there, and so abandoned.
+    async fn begin(
+        app: &Arc<App>,
+        scope: Scope,
+        instance: InstanceId,
+        sequence: u64,
+        permit: SnapshotPermit,
+    ) -> Result<Self, ApiError> {
+        let app = Arc::clone(app);
+        let background = app.background.clone();
+        let begun = background.spawn(async move {
+            let snapshot = app.store.begin_snapshot(scope, instance.clone(), sequence, app.clock.now()).await?;
+            Ok::<_, StoreError>(Self { app, instance, snapshot, batch: None, _permit: permit, is_committed: false })
+        });
+        Ok(begun.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))??)
+    }
+
     async fn stage(&mut self, lines: Lines) -> Result<(), ApiError> {
         self.finish_batch().await?;
         let (store, snapshot) = (Arc::clone(&self.app.store), self.snapshot);

@@ -2,7 +2,7 @@
 
 mod logging;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use socket2::{Domain, Socket, Type};
@@ -11,9 +11,13 @@ use super::*;
 use crate::domain::Time;
 use crate::sandbox::{Fault, Sandbox, SandboxOptions, people};
 
-const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const REDIRECT: &str = "https://dash.example/callback";
 const START: Time = Time::from_seconds(1_700_000_000);
+
+/// Where sign-ins come from.
+fn network() -> Option<Subject> {
+    Some(Subject::network_of([192, 0, 2, 1].into()))
+}
 
 fn somebody() -> Snowflake {
     Snowflake::new(80_351_110_224_678_912).unwrap()
@@ -61,7 +65,7 @@ fn world() -> World {
 
 impl World {
     async fn exchange(&self, code: &str) -> Result<Grant, IdpError> {
-        self.provider.exchange(CLIENT, &code.into(), None, REDIRECT).await
+        self.provider.exchange(network(), &code.into(), None, REDIRECT).await
     }
 
     /// The kind of failure, and whether the code may be used up, of a sign-in that meets the fault.
@@ -84,7 +88,7 @@ async fn a_sign_in_from_code_to_revocation() {
     assert_eq!(grant.scopes, ["identify", "guilds"]);
     assert_eq!(grant.expires, START.after(Duration::from_hours(7 * 24)));
 
-    let user = world.provider.user(CLIENT, &grant.access_token).await.unwrap();
+    let user = world.provider.user(network(), &grant.access_token).await.unwrap();
     assert_eq!(
         (user.id, user.name.as_str(), user.username.as_str()),
         (people::id(people::OWNER), "Marlow Quay", "marlow.quay")
@@ -100,10 +104,10 @@ async fn a_sign_in_from_code_to_revocation() {
         world.provider.refresh(somebody(), &grant.refresh_token).await.unwrap_err().kind,
         IdpErrorKind::Rejected
     );
-    world.provider.user(CLIENT, &next.access_token).await.unwrap();
+    world.provider.user(network(), &next.access_token).await.unwrap();
 
     world.provider.revoke(somebody(), &next.refresh_token).await.unwrap();
-    assert_eq!(world.provider.user(CLIENT, &next.access_token).await.unwrap_err().kind, IdpErrorKind::Unauthorized);
+    assert_eq!(world.provider.user(network(), &next.access_token).await.unwrap_err().kind, IdpErrorKind::Unauthorized);
     assert_eq!(world.provider.refresh(somebody(), &next.refresh_token).await.unwrap_err().kind, IdpErrorKind::Rejected);
     assert_eq!(
         [Endpoint::Token, Endpoint::User, Endpoint::Guilds, Endpoint::Revoke].map(|at| world.sandbox.calls(at)),
@@ -118,7 +122,7 @@ async fn every_answer_to_an_exchange_has_its_meaning() {
     for (fault, expected) in [
         (Fault::InvalidGrant, (Rejected, true)),
         (Fault::InvalidClient, (Misconfigured, false)),
-        (Fault::Unauthorized, (Misconfigured, false)),
+        (Fault::Unauthorized, (Refused, true)),
         (
             status(400, r#"{"error":"invalid_request","error_description":"Invalid \"redirect_uri\" in request."}"#),
             (RedirectRefused, true),
@@ -169,7 +173,7 @@ async fn a_failed_connect_uses_nothing_up() {
     silent.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let address = silent.local_addr().unwrap().as_socket().unwrap();
     let closed = Provider::new(options(format!("http://{address}"), &Clock::manual(START))).unwrap();
-    let error = closed.exchange(CLIENT, &"owner".into(), None, REDIRECT).await.unwrap_err();
+    let error = closed.exchange(network(), &"owner".into(), None, REDIRECT).await.unwrap_err();
     assert_eq!((error.kind, error.code_spent), (IdpErrorKind::Unavailable, false), "{error}");
 }
 
@@ -179,7 +183,7 @@ async fn a_connect_that_takes_too_long_uses_nothing_up() {
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut slow = options(format!("https://{}", mute.local_addr().unwrap()), &Clock::manual(START));
     slow.connect_timeout = Duration::from_millis(50);
-    let error = Provider::new(slow).unwrap().exchange(CLIENT, &"owner".into(), None, REDIRECT).await.unwrap_err();
+    let error = Provider::new(slow).unwrap().exchange(network(), &"owner".into(), None, REDIRECT).await.unwrap_err();
     assert_eq!((error.kind, error.code_spent), (IdpErrorKind::Timeout, false), "{error}");
 }
 
@@ -187,7 +191,7 @@ async fn a_connect_that_takes_too_long_uses_nothing_up() {
 async fn bearer_answers_have_their_meaning() {
     let world = world();
     let access: SecretString = world.exchange("owner").await.unwrap().access_token;
-    assert_eq!(world.provider.user(CLIENT, &"unknown".into()).await.unwrap_err().kind, IdpErrorKind::Unauthorized);
+    assert_eq!(world.provider.user(network(), &"unknown".into()).await.unwrap_err().kind, IdpErrorKind::Unauthorized);
     assert_eq!(
         world.provider.guilds(somebody(), &"not\r\na: header".into()).await.unwrap_err().kind,
         IdpErrorKind::Unavailable
@@ -206,12 +210,12 @@ async fn bearer_answers_have_their_meaning() {
         for endpoint in [Endpoint::User, Endpoint::Guilds] {
             world.sandbox.fail_times(endpoint, fault.clone(), 1);
         }
-        assert_eq!(world.provider.user(CLIENT, &access).await.unwrap_err().kind, kind, "{fault:?}");
+        assert_eq!(world.provider.user(network(), &access).await.unwrap_err().kind, kind, "{fault:?}");
         assert_eq!(world.provider.guilds(somebody(), &access).await.unwrap_err().kind, kind, "{fault:?}");
     }
     world.provider.guilds(somebody(), &access).await.expect("one user's limit holds nobody else");
     world.clock.advance(Duration::from_hours(7 * 24));
-    assert_eq!(world.provider.user(CLIENT, &access).await.unwrap_err().kind, IdpErrorKind::Unauthorized, "expired");
+    assert_eq!(world.provider.user(network(), &access).await.unwrap_err().kind, IdpErrorKind::Unauthorized, "expired");
 }
 
 #[tokio::test]
@@ -276,19 +280,19 @@ async fn limits_hold_as_far_as_they_reach() {
         IdpErrorKind::RateLimited(Duration::from_secs(2))
     );
     assert_eq!(world.exchange("owner").await.unwrap_err().kind, IdpErrorKind::BackingOff(Duration::from_secs(2)));
-    world.provider.user(CLIENT, &access).await.expect("it was about the token endpoint");
+    world.provider.user(network(), &access).await.expect("it was about the token endpoint");
     world.clock.advance(Duration::from_secs(2));
     assert_eq!(
         world.exchange("edge-limited").await.unwrap_err().kind,
         IdpErrorKind::RateLimited(Duration::from_secs(5))
     );
     assert_eq!(
-        world.provider.user(CLIENT, &access).await.unwrap_err().kind,
+        world.provider.user(network(), &access).await.unwrap_err().kind,
         IdpErrorKind::BackingOff(Duration::from_secs(5))
     );
     assert_eq!(world.sandbox.calls(Endpoint::Token), 3);
     world.clock.advance(Duration::from_secs(5));
-    world.provider.user(CLIENT, &access).await.unwrap();
+    world.provider.user(network(), &access).await.unwrap();
 }
 
 #[tokio::test]
@@ -296,8 +300,8 @@ async fn the_budget_ends_all_calls() {
     let world = world_with(|options| options.failure_budget = 4);
     let gone = "gone".into();
     for network in 1..=3 {
-        let client = [198, 51, network, 1].into();
-        assert_eq!(world.provider.user(client, &gone).await.unwrap_err().kind, IdpErrorKind::Unauthorized);
+        let network = Some(Subject::network_of([198, 51, network, 1].into()));
+        assert_eq!(world.provider.user(network, &gone).await.unwrap_err().kind, IdpErrorKind::Unauthorized);
     }
     assert_eq!(world.provider.guilds(somebody(), &gone).await.unwrap_err().kind, IdpErrorKind::Unauthorized);
     let error = world.exchange("owner").await.unwrap_err();

@@ -13,7 +13,7 @@ fn guard(budget: u32) -> (Guard, Clock) {
 /// Somebody who signs in from this network.
 fn stranger(network: u16) -> Caller {
     let [high, low] = network.to_be_bytes();
-    Caller::SignIn(Subject::network_of([198, high, low, 1].into()))
+    Caller::SignIn(Some(Subject::network_of([198, high, low, 1].into())))
 }
 
 fn end(guard: &Guard, endpoint: Endpoint, outcome: CallOutcome) {
@@ -322,6 +322,46 @@ fn many_sign_ins_of_one_network_at_once_spend_no_more_than_one_after_the_other()
     first.settle(CallOutcome::Healthy);
     assert!(guard.enter(Endpoint::Token, stranger(4), LIMIT).is_ok());
     assert!(guard.state.lock().signing_in.is_empty(), "nothing stays behind");
+}
+
+/// Spends the quarter that is left to networks which caused refusals.
+fn spend_the_refused_networks_quarter(guard: &Guard) {
+    assert_eq!(spend(guard, stranger(0)), 250);
+    assert!(refused(guard, Endpoint::Token).is_some(), "it is held back now");
+}
+
+#[test]
+fn a_429_is_not_held_against_the_network_that_met_it() {
+    let (guard, clock) = guard(1000);
+    spend_the_refused_networks_quarter(&guard);
+    let met = guard.enter(Endpoint::Token, stranger(1), LIMIT).unwrap();
+    met.settle(CallOutcome::Limited { span: secs(1), global: false });
+    clock.advance(secs(1));
+    let denied = guard.enter(Endpoint::Token, stranger(1), LIMIT).unwrap();
+    denied.settle(CallOutcome::Denied);
+    assert!(guard.enter(Endpoint::Token, stranger(1), LIMIT).is_err(), "a refusal is");
+}
+
+#[test]
+fn who_has_exchanged_a_code_is_not_stopped_because_of_their_network() {
+    let (guard, _) = guard(1000);
+    spend_the_refused_networks_quarter(&guard);
+    assert!(guard.enter(Endpoint::User, stranger(0), LIMIT).is_ok());
+    // Nor while another one of the network is under way.
+    let _exchange = guard.enter(Endpoint::Token, stranger(1), LIMIT).unwrap();
+    assert!(guard.enter(Endpoint::Token, stranger(1), LIMIT).is_err());
+    assert!(guard.enter(Endpoint::User, stranger(1), LIMIT).is_ok());
+}
+
+#[test]
+fn a_network_without_limits_is_bounded_by_the_share_of_all_sign_ins_alone() {
+    let (guard, _) = guard(1000);
+    spend_the_refused_networks_quarter(&guard);
+    let free = Caller::SignIn(None);
+    let at_once: Vec<_> = (0..100).map(|_| guard.enter(Endpoint::Token, free, LIMIT).unwrap()).collect();
+    drop(at_once);
+    assert_eq!(spend(&guard, free), 500, "three quarters with those of the others");
+    assert!(guard.enter(Endpoint::Token, stranger(1), LIMIT).is_err());
 }
 
 #[test]
