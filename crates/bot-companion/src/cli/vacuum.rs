@@ -10,8 +10,8 @@ use super::output::OutputForm;
 use super::{ConfigFile, print, runtime};
 use crate::store::{self, StoreError, VacuumNeeds};
 
-/// A larger file would delay a start for too long.
-const MOST_AT_START: u64 = 1 << 30;
+/// A larger file would delay a start for so long that a liveness probe ends it, again and again.
+const MOST_AT_START: u64 = 128 << 20;
 /// A larger file would make a running service refuse writes: its writes wait for the vacuum, and not for long.
 const MOST_BESIDE_SERVICE: u64 = 64 << 20;
 

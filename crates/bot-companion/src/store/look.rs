@@ -72,6 +72,13 @@ pub async fn look_at_server(url: &SecretString, limit: Duration) -> Result<Optio
     postgres::look_at_server(url, limit).await.map(Some).map_err(|error| error.at(&location(url)))
 }
 
+/// How many grants are sealed with each key, by the key's id; `None` unless the store is a file with the schema of this release.
+/// It reads no more than that, so it costs little.
+pub async fn grants_in_file(url: &SecretString) -> Result<Option<Vec<(String, u64)>>> {
+    let Some(path) = local_file(url) else { return Ok(None) };
+    sqlite::grants_in_file(path).await.map_err(|error| error.at(&location(url)))
+}
+
 /// Looks at a store, for `limit` at most; `None` if it is a file that is not there yet.
 pub async fn look(url: &SecretString, limit: Duration) -> Result<Option<StoreLook>> {
     let looked = match local_file(url) {

@@ -38,7 +38,7 @@ use crate::domain::{
 };
 pub use freshness::{Freshness, Topic};
 pub use history::{HistoryStore, Recorded};
-pub use look::{FileLook, Integrity, ServerLook, StoreContent, StoreLook, look, look_at_server};
+pub use look::{FileLook, Integrity, ServerLook, StoreContent, StoreLook, grants_in_file, look, look_at_server};
 pub use sqlite::VacuumNeeds;
 use starting::StoreLocation;
 pub use upkeep::{AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, PersonTraces, Resealed, Upkeep};

@@ -60,7 +60,8 @@ pub struct RestoreReport {
 struct Compared {
     keys: BTreeMap<String, BotKey>,
     blocks: BTreeSet<Snowflake>,
-    forgotten: BTreeSet<UserHash>,
+    /// With when they were forgotten last.
+    forgotten: BTreeMap<UserHash, i64>,
 }
 
 impl Compared {
@@ -76,8 +77,8 @@ impl Compared {
                 self.keys.insert(id.clone(), key);
             }
             ("blocked_users", [CellValue::Integer(user), ..]) => self.blocks.extend(snowflake(*user)),
-            ("forgotten_users", [CellValue::Bytes(hash), ..]) => {
-                self.forgotten.extend(<[u8; 32]>::try_from(hash.as_slice()).map(UserHash));
+            ("forgotten_users", [CellValue::Bytes(hash), CellValue::Integer(since), ..]) => {
+                self.forgotten.extend(<[u8; 32]>::try_from(hash.as_slice()).map(|hash| (UserHash(hash), *since)));
             }
             _ => {}
         }
@@ -113,7 +114,9 @@ pub async fn restore(what: &RestoreOptions, watch: &mut dyn BackupWatch) -> Resu
     let before = compared(store.as_mut()).await?;
     let counter = numbers::counter_after(highest, store.counter().await?);
     store.begin_restore().await?;
-    let forgotten: Vec<_> = before.forgotten.difference(&backup.forgotten).copied().collect();
+    // Another time is another `users forget`, perhaps of what the bot had sent again before the backup.
+    let is_since = |(hash, since): &(&UserHash, &i64)| backup.forgotten.get(*hash) != Some(*since);
+    let forgotten: Vec<_> = before.forgotten.iter().filter(is_since).map(|(hash, _)| *hash).collect();
     let forget_again = load(what, &header, store.as_mut(), &forgotten, watch).await?;
     let ends = (!what.keep_sessions).then_some(what.now);
     store.commit_restore(RestoreEnd { counter, end_sessions: ends, forgotten, now: what.now }).await?;

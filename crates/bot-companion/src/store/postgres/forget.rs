@@ -58,7 +58,8 @@ pub(super) async fn forget(
             erased.add(place.table, run(db, &sql, &references(&values)).await?);
         }
     }
-    let tombstone = "INSERT INTO forgotten_users (user_hash, since) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    let tombstone = "INSERT INTO forgotten_users (user_hash, since) VALUES ($1, $2)
+        ON CONFLICT (user_hash) DO UPDATE SET since = excluded.since";
     run(db, tombstone, &[&UserHash::of(user).0.as_slice(), &now]).await?;
     topics.push(Topic::Everything);
     Ok(erased)

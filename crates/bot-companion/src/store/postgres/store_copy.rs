@@ -239,7 +239,8 @@ impl ServerSide {
             self.client.batch_execute("DELETE FROM users").await?;
         }
         for hash in &end.forgotten {
-            let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+            let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES ($1, $2)
+        ON CONFLICT (user_hash) DO UPDATE SET since = excluded.since";
             self.client.execute(sql, &[&hash.0.as_slice(), &end.now]).await?;
         }
         let notify = format!("NOTIFY {}, '{}'; COMMIT", invalidation::CHANNEL, invalidation::EVERYTHING);

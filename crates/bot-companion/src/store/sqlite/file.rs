@@ -60,8 +60,13 @@ fn create_private(path: &Path) -> std::io::Result<()> {
     file.append(true).create(true).open(path).map(drop)
 }
 
-/// Which file was opened, whatever lies at its path by now.
+/// Which file was opened, and which write-ahead log beside it, whatever lies at their paths by now.
 pub(super) struct FileIdentity {
+    database: OpenedFile,
+    log: Option<OpenedFile>,
+}
+
+struct OpenedFile {
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -69,13 +74,32 @@ pub(super) struct FileIdentity {
 
 impl FileIdentity {
     pub(super) fn of(path: &Path) -> Result<Self> {
-        let file = std::fs::metadata(path)
+        let database = OpenedFile::at(path.to_owned())
             .map_err(|error| StoreError::Unavailable(format!("the file cannot be looked at: {error}")))?;
-        Ok(Self { path: path.to_owned(), device: file.dev(), inode: file.ino() })
+        Ok(Self { database, log: None })
     }
 
-    /// Why what is at the path is not this file; `None` if it is, or if nobody can tell now.
+    /// Remembers the log, too. SQLite keeps it for as long as a connection that can write is open.
+    pub(super) fn remember_log(&mut self) {
+        self.log = OpenedFile::at(log_of(&self.database.path)).ok();
+    }
+
+    /// Why what is at the paths is not what was opened; `None` if it is, or if nobody can tell now.
     pub(super) fn lost(&self) -> Option<&'static str> {
+        self.database.lost().or_else(|| {
+            self.log.as_ref()?.lost()?;
+            Some("its write-ahead log, the -wal file, was deleted, moved or replaced")
+        })
+    }
+}
+
+impl OpenedFile {
+    fn at(path: PathBuf) -> io::Result<Self> {
+        let file = std::fs::metadata(&path)?;
+        Ok(Self { path, device: file.dev(), inode: file.ino() })
+    }
+
+    fn lost(&self) -> Option<&'static str> {
         match std::fs::metadata(&self.path) {
             Ok(file) if file.dev() != self.device => Some("another file system is mounted there"),
             Ok(file) if file.ino() != self.inode => Some("another file lies there"),
@@ -85,6 +109,13 @@ impl FileIdentity {
             Ok(_) | Err(_) => None,
         }
     }
+}
+
+/// Where the write-ahead log of a file is.
+fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
 }
 
 pub(super) fn connect(path: &Path) -> Result<Connection> {
@@ -100,9 +131,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
 
 /// Whether the file has a write-ahead log beside it: somebody has it open, or had it open and crashed.
 pub(super) fn has_log(path: &Path) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    Path::new(&log).exists()
+    log_of(path).exists()
 }
 
 /// Opens the file for reading, and makes no other beside it.

@@ -55,7 +55,8 @@ pub(super) fn forget(
             erased.add(place.table, connection.prepare_cached(&sql)?.execute(params_from_iter(values))? as u64);
         }
     }
-    let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES (?1, ?2)
+        ON CONFLICT (user_hash) DO UPDATE SET since = excluded.since";
     connection.prepare_cached(sql)?.execute(params![UserHash::of(user).0, now])?;
     topics.push(Topic::Everything);
     Ok(erased)

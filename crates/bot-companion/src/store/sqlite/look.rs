@@ -13,18 +13,39 @@ const MOST_CHECKED: u64 = 256 << 20;
 
 /// Looks at the file; `None` if there is none.
 pub(in crate::store) async fn look(path: PathBuf) -> Result<Option<StoreLook>> {
-    let looked = tokio::task::spawn_blocking(move || look_now(&path)).await;
-    looked.map_err(|_| StoreError::Failed("looking at it panicked".to_owned()))?
+    run(move || look_now(&path)).await
 }
 
-fn look_now(path: &Path) -> Result<Option<StoreLook>> {
+/// How many grants each key has sealed; `None` if there is no file, or one with another schema.
+pub(in crate::store) async fn grants_in_file(path: PathBuf) -> Result<Option<Vec<(String, u64)>>> {
+    run(move || {
+        let Some((connection, schema)) = open(&path)? else { return Ok(None) };
+        let is_current = usize::try_from(schema) == Ok(migrations::newest());
+        Ok(if is_current { Some(upkeep::grants_by_key(&connection)?) } else { None })
+    })
+    .await
+}
+
+async fn run<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| StoreError::Failed("looking at it panicked".to_owned()))?
+}
+
+/// The file and the version of its schema, if it is there.
+fn open(path: &Path) -> Result<Option<(Connection, i64)>> {
     if !path.exists() {
         return Ok(None);
     }
     let connection = connect_read_only(path)?;
-    let (schema, newest) = (migrations::version(&connection)?, migrations::newest());
+    let schema = migrations::version(&connection)?;
     migrations::refuse_something_else(&connection)?;
     migrations::refuse_unfinished_copy(&connection)?;
+    Ok(Some((connection, schema)))
+}
+
+fn look_now(path: &Path) -> Result<Option<StoreLook>> {
+    let Some((connection, schema)) = open(path)? else { return Ok(None) };
+    let newest = migrations::newest();
     let integrity = quick_check(&connection, path)?;
     let file = Some(FileLook { needs_vacuum: schema > 0 && !vacuum::is_marked(&connection)?, integrity });
     // Of a damaged file the rest may not be readable.

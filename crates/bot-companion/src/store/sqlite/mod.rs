@@ -53,7 +53,7 @@ use crate::metrics::StoreMetrics;
 
 use self::file::{FileIdentity, configure_writer, connect, create};
 pub(super) use self::file::{cautions, location};
-pub(super) use self::look::look;
+pub(super) use self::look::{grants_in_file, look};
 pub(super) use self::place::look_at_place;
 use self::readers::Readers;
 use self::snapshots::LocalStaging;

@@ -267,7 +267,8 @@ impl Side for FileSide {
                 connection.execute_batch("DELETE FROM users")?;
             }
             for hash in &end.forgotten {
-                let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+                let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES (?1, ?2)
+        ON CONFLICT (user_hash) DO UPDATE SET since = excluded.since";
                 connection.prepare_cached(sql)?.execute(params![hash.0, end.now])?;
             }
             connection.execute_batch("COMMIT")?;

@@ -80,13 +80,12 @@ pub(in crate::store) async fn vacuum(path: PathBuf) -> Result<()> {
         let vacuumed = connection.execute_batch("VACUUM");
         connection.pragma_update(None, "temp_store_directory", "")?;
         vacuumed?;
-        mark(&connection)?;
         // Until then the log holds pages from before.
         let is_held: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
         if is_held {
             return Err(StoreError::Busy("a long read keeps the write-ahead log from being emptied".to_owned()));
         }
-        Ok(())
+        Ok(mark(&connection)?)
     })
     .await
 }

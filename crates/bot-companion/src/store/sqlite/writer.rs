@@ -45,7 +45,7 @@ impl Writer {
     /// Starts the thread. The connection must be the only one of this process that writes.
     pub(super) fn start(
         connection: Connection,
-        file: FileIdentity,
+        mut file: FileIdentity,
         location: String,
         wait: Duration,
         freshness: Arc<Freshness>,
@@ -53,6 +53,10 @@ impl Writer {
     ) -> Result<Self> {
         let (sender, queue) = channel();
         let seen = data_version(&connection)?;
+        // Reading the version has opened the log. A connection that only reads may have none, and others may make and remove it.
+        if !connection.is_readonly(rusqlite::MAIN_DB)? {
+            file.remember_log();
+        }
         let clock = freshness.clock().clone();
         let thread = WriterThread { connection, file, queue, freshness, metrics: Arc::clone(&metrics), seen };
         let handle = std::thread::Builder::new()
@@ -216,6 +220,10 @@ impl WriterThread {
         if self.connection.is_readonly(rusqlite::MAIN_DB).unwrap_or(false) {
             return;
         }
+        // It would move the log into a file that nobody can open any more, and empty the log, which may be all that is left.
+        if self.expect_file().is_err() {
+            return;
+        }
         // Leaves one tidy file; the next start would cope without it.
         if let Err(error) = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
             warn!(%error, "the last checkpoint failed");
@@ -255,7 +263,8 @@ impl WriterThread {
         {
             warn!(%error, "a rollback failed");
         }
-        self.answer(jobs, &commit);
+        // If the file was lost meanwhile, what was committed is lost with it.
+        self.answer(jobs, &commit.and_then(|()| self.expect_file()));
     }
 
     fn answer(&self, jobs: Vec<Box<dyn Job>>, commit: &Result<()>) {
@@ -292,8 +301,8 @@ impl WriterThread {
         if self.metrics.file_lost.raise() {
             error!(
                 why,
-                "store_file_lost: the database file is not at its path any more, and writes are refused. Only this process still has \
-                 the data: do not restart it; see docs/alerts.md, CompanionStoreFileLost"
+                "store_file_lost: the database file or its log is not at its path any more, and writes are refused. Only this process still \
+                 has all the data: do not restart it; see docs/alerts.md, CompanionStoreFileLost"
             );
         }
         Err(StoreError::Unavailable(format!(

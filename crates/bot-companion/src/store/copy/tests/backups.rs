@@ -337,3 +337,37 @@ fn a_restore_over_a_tombstone_finds_the_person_wherever_they_stand() {
         assert_eq!(named("777000"), 0, "{on:?}");
     }
 }
+
+#[test]
+fn a_restore_over_a_newer_tombstone_finds_what_the_bot_sent_again() {
+    use crate::domain::{Change, Guild};
+    use crate::store::tests::guild;
+    for on in destinations() {
+        let mut home = Home::new();
+        let url = home.store(on, "store.db");
+        let user = |number| Snowflake::new(number).unwrap();
+        let (twice, once) = (user(777_000_001), user(777_000_002));
+        let owned = |number, owner| Change::Guild(Guild { owner, ..guild(number) });
+        run(async {
+            let store = open(&url).await.unwrap();
+            for user in [twice, once] {
+                store.forget(user, NOW).await.unwrap();
+            }
+            store.apply(vec![owned(1, twice), owned(2, once)]).await.unwrap();
+            store.close().await;
+        });
+        backed_up(&home, &url, "backup").unwrap();
+        let later = NOW.after(Duration::from_secs(1));
+        run(async {
+            let store = open(&url).await.unwrap();
+            store.forget(twice, later).await.unwrap();
+            assert_eq!(store.traces(twice).await.unwrap().forgotten, Some(later));
+            store.close().await;
+        });
+        let latest = later.after(Duration::from_secs(1));
+        let what = RestoreOptions { replace: true, now: latest, ..options(&home, &url, "backup") };
+        assert_eq!(restored(&what).unwrap().forget_again, [twice], "{on:?}");
+        // Nobody has forgotten them again, and the store still knows that it is to be done.
+        assert_eq!(restored(&what).unwrap().forget_again, [twice], "{on:?}");
+    }
+}

@@ -6,6 +6,7 @@ use super::*;
 use crate::domain::feedback::{Feedback, FeedbackEntry};
 use crate::domain::team::RosterEntry;
 use crate::domain::{Change, PermissionSet, Roster, TeamMember, User};
+use crate::store::StoreError;
 use crate::store::sqlite::{vacuum, vacuum_needs};
 
 const NAME: &str = "Marlow Unmistakable";
@@ -70,6 +71,20 @@ async fn what_an_older_release_left_is_vacuumed_and_that_is_remembered() {
     assert_eq!(hits(&fixture), 0);
     assert!(needs().await.is_done);
     assert_eq!(vacuum_needs(fixture.file().with_extension("absent")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_vacuum_whose_log_cannot_be_emptied_is_not_remembered() {
+    let fixture = sqlite().await;
+    fixture.store.close().await;
+    left_over(&fixture.outside());
+    let reader = fixture.outside();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM blocked_users").unwrap();
+    assert!(matches!(vacuum(fixture.file()).await, Err(StoreError::Busy(_))));
+    assert!(!vacuum_needs(fixture.file()).await.unwrap().unwrap().is_done);
+    reader.execute_batch("COMMIT").unwrap();
+    vacuum(fixture.file()).await.unwrap();
+    assert!(vacuum_needs(fixture.file()).await.unwrap().unwrap().is_done);
 }
 
 /// As a release without `secure_delete` leaves its file.
