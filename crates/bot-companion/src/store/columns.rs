@@ -2,12 +2,32 @@
 //! possible: what is broken is left out with a warning, and the rest still counts.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use tracing::warn;
 
+use crate::clock::Clock;
 use crate::domain::{ListedGuild, Permission, PermissionSet, Snowflake, User};
+
+/// Warns about something stored that is broken, each kind once per minute at most: anyone can have it read again and again.
+macro_rules! warn_broken {
+    ($($told:tt)*) => {{
+        static THROTTLE: std::sync::LazyLock<crate::log_throttle::Throttle> =
+            std::sync::LazyLock::new(crate::log_throttle::Throttle::default);
+        if let Some(count) = THROTTLE.count(crate::store::columns::ticks()) {
+            tracing::warn!(count, $($told)*);
+        }
+    }};
+}
+pub(super) use warn_broken;
+
+/// The time for the throttles of [`warn_broken`].
+pub(super) fn ticks() -> Duration {
+    static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::system);
+    CLOCK.ticks()
+}
 
 /// The number as a column holds it. A number with the top bit, such as the end of time, does not fit and becomes the largest.
 pub(super) fn integer(number: u64) -> i64 {
@@ -34,7 +54,7 @@ pub(super) fn grants_text(grants: &BTreeMap<Snowflake, PermissionSet>) -> String
 /// What a guild's roles grant, less what no guild may grant.
 pub(super) fn grants(text: &str) -> BTreeMap<Snowflake, PermissionSet> {
     let Ok(Value::Object(roles)) = serde_json::from_str(text) else {
-        warn!("ignored the stored grants of a guild: not a JSON object");
+        warn_broken!("ignored the stored grants of a guild: not a JSON object");
         return BTreeMap::new();
     };
     let mut grants = BTreeMap::new();
@@ -42,7 +62,7 @@ pub(super) fn grants(text: &str) -> BTreeMap<Snowflake, PermissionSet> {
         if let Ok(role) = role.parse() {
             grants.insert(role, key_set(keys).intersection(PermissionSet::GRANTABLE));
         } else {
-            warn!("ignored a stored grant of a guild: not a role id");
+            warn_broken!("ignored a stored grant of a guild: not a role id");
         }
     }
     grants
@@ -77,7 +97,7 @@ pub(super) fn list_without(text: &str, guild: Snowflake) -> String {
 
 /// The user of a settled claim. One that cannot be read counts as none: the code is used up either way.
 pub(super) fn claim_user(text: &str) -> Option<User> {
-    serde_json::from_str(text).inspect_err(|_| warn!("ignored the stored user of a code claim")).ok()
+    serde_json::from_str(text).inspect_err(|_| warn_broken!("ignored the stored user of a code claim")).ok()
 }
 
 fn names(keys: PermissionSet) -> Vec<&'static str> {
@@ -86,13 +106,13 @@ fn names(keys: PermissionSet) -> Vec<&'static str> {
 
 fn key_set(keys: Value) -> PermissionSet {
     let Value::Array(keys) = keys else {
-        warn!("ignored stored permission keys: not a JSON array");
+        warn_broken!("ignored stored permission keys: not a JSON array");
         return PermissionSet::EMPTY;
     };
     let known = |key: &Value| {
         let permission = key.as_str().and_then(Permission::from_name);
         if permission.is_none() {
-            warn!("ignored a stored permission key: unknown");
+            warn_broken!("ignored a stored permission key: unknown");
         }
         permission
     };
@@ -101,10 +121,11 @@ fn key_set(keys: Value) -> PermissionSet {
 
 fn elements<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Vec<T> {
     let Ok(Value::Array(values)) = serde_json::from_str(text) else {
-        warn!(what, "ignored stored text: not a JSON array");
+        warn_broken!(what, "ignored stored text: not a JSON array");
         return Vec::new();
     };
-    let read = |value| serde_json::from_value(value).inspect_err(|_| warn!(what, "left out a stored element")).ok();
+    let read =
+        |value| serde_json::from_value(value).inspect_err(|_| warn_broken!(what, "left out a stored element")).ok();
     values.into_iter().filter_map(read).collect()
 }
 

@@ -228,4 +228,27 @@ async fn the_first_start_after_an_upgrade_vacuums_the_file_once() {
     assert!(!log.contains("vacuum"), "{log}");
     let (code, text) = said(command(&["store", "vacuum", "--config", config.to_str().unwrap()])).await;
     assert!(code == 0 && text.contains("is vacuumed"), "{text}");
+
+    // A large file would delay the start for too long.
+    Connection::open(folder.file()).unwrap().execute_batch("PRAGMA application_id = 0").unwrap();
+    fs::OpenOptions::new().write(true).open(folder.file()).unwrap().set_len((128 << 20) + 1).unwrap();
+    let log = stopped(Running::start(serve(&config)).await).await;
+    assert!(log.contains("deleted names may be left in the database file"), "{log}");
+    assert!(!log.contains("vacuuming the database file"), "{log}");
+}
+
+#[tokio::test]
+async fn a_broken_row_that_is_read_again_and_again_is_told_once() {
+    sqlite_only!("PostgreSQL refuses such text; the same throttle stands before its lines");
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    stopped(Running::start(serve(&config)).await).await;
+    let sql = "INSERT INTO feedback VALUES ('a', 'good', 5, 1, 7, CAST(x'ff00fe' AS TEXT), '', '', 0)";
+    Connection::open(folder.file()).unwrap().execute_batch(sql).unwrap();
+    let service = Running::start(serve(&config)).await;
+    for _ in 0..5 {
+        assert_eq!(service.client().get("/feedback").await.status, 200);
+    }
+    let log = stopped(service).await;
+    assert_eq!(log.matches("left out a feedback entry").count(), 1, "{log}");
 }

@@ -5,11 +5,11 @@ use std::error::Error;
 use bytes::BytesMut;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
-use tracing::warn;
 
 use crate::domain::feed::InstanceName;
 use crate::domain::history::BotState;
 use crate::domain::{SessionId, Snowflake, Time};
+use crate::store::columns::warn_broken;
 pub(super) use crate::store::columns::{
     claim_user, grants, grants_text, integer, json, keys_text, list_without, listed, roles, team_keys, unsigned,
 };
@@ -68,7 +68,8 @@ pub(super) fn readable<'a, T>(
     rows: impl IntoIterator<Item = &'a Row>,
     read: impl Fn(&'a Row) -> Sql<T>,
 ) -> Vec<T> {
-    let read =
-        |row| read(row).inspect_err(|error| warn!(what, %error, "left out a stored row that cannot be read")).ok();
+    let read = |row| {
+        read(row).inspect_err(|error| warn_broken!(what, %error, "left out a stored row that cannot be read")).ok()
+    };
     rows.into_iter().filter_map(read).collect()
 }

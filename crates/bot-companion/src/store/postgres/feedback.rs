@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::Row;
-use tracing::warn;
 
 use crate::domain::feedback::{Feedback, FeedbackEntry, draw};
 use crate::domain::slots::{SlotChange, Slots};
 use crate::domain::stats::RatingsChange;
 use crate::domain::{User, slots};
 use crate::random::Random;
+use crate::store::columns::warn_broken;
 use crate::store::totals_change::TotalsChange;
 use crate::store::{Sample, Topic};
 
@@ -48,7 +48,7 @@ async fn of_slots(db: &impl GenericClient, slots: &[u64]) -> Sql<(u64, Vec<(u64,
     let count = slots::count(last.map(unsigned));
     let found: Vec<&Row> = rows.iter().filter(|row| matches!(row.try_get::<_, Option<i64>>(1), Ok(Some(_)))).collect();
     if found.len() < slots.len() {
-        warn!(slots = slots.len(), found = found.len(), "some slots have no feedback entry");
+        warn_broken!(slots = slots.len(), found = found.len(), "some slots have no feedback entry");
     }
     let mut entries: HashMap<u64, Feedback> = readable("feedback entry", found, read).into_iter().collect();
     Ok((count, slots.iter().filter_map(|slot| entries.remove_entry(slot)).collect()))

@@ -1,10 +1,10 @@
 //! How values of the domain become columns of `SQLite` and come back.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use tracing::warn;
 
 use crate::domain::history::BotState;
 use crate::domain::{SessionId, Snowflake, Time};
+use crate::store::columns::warn_broken;
 pub(super) use crate::store::columns::{
     claim_user, grants, grants_text, integer, json, keys_text, list_without, listed, roles, team_keys, unsigned,
 };
@@ -70,7 +70,9 @@ pub(super) fn readable<T>(what: &str, rows: impl Iterator<Item = rusqlite::Resul
     for row in rows {
         match row {
             Ok(row) => read.push(row),
-            Err(error) if is_unreadable(&error) => warn!(what, %error, "left out a stored row that cannot be read"),
+            Err(error) if is_unreadable(&error) => {
+                warn_broken!(what, %error, "left out a stored row that cannot be read")
+            }
             Err(error) => return Err(error),
         }
     }

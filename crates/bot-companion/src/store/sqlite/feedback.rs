@@ -1,13 +1,13 @@
 //! Feedback. The positive entries are numbered without a gap, so that drawing one at random is one look-up.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use tracing::warn;
 
 use crate::domain::feedback::{Feedback, FeedbackEntry, draw};
 use crate::domain::slots::{SlotChange, Slots};
 use crate::domain::stats::RatingsChange;
 use crate::domain::{User, slots};
 use crate::random::Random;
+use crate::store::columns::warn_broken;
 use crate::store::totals_change::TotalsChange;
 use crate::store::{Sample, Topic};
 
@@ -27,9 +27,9 @@ pub(super) fn sample(connection: &Connection, seed: u64) -> rusqlite::Result<Sam
     for slot in draw(count, || random.number()) {
         match statement.query_row([integer(slot)], read).optional() {
             Ok(Some(entry)) => entries.push((slot, entry)),
-            Ok(None) => warn!(slot, "no feedback entry has this slot"),
+            Ok(None) => warn_broken!(slot, "no feedback entry has this slot"),
             Err(error) if is_unreadable(&error) => {
-                warn!(slot, %error, "left out a feedback entry that cannot be read");
+                warn_broken!(slot, %error, "left out a feedback entry that cannot be read");
             }
             Err(error) => return Err(error),
         }

@@ -1,11 +1,11 @@
 //! Guilds that have the bot, their staff, and what one person may see of them.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, Statement, params};
-use tracing::warn;
 
 use crate::domain::feed::{Carried, CarriedParts, GuildTotals, UNCOVERED};
 use crate::domain::{Guild, GuildFacts, PermissionSet, PersonFacts, Snowflake, staff};
 use crate::store::Topic;
+use crate::store::columns::warn_broken;
 use crate::store::totals_change::TotalsChange;
 
 use super::columns::{grants, grants_text, integer, is_unreadable, json, roles, unsigned};
@@ -30,7 +30,7 @@ pub(super) fn person(
             Ok(facts) => known.extend(facts),
             // One broken guild never breaks the list.
             Err(error) if is_unreadable(&error) => {
-                warn!(%guild, %error, "left out a guild that cannot be read");
+                warn_broken!(%guild, %error, "left out a guild that cannot be read");
             }
             Err(error) => return Err(error),
         }
