@@ -60,20 +60,33 @@ impl ClockWatch {
 
     fn tell(&self, event: ClockEvent) {
         match event {
-            ClockEvent::Stepped(millis) => {
+            ClockEvent::Stepped { millis, is_followed } => {
                 self.metrics.clock_steps.increment();
                 if let Some(times) = self.steps.count(self.clock.ticks()) {
                     let seconds = millis / 1_000;
-                    warn!(
-                        seconds,
-                        times,
-                        "the system clock jumped; the old time goes on, and nothing expires, until the new time has stood for 5 minutes"
-                    );
+                    if is_followed {
+                        warn!(
+                            seconds,
+                            times,
+                            "the system clock jumped; the service follows it, but nothing expires until the new time has stood for 5 minutes"
+                        );
+                    } else {
+                        warn!(
+                            seconds,
+                            times,
+                            "the system clock jumped; the old time goes on, and nothing expires, until the new time has stood for 5 minutes"
+                        );
+                    }
                 }
             }
             ClockEvent::Returned => info!("the system clock is back at the time that the service has kept"),
             ClockEvent::Believed => {
                 warn!("the system clock has kept its new time for 5 minutes; the service follows it now");
+            }
+            ClockEvent::Confirmed => {
+                warn!(
+                    "the database's clock confirms the system clock's new time; the service follows it now, but nothing expires for 5 minutes"
+                );
             }
             ClockEvent::Disputed(millis) => {
                 if let Some(times) = self.disputes.count(self.clock.ticks()) {
@@ -151,10 +164,13 @@ mod tests {
         let jump = &lines()[..];
         assert_eq!(jump.len(), 1, "{jump:?}");
         assert!(jump[0].contains("WARN") && jump[0].contains("the system clock jumped"), "{jump:?}");
-        assert!(jump[0].contains("seconds=864000"), "{jump:?}");
+        assert!(jump[0].contains("seconds=864000") && jump[0].contains("the old time goes on"), "{jump:?}");
         clock.set(-864_000);
         watch.look().await;
         assert!(lines().len() == 2 && lines()[1].contains("the system clock is back"), "{:?}", lines());
         assert_eq!(watch.metrics.clock_steps.get(), 1);
+        clock.advance(Duration::from_mins(2));
+        watch.tell(ClockEvent::Stepped { millis: 90_000, is_followed: true });
+        assert!(lines()[2].contains("the system clock jumped; the service follows it"), "{:?}", lines());
     }
 }

@@ -84,7 +84,8 @@ impl Recorder {
             return Ok(());
         }
         let written = minute.as_ref().map(|minute| minute.begins).or(watch.minute);
-        let recorded = self.store.record(seen, minute, watch.unchanged(&self.clock, ticks)).await?;
+        let may_delete = self.clock.may_expire();
+        let recorded = self.store.record(seen, minute, watch.unchanged(ticks), may_delete).await?;
         if recorded.is_accepted {
             (watch.minute, watch.written) = (written, Some(state));
         } else {
@@ -124,12 +125,10 @@ impl RecorderWatch {
         *self.since.get_or_insert(now)
     }
 
-    /// The newest minute in the store, if it has been the same for so long that nobody else records. Not while the clock may be wrong:
-    /// whoever records beside the newest minute deletes what is old by their own clock.
-    fn unchanged(&self, clock: &Clock, ticks: Duration) -> Option<Time> {
+    /// The newest minute in the store, if it has been the same for so long that nobody else records.
+    fn unchanged(&self, ticks: Duration) -> Option<Time> {
         let is_old = |first_seen: Duration| ticks.saturating_sub(first_seen) >= ALONE_AFTER;
-        let newest = self.newest.filter(|(_, first_seen)| clock.may_expire() && is_old(*first_seen));
-        newest.map(|(newest, _)| newest)
+        self.newest.filter(|(_, first_seen)| is_old(*first_seen)).map(|(newest, _)| newest)
     }
 }
 
@@ -147,5 +146,53 @@ fn tell(incident: IncidentStep) {
             info!(ended, "the incident is over: every shard of the bot reports");
         }
         IncidentStep::Worsens { .. } | IncidentStep::Stays => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Heartbeat;
+    use crate::domain::feed::InstanceId;
+    use crate::domain::health::ShardBeat;
+    use crate::domain::trusted_time::Witness;
+    use crate::store::{self, Freshness, StoreOptions};
+    use crate::test_folder::TestFolder;
+
+    #[tokio::test]
+    async fn a_clock_in_dispute_records_on_and_deletes_nothing() {
+        let folder = TestFolder::new();
+        let clock = Clock::manual(Time::from_seconds(20_000 * 86_400));
+        let options = StoreOptions {
+            url: format!("sqlite:{}", folder.path("history.db").display()).into(),
+            wait: Duration::from_mins(1),
+            connections: 1,
+            start_wait: Duration::from_mins(1),
+        };
+        let store = store::open(options, Arc::new(Freshness::new(clock.clone()))).await.unwrap();
+        let recorder = Recorder::new(Arc::clone(&store), clock.clone());
+        let started_at = clock.now();
+        let passes = async |seconds: u64| {
+            for _ in 0..seconds / 30 {
+                let instance = InstanceId::parse("key", "a").unwrap();
+                let shards = vec![ShardBeat { id: 0, sent: None, acknowledged: None, latency: None }];
+                let beat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards };
+                store.beat(beat, clock.now()).await.unwrap();
+                recorder.record().await;
+                clock.advance(Duration::from_secs(30));
+            }
+            store.history().await.unwrap().minutes
+        };
+        let first = passes(180).await;
+        assert!(!first.is_empty());
+        // The machine slept for two days, and the database's clock is not right.
+        clock.advance(Duration::from_hours(48));
+        clock.look(Witness::Says(clock.now().after(Duration::from_secs(90))));
+        assert!(!clock.may_expire());
+        let later = passes(600).await;
+        assert!(later.len() > first.len() + 3 && later.starts_with(&first), "{later:?}");
+        clock.look(Witness::Says(clock.now()));
+        let last = passes(120).await;
+        assert!(last.len() > 3 && !last.contains(&first[0]), "{last:?}");
     }
 }

@@ -1,6 +1,7 @@
-//! Which time to believe. The system's clock can be set wrong: by a person, a virtual machine, a bad time server. Whoever believes it at
-//! once ends every session and revokes every grant. Ticks only go forward, so a clock that moves against them was set. Until the new
-//! time has stood for a while, the old time goes on by the ticks, and nothing is deleted because its time is over.
+//! Which time to believe. The system's clock can be set wrong: by a person, a virtual machine, a bad time server. Believing it at once
+//! would end every session and revoke every grant. Ticks only go forward, so a clock that moves against them was set. Until the new
+//! time has stood for a while, or a second clock confirms it, the old time goes on by the ticks. Whether anything may be deleted because
+//! its time is over is a question of its own, and stricter.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use super::Time;
 /// A clock that moves by more than this against the ticks was set. Two clocks that are further apart than this disagree.
 pub const STEP: Duration = Duration::from_mins(1);
 
-/// How long a new time must stand before it is believed. A start counts as a new time.
+/// How long a new time must stand before it is believed without a second clock, and before anything expires by it. A start counts as a
+/// new time.
 pub const STANDING: Duration = Duration::from_mins(5);
 
 /// What a second clock, such as the database's, says.
@@ -26,12 +28,19 @@ pub enum Witness {
 /// What was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockEvent {
-    /// The clock was set, by this many milliseconds.
-    Stepped(i64),
+    /// The clock was set.
+    Stepped {
+        /// By this many milliseconds.
+        millis: i64,
+        /// Whether the new time is believed at once.
+        is_followed: bool,
+    },
     /// It is back at the time that is believed.
     Returned,
     /// The new time has stood long enough, and is believed now.
     Believed,
+    /// The second clock shows the new time, too, so it is believed now.
+    Confirmed,
     /// The second clock is this many milliseconds ahead of it.
     Disputed(i64),
     /// The second clock agrees with it again.
@@ -47,8 +56,10 @@ pub struct TrustedTime {
     shown: i64,
     /// Since when it shows that, in ticks.
     since: Duration,
-    /// Whether any time has stood long enough since the start.
+    /// Whether any time has stood long enough since the start. Until then each new one is believed.
     has_settled: bool,
+    /// Since when the time stands that was believed before it had stood, in ticks. Nothing expires by it yet.
+    held_since: Option<Duration>,
     /// Whether the second clock disagrees.
     is_disputed: bool,
 }
@@ -56,13 +67,13 @@ pub struct TrustedTime {
 impl TrustedTime {
     /// A clock of which nothing is known but its time.
     pub fn at_start(shown: Time, ticks: Duration) -> Self {
-        let shown = distance(shown, ticks);
-        Self { believed: shown, shown, since: ticks, has_settled: false, is_disputed: false }
+        Self { has_settled: false, held_since: Some(ticks), ..Self::settled(shown, ticks) }
     }
 
     /// A clock that has stood for long.
     pub fn settled(shown: Time, ticks: Duration) -> Self {
-        Self { has_settled: true, ..Self::at_start(shown, ticks) }
+        let shown = distance(shown, ticks);
+        Self { believed: shown, shown, since: ticks, has_settled: true, held_since: None, is_disputed: false }
     }
 
     /// The time that is believed, as its distance from the ticks: for [`believed_time`].
@@ -72,7 +83,7 @@ impl TrustedTime {
 
     /// Whether what is over by this clock may be deleted.
     pub fn may_expire(&self) -> bool {
-        self.has_settled && !self.is_disputed && is_near(self.shown, self.believed)
+        self.held_since.is_none() && !self.is_disputed && is_near(self.shown, self.believed)
     }
 
     /// Looks at the clock, which shows this time, and at the second one.
@@ -80,30 +91,63 @@ impl TrustedTime {
         let mut events = Vec::new();
         let (before, was_near) = (self.shown, is_near(self.shown, self.believed));
         self.shown = distance(shown, ticks);
-        let is_back = self.has_settled && is_near(self.shown, self.believed);
-        if !is_near(self.shown, before) {
-            self.since = ticks;
-            if !is_back {
-                events.push(ClockEvent::Stepped(self.shown.saturating_sub(before)));
-            }
-        }
-        events.extend(self.hear(shown, witness));
-        if self.is_disputed {
-            // Whoever of the two was wrong, the time stands from the moment on which they agree.
+        let has_stepped = !is_near(self.shown, before);
+        if has_stepped {
             self.since = ticks;
         }
-        let has_stood = !self.is_disputed && witness != Witness::Silent && ticks.saturating_sub(self.since) >= STANDING;
-        if is_back {
+        let has_stood = has_stood(self.since, ticks);
+        if is_near(self.shown, self.believed) {
             events.extend((!was_near).then_some(ClockEvent::Returned));
             self.believed = self.shown;
-        } else if !self.has_settled {
-            self.believed = self.shown;
-            self.has_settled = has_stood;
-        } else if has_stood {
-            events.push(ClockEvent::Believed);
-            self.believed = self.shown;
+        } else {
+            let advice = self.advice(ticks, witness);
+            let is_followed =
+                !self.has_settled || advice == WitnessAdvice::Follow || (advice == WitnessAdvice::Wait && has_stood);
+            if has_stepped {
+                events.push(ClockEvent::Stepped { millis: self.shown.saturating_sub(before), is_followed });
+            } else if is_followed {
+                events.push(if advice == WitnessAdvice::Follow { ClockEvent::Confirmed } else { ClockEvent::Believed });
+            }
+            if is_followed {
+                self.believed = self.shown;
+                if advice == WitnessAdvice::Follow || !has_stood {
+                    self.held_since = Some(ticks);
+                }
+            }
         }
+        self.has_settled |= has_stood;
+        events.extend(self.hear(shown, witness));
+        self.hold(ticks, witness);
         events
+    }
+
+    /// Which of the two times the second clock speaks for, when the one that is shown is not the one that is believed.
+    fn advice(&self, ticks: Duration, witness: Witness) -> WitnessAdvice {
+        match witness {
+            Witness::Absent => WitnessAdvice::Wait,
+            Witness::Silent => WitnessAdvice::Keep,
+            Witness::Says(time) => {
+                let time = distance(time, ticks);
+                if is_near(time, self.shown) && !is_near(time, self.believed) {
+                    WitnessAdvice::Follow
+                } else if time.abs_diff(self.believed) < time.abs_diff(self.shown) {
+                    WitnessAdvice::Keep
+                } else {
+                    WitnessAdvice::Wait
+                }
+            }
+        }
+    }
+
+    /// Goes on with holding what would expire, or ends it.
+    fn hold(&mut self, ticks: Duration, witness: Witness) {
+        let Some(since) = self.held_since else { return };
+        if self.is_disputed {
+            // Whichever of the two was wrong, the time stands from the moment on which they agree.
+            self.held_since = Some(ticks);
+        } else if witness != Witness::Silent && has_stood(since, ticks) {
+            self.held_since = None;
+        }
     }
 
     fn hear(&mut self, shown: Time, witness: Witness) -> Option<ClockEvent> {
@@ -123,6 +167,17 @@ impl TrustedTime {
     }
 }
 
+/// What the second clock means for a new time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WitnessAdvice {
+    /// It is right.
+    Follow,
+    /// It may be right: see whether it stands.
+    Wait,
+    /// The old time is the better one.
+    Keep,
+}
+
 /// The time to go by, where the clock shows this: its own, or the one that is believed if it was set.
 pub fn believed_time(shown: Time, ticks: Duration, distance_believed: i64) -> Time {
     if is_near(distance(shown, ticks), distance_believed) {
@@ -134,6 +189,10 @@ pub fn believed_time(shown: Time, ticks: Duration, distance_believed: i64) -> Ti
 
 fn distance(time: Time, ticks: Duration) -> i64 {
     millis(time.millis()).saturating_sub(millis_of(ticks))
+}
+
+fn has_stood(since: Duration, ticks: Duration) -> bool {
+    ticks.saturating_sub(since) >= STANDING
 }
 
 fn is_near(one: i64, other: i64) -> bool {
@@ -149,163 +208,4 @@ fn millis_of(span: Duration) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::ClockEvent::{Agreed, Believed, Disputed, Returned, Stepped};
-    use super::*;
-
-    const START: Time = Time::from_seconds(1_000_000);
-    const TEN_DAYS: i64 = 864_000;
-
-    /// A clock, the second one, and the seconds that have passed.
-    struct Clocks {
-        watch: TrustedTime,
-        ticks: u64,
-        set: i64,
-        witness: Option<i64>,
-    }
-
-    impl Clocks {
-        fn new(watch: fn(Time, Duration) -> TrustedTime) -> Self {
-            Self { watch: watch(START, Duration::ZERO), ticks: 0, set: 0, witness: None }
-        }
-
-        fn time(&self, set: i64) -> Time {
-            Time::from_seconds((START.seconds() + self.ticks).checked_add_signed(set).unwrap())
-        }
-
-        /// Lets so many seconds pass, then looks.
-        fn after(&mut self, seconds: u64) -> Vec<ClockEvent> {
-            self.ticks += seconds;
-            let witness = self.witness.map_or(Witness::Absent, |set| Witness::Says(self.time(set)));
-            self.watch.look(self.time(self.set), Duration::from_secs(self.ticks), witness)
-        }
-
-        /// How far the time that is believed is from the true one, in seconds.
-        fn error(&self) -> i64 {
-            let ticks = Duration::from_secs(self.ticks);
-            let believed = believed_time(self.time(self.set), ticks, self.watch.distance());
-            millis(believed.seconds()) - millis(self.time(0).seconds())
-        }
-    }
-
-    #[test]
-    fn a_clock_that_is_set_and_set_back_changes_nothing() {
-        for set in [TEN_DAYS, -TEN_DAYS, 61, -61] {
-            let mut clocks = Clocks::new(TrustedTime::settled);
-            clocks.set = set;
-            assert_eq!(clocks.error(), 0, "not even before it is looked at");
-            assert_eq!(clocks.after(5), [Stepped(set * 1_000)]);
-            for _ in 0..14 {
-                assert_eq!(clocks.after(5), [], "it is told once");
-                assert_eq!((clocks.error(), clocks.watch.may_expire()), (0, false));
-            }
-            clocks.set = 0;
-            assert_eq!(clocks.after(5), [Returned]);
-            assert_eq!((clocks.error(), clocks.watch.may_expire()), (0, true));
-        }
-    }
-
-    #[test]
-    fn a_new_time_is_believed_once_it_has_stood() {
-        for set in [TEN_DAYS, -TEN_DAYS] {
-            let mut clocks = Clocks::new(TrustedTime::settled);
-            clocks.after(5);
-            clocks.set = set;
-            assert_eq!(clocks.after(5), [Stepped(set * 1_000)]);
-            assert_eq!(clocks.after(299), []);
-            assert_eq!((clocks.error(), clocks.watch.may_expire()), (0, false));
-            assert_eq!(clocks.after(1), [Believed]);
-            assert_eq!((clocks.error(), clocks.watch.may_expire()), (set, true));
-        }
-    }
-
-    #[test]
-    fn a_clock_that_is_set_again_begins_to_stand_again() {
-        let mut clocks = Clocks::new(TrustedTime::settled);
-        clocks.set = TEN_DAYS;
-        clocks.after(5);
-        clocks.after(200);
-        clocks.set = 2 * TEN_DAYS;
-        assert_eq!(clocks.after(5), [Stepped(TEN_DAYS * 1_000)]);
-        assert_eq!(clocks.after(299), []);
-        assert_eq!(clocks.after(1), [Believed]);
-    }
-
-    #[test]
-    fn small_corrections_are_followed_at_once() {
-        let mut clocks = Clocks::new(TrustedTime::settled);
-        for round in 1..=10 {
-            clocks.set = 60 * round;
-            assert_eq!(clocks.error(), clocks.set);
-            assert_eq!(clocks.after(5), []);
-            assert!(clocks.watch.may_expire());
-        }
-    }
-
-    #[test]
-    fn after_a_start_the_clock_is_followed_and_nothing_expires_until_it_has_stood() {
-        let mut clocks = Clocks::new(TrustedTime::at_start);
-        assert_eq!(clocks.after(200), []);
-        assert!(!clocks.watch.may_expire());
-        // The time server corrects it.
-        clocks.set = -TEN_DAYS;
-        assert_eq!(clocks.after(5), [Stepped(-TEN_DAYS * 1_000)]);
-        assert_eq!((clocks.error(), clocks.watch.may_expire()), (-TEN_DAYS, false));
-        assert_eq!(clocks.after(299), []);
-        assert!(!clocks.watch.may_expire());
-        assert_eq!(clocks.after(1), []);
-        assert!(clocks.watch.may_expire());
-    }
-
-    #[test]
-    fn a_new_time_that_the_second_clock_disputes_is_not_believed() {
-        let mut clocks = Clocks::new(TrustedTime::settled);
-        clocks.witness = Some(30);
-        assert_eq!(clocks.after(5), []);
-        clocks.set = TEN_DAYS;
-        assert_eq!(clocks.after(5), [Stepped(TEN_DAYS * 1_000), Disputed((30 - TEN_DAYS) * 1_000)]);
-        assert_eq!(clocks.after(3_600), []);
-        assert_eq!((clocks.error(), clocks.watch.may_expire()), (0, false));
-        // So it was the second one that was wrong.
-        clocks.witness = Some(TEN_DAYS);
-        assert_eq!(clocks.after(5), [Agreed]);
-        assert_eq!(clocks.after(294), []);
-        assert!(!clocks.watch.may_expire());
-        assert_eq!(clocks.after(6), [Believed]);
-        assert_eq!((clocks.error(), clocks.watch.may_expire()), (TEN_DAYS, true));
-    }
-
-    #[test]
-    fn a_second_clock_that_is_wrong_holds_expiry_and_not_the_time() {
-        let mut clocks = Clocks::new(TrustedTime::settled);
-        clocks.witness = Some(TEN_DAYS);
-        assert_eq!(clocks.after(5), [Disputed(TEN_DAYS * 1_000)]);
-        assert_eq!((clocks.error(), clocks.watch.may_expire()), (0, false));
-        clocks.witness = Some(-60);
-        assert_eq!(clocks.after(5), [Agreed]);
-        assert!(clocks.watch.may_expire());
-    }
-
-    #[test]
-    fn a_second_clock_that_cannot_be_asked_confirms_nothing() {
-        let mut clocks = Clocks::new(TrustedTime::settled);
-        let later = |clocks: &Clocks| (clocks.time(TEN_DAYS), Duration::from_secs(clocks.ticks));
-        let (shown, ticks) = later(&clocks);
-        assert_eq!(clocks.watch.look(shown, ticks, Witness::Silent), [Stepped(TEN_DAYS * 1_000)]);
-        clocks.ticks = 3_600;
-        let (shown, ticks) = later(&clocks);
-        assert_eq!(clocks.watch.look(shown, ticks, Witness::Silent), []);
-        assert!(!clocks.watch.may_expire());
-        assert_eq!(clocks.watch.look(shown, ticks, Witness::Says(shown)), [Believed]);
-    }
-
-    #[test]
-    fn no_time_is_too_far_away() {
-        let mut watch = TrustedTime::settled(Time::default(), Duration::MAX);
-        for (shown, ticks) in [(u64::MAX, Duration::ZERO), (0, Duration::MAX), (u64::MAX, Duration::MAX)] {
-            let shown = Time::from_millis(shown);
-            watch.look(shown, ticks, Witness::Says(Time::default()));
-            believed_time(shown, ticks, watch.distance());
-        }
-    }
-}
+mod tests;

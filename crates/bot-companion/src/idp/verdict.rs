@@ -67,7 +67,7 @@ pub(super) fn judge(endpoint: Endpoint, response: ProviderResponse) -> Result<Ve
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST if endpoint.is_ours() => {
             let json = json.unwrap_or_default();
             let word = OAUTH_ERRORS.into_iter().find(|word| json["error"] == *word);
-            let (kind, code_spent) = match refusal(word, &json) {
+            let (kind, code_spent) = match refusal(status, word, &json) {
                 (kind, _) if status == StatusCode::FORBIDDEN && kind != IdpErrorKind::Misconfigured => {
                     (IdpErrorKind::Refused, true)
                 }
@@ -93,9 +93,9 @@ pub(super) fn unreadable(endpoint: Endpoint, what: &str) -> FailedCall {
     (IdpError { kind: IdpErrorKind::Unavailable, code_spent: true, detail }, CallOutcome::Failed)
 }
 
-/// Whose fault it is that the token endpoint says no, and whether the code may be used up. It is ours only if the answer names our
-/// credentials: operators are woken for that, and a stranger chooses code and verifier.
-fn refusal(word: Option<&str>, json: &Value) -> (IdpErrorKind, bool) {
+/// Whose fault it is that the token endpoint says no, and whether the code may be used up. It is ours only if the answer is about what
+/// we choose (credentials, kind of grant): operators are woken for that, and a stranger chooses code and verifier.
+fn refusal(status: StatusCode, word: Option<&str>, json: &Value) -> (IdpErrorKind, bool) {
     let blamed = |field: &str| {
         // `Invalid "code" in request.`, or a form error: `{"client_id": ["Value … is not snowflake."]}`, or, as newer ones are
         // written, `{"code": 50035, "errors": {"client_id": …}}`.
@@ -109,6 +109,9 @@ fn refusal(word: Option<&str>, json: &Value) -> (IdpErrorKind, bool) {
         Some("invalid_grant") => (IdpErrorKind::Rejected, true),
         _ if blamed("code") || blamed("code_verifier") || blamed("refresh_token") => (IdpErrorKind::Rejected, true),
         _ if blamed("client_id") || blamed("client_secret") => (IdpErrorKind::Misconfigured, false),
+        Some("unsupported_grant_type") => (IdpErrorKind::Misconfigured, true),
+        // OAuth answers 401 to a client that it does not know.
+        None if status == StatusCode::UNAUTHORIZED => (IdpErrorKind::Misconfigured, false),
         _ => (IdpErrorKind::Refused, true),
     }
 }
@@ -166,7 +169,7 @@ mod tests {
                 r#"{"error":"invalid_grant","error_description":"Invalid \"redirect_uri\" in request."}"#,
                 (RedirectRefused, true, Healthy),
             ),
-            (Token, 400, r#"{"error":"unsupported_grant_type"}"#, (Refused, true, Healthy)),
+            (Token, 400, r#"{"error":"unsupported_grant_type"}"#, (Misconfigured, true, Healthy)),
             (Token, 400, r#"{"error":"invalid_request"}"#, (Refused, true, Healthy)),
             (Token, 400, r#"{"client_id":["Value \"x\" is not snowflake."]}"#, (Misconfigured, false, Healthy)),
             (Token, 400, r#"{"error":"invalid_client"}"#, (Misconfigured, false, Healthy)),
@@ -174,8 +177,8 @@ mod tests {
             (Revoke, 401, r#"{"error":"invalid_client"}"#, (Misconfigured, false, Denied)),
             (Token, 401, r#"{"error":"unauthorized_client"}"#, (Misconfigured, false, Denied)),
             (Token, 401, r#"{"error":"invalid_request"}"#, (Refused, true, Blocked)),
-            (Token, 401, bearer, (Refused, true, Blocked)),
-            (Revoke, 401, bearer, (Refused, true, Denied)),
+            (Token, 401, bearer, (Misconfigured, false, Denied)),
+            (Revoke, 401, bearer, (Misconfigured, false, Denied)),
             (Revoke, 403, bearer, (Refused, true, Denied)),
             (Token, 400, r#"{"code":50035,"errors":{"code":{"_errors":[]}}}"#, (Rejected, true, Healthy)),
             (Token, 400, r#"{"code":50035,"errors":{"client_id":{"_errors":[]}}}"#, (Misconfigured, false, Healthy)),

@@ -14,9 +14,16 @@ pub trait HistoryStore: Send + Sync + 'static {
     /// All of it.
     async fn history(&self) -> Result<History>;
     /// Records how the bot does: the minute, if one is due and nobody has recorded it yet, its day with it, and what that means for the
-    /// open incident; and deletes what is too old. `unchanged` is the newest minute if the caller has seen it stay the same for a
-    /// while; without it, a caller whose clock is far from the newest minute is refused (`domain/history/recording.rs`).
-    async fn record(&self, seen: Observation, minute: Option<Minute>, unchanged: Option<Time>) -> Result<Recorded>;
+    /// open incident; and deletes what is too old, if the caller's clock can be trusted with that (`may_delete`). `unchanged` is the
+    /// newest minute if the caller has seen it stay the same for a while; without it, a caller whose clock is far from the newest minute
+    /// is refused (`domain/history/recording.rs`).
+    async fn record(
+        &self,
+        seen: Observation,
+        minute: Option<Minute>,
+        unchanged: Option<Time>,
+        may_delete: bool,
+    ) -> Result<Recorded>;
     /// Posts an announcement; gives its number. If there are too many then, the oldest go.
     async fn announce(&self, notice: Notice, now: Time) -> Result<u64>;
     /// Marks an announcement as over; `false` if there is none with this number that holds.

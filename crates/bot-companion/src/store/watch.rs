@@ -50,9 +50,9 @@ pub trait StoreWatch: Send + Sync + 'static {
     async fn time(&self) -> Result<Option<Time>>;
     /// How large it is.
     async fn bytes(&self) -> Result<StoreBytes>;
-    /// Notes that a backup was taken then, unless a later one was.
+    /// Notes that a backup was taken then. The last note counts, so that one by a clock that was ahead goes with the next.
     async fn note_backup(&self, at: Time) -> Result<()>;
-    /// When the latest backup was taken of which the store was told.
+    /// When the backup was taken that was noted last.
     async fn last_backup(&self) -> Result<Option<Time>>;
     /// How many sessions are stored, expired ones included. This goes through all of them: it is for once in a while.
     async fn session_count(&self) -> Result<u64>;

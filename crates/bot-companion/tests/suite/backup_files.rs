@@ -186,7 +186,10 @@ async fn a_backup_is_not_written_to_a_terminal() {
     asked.arg("--config").arg(&config);
     let (code, shown) = tokio::task::spawn_blocking(move || typed(asked, &[])).await.unwrap();
     assert_eq!(code, 64, "{shown}");
-    assert!(shown.contains("redirect the output, or give a file name") && !shown.contains("bot-companion backup 1"), "{shown}");
+    assert!(
+        shown.contains("redirect the output, or give a file name") && !shown.contains("bot-companion backup 1"),
+        "{shown}"
+    );
 }
 
 #[tokio::test]

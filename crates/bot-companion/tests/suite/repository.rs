@@ -364,6 +364,9 @@ fn the_units_of_systemd_stop_at_a_wrong_configuration_and_the_page_for_operators
         let has = |line: &str| unit.lines().any(|found| found == line);
         assert!(has("RestartPreventExitStatus=78") && has("UMask=0077") && has("NoNewPrivileges=yes"), "{unit}");
         assert!(!unit.contains("ExecStartPre"), "systemd restarts a unit whatever the exit code of that was");
+        // For five minutes after its start the service follows a clock that is set, so it starts after that.
+        let targets = "network-online.target time-sync.target";
+        assert!(has(&format!("Wants={targets}")) && has(&format!("After={targets}")), "{unit}");
         assert!(
             unit.contains("\nExecStart=/usr/local/bin/bot-companion serve --config /etc/bot-companion/companion.toml")
         );

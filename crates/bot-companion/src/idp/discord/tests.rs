@@ -15,8 +15,8 @@ const REDIRECT: &str = "https://dash.example/callback";
 const START: Time = Time::from_seconds(1_700_000_000);
 
 /// Where sign-ins come from.
-fn network() -> Option<Subject> {
-    Some(Subject::network_of([192, 0, 2, 1].into()))
+fn network() -> Subject {
+    Subject::network_of([192, 0, 2, 1].into())
 }
 
 fn somebody() -> Snowflake {
@@ -65,7 +65,7 @@ fn world() -> World {
 
 impl World {
     async fn exchange(&self, code: &str) -> Result<Grant, IdpError> {
-        self.provider.exchange(network(), &code.into(), None, REDIRECT).await
+        self.provider.exchange(Some(network()), &code.into(), None, REDIRECT).await
     }
 
     /// The kind of failure, and whether the code may be used up, of a sign-in that meets the fault.
@@ -88,7 +88,7 @@ async fn a_sign_in_from_code_to_revocation() {
     assert_eq!(grant.scopes, ["identify", "guilds"]);
     assert_eq!(grant.expires, START.after(Duration::from_hours(7 * 24)));
 
-    let user = world.provider.user(network(), &grant.access_token).await.unwrap();
+    let user = world.provider.user(Some(network()), &grant.access_token).await.unwrap();
     assert_eq!(
         (user.id, user.name.as_str(), user.username.as_str()),
         (people::id(people::OWNER), "Marlow Quay", "marlow.quay")
@@ -104,10 +104,13 @@ async fn a_sign_in_from_code_to_revocation() {
         world.provider.refresh(somebody(), &grant.refresh_token).await.unwrap_err().kind,
         IdpErrorKind::Rejected
     );
-    world.provider.user(network(), &next.access_token).await.unwrap();
+    world.provider.user(Some(network()), &next.access_token).await.unwrap();
 
     world.provider.revoke(somebody(), &next.refresh_token).await.unwrap();
-    assert_eq!(world.provider.user(network(), &next.access_token).await.unwrap_err().kind, IdpErrorKind::Unauthorized);
+    assert_eq!(
+        world.provider.user(Some(network()), &next.access_token).await.unwrap_err().kind,
+        IdpErrorKind::Unauthorized
+    );
     assert_eq!(world.provider.refresh(somebody(), &next.refresh_token).await.unwrap_err().kind, IdpErrorKind::Rejected);
     assert_eq!(
         [Endpoint::Token, Endpoint::User, Endpoint::Guilds, Endpoint::Revoke].map(|at| world.sandbox.calls(at)),
@@ -173,7 +176,7 @@ async fn a_failed_connect_uses_nothing_up() {
     silent.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let address = silent.local_addr().unwrap().as_socket().unwrap();
     let closed = Provider::new(options(format!("http://{address}"), &Clock::manual(START))).unwrap();
-    let error = closed.exchange(network(), &"owner".into(), None, REDIRECT).await.unwrap_err();
+    let error = closed.exchange(Some(network()), &"owner".into(), None, REDIRECT).await.unwrap_err();
     assert_eq!((error.kind, error.code_spent), (IdpErrorKind::Unavailable, false), "{error}");
 }
 
@@ -183,7 +186,8 @@ async fn a_connect_that_takes_too_long_uses_nothing_up() {
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut slow = options(format!("https://{}", mute.local_addr().unwrap()), &Clock::manual(START));
     slow.connect_timeout = Duration::from_millis(50);
-    let error = Provider::new(slow).unwrap().exchange(network(), &"owner".into(), None, REDIRECT).await.unwrap_err();
+    let error =
+        Provider::new(slow).unwrap().exchange(Some(network()), &"owner".into(), None, REDIRECT).await.unwrap_err();
     assert_eq!((error.kind, error.code_spent), (IdpErrorKind::Timeout, false), "{error}");
 }
 
@@ -191,7 +195,10 @@ async fn a_connect_that_takes_too_long_uses_nothing_up() {
 async fn bearer_answers_have_their_meaning() {
     let world = world();
     let access: SecretString = world.exchange("owner").await.unwrap().access_token;
-    assert_eq!(world.provider.user(network(), &"unknown".into()).await.unwrap_err().kind, IdpErrorKind::Unauthorized);
+    assert_eq!(
+        world.provider.user(Some(network()), &"unknown".into()).await.unwrap_err().kind,
+        IdpErrorKind::Unauthorized
+    );
     assert_eq!(
         world.provider.guilds(somebody(), &"not\r\na: header".into()).await.unwrap_err().kind,
         IdpErrorKind::Unavailable
@@ -210,12 +217,16 @@ async fn bearer_answers_have_their_meaning() {
         for endpoint in [Endpoint::User, Endpoint::Guilds] {
             world.sandbox.fail_times(endpoint, fault.clone(), 1);
         }
-        assert_eq!(world.provider.user(network(), &access).await.unwrap_err().kind, kind, "{fault:?}");
+        assert_eq!(world.provider.user(Some(network()), &access).await.unwrap_err().kind, kind, "{fault:?}");
         assert_eq!(world.provider.guilds(somebody(), &access).await.unwrap_err().kind, kind, "{fault:?}");
     }
     world.provider.guilds(somebody(), &access).await.expect("one user's limit holds nobody else");
     world.clock.advance(Duration::from_hours(7 * 24));
-    assert_eq!(world.provider.user(network(), &access).await.unwrap_err().kind, IdpErrorKind::Unauthorized, "expired");
+    assert_eq!(
+        world.provider.user(Some(network()), &access).await.unwrap_err().kind,
+        IdpErrorKind::Unauthorized,
+        "expired"
+    );
 }
 
 #[tokio::test]
@@ -280,19 +291,19 @@ async fn limits_hold_as_far_as_they_reach() {
         IdpErrorKind::RateLimited(Duration::from_secs(2))
     );
     assert_eq!(world.exchange("owner").await.unwrap_err().kind, IdpErrorKind::BackingOff(Duration::from_secs(2)));
-    world.provider.user(network(), &access).await.expect("it was about the token endpoint");
+    world.provider.user(Some(network()), &access).await.expect("it was about the token endpoint");
     world.clock.advance(Duration::from_secs(2));
     assert_eq!(
         world.exchange("edge-limited").await.unwrap_err().kind,
         IdpErrorKind::RateLimited(Duration::from_secs(5))
     );
     assert_eq!(
-        world.provider.user(network(), &access).await.unwrap_err().kind,
+        world.provider.user(Some(network()), &access).await.unwrap_err().kind,
         IdpErrorKind::BackingOff(Duration::from_secs(5))
     );
     assert_eq!(world.sandbox.calls(Endpoint::Token), 3);
     world.clock.advance(Duration::from_secs(5));
-    world.provider.user(network(), &access).await.unwrap();
+    world.provider.user(Some(network()), &access).await.unwrap();
 }
 
 #[tokio::test]

@@ -24,10 +24,16 @@ impl HistoryStore for Postgres {
         self.executor.read((), Read::Snapshot(|db, ()| Box::pin(load(db)))).await
     }
 
-    async fn record(&self, seen: Observation, minute: Option<Minute>, unchanged: Option<Time>) -> Result<Recorded> {
-        let arguments = (seen, minute, unchanged);
-        let work = self.executor.write(Pace::Quick, arguments, |db, topics, (seen, minute, unchanged)| {
-            Box::pin(record(db, topics, seen, minute.as_ref(), *unchanged))
+    async fn record(
+        &self,
+        seen: Observation,
+        minute: Option<Minute>,
+        unchanged: Option<Time>,
+        may_delete: bool,
+    ) -> Result<Recorded> {
+        let arguments = (seen, minute, unchanged, may_delete);
+        let work = self.executor.write(Pace::Quick, arguments, |db, topics, (seen, minute, unchanged, may_delete)| {
+            Box::pin(record(db, topics, seen, minute.as_ref(), *unchanged, *may_delete))
         });
         work.await
     }
@@ -116,6 +122,7 @@ async fn record(
     seen: &Observation,
     minute: Option<&Minute>,
     unchanged: Option<Time>,
+    may_delete: bool,
 ) -> Sql<Recorded> {
     lock(db, Lock::History).await?;
     let known = newest(db).await?;
@@ -126,7 +133,7 @@ async fn record(
         Some(minute) => add_minute(db, minute).await?,
         None => false,
     };
-    if is_new {
+    if is_new && may_delete {
         delete_old(db, HistoryBounds::at(seen.at)).await?;
     }
     let open = "SELECT id, worst, began, ended, shards, shard_count FROM incidents WHERE ended IS NULL";

@@ -74,7 +74,7 @@ impl StoreWatch for Postgres {
             .write(Pace::Quick, at, |db, _, at| {
                 Box::pin(async move {
                     let sql = "INSERT INTO probe (id, at) VALUES ($1, $2)
-                        ON CONFLICT (id) DO UPDATE SET at = greatest(probe.at, excluded.at)";
+                        ON CONFLICT (id) DO UPDATE SET at = excluded.at";
                     let statement = db.prepare_cached(sql).await?;
                     db.execute(&statement, &[&BACKUP_ROW, at]).await?;
                     Ok(())

@@ -71,7 +71,7 @@ pub(super) fn readable<T>(what: &str, rows: impl Iterator<Item = rusqlite::Resul
         match row {
             Ok(row) => read.push(row),
             Err(error) if is_unreadable(&error) => {
-                warn_broken!(what, %error, "left out a stored row that cannot be read")
+                warn_broken!(what, %error, "left out a stored row that cannot be read");
             }
             Err(error) => return Err(error),
         }

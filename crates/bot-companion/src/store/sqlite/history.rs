@@ -20,8 +20,16 @@ impl HistoryStore for Sqlite {
         self.readers.read(load).await
     }
 
-    async fn record(&self, seen: Observation, minute: Option<Minute>, unchanged: Option<Time>) -> Result<Recorded> {
-        self.writer.write(move |connection, topics| record(connection, topics, &seen, minute.as_ref(), unchanged)).await
+    async fn record(
+        &self,
+        seen: Observation,
+        minute: Option<Minute>,
+        unchanged: Option<Time>,
+        may_delete: bool,
+    ) -> Result<Recorded> {
+        self.writer
+            .write(move |connection, topics| record(connection, topics, &seen, minute.as_ref(), unchanged, may_delete))
+            .await
     }
 
     async fn announce(&self, notice: Notice, now: Time) -> Result<u64> {
@@ -113,6 +121,7 @@ fn record(
     seen: &Observation,
     minute: Option<&Minute>,
     unchanged: Option<Time>,
+    may_delete: bool,
 ) -> rusqlite::Result<Recorded> {
     let known = newest(connection)?;
     if !may_record(seen.at, known, unchanged) {
@@ -122,7 +131,7 @@ fn record(
         Some(minute) => add_minute(connection, minute)?,
         None => false,
     };
-    if is_new {
+    if is_new && may_delete {
         delete_old(connection, HistoryBounds::at(seen.at))?;
     }
     let open = "SELECT id, worst, began, ended, shards, shard_count FROM incidents WHERE ended IS NULL";

@@ -46,7 +46,7 @@ impl StoreWatch for Sqlite {
     }
 
     async fn note_backup(&self, at: Time) -> Result<()> {
-        let sql = "INSERT INTO probe (id, at) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET at = max(at, excluded.at)";
+        let sql = "INSERT INTO probe (id, at) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET at = excluded.at";
         let note = move |connection: &Connection| connection.prepare_cached(sql)?.execute(params![BACKUP_ROW, at]);
         self.writer.write(move |connection, _| note(connection).map(drop)).await
     }

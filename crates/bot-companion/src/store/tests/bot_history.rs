@@ -35,7 +35,7 @@ fn seen(at: Time, state: BotState) -> Observation {
 /// Records what is seen, with the minute that has ended.
 async fn record(store: &dyn Store, seen: Observation) -> Recorded {
     let minute = minute_to_record(&seen, Time::default());
-    store.record(seen, minute, None).await.unwrap()
+    store.record(seen, minute, None, true).await.unwrap()
 }
 
 async fn history(store: &dyn Store) -> History {
@@ -71,7 +71,7 @@ async fn a_minute_is_recorded_once_and_counted_for_its_day(mut fixture: Fixture)
     let store = &*fixture.store;
     let before_midnight = seen(at(86_400), BotState::Up);
     let minute = minute_to_record(&before_midnight, Time::default());
-    store.record(before_midnight, minute, Some(at(240))).await.unwrap();
+    store.record(before_midnight, minute, Some(at(240)), true).await.unwrap();
     record(store, seen(at(86_460), BotState::Up)).await;
     let days = [Day { up: 3, down: 2, ..day }, Day { begins: at(86_400), up: 1, partial: 0, down: 0 }];
     assert_eq!(history(store).await.days, days);
@@ -86,9 +86,9 @@ async fn an_incident_opens_gets_worse_and_ends(mut fixture: Fixture) {
     let first = Incident { id: 1, worst: BotState::Partial, began, ended: None, shards: 1, shard_count: 4 };
     assert_eq!(history(store).await.incidents, std::slice::from_ref(&first));
     // Without a minute it counts all the same.
-    let again = store.record(seen(at(75), BotState::Partial), None, None).await.unwrap();
+    let again = store.record(seen(at(75), BotState::Partial), None, None, true).await.unwrap();
     assert_eq!(again.incident, IncidentStep::Stays);
-    store.record(seen(at(90), BotState::Down), None, None).await.unwrap();
+    store.record(seen(at(90), BotState::Down), None, None, true).await.unwrap();
     let worse = Incident { worst: BotState::Down, shards: 4, ..first };
     fixture.reopen().await;
     let store = &*fixture.store;
@@ -114,20 +114,27 @@ async fn what_is_old_or_too_much_is_deleted(fixture: Fixture) {
     let later = 86_400 + 60;
     let (Some(newest), seen_later) = (stored.minutes.last(), seen(at(later), BotState::Up)) else { unreachable!() };
     let minute = minute_to_record(&seen_later, Time::default());
-    store.record(seen_later, minute, Some(newest.begins)).await.unwrap();
+    store.record(seen_later, minute, Some(newest.begins), true).await.unwrap();
     let stored = history(store).await;
     assert_eq!((stored.minutes.len(), stored.minutes[0].begins), (1_002, at(60)));
     // After 90 days the day goes, and incidents do.
     let later = seen(at(89 * 86_400 + 90), BotState::Up);
     let minute = minute_to_record(&later, Time::default());
-    store.record(later, minute, Some(at(86_400))).await.unwrap();
+    store.record(later, minute, Some(at(86_400)), true).await.unwrap();
     let stored = history(store).await;
     assert_eq!(stored.days.iter().map(|day| day.begins).collect::<Vec<_>>(), [DAY, at(86_400), at(89 * 86_400)]);
     assert_eq!((stored.minutes.len(), stored.incidents.len()), (1, 500));
     let newest = stored.minutes[0].begins;
     let later = seen(at(90 * 86_400 + 300), BotState::Up);
     let minute = minute_to_record(&later, Time::default());
-    store.record(later, minute, Some(newest)).await.unwrap();
+    // Not by a clock that can't be trusted with it.
+    let earlier = seen(at(90 * 86_400 + 240), BotState::Up);
+    let earlier_minute = minute_to_record(&earlier, Time::default());
+    let recorded = store.record(earlier, earlier_minute, Some(newest), false).await.unwrap();
+    assert!(recorded.is_accepted);
+    assert_eq!(history(store).await.incidents, stored.incidents);
+    assert_eq!(history(store).await.days[..3], stored.days[..]);
+    store.record(later, minute, Some(newest), true).await.unwrap();
     let stored = history(store).await;
     assert_eq!(stored.days[0].begins, at(86_400));
     assert_eq!((stored.incidents.len(), stored.incidents[498].id), (499, 3), "the oldest ended 90 days ago");
@@ -144,18 +151,18 @@ async fn a_clock_that_is_far_off_is_refused_until_it_is_alone(fixture: Fixture) 
     for wrong in [year, 60 * 13, 60 * 7, 0] {
         let refused = record(store, seen(at(wrong), BotState::Down)).await;
         assert_eq!(refused, Recorded { is_accepted: false, newest, incident: IncidentStep::Stays }, "{wrong}");
-        let other = store.record(seen(at(wrong), BotState::Down), None, Some(at(60 * 8))).await.unwrap();
+        let other = store.record(seen(at(wrong), BotState::Down), None, Some(at(60 * 8)), true).await.unwrap();
         assert!(!other.is_accepted);
     }
     assert_eq!(history(store).await, before);
     // A clock that ran ahead while nobody else recorded; what it wrote goes when the others are back for a while.
     let ahead = seen(at(3_600), BotState::Up);
     let minute = minute_to_record(&ahead, Time::default());
-    assert!(store.record(ahead, minute, newest).await.unwrap().is_accepted);
+    assert!(store.record(ahead, minute, newest, true).await.unwrap().is_accepted);
     let right = seen(at(60 * 11), BotState::Up);
     let minute = minute_to_record(&right, Time::default());
     assert!(!record(store, right.clone()).await.is_accepted);
-    let recorded = store.record(right, minute, Some(at(3_540))).await.unwrap();
+    let recorded = store.record(right, minute, Some(at(3_540)), true).await.unwrap();
     assert_eq!((recorded.is_accepted, recorded.newest), (true, Some(at(60 * 10))));
     assert_eq!(history(store).await.minutes.len(), 11);
 }

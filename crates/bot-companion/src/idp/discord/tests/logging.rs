@@ -31,13 +31,13 @@ async fn no_level_of_logging_shows_a_secret() {
 
     let world = world();
     let grant = world.exchange(&world.sandbox.issue_code("owner")).await.unwrap();
-    world.provider.user(network(), &grant.access_token).await.unwrap();
+    world.provider.user(Some(network()), &grant.access_token).await.unwrap();
     world.provider.guilds(somebody(), &grant.access_token).await.unwrap();
     world.provider.refresh(somebody(), &grant.refresh_token).await.unwrap();
     world.meets(Fault::InvalidClient).await;
     world.meets(Fault::Refuse).await;
     world.provider.revoke(somebody(), &grant.access_token).await.unwrap();
-    world.provider.user(network(), &grant.access_token).await.unwrap_err();
+    world.provider.user(Some(network()), &grant.access_token).await.unwrap_err();
     drop(guard);
 
     let log = String::from_utf8_lossy(&log.0.lock()).into_owned();
