@@ -70,14 +70,15 @@ mod tests {
 
     #[test]
     fn each_reason_not_to_listen_has_its_remedy() {
-        for (kind, part) in [
-            (io::ErrorKind::AddrInUse, "another program listens there"),
-            (io::ErrorKind::PermissionDenied, "AmbientCapabilities=CAP_NET_BIND_SERVICE"),
-            (io::ErrorKind::AddrNotAvailable, "no interface of this machine has that address"),
-            (io::ErrorKind::OutOfMemory, "see what keeps the service"),
+        for (port, kind, part) in [
+            (80, io::ErrorKind::AddrInUse, "another program listens there"),
+            (80, io::ErrorKind::PermissionDenied, "CAP_NET_BIND_SERVICE (systemd: AmbientCapabilities= and CapabilityBoundingSet="),
+            (1024, io::ErrorKind::PermissionDenied, "the system does not allow it"),
+            (80, io::ErrorKind::AddrNotAvailable, "no interface of this machine has that address"),
+            (80, io::ErrorKind::OutOfMemory, "see what keeps the service"),
         ] {
-            let error = ListenError { address: "127.0.0.1:80".parse().unwrap(), cause: kind.into() }.to_string();
-            assert!(error.starts_with("cannot listen on 127.0.0.1:80: ") && error.contains(part), "{error}");
+            let error = ListenError { address: ([127, 0, 0, 1], port).into(), cause: kind.into() }.to_string();
+            assert!(error.starts_with(&format!("cannot listen on 127.0.0.1:{port}: ")) && error.contains(part), "{error}");
             assert_eq!(error.contains("another program"), kind == io::ErrorKind::AddrInUse, "{error}");
         }
     }

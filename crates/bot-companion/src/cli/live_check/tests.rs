@@ -20,7 +20,7 @@ fn expect(line: &CheckLine, status: CheckStatus, part: &str) {
 
 #[test]
 fn ports() {
-    let listen = "127.0.0.1:8080".parse().unwrap();
+    let listen = "127.0.0.1:443".parse().unwrap();
     for (kind, is_ours, is_needed, status, part) in [
         (io::ErrorKind::AddrInUse, true, true, Fine, "taken by a bot-companion that runs"),
         (io::ErrorKind::AddrInUse, false, true, Failed, "another program listens there"),

@@ -125,7 +125,7 @@ async fn every_answer_to_an_exchange_has_its_meaning() {
     for (fault, expected) in [
         (Fault::InvalidGrant, (Rejected, true)),
         (Fault::InvalidClient, (Misconfigured, false)),
-        (Fault::Unauthorized, (Refused, true)),
+        (Fault::Unauthorized, (Misconfigured, false)),
         (
             status(400, r#"{"error":"invalid_request","error_description":"Invalid \"redirect_uri\" in request."}"#),
             (RedirectRefused, true),
