@@ -72,13 +72,20 @@ mod tests {
     fn each_reason_not_to_listen_has_its_remedy() {
         for (port, kind, part) in [
             (80, io::ErrorKind::AddrInUse, "another program listens there"),
-            (80, io::ErrorKind::PermissionDenied, "CAP_NET_BIND_SERVICE (systemd: AmbientCapabilities= and CapabilityBoundingSet="),
+            (
+                80,
+                io::ErrorKind::PermissionDenied,
+                "CAP_NET_BIND_SERVICE (systemd: AmbientCapabilities= and CapabilityBoundingSet=",
+            ),
             (1024, io::ErrorKind::PermissionDenied, "the system does not allow it"),
             (80, io::ErrorKind::AddrNotAvailable, "no interface of this machine has that address"),
             (80, io::ErrorKind::OutOfMemory, "see what keeps the service"),
         ] {
             let error = ListenError { address: ([127, 0, 0, 1], port).into(), cause: kind.into() }.to_string();
-            assert!(error.starts_with(&format!("cannot listen on 127.0.0.1:{port}: ")) && error.contains(part), "{error}");
+            assert!(
+                error.starts_with(&format!("cannot listen on 127.0.0.1:{port}: ")) && error.contains(part),
+                "{error}"
+            );
             assert_eq!(error.contains("another program"), kind == io::ErrorKind::AddrInUse, "{error}");
         }
     }

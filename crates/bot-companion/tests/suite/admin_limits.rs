@@ -130,9 +130,10 @@ fn serve(folder: &Folder, settings: &str) -> Command {
 }
 
 /// Where a process says that its metrics are.
-async fn announced(service: &Running) -> String {
+pub async fn announced(service: &Running) -> String {
     let mark = "metrics and health are on ";
-    let told = || service.logged().split_once(mark).map(|(_, rest)| rest.split_whitespace().next().unwrap().to_owned());
+    let is_end = |letter: char| letter.is_whitespace() || letter == '"';
+    let told = || service.logged().split_once(mark).and_then(|(_, rest)| Some(rest.split_once(is_end)?.0.to_owned()));
     eventually("it says where its metrics are", async || told().is_some()).await;
     told().unwrap()
 }

@@ -11,6 +11,7 @@ use bot_companion::sandbox::Sandbox;
 use reqwest::Method;
 use serde_json::Value;
 
+use crate::admin_limits::announced;
 use crate::harness::binary::{Running, command, config_file, run};
 use crate::harness::{Folder, eventually, sandbox};
 
@@ -143,7 +144,9 @@ async fn only_errors_have_a_line_or_nothing_has() {
 async fn lines_of_background_work_carry_the_id_of_the_request_that_began_it() {
     for format in ["text", "json"] {
         let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
-        let service = started(&folder, &provider, &format!("log.format = \"{format}\"")).await;
+        let settings = format!("log.format = \"{format}\"\nadmin.listen = \"127.0.0.1:0\"");
+        let service = started(&folder, &provider, &settings).await;
+        let metrics = format!("{}metrics", announced(&service).await);
         let client = service.client();
         let code = provider.issue_code("owner");
         let hold = provider.hold(Endpoint::Token);
@@ -155,6 +158,11 @@ async fn lines_of_background_work_carry_the_id_of_the_request_that_began_it() {
         hold.arrived(1).await;
         // It joins the flight of the first.
         let second = begin(code);
+        let both = "companion_requests_in_flight{pool=\"people\"} 2\n";
+        eventually("both are there", async || {
+            reqwest::get(&metrics).await.unwrap().text().await.unwrap().contains(both)
+        })
+        .await;
         hold.release();
         let (first, second) = (first.await.unwrap(), second.await.unwrap());
         assert_eq!((first.status, second.status), (200, 200));
