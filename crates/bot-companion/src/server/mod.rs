@@ -66,12 +66,18 @@ pub async fn run(
     // A stream does not end by itself, so it is ended before anything else is waited for.
     app.live.close();
     stop.cancel();
-    // What a client has sent by now may not have been read yet: closing its connection would break a request that was in time.
-    tokio::time::sleep(SETTLING_TIME).await;
+    // What a client has sent by now may not have been read yet: closing its connection would break a request that was in time. Each
+    // worker says when it has read what was there: on a busy machine, that it had time to does not mean that it did.
+    let mut drained = Vec::new();
+    for Worker { settled, done } in workers {
+        // An error means that the thread panicked, which is told below.
+        let _ = settled.await;
+        drained.push(done);
+    }
     server.registry.drain();
-    for worker in workers {
+    for done in drained {
         // An error means that the thread panicked; its connections are gone either way.
-        if worker.await.is_err() {
+        if done.await.is_err() {
             error!("a worker crashed");
         }
     }
@@ -84,13 +90,17 @@ pub async fn run(
     info!("stopped");
 }
 
-/// Starts a thread that accepts and serves connections; the receiver is told when it has drained.
-fn start_worker(
-    listener: TcpListener,
-    server: Arc<ConnectionServer>,
-    stop: CancellationToken,
-) -> oneshot::Receiver<()> {
+/// A thread that accepts and serves connections.
+struct Worker {
+    /// Told when it accepts nothing more, and has read what clients had sent by then.
+    settled: oneshot::Receiver<()>,
+    /// Told when it has drained.
+    done: oneshot::Receiver<()>,
+}
+
+fn start_worker(listener: TcpListener, server: Arc<ConnectionServer>, stop: CancellationToken) -> Worker {
     let (done, is_done) = oneshot::channel();
+    let (settled, has_settled) = oneshot::channel();
     let work = move || {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -98,7 +108,7 @@ fn start_worker(
         };
         runtime.block_on(async {
             match tokio::net::TcpListener::from_std(listener) {
-                Ok(listener) => accept_until_drained(listener, server, stop).await,
+                Ok(listener) => accept_until_drained(listener, server, stop, settled).await,
                 Err(error) => error!(%error, "a listening socket cannot be used"),
             }
         });
@@ -109,13 +119,14 @@ fn start_worker(
     if let Err(error) = thread::Builder::new().name("companion-web".to_owned()).spawn(work) {
         error!(%error, "a worker's thread cannot start");
     }
-    is_done
+    Worker { settled: has_settled, done: is_done }
 }
 
 async fn accept_until_drained(
     listener: tokio::net::TcpListener,
     server: Arc<ConnectionServer>,
     stop: CancellationToken,
+    settled: oneshot::Sender<()>,
 ) {
     let connections = TaskTracker::new();
     loop {
@@ -140,6 +151,10 @@ async fn accept_until_drained(
         }
     }
     connections.close();
+    // However late this wakes up: what has arrived by then wakes its connections first.
+    tokio::time::sleep(SETTLING_TIME).await;
+    // Only if the whole server was dropped does nobody wait any more.
+    let _ = settled.send(());
     if tokio::time::timeout(server.drain_timeout(), connections.wait()).await.is_err() {
         warn!(left = connections.len(), "some requests did not finish in time and are cut");
     }
