@@ -1,10 +1,16 @@
 //! The whole suite logs everything at `trace`, so that a look at the log afterwards can find a secret that slipped into it.
 
+use std::collections::VecDeque;
 use std::fs::File;
+use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, Once};
+use std::sync::{Mutex, Once, PoisonError};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::layer;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 use super::on_postgres;
 
@@ -16,14 +22,45 @@ pub fn suite_log(name: &str) -> PathBuf {
     folder.join(format!("{name}-{store}-{}.log", std::process::id()))
 }
 
+/// The last warnings and errors of all tests.
+static LAST: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
+/// How many are kept.
+const MOST: usize = 20;
+
 pub(super) fn start() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
         let file = File::create(suite_log("suite")).unwrap();
-        tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new("trace"))
-            .with_ansi(false)
-            .with_writer(Mutex::new(file))
-            .init();
+        let all = layer().with_ansi(false).with_writer(Mutex::new(file)).with_filter(EnvFilter::new("trace"));
+        let last = layer().with_ansi(false).with_writer(|| KeepLast).with_filter(LevelFilter::WARN);
+        tracing_subscriber::registry().with(all).with(last).init();
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            usual(panic);
+            // The log itself may be gone when somebody reads that a test has failed.
+            let last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+            eprintln!(
+                "the last warnings in the log, of this test and others:\n{}",
+                last.iter().map(String::as_str).collect::<String>()
+            );
+        }));
     });
+}
+
+/// Keeps each line that is written to it, and forgets the oldest.
+struct KeepLast;
+
+impl io::Write for KeepLast {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.len() == MOST {
+            last.pop_front();
+        }
+        last.push_back(String::from_utf8_lossy(line).into_owned());
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -74,9 +74,12 @@ impl Folder {
     pub fn store_settings(&self) -> String {
         match self.url() {
             None => format!("store.url = \"sqlite:{}\"", self.file().display()),
-            // Few connections, because many tests share the server.
+            // Few connections, because many tests share the server; and on a busy machine it may take its time for each.
             Some(url) => {
-                format!("store.url = \"{url}\"\nstore.connections = 4\nsecrets.keys = [\"{KEY}\"]")
+                let mark = if url.contains('?') { '&' } else { '?' };
+                format!(
+                    "store.url = \"{url}{mark}connect_timeout=60\"\nstore.connections = 4\nsecrets.keys = [\"{KEY}\"]"
+                )
             }
         }
     }
