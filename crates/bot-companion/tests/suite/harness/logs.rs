@@ -27,6 +27,7 @@ static LAST: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 /// How many are kept.
 const MOST: usize = 20;
 
+#[expect(clippy::print_stderr, reason = "the harness of tests shows it with the failure")]
 pub(super) fn start() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
