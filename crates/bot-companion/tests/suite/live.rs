@@ -79,6 +79,9 @@ async fn a_bot_that_comes_or_goes_is_told_at_once_and_its_heartbeats_are_not() {
     let bot = app.bot("bot-1").await;
     assert_eq!(app.anon().get("/").await.status, 200);
     let mut stream = listening(&app.anon(), "/live", &PUBLIC).await;
+    // Whoever tells of a change has looked at the status before: there is a state from which it can flip.
+    app.bot_says([team(vec![team_member(1, "Ada", "staff", 1, &[])])]).await;
+    heard(&app, &mut stream, "team").await;
     bot.beats(START.seconds(), 1).await;
     heard(&app, &mut stream, "status").await;
     // Another heartbeat is no news for 15 seconds; a comment shows that nothing was said meanwhile.
