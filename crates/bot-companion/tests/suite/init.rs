@@ -100,6 +100,9 @@ async fn without_a_terminal_the_options_say_everything() {
     assert_eq!(code, 0, "{said}");
     assert_ne!(fs::read(&file).unwrap(), before);
     assert_eq!(mode(&file), 0o640, "and nobody else");
+    let plain = &options[..options.len() - 1];
+    let (code, said) = outcome(folder.path(), &[plain, &["--force"]].concat(), &[]).await;
+    assert!(code == 0 && said.contains("with the owner and group it had") && !said.contains("only you"), "{said}");
 }
 
 #[tokio::test]

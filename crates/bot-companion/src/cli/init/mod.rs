@@ -128,14 +128,14 @@ pub(super) fn run(init: Init) -> anyhow::Result<()> {
     let new_key = needs_key(&known).then(new_key);
     let text = SecretString::from(render(&settings(&known, new_key.as_ref())));
     check(&file, &text, &known)?;
-    write(&file, &text, force).with_context(|| format!("cannot write {}", file.display()))?;
+    let is_replaced = write(&file, &text, force).with_context(|| format!("cannot write {}", file.display()))?;
     let value = json!({
         "file": file.display().to_string(),
         "secret": if known.is_secret_elsewhere { "environment" } else { "file" },
         "store": store::kind(&store_url(&known)),
         "key_made": new_key.is_some(),
     });
-    print(&form.one(&value, || said(&file, &known, new_key.is_some())))
+    print(&form.one(&value, || said(&file, &known, new_key.is_some(), is_replaced)))
 }
 
 /// What the options say.
@@ -253,8 +253,9 @@ fn check(file: &Path, text: &SecretString, known: &Answers) -> anyhow::Result<()
     Ok(config.require_idp()?)
 }
 
-/// Writes the file, all of it or nothing. Only its owner can read a new one; one that is replaced keeps its owner, group and mode.
-fn write(file: &Path, text: &SecretString, force: bool) -> io::Result<()> {
+/// Writes the file, all of it or nothing, and says whether it replaced one. Only its owner can read a new one; one that is replaced
+/// keeps its owner, group and mode.
+fn write(file: &Path, text: &SecretString, force: bool) -> io::Result<bool> {
     // A link is followed, so that it stays one.
     let file = if force { fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()) } else { file.to_owned() };
     let replaced = fs::metadata(&file).ok().filter(|_| force);
@@ -263,11 +264,11 @@ fn write(file: &Path, text: &SecretString, force: bool) -> io::Result<()> {
     let part = PathBuf::from(part);
     let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
     let written = out.write_all(text.expose_secret().as_bytes()).and_then(|()| out.sync_all());
-    let owned = written.and_then(|()| replaced.map_or(Ok(()), |replaced| keep_access(&part, &replaced)));
+    let owned = written.and_then(|()| replaced.as_ref().map_or(Ok(()), |replaced| keep_access(&part, replaced)));
     let named = owned.and_then(|()| if force { fs::rename(&part, &file) } else { publish(&part, &file, text) });
     // After a rename it is gone already.
     let _ = fs::remove_file(&part);
-    named
+    named.map(|()| replaced.is_some())
 }
 
 /// Gives a file the owner, group and mode of the one that it replaces, but nothing to others: it may hold a secret.
@@ -288,9 +289,10 @@ fn publish(part: &Path, file: &Path, text: &SecretString) -> io::Result<()> {
     }
 }
 
-fn said(file: &Path, known: &Answers, has_new_key: bool) -> String {
+fn said(file: &Path, known: &Answers, has_new_key: bool, is_replaced: bool) -> String {
     let shown = file.display();
-    let mut lines = vec![format!("{shown} is written, and only you can read it.")];
+    let access = if is_replaced { "with the owner and group it had" } else { "and only you can read it" };
+    let mut lines = vec![format!("{shown} is written, {access}.")];
     if known.is_secret_elsewhere {
         lines.push(format!(
             "It does not hold the client secret: set {} or {}.",
