@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
+use tokio::time::MissedTickBehavior;
 use tracing::{debug, warn};
 
 use crate::accounts::Accounts;
@@ -260,6 +261,9 @@ impl App {
     async fn flush_and_sweep(&self) {
         let mut flush = tokio::time::interval(FLUSH_EVERY);
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        // A store that was away for minutes is not asked once for each turn that was missed.
+        flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 _ = flush.tick() => {

@@ -189,7 +189,10 @@ impl Audit {
             Err(error) => {
                 self.state.lock().lost += count + lost;
                 self.rows_lost.fetch_add(count, Ordering::Relaxed);
-                warn!(%error, rows = count, "rows of the audit were lost: they could not be written");
+                // There may be nothing to write, only rows to delete.
+                if count > 0 {
+                    warn!(%error, rows = count, "rows of the audit were lost: they could not be written");
+                }
             }
         }
     }

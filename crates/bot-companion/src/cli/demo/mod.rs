@@ -20,8 +20,8 @@ use crate::random::secret_bytes;
 use crate::store::{BotKey, Committed};
 
 const BEAT_EVERY: Duration = Duration::from_secs(15);
-/// Longer ago than a process may be silent.
-const LONG_SILENT: Duration = SILENCE.saturating_add(Duration::from_secs(1));
+/// Longer ago than a process may be silent, also by the time of a heartbeat that waited while the demo bot took back what it had said.
+const LONG_SILENT: Duration = SILENCE.saturating_add(Duration::from_mins(1));
 const SHARDS: u32 = 2;
 /// The prefix of the demo bots' instance names; it tells those of earlier runs from real bots.
 const NAMED: &str = "demo-";
