@@ -33,6 +33,10 @@ use registry::Registry;
 const REAP_EVERY: Duration = Duration::from_millis(500);
 /// How long after the drain began a request still counts as sent before it.
 const SETTLING_TIME: Duration = Duration::from_millis(100);
+/// How many turns of a worker's runtime it takes until a connection that was just accepted has read what was there.
+const TURNS_TO_READ: usize = 4;
+/// How many connections can do something in one turn at least; tokio runs 61 tasks before it looks for new events.
+const CONNECTIONS_PER_TURN: usize = 32;
 /// How long accepting pauses when the system is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -151,8 +155,11 @@ async fn accept_until_drained(
         }
     }
     connections.close();
-    // However late this wakes up: what has arrived by then wakes its connections first.
     tokio::time::sleep(SETTLING_TIME).await;
+    // On a busy machine this wakes up together with connections, and runs before them: each turn lets some of them read.
+    for _ in 0..TURNS_TO_READ + connections.len() / CONNECTIONS_PER_TURN {
+        tokio::task::yield_now().await;
+    }
     // Only if the whole server was dropped does nobody wait any more.
     let _ = settled.send(());
     if tokio::time::timeout(server.drain_timeout(), connections.wait()).await.is_err() {
