@@ -243,10 +243,10 @@ async fn sign_ins_provider_calls_and_sessions_are_counted() {
 async fn grants_under_a_key_that_is_gone_are_counted() {
     let app = TestApp::start().await;
     app.user("owner").await;
-    assert_eq!(Watcher::of(&app).scrape().await.value("companion_grants_unreadable"), Some(0.0));
+    Watcher::of(&app).sees("companion_grants_unreadable", 0.0).await;
     let other = format!("[secrets]\nkeys = [\"other:{}=\"]", "A".repeat(43));
     let app = app.restarted(&[&other]).await;
-    assert_eq!(Watcher::of(&app).scrape().await.value("companion_grants_unreadable"), Some(1.0));
+    Watcher::of(&app).sees("companion_grants_unreadable", 1.0).await;
 }
 
 #[tokio::test]
