@@ -326,13 +326,13 @@ mod tests {
         let folder = TestFolder::new();
         let app = app(&folder).await;
         let slot = CacheSlot::<Number>::new(CacheName::Team, &app.sources);
-        let (slow, twin) = (begin(&app.sources), begin(&app.sources));
+        let (late, twin) = (begin(&app.sources), begin(&app.sources));
         slot.insert(begin(&app.sources), Number(1));
         slot.insert(twin, Number(2));
         assert_eq!(slot.get_fresh().map(|cached| cached.0), Some(1), "those who hold it hold what is cached");
         app.sources.freshness.invalidate(Topic::Team);
         slot.insert(begin(&app.sources), Number(3));
-        assert_eq!(slot.insert(slow, Number(4)).0, 4, "the reader gets what it read");
+        assert_eq!(slot.insert(late, Number(4)).0, 4, "the reader gets what it read");
         assert_eq!(slot.get_fresh().map(|cached| cached.0), Some(3), "but it replaces nothing newer");
     }
 
