@@ -26,6 +26,9 @@ async def until_refused(load: Load, url: str, token: str) -> float:
         if response.status == 401:
             first = first or now
             refused += 1
+        elif response.status == 503 and not load.site.testbed.strict and now - began < PATIENCE:
+            # On a machine with too much to do, the database may answer later than a request waits. That is no word about the session.
+            continue
         elif response.status != 200 or refused:
             raise Failed(f"{response.status} for a session that was ended, after {refused} refusals")
         elif now - began > PATIENCE:

@@ -104,6 +104,11 @@ impl Clock {
         self.trust.may_expire.load(Ordering::Relaxed)
     }
 
+    /// Whether time passes only when a test says so.
+    pub fn is_manual(&self) -> bool {
+        matches!(self.face, Face::Manual(_))
+    }
+
     /// Whether other clocks should show the same time.
     pub fn is_comparable(&self) -> bool {
         match &self.face {

@@ -30,7 +30,8 @@ export async function bots(
   const started = clients.map((own) => {
     const client = new Client({
       intents: [GatewayIntentBits.Guilds, GatewayIntentBits.GuildMembers],
-      waitGuildTimeout: 200,
+      // Guilds that come later than this are not in the first snapshot.
+      waitGuildTimeout: 2_000,
       ...own,
       rest: { api: fake.api, ...own.rest },
     });

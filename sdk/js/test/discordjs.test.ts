@@ -18,7 +18,7 @@ after(() => {
 
 test("guilds, staff and changes reach the service", { skip }, async () => {
   const { fake, service, companion, started, stop } = await bots(
-    { guilds: [guild(1), guild(2), guild(3, { unavailable: true })], heartbeat_interval: 200 },
+    { guilds: [guild(1), guild(2), guild(3, { unavailable: true })], heartbeat_interval: 3_000 },
     [{}],
     { grants: () => ({ 50: ["MOD"] }), setup: (one: { id: string }) => one.id === guildId(1) },
   );

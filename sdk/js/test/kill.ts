@@ -20,6 +20,6 @@ export function startBot(url: string, entries: string[], options: Options, more:
   });
   let output = "";
   child.stdout.setEncoding("utf8").on("data", (piece: string) => (output += piece));
-  const exit = new Promise<{ code: number | null; signal: string | null }>((resolve) => child.on("exit", (code, signal) => resolve({ code, signal })));
+  const exit = new Promise<{ code: number | null; signal: string | null }>((resolve) => child.on("close", (code, signal) => resolve({ code, signal })));
   return { process: child, said: () => output, exit };
 }

@@ -18,7 +18,7 @@ test("the three lines under discord.js' own sharding manager, a process a shard"
     totalShards: 2, token: fake.token, respawn: false,
   });
   try {
-    await manager.spawn({ delay: 0 });
+    await manager.spawn({ delay: 0, timeout: 300_000 });
     await until("three guilds", () => service.guilds.size === 3);
     await until("two processes", () => new Set(service.heartbeats.map((beat) => beat["instance"])).size === 2);
     for (const beat of service.heartbeats) assert.deepEqual([beat["shard_count"], beat["shards"].length], [2, 1]);

@@ -59,7 +59,7 @@ class Stage:
         intents = self.library.Intents.none()
         intents.guilds = intents.members = True
         prefix = ("!",) if "Bot" in kind.__name__ else ()
-        return Quick(*prefix, intents=intents, guild_ready_timeout=0.1, **options)
+        return Quick(*prefix, intents=intents, guild_ready_timeout=0.5, **options)
 
 
 async def as_an_extension(stage: Stage) -> str:
@@ -70,8 +70,9 @@ async def as_an_extension(stage: Stage) -> str:
         await loaded
     running = asyncio.ensure_future(bot.start(fake.token))
     await until(lambda: len(feed.guilds) == 4 or running.done())
+    # The first heartbeat may come before a shard has been acknowledged, or is there at all.
+    await until(lambda: [shard["latency"] is not None for beat in feed.heartbeats.values() for shard in beat["shards"]] == [True, True])
     (beat,) = feed.heartbeats.values()
-    assert len(beat["shards"]) == 2 and beat["shards"][0]["latency"] is not None, beat
     await fake.emit("GUILD_DELETE", {"id": G[1]})
     await fake.emit("GUILD_DELETE", {"id": G[2], "unavailable": True})
     await fake.emit("GUILD_MEMBER_REMOVE", {"guild_id": G[3], "user": {"id": "11"}})

@@ -66,7 +66,8 @@ class Client(Quick, discord.Client):
 
 def make(kind: Any, **options: Any) -> Any:
     arguments = () if issubclass(kind, Client) else ("!",)
-    return kind(*arguments, intents=intents(), guild_ready_timeout=0.1, **options)
+    # Guilds that come later than this are not in the first snapshot.
+    return kind(*arguments, intents=intents(), guild_ready_timeout=0.5, **options)
 
 
 def attach(bot: Any, url: str, key: str = KEY, limits: Limits | None = None, **callbacks: Any) -> Companion:

@@ -65,7 +65,7 @@ def test_without_the_intent_staff_stays_as_it_is(caplog: pytest.LogCaptureFixtur
 
             without = discord.Intents.none()
             without.guilds = True
-            bot = Bot("!", intents=without, guild_ready_timeout=0.1)
+            bot = Bot("!", intents=without, guild_ready_timeout=0.5)
             companion = attach(bot, server.url, limits=QUICK, grants=grants)
             async with running(bot, fake.token):
                 await until(lambda: companion.status()["state"] == "synced")

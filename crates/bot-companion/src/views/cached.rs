@@ -118,10 +118,12 @@ impl<T> CacheSlot<T> {
         self.cached.load().as_ref().map(|cached| hit(cached))
     }
 
-    /// Caches a value that was read.
+    /// Caches a value that was read, unless a fresh one is there: another read was faster, and this one may be older.
     pub(super) fn insert(&self, read: CacheRead<'_>, value: T) -> Arc<Cached<T>> {
         let cached = read.finish(value);
-        self.cached.store(Some(Arc::clone(&cached)));
+        if !self.cached.load().as_ref().is_some_and(|present| present.is_fresh(&self.sources.freshness)) {
+            self.cached.store(Some(Arc::clone(&cached)));
+        }
         cached
     }
 
@@ -317,6 +319,21 @@ mod tests {
         map.insert(1, begin(sources), Number(2));
         assert_eq!(map.insert(1, slow, Number(3)).0, 3, "the reader gets what it read");
         assert_eq!(map.get_fresh(&1).map(|cached| cached.0), Some(2), "but it replaces nothing newer");
+    }
+
+    #[tokio::test]
+    async fn a_slow_read_replaces_no_public_value_that_is_fresh() {
+        let folder = TestFolder::new();
+        let app = app(&folder).await;
+        let slot = CacheSlot::<Number>::new(CacheName::Team, &app.sources);
+        let (late, twin) = (begin(&app.sources), begin(&app.sources));
+        slot.insert(begin(&app.sources), Number(1));
+        slot.insert(twin, Number(2));
+        assert_eq!(slot.get_fresh().map(|cached| cached.0), Some(1), "those who hold it hold what is cached");
+        app.sources.freshness.invalidate(Topic::Team);
+        slot.insert(begin(&app.sources), Number(3));
+        assert_eq!(slot.insert(late, Number(4)).0, 4, "the reader gets what it read");
+        assert_eq!(slot.get_fresh().map(|cached| cached.0), Some(3), "but it replaces nothing newer");
     }
 
     #[tokio::test]

@@ -127,6 +127,8 @@ async fn a_hanging_provider_delays_an_answer_but_the_last_good_list_is_served() 
     app.clock.advance(Duration::from_hours(1));
     assert_eq!(shown(&member).await, (only_a(), 3600));
     assert_eq!(shown(&member).await, (only_a(), 3600));
+    // Neither answer has waited until the call was there.
+    hold.arrived(1).await;
     assert_eq!(calls(&app), 2, "the second waited for the same call");
     hold.release();
     eventually("the late list is shown", async || shown(&member).await.0 == both()).await;

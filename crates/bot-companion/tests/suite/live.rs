@@ -112,6 +112,7 @@ async fn a_user_hears_of_their_guilds_sessions_and_self() {
     app.user("member").await;
     let told = heard(&app, &mut stream, "sessions").await;
     assert!(told.contains(&"me".to_owned()), "{told:?}");
+    app.settled().await;
     assert_eq!(app.sandbox.calls(Endpoint::Guilds), calls + 1, "for the new session; the stream asks for nothing");
 }
 

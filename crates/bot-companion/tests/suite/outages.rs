@@ -219,7 +219,8 @@ async fn feedback_from_memory_shows_each_of_the_entries_that_are_there() {
     let known = ids(&app.anon().get("/feedback").await);
     let lost = disk.fails().await;
     let mut shown = BTreeSet::new();
-    for _ in 0..20 {
+    // So often that chance leaves none out.
+    for _ in 0..60 {
         let five = ids(&app.anon().get("/feedback").await);
         assert_eq!(five.len(), 5, "no entry twice");
         shown.extend(five);

@@ -383,5 +383,7 @@ async fn a_sweep_ends_all_sessions_of_users_who_have_many() {
         app.app.store.open_session(user, token, session, 1000).await.unwrap();
     }
     app.clock.advance(31 * DAY);
-    assert_eq!(app.app.accounts.sweep().await.unwrap(), 1200);
+    // The service's own round may have begun.
+    app.app.accounts.sweep().await.unwrap();
+    assert_eq!(app.folder.count("sessions").await, 0);
 }

@@ -33,7 +33,7 @@ async fn without_its_database_it_says_where_that_is_and_what_helps() {
     for arguments in [&["serve", "--listen", "127.0.0.1:0"][..], &["key", "list"], &["users", "blocked"]] {
         let mut command = at(command(&[arguments, &["--config", config.to_str().unwrap()]].concat()), &url);
         let ended = run({
-            command.env("COMPANION_STORE_START_WAIT", "600ms");
+            command.env("COMPANION_STORE_START_WAIT", "3s");
             command
         })
         .await;
