@@ -90,9 +90,10 @@ impl Health {
         for report in beat.shards.into_iter().filter(|shard| shard.id < beat.shard_count) {
             let known = self.shards.get(&report.id);
             let outranked = known.is_some_and(|shard| {
-                shard.instance != beat.instance
-                    && shard.started_at > beat.started_at
-                    && now.since(shard.reported) < SILENCE
+                // A process may say later that it started at another time; what it said last counts.
+                let process = self.instances.get(&shard.instance);
+                let started_at = process.map_or(shard.started_at, |process| process.started_at);
+                shard.instance != beat.instance && started_at > beat.started_at && now.since(shard.reported) < SILENCE
             });
             if outranked {
                 continue;
@@ -284,6 +285,15 @@ mod tests {
         assert_eq!(health.shards[&1].instance.name.as_str(), "old");
         health.merge(beat("old", 10, 2, &[(0, Some(9.0))]), NOW.after(SILENCE));
         assert_eq!(health.shards[&0].instance.name.as_str(), "old", "the newer one is silent by now");
+    }
+
+    #[test]
+    fn a_process_that_says_another_start_counts_as_started_then_for_all_its_shards() {
+        let mut health = Health::default();
+        health.merge(beat("a", 10, 2, &[(0, Some(1.0)), (1, Some(1.0))]), NOW);
+        health.merge(beat("a", 30, 2, &[(0, Some(2.0))]), NOW);
+        health.merge(beat("b", 20, 2, &[(0, Some(9.0)), (1, Some(9.0))]), NOW);
+        assert!(health.shards.values().all(|shard| shard.instance.name.as_str() == "a"), "{:?}", health.shards);
     }
 
     #[test]
