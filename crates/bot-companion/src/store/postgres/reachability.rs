@@ -33,6 +33,8 @@ pub(super) struct Reachability {
     circuit: DatabaseCircuit,
     /// How often the database has answered work or accepted a connection: while this grows, it is slow at most.
     heard: AtomicU64,
+    /// When it last did, in milliseconds of the clock's ticks.
+    heard_at: AtomicU64,
     /// Held while probing: one probe at a time, for all who wait. It is what `heard` was when a probe was not answered.
     unanswered_at: Mutex<Option<u64>>,
     wait: Duration,
@@ -54,6 +56,7 @@ impl Reachability {
             freshness,
             circuit: DatabaseCircuit::default(),
             heard: AtomicU64::new(0),
+            heard_at: AtomicU64::new(0),
             unanswered_at: Mutex::default(),
             wait,
             spread,
@@ -66,7 +69,19 @@ impl Reachability {
     }
 
     pub(super) fn note_heard(&self) {
+        self.heard_at.store(self.ticks(), Ordering::Relaxed);
         self.heard.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn ticks(&self) -> u64 {
+        u64::try_from(self.freshness.clock().ticks().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether work that waited in vain waited for a database that is gone: the circuit is open, or is about to be. How far the probe
+    /// has come by then is a matter of chance, on a busy machine above all.
+    pub(super) fn is_gone(&self) -> bool {
+        let unheard = self.ticks().saturating_sub(self.heard_at.load(Ordering::Relaxed));
+        self.closed_since().is_none() || self.freshness.is_suspended() && u128::from(unheard) >= PROBE.as_millis()
     }
 
     /// Opens the circuit and probes in the background until the database answers.

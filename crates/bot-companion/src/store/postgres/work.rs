@@ -253,8 +253,7 @@ impl ExecutorState {
             }
             Err(_) => {
                 let why = "the database did not answer in time".to_owned();
-                let is_open = self.reachability.closed_since().is_none();
-                Err(if is_open { StoreError::Unavailable(why) } else { StoreError::Busy(why) })
+                Err(if self.reachability.is_gone() { StoreError::Unavailable(why) } else { StoreError::Busy(why) })
             }
         }
     }
@@ -302,8 +301,8 @@ impl ExecutorState {
             PoolError::Timeout(TimeoutType::Wait) => {
                 let why = "all connections to the database are busy".to_owned();
                 // It may have turned out meanwhile that they wait for nothing.
-                let has_opened = self.reachability.closed_since() != Some(since);
-                return Err(if has_opened { WorkError::Unreachable(why) } else { WorkError::Busy(why) });
+                let is_gone = self.reachability.closed_since() != Some(since) || self.reachability.is_gone();
+                return Err(if is_gone { WorkError::Unreachable(why) } else { WorkError::Busy(why) });
             }
             PoolError::Closed => return Err(WorkError::Unreachable("it is closing".to_owned())),
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
