@@ -209,6 +209,7 @@ async fn hundreds_of_slow_connections_leave_room_for_everybody_else() {
         flood.push(slow);
     }
     // Of those that have waited equally long anyone may have to go; on this clock that would be everybody.
+    eventually("the flood is there", async || app.app.metrics.accepted.get() >= 500).await;
     app.clock.advance(SECOND);
     let user = app.user("owner").await;
     for _ in 0..50 {
