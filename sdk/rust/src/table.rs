@@ -49,6 +49,9 @@ struct Inner {
 #[derive(Default)]
 pub(crate) struct Table {
     inner: Mutex<Inner>,
+    /// Held from a change until it has been told, or a shard might be told ready before its session. Whoever holds it may
+    /// take the other lock, never the other way round.
+    turn: Mutex<()>,
 }
 
 /// A guild's fields that a change may change.
@@ -64,6 +67,10 @@ impl Table {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn take_turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// READY: these are the guilds of the shard. Gives the session's number.
     pub(crate) fn begin_session(
         &self,
@@ -73,6 +80,7 @@ impl Table {
         name: &str,
         guilds: &[u64],
     ) -> u64 {
+        let _turn = self.take_turn();
         let session = {
             let mut inner = self.lock();
             let inner = &mut *inner;
@@ -122,6 +130,7 @@ impl Table {
                 }
             };
             if seen == Some(arrivals) {
+                let _turn = self.take_turn();
                 if let Some(state) = self.lock().shards.get_mut(&shard).filter(|state| state.session == session) {
                     state.missing.clear();
                 }
@@ -145,6 +154,11 @@ impl Table {
 
     /// A guild has arrived (`GUILD_CREATE`).
     pub(crate) fn guild_here(&self, companion: &Companion, guild: Guild) {
+        let _turn = self.take_turn();
+        self.arrive(companion, guild);
+    }
+
+    fn arrive(&self, companion: &Companion, guild: Guild) {
         let (id, shard) = {
             let mut inner = self.lock();
             let (id, shard) = (guild.id, shard_of(guild.id, inner.shard_count));
@@ -169,6 +183,7 @@ impl Table {
     /// The same from a source that may tell it late: it counts only if the guild has not arrived yet.
     #[cfg(feature = "serenity")]
     pub(crate) fn guild_here_late(&self, companion: &Companion, guild: Guild) {
+        let _turn = self.take_turn();
         let is_missing = {
             let mut inner = self.lock();
             let shard = shard_of(guild.id, inner.shard_count);
@@ -180,25 +195,27 @@ impl Table {
             is_missing
         };
         if is_missing {
-            self.guild_here(companion, guild);
+            self.arrive(companion, guild);
         }
     }
 
     /// The bot was removed from a guild that has not arrived, from a source that may tell it late.
     #[cfg(feature = "serenity")]
     pub(crate) fn guild_gone_late(&self, companion: &Companion, guild: u64) {
+        let _turn = self.take_turn();
         let is_missing = {
             let inner = self.lock();
             let shard = shard_of(guild, inner.shard_count);
             inner.shards.get(&shard).is_some_and(|state| state.missing.contains(&guild))
         };
         if is_missing {
-            self.guild_gone(companion, guild);
+            self.leave(companion, guild);
         }
     }
 
     /// An outage: the bot is in the guild, but cannot see it.
     pub(crate) fn guild_unavailable(&self, companion: &Companion, guild: u64) {
+        let _turn = self.take_turn();
         let shard = {
             let mut inner = self.lock();
             inner.guilds.insert(guild, None);
@@ -215,6 +232,11 @@ impl Table {
 
     /// The bot was removed.
     pub(crate) fn guild_gone(&self, companion: &Companion, guild: u64) {
+        let _turn = self.take_turn();
+        self.leave(companion, guild);
+    }
+
+    fn leave(&self, companion: &Companion, guild: u64) {
         let shard = {
             let mut inner = self.lock();
             inner.guilds.remove(&guild);
@@ -231,6 +253,7 @@ impl Table {
 
     /// A guild was updated (`GUILD_UPDATE`): says so only if something has changed that is sent.
     pub(crate) fn guild_changed(&self, companion: &Companion, changed: Changed) {
+        let _turn = self.take_turn();
         let mut inner = self.lock();
         let Some(Some(guild)) = inner.guilds.get_mut(&changed.id) else { return };
         let before = guild.clone();
@@ -399,6 +422,25 @@ mod tests {
         table.begin_session(&companion, 0, 1, "lantern", &[SECOND]);
         assert_eq!(table.guild(FIRST), GuildState::Gone);
         assert!(!is_ready(&companion), "the other one has not arrived again");
+    }
+
+    /// serenity tells READY in a task of its own, while the shard tells what comes after it.
+    #[tokio::test]
+    async fn a_guild_may_arrive_while_its_session_is_told() {
+        for _ in 0..2_000 {
+            let (table, companion) = start();
+            let held = companion.core.lock();
+            std::thread::scope(|threads| {
+                threads.spawn(|| table.begin_session(&companion, 0, 1, "lantern", &[FIRST]));
+                while table.name().is_none() {
+                    std::thread::yield_now();
+                }
+                threads.spawn(|| table.guild_here(&companion, guild(FIRST, "a")));
+                std::thread::yield_now();
+                drop(held);
+            });
+            assert!(is_ready(&companion));
+        }
     }
 
     #[cfg(feature = "serenity")]
