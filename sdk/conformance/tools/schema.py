@@ -11,6 +11,10 @@ from .files import Json, Scenario, shard_of
 Check = Callable[[Any], bool]
 
 
+def anything(_value: Any) -> bool:
+    return True
+
+
 def is_text(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
@@ -86,10 +90,10 @@ CALLBACKS: dict[str, Check] = {
 }
 LIMITS: dict[str, Check] = {
     **{name: is_number for name in ("heartbeat_interval", "gather_time", "member_count_interval", "refresh_interval")},
-    **{name: is_number for name in ("callback_timeout", "callback_retry", "listing_pause", "listing_retry", "stall_timeout")},
+    **{name: is_number for name in ("callback_timeout", "callback_retry", "listing_rate", "listing_retry", "stall_timeout")},
     **{name: is_number for name in ("flush_interval", "first_retry", "longest_retry", "longest_retry_after", "close_timeout")},
     **{name: is_count for name in ("batch_lines", "batch_bytes", "line_bytes", "changes", "feedback", "feedback_lines")},
-    "callbacks_at_once": is_count,
+    **{name: is_count for name in ("callbacks_at_once", "refused_subscriptions")},
 }
 HEADER = shape(
     {"scenario": is_text, "about": is_text, "world": WORLD},
@@ -149,6 +153,7 @@ BOT: dict[str, Check] = {
     "role_changed": shape({"guild": is_id, "role": is_id}, {}),
     "role_gone": shape({"guild": is_id, "role": is_id}, {}),
     "member": shape({"guild": is_id, "user": is_id, "roles": list_of(is_id)}, {}),
+    "limited": shape({"seconds": is_time}, {}),
     "member_joined": MEMBER,
     "member_gone": shape({"guild": is_id, "user": is_id}, {}),
 }
@@ -185,11 +190,12 @@ NESTED = {"bot": BOT, "call": CALLS, "service": SERVICE}
 
 def is_callback_step(step: Json) -> bool:
     names = one_of(*CALLBACKS)
-    does = one_of("answer", "fail", "hang", "hang_in_iteration")
-    if not shape({"callback": names, "does": does}, {"value": CALLBACKS.get(str(step.get("callback")), is_flag)})(step):
+    does = one_of("answer", "fail", "hang", "hang_in_iteration", "slip")
+    value: Check = anything if step.get("does") == "slip" else CALLBACKS.get(str(step.get("callback")), is_flag)
+    if not shape({"callback": names, "does": does}, {"value": value})(step):
         return False
     iterated = step["callback"] in ("subscriptions", "team")
-    return (step["does"] == "answer") == ("value" in step) and (iterated or step["does"] != "hang_in_iteration")
+    return (step["does"] in ("answer", "slip")) == ("value" in step) and (iterated or step["does"] != "hang_in_iteration")
 
 
 def is_expectation(step: Json) -> bool:
