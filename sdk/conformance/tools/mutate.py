@@ -1,4 +1,4 @@
-"""Breaks one rule at a time in a copy of the Python SDK, and runs its conformance tests: some scenario must fail."""
+"""Breaks one rule at a time in a copy of an SDK, and runs its conformance tests: some scenario must fail."""
 
 from __future__ import annotations
 
@@ -11,17 +11,72 @@ import tempfile
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .files import FOLDER, SCENARIOS
 
-TABLE = FOLDER / "mutations.toml"
-SDK = FOLDER.parent / "python"
-PACKAGE = "bot_companion"
-TESTS = "tests/test_conformance.py"
-LONGEST = 300
+LONGEST = 600
 """Seconds. A mutation that makes the tests run for longer has been noticed, too."""
+IGNORED = shutil.ignore_patterns("__pycache__", "node_modules", "target", "dist")
+
+
+@dataclass(frozen=True)
+class Sdk:
+    """How the scenarios are run on a copy of an SDK."""
+
+    name: str
+    table: str
+    source: str
+    """Where the files are that are broken."""
+    commands: list[list[str]]
+    """The last one is the test; what comes before may fail (a mutation need not have the right types)."""
+    failed: str
+    """Finds the first scenario that failed in what the test prints."""
+    links: list[str] = field(default_factory=list)
+    """What a copy borrows from the SDK's own folder."""
+    environment: dict[str, str] = field(default_factory=dict)
+    jobs: int = os.cpu_count() or 1
+
+    @property
+    def folder(self) -> Path:
+        return FOLDER.parent / self.name
+
+
+PYTEST = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "tests/test_conformance.py"]
+SDKS = {
+    one.name: one
+    for one in (
+        Sdk(
+            name="python",
+            table="mutations.toml",
+            source="bot_companion",
+            commands=[PYTEST],
+            failed=r"^FAILED .*\[(.+?)\]",
+            environment={"PYTHONPATH": f".{os.pathsep}tests", "PYTHONDONTWRITEBYTECODE": "1", "CONFORMANCE": str(SCENARIOS)},
+        ),
+        Sdk(
+            name="js",
+            table="mutations-js.toml",
+            source="src",
+            commands=[
+                ["node_modules/.bin/tsc", "-p", "tsconfig.test.json", "--noEmitOnError", "false"],
+                ["node", "--test", "--test-reporter=tap", "target/test/test/conformance.test.js"],
+            ],
+            failed=r"^\s*not ok \d+ - (\S+)",
+            links=["node_modules"],
+        ),
+        Sdk(
+            name="rust",
+            table="mutations-rust.toml",
+            source="src",
+            commands=[["cargo", "test", "--quiet", "--locked", "--test", "conformance"]],
+            failed=r"^scenario (\S+) \.\.\. FAILED",
+            # One after the other, in one folder: each build goes on from the last.
+            jobs=1,
+        ),
+    )
+}
 
 
 @dataclass
@@ -41,56 +96,63 @@ class Verdict:
     """Why it could not be tried."""
 
 
-def load(path: Path = TABLE) -> list[Mutation]:
-    return [Mutation(**one) for one in tomllib.loads(path.read_text())["mutation"]]
+def load(sdk: Sdk) -> list[Mutation]:
+    return [Mutation(**one) for one in tomllib.loads((FOLDER / sdk.table).read_text())["mutation"]]
 
 
-def try_all(mutations: list[Mutation], jobs: int) -> Iterator[Verdict]:
+def try_all(sdk: Sdk, mutations: list[Mutation], jobs: int) -> Iterator[Verdict]:
     """In the order of the table. The first thing that is tried is the SDK as it is, which must be right."""
+    jobs = min(jobs, sdk.jobs)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
-        as_it_is = Mutation("nothing", "__init__.py", "", "")
-        noticed = run(Path(folder) / "as-it-is", as_it_is).noticed_by
-        if noticed:
-            raise SystemExit(f"without any mutation this fails: {noticed}")
-        tries = [pool.submit(run, Path(folder) / str(number), one) for number, one in enumerate(mutations)]
-        for each in tries:
-            yield each.result()
+        copies = [copy(sdk, Path(folder) / str(number)) for number in range(jobs)]
+        as_it_is = test(sdk, copies[0], Mutation("nothing", "", "", ""))
+        if as_it_is.noticed_by or as_it_is.problem:
+            raise SystemExit(f"without any mutation this fails: {as_it_is.noticed_by or as_it_is.problem}")
+
+        def run(mutation: Mutation) -> Verdict:
+            mine = copies.pop()
+            try:
+                return broken(sdk, mine, mutation)
+            finally:
+                copies.append(mine)
+
+        yield from pool.map(run, mutations)
 
 
-def run(folder: Path, mutation: Mutation) -> Verdict:
+def copy(sdk: Sdk, folder: Path) -> Path:
+    """The SDK in a folder of its own, with the scenarios beside it as in the repository."""
+    made = folder / sdk.name
+    shutil.copytree(sdk.folder, made, ignore=IGNORED)
+    (folder / "conformance").symlink_to(FOLDER)
+    for link in sdk.links:
+        (made / link).symlink_to(sdk.folder / link)
+    return made
+
+
+def broken(sdk: Sdk, folder: Path, mutation: Mutation) -> Verdict:
+    path = folder / sdk.source / mutation.file
+    text = path.read_text()
+    if text.count(mutation.find) != 1:
+        return Verdict(mutation, problem=f"the text is found {text.count(mutation.find)} times in {mutation.file}, not once")
+    path.write_text(text.replace(mutation.find, mutation.replace))
     try:
-        shutil.copytree(SDK / PACKAGE, folder / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copytree(SDK / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
-        problem = mutate(folder / PACKAGE / mutation.file, mutation)
-        return Verdict(mutation, problem=problem) if problem else test(folder, mutation)
+        return test(sdk, folder, mutation)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        path.write_text(text)
 
 
-def mutate(path: Path, mutation: Mutation) -> str:
-    if mutation.find:
-        text = path.read_text()
-        if text.count(mutation.find) != 1:
-            return f"the text is found {text.count(mutation.find)} times in {mutation.file}, not once"
-        path.write_text(text.replace(mutation.find, mutation.replace))
-    return ""
-
-
-def test(folder: Path, mutation: Mutation) -> Verdict:
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", TESTS]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(folder), str(folder / "tests")]),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "CONFORMANCE": str(SCENARIOS),
-    }
+def test(sdk: Sdk, folder: Path, mutation: Mutation) -> Verdict:
+    environment = {**os.environ, **sdk.environment}
+    *before, command = sdk.commands
     try:
+        for one in before:
+            subprocess.run(one, cwd=folder, env=environment, capture_output=True, timeout=LONGEST)
         ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LONGEST)
     except subprocess.TimeoutExpired:
         return Verdict(mutation, noticed_by="(the tests do not end)")
-    failed = re.search(r"^FAILED .*\[(.+?)\]", ended.stdout, re.MULTILINE)
+    failed = re.search(sdk.failed, ended.stdout, re.MULTILINE)
     if ended.returncode == 0:
         return Verdict(mutation)
-    if ended.returncode == 1 and failed:
+    if failed:
         return Verdict(mutation, noticed_by=failed[1])
     return Verdict(mutation, problem=f"the tests could not run:\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}")
