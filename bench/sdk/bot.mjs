@@ -15,13 +15,30 @@ if (process.env.SDK === "with") {
     setup: () => true,
   });
 }
-client.once("clientReady", () => console.log("ready"));
+let took = [];
+let failed = 0;
+async function say(channel) {
+  const began = performance.now();
+  try {
+    await client.rest.post(`/channels/${channel}/messages`, { body: { content: "hello" } });
+  } catch {
+    failed += 1;
+  }
+  took.push(performance.now() - began);
+}
+client.once("clientReady", () => {
+  console.log("ready");
+  let number = 0;
+  if (process.env.CALLS) setInterval(() => void say(String(BigInt((number++ % 500) + 1) << 22n)), 100);
+});
 createInterface({ input: process.stdin })
   .on("line", () => {
     const { user, system } = process.cpuUsage();
     const memory = process.memoryUsage.rss() / 2 ** 20;
-    const synced = companion === null || companion.status().state === "synced";
-    console.log(JSON.stringify({ cpu: (user + system) / 1e6, memory, synced }));
+    const status = companion?.status();
+    const synced = !status || status.state === "synced";
+    console.log(JSON.stringify({ cpu: (user + system) / 1e6, memory, synced, listings: status?.counters.listings ?? 0, took, failed }));
+    took = [];
   })
   .on("close", () => process.exit(0));
 await client.login(process.env.TOKEN);

@@ -1,13 +1,16 @@
 """A discord.py bot for `bench/sdk/run`: with or without the SDK, until it is told how much it has used.
 
-It prints "ready" when it is ready, and at each line on its standard input its CPU seconds, its resident MiB and whether the SDK is synced.
+It prints "ready" when it is ready, and at each line on its standard input its CPU seconds, its resident MiB, whether the SDK is synced,
+how many guilds it has listed, and, if CALLS is set, how many milliseconds each call of the bot's own has taken since.
 """
 
 import asyncio
+import itertools
 import json
 import os
 import resource
 import sys
+import time
 
 import discord
 import yarl
@@ -30,9 +33,27 @@ class Lantern(discord.AutoShardedClient):
                 self, grants=lambda guild: {guild.id + 1: ["ADMIN"], guild.id + 2: ["MOD"]}, setup=lambda guild: True
             )
         self.answering = asyncio.ensure_future(self.answer())
+        self.took: list[float] = []
+        self.failed = 0
 
     async def on_ready(self) -> None:
         print("ready", flush=True)
+        if os.environ.get("CALLS") and not hasattr(self, "calling"):
+            self.calling = asyncio.ensure_future(self.call())
+
+    async def call(self) -> None:
+        """What a bot does all day: ten messages a second, each in another channel."""
+        for number in itertools.count():
+            self.last = asyncio.ensure_future(self.say((number % 500 + 1) << 22))
+            await asyncio.sleep(0.1)
+
+    async def say(self, channel: int) -> None:
+        began = time.perf_counter()
+        try:
+            await self.get_partial_messageable(channel).send("hello")
+        except discord.DiscordException:
+            self.failed += 1
+        self.took.append((time.perf_counter() - began) * 1000)
 
     async def answer(self) -> None:
         reader = asyncio.StreamReader()
@@ -41,8 +62,17 @@ class Lantern(discord.AutoShardedClient):
             usage = resource.getrusage(resource.RUSAGE_SELF)
             with open("/proc/self/statm", "rb") as statm:
                 resident = int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-            synced = self.companion is None or self.companion.status()["state"] == "synced"
-            print(json.dumps({"cpu": usage.ru_utime + usage.ru_stime, "memory": resident, "synced": synced}), flush=True)
+            status = self.companion.status() if self.companion else None
+            report = {
+                "cpu": usage.ru_utime + usage.ru_stime,
+                "memory": resident,
+                "synced": status is None or status["state"] == "synced",
+                "listings": status["counters"]["listings"] if status else 0,
+                "took": self.took,
+                "failed": self.failed,
+            }
+            self.took = []
+            print(json.dumps(report), flush=True)
         await self.close()
 
 
