@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bot_companion_feed::{Companion, Grants, Permission};
-use serenity::all::{ChannelId, ClientBuilder, Context, CreateMessage, EventHandler, GatewayIntents, Http, HttpBuilder, Ready};
+use serenity::all::{
+    ChannelId, ClientBuilder, Context, CreateMessage, EventHandler, GatewayIntents, Http, HttpBuilder, Ready,
+};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -102,6 +104,7 @@ async fn main() -> Result<(), Error> {
 /// CPU seconds, in ticks of 10 ms, and resident MiB, in pages of 4 KiB: what Linux says of this process.
 fn usage() -> Option<(f64, f64)> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    let fields: Vec<f64> = stat.rsplit_once(')')?.1.split_whitespace().map(|field| field.parse().unwrap_or(0.0)).collect();
+    let fields: Vec<f64> =
+        stat.rsplit_once(')')?.1.split_whitespace().map(|field| field.parse().unwrap_or(0.0)).collect();
     Some(((fields.get(11)? + fields.get(12)?) / 100.0, fields.get(21)? / 256.0))
 }
