@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, overload
 
 from . import _lines
+from ._budget import Budget
 from ._callbacks import Callbacks
 from ._events import Events
 from ._feedback import Delivery, Feedback
@@ -65,7 +66,8 @@ class Companion:
         self._marks = marks = Marks(limits)
         self._shards = shards = Shards(source)
         self._callbacks = callbacks = Callbacks(limits, status, grants, setup, linked, subscriptions, team)
-        self._staff = staff = Staff(source, limits, status, callbacks.granting, self._listed)
+        self._budget = budget = Budget(source, limits)
+        self._staff = staff = Staff(source, limits, status, budget, callbacks.granting, self._listed)
         keeps = spool is not None and transport is not None
         self._feedback = feedback = Feedback(limits, status, Spool(spool or "", limits, status) if keeps else None)
         self._channel = channel = Channel(transport or Nowhere(), self.instance, limits, status, time)
@@ -74,7 +76,7 @@ class Companion:
         self._sender = sender = Sender(
             channel, heartbeat, shards, marks, guilds, callbacks, feedback, limits, status, random
         )
-        self._events = Events(shards, marks, callbacks, staff, heartbeat, sender)
+        self._events = Events(shards, marks, callbacks, staff, budget, heartbeat, sender)
         channel.when_back = sender.service_is_back
         sender.when_connected = self._connected
 

@@ -61,6 +61,8 @@ class Status:
         self._handlers: dict[str, list[Handler]] = {"synced": [], "error": []}
         self._failing: set[str] = set()
         self._failing_since = 0.0
+        self._key_refused = False
+        """The outage's first 401 has been logged."""
 
     def on(self, event: str, handler: Handler) -> None:
         if event not in self._handlers:
@@ -130,16 +132,17 @@ class Status:
         return bool(self._failing)
 
     def failed(self, kind: str, reason: str, now: float, key_refused: bool) -> None:
-        """A request of this kind failed. Only the first failure of an outage is logged."""
+        """A request of this kind failed. Of an outage its first failure is logged, and its first 401."""
         self.counters["failures"] += 1
         first = not self._failing
         self._failing.add(kind)
-        if not first:
-            return
-        self._failing_since = now
-        if key_refused:
+        if first:
+            self._failing_since, self._key_refused = now, False
+        if key_refused and not self._key_refused:
+            # Nobody mends a key while the log speaks of a connection.
+            self._key_refused = True
             self.error(f"the service refuses the bot key (COMPANION_BOT_KEY): {reason}; make one with `bot-companion key create`")
-        else:
+        elif first:
             self.warn(f"the service cannot be reached: {reason}; trying again, the bot is not affected")
 
     def succeeded(self, kind: str, now: float) -> bool:
