@@ -17,6 +17,7 @@ from . import _settings
 from ._attach import attach_to, attached
 from ._companion import Companion
 from ._feedback import Delivery
+from ._limits import Limits
 from ._status import Counters, StatusReport
 from ._types import (
     FeedbackEntry,
@@ -41,6 +42,7 @@ __all__ = [
     "Grants",
     "Guild",
     "GuildPermission",
+    "Limits",
     "Profile",
     "StatusReport",
     "Subscription",
@@ -67,11 +69,13 @@ def attach(
     team: TeamCallback | None = None,
     spool: str | None = None,
     sigterm: bool = True,
+    limits: Limits | None = None,
 ) -> Companion:
     """Begins to report a bot, and stops with it. Call it once, before the bot starts or in `setup_hook`.
 
     `url`, `key` and `spool` come from COMPANION_URL, COMPANION_BOT_KEY and COMPANION_SPOOL where they are not given. If they cannot be
-    right, an error is logged and nothing is sent; this never raises. `sigterm=False` leaves SIGTERM alone.
+    right, an error is logged and nothing is sent; this never raises. `sigterm=False` leaves SIGTERM alone. `limits` has other bounds than
+    the defaults, such as `Limits(listing_rate=5)`.
     """
     callbacks: dict[str, Any] = {
         "grants": grants,
@@ -83,7 +87,7 @@ def attach(
     known = attached(bot)
     if known is not None:
         given = [name for name, callback in callbacks.items() if callback is not None]
-        given += [name for name, value in {"url": url, "key": key, "spool": spool}.items() if value is not None]
+        given += [name for name, value in {"url": url, "key": key, "spool": spool, "limits": limits}.items() if value is not None]
         if given:
             log.warning(
                 "the bot is attached already (by another `attach`, or by load_extension): %s of this call is ignored. "
@@ -96,7 +100,10 @@ def attach(
     except _settings.SettingError as error:
         log.error("%s. Nothing is reported until then", error)
         settings = None
-    return attach_to(bot, settings, sigterm, callbacks)
+    if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
+        log.error("`limits` must be a `bot_companion.Limits`, such as Limits(listing_rate=5); the defaults are used")
+        limits = None
+    return attach_to(bot, settings, sigterm, callbacks, limits)
 
 
 class _Done:

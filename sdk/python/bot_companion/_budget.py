@@ -26,14 +26,17 @@ class Budget:
         """How often Discord has limited the bot."""
 
     @property
-    def interval(self) -> float:
-        """Seconds from the beginning of one page to the beginning of the next, now."""
-        if asyncio.get_running_loop().time() >= self._limited_until + RECOVERY:
-            self._slowdown = 1
+    def slowdown(self) -> int:
+        """How many times as long as at first a page waits for the one before it."""
+        is_over = asyncio.get_running_loop().time() >= self._limited_until + RECOVERY
+        return 1 if is_over else self._slowdown
+
+    def _interval(self) -> float:
+        """Seconds from the beginning of one page to the beginning of the next."""
         # The bot's other processes share its limit.
         shards = max(1, self._source.shard_count())
         own = min(max(1, len(self._source.own_shards())), shards)
-        return self._slowdown * shards / (own * self._limits.listing_rate)
+        return self.slowdown * shards / (own * self._limits.listing_rate)
 
     async def turn(self) -> None:
         """Waits until the next page may begin, which it does then."""
@@ -41,7 +44,7 @@ class Budget:
         # A limit that comes meanwhile prolongs the wait.
         while (left := self._next - loop.time()) > 0:
             await asyncio.sleep(left)
-        self._next = loop.time() + self.interval
+        self._next = loop.time() + self._interval()
 
     def limited(self, seconds: float) -> None:
         """Discord has answered one of the bot's requests with 429, and names this time."""
@@ -51,7 +54,6 @@ class Budget:
         until = now + min(max(0.0, seconds), self._limits.longest_retry_after)
         self.times_limited += 1
         if now >= self._limited_until:
-            recovered = now >= self._limited_until + RECOVERY
-            self._slowdown = min(SLOWEST, 2 * (1 if recovered else self._slowdown))
+            self._slowdown = min(SLOWEST, 2 * self.slowdown)
         self._limited_until = max(self._limited_until, until)
         self._next = max(self._next, until)

@@ -97,7 +97,7 @@ class Heartbeat:
                 finally:
                     waking.cancel()
             try:
-                if not self._source.own_shards():
+                if not self._source.shard_health():
                     self._shards_known.clear()
                     await self._shards_known.wait()
                     continue

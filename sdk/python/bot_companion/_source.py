@@ -51,7 +51,7 @@ class Source(Protocol):
         ...
 
     def shard_health(self) -> list[Json]:
-        """Of each own shard: `id`, `sent_ms_ago`, `acknowledged_ms_ago`, `latency`."""
+        """Of each own shard that has been started: `id`, `sent_ms_ago`, `acknowledged_ms_ago`, `latency`."""
         ...
 
     def guild_ids(self) -> Iterable[int]:
