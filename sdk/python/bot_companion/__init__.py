@@ -18,7 +18,7 @@ from ._attach import attach_to, attached
 from ._companion import Companion
 from ._feedback import Delivery
 from ._limits import Limits
-from ._status import Counters, StatusReport
+from ._status import Counters, StatusReport, write
 from ._types import (
     FeedbackEntry,
     FlagCallback,
@@ -54,8 +54,6 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-log = logging.getLogger("bot_companion")
-
 
 def attach(
     bot: Any,
@@ -89,19 +87,19 @@ def attach(
         given = [name for name, callback in callbacks.items() if callback is not None]
         given += [name for name, value in {"url": url, "key": key, "spool": spool, "limits": limits}.items() if value is not None]
         if given:
-            log.warning(
-                "the bot is attached already (by another `attach`, or by load_extension): %s of this call is ignored. "
-                "Attach once, with everything, or unload the extension first",
-                ", ".join(given),
+            write(
+                logging.WARNING,
+                "the bot is attached already (by another `attach`, or by load_extension): "
+                f"{', '.join(given)} of this call is ignored. Attach once, with everything, or unload the extension first",
             )
         return known
     try:
         settings: _settings.Settings | None = _settings.read(url, key, spool)
     except _settings.SettingError as error:
-        log.error("%s. Nothing is reported until then", error)
+        write(logging.ERROR, f"{error}. Nothing is reported until then")
         settings = None
     if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
-        log.error("`limits` must be a `bot_companion.Limits`, such as Limits(listing_rate=5); the defaults are used")
+        write(logging.ERROR, "`limits` must be a `bot_companion.Limits`, such as Limits(listing_rate=5); the defaults are used")
         limits = None
     return attach_to(bot, settings, sigterm, callbacks, limits)
 

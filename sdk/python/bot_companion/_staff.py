@@ -54,7 +54,7 @@ class Staff:
         self._wake = asyncio.Event()
 
     def count(self) -> int:
-        return sum(len(known.people) for known in self._known.values())
+        return sum(len(known.people) for known in list(self._known.values()))
 
     async def of(self, guild: int, granting: frozenset[int]) -> People | None:
         """The staff, or `None` if it is not completely known; then the members are listed."""

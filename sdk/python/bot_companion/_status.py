@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import inspect
 import logging
-from asyncio import ensure_future
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Literal, TypedDict, cast
 
@@ -13,6 +14,9 @@ log = logging.getLogger("bot_companion")
 State = Literal["starting", "syncing", "synced", "unreachable", "closed"]
 Event = Literal["synced", "error"]
 Handler = Callable[..., Any]
+
+FORMAT = logging.Formatter("[{asctime}] [{levelname:<8}] {name}: {message}", "%Y-%m-%d %H:%M:%S", style="{")
+"""As discord.py writes its own lines."""
 
 SAID = 10_000
 """How many things that were said once are remembered."""
@@ -53,8 +57,40 @@ class StatusReport(TypedDict):
     counters: Counters
 
 
+def write(level: int, message: str, trace: BaseException | None = None) -> None:
+    """Logs a line. In a program that has not set up logging it goes to stderr, so that a developer sees that it works; Python itself would
+    show warnings only. The moment logging is set up, that decides."""
+    if log.hasHandlers():
+        log.log(level, "%s", message, exc_info=trace)
+    elif level >= (log.level or logging.INFO) and not log.disabled and level > logging.root.manager.disable:
+        error = None if trace is None else (type(trace), trace, trace.__traceback__)
+        record = log.makeRecord(log.name, level, "", 0, message, (), error)
+        handler = logging.StreamHandler()
+        handler.setFormatter(FORMAT)
+        if log.filter(record):
+            handler.handle(record)
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def call_in(loop: asyncio.AbstractEventLoop, action: Callable[..., Any], *args: Any) -> None:
+    """Calls a function in a loop, from any thread. A loop that has been closed calls nothing any more."""
+    if loop is running_loop():
+        action(*args)
+        return
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(action, *args)
+
+
 class Status:
     def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """Where handlers are called, if it has been started."""
         self.counters = cast(Counters, {name: 0 for name in Counters.__annotations__})
         self.last_error: str | None = None
         self._said: dict[Hashable, None] = {}
@@ -70,29 +106,35 @@ class Status:
         self._handlers[event].append(handler)
 
     def emit(self, event: Event, *args: Any) -> None:
+        if self.loop is None:
+            self._emit(event, *args)
+        else:
+            call_in(self.loop, self._emit, event, *args)
+
+    def _emit(self, event: Event, *args: Any) -> None:
         for handler in self._handlers[event]:
             try:
                 result = handler(*args)
                 if inspect.isawaitable(result):
-                    ensure_future(self._finish(event, result))
-            except Exception:
-                self._handler_failed(event)
+                    asyncio.ensure_future(self._finish(event, result))
+            except Exception as error:
+                self._handler_failed(event, error)
 
     async def _finish(self, event: str, result: Awaitable[Any]) -> None:
         try:
             await result
-        except Exception:
-            self._handler_failed(event)
+        except Exception as error:
+            self._handler_failed(event, error)
 
-    def _handler_failed(self, event: str) -> None:
+    def _handler_failed(self, event: str, error: Exception) -> None:
         # Not as an event: a handler of errors that fails would call itself.
         if self._is_first(("handler", event)):
-            log.warning("a handler of the event %r failed", event, exc_info=True)
+            write(logging.WARNING, f"a handler of the event {event!r} failed", error)
 
     # Log lines
 
     def info(self, message: str) -> None:
-        log.info("%s", message)
+        write(logging.INFO, message)
 
     def warn(self, message: str, *, once: Hashable = None, trace: BaseException | None = None) -> None:
         """Logs a warning; with `once` only the first of its kind."""
@@ -110,7 +152,7 @@ class Status:
         if once is not None and not self._is_first(once):
             return
         self.last_error = message
-        log.log(level, "%s", message, exc_info=trace)
+        write(level, message, trace)
         self.emit("error", message)
 
     def _is_first(self, what: Hashable) -> bool:

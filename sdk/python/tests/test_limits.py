@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -20,6 +21,13 @@ MEMBERS = "GET /guilds/{id}/members"
 
 def grants(guild: Any) -> dict[int, list[GuildPermission]]:
     return {50: ["MOD"]}
+
+
+def simulate(loop: SimulatedLoop, work: Coroutine[Any, Any, None]) -> None:
+    try:
+        loop.run(work, at_most=1e9)
+    finally:
+        loop.finish()
 
 
 def listed(server: Any) -> int:
@@ -117,8 +125,7 @@ def test_a_limit_without_end_is_cut() -> None:
             await budget.turn()
         assert loop.time() == 3 * 3600
 
-    loop.run(test(), at_most=1e9)
-    loop.finish()
+    simulate(loop, test())
 
 
 def test_the_minute_counts_from_the_end_of_the_limit() -> None:
@@ -135,8 +142,7 @@ def test_the_minute_counts_from_the_end_of_the_limit() -> None:
         await budget.turn()
         assert loop.time() == 3661
 
-    loop.run(test(), at_most=1e9)
-    loop.finish()
+    simulate(loop, test())
 
 
 @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), 1e-300, 1e300, "10", True, None])
