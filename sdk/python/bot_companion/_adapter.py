@@ -132,8 +132,8 @@ class LibrarySource:
         """Hears of each 429. The libraries wait and ask again by themselves, and tell nobody; but each has one HTTP session, which can be
         watched. It exists from the login on, and the next login makes another one."""
         try:
-            found = (value for value in vars(self._bot.http).values() if isinstance(value, aiohttp.ClientSession))
-            session = next(found, None)
+            parts: dict[str, Any] = vars(self._bot.http)
+            session = next((part for part in parts.values() if isinstance(part, aiohttp.ClientSession)), None)
             if session is None or (self._watched is not None and self._watched[0] is session):
                 return
             self.unwatch_limits()

@@ -8,7 +8,7 @@ import difflib
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from . import _lines
 from ._limits import Limits
@@ -106,8 +106,9 @@ class Callbacks:
         if not isinstance(answer, Mapping):
             wanted = "a mapping from roles to lists of keys ({} if none grants anything)"
             raise _lines.Slip(f"it must return {wanted}, not {_lines.shown(answer)}")
-        given = [(_lines.snowflake(role, "a role"), texts(keys)) for role, keys in cast(Mapping[Any, Any], answer).items()]
-        grants = {role: [key for key in keys if self._can_be_granted(guild, role, key)] for role, keys in given[:ROLES]}
+        given: Mapping[Any, Any] = answer  # pyright: ignore[reportUnknownVariableType]
+        named = [(_lines.snowflake(role, "a role"), texts(keys)) for role, keys in given.items()]
+        grants = {role: [key for key in keys if self._can_be_granted(guild, role, key)] for role, keys in named[:ROLES]}
         return {role: keys for role, keys in grants.items() if keys}
 
     def _can_be_granted(self, guild: int, role: str, key: str) -> bool:

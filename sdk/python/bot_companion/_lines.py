@@ -8,7 +8,7 @@ import operator
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
-from typing import Any, cast
+from typing import Any
 
 from ._source import Json, SourceGuild
 
@@ -52,7 +52,8 @@ def items(given: Any, what: str) -> Iterable[Any]:
     """What may be iterated as a list. A text or a mapping may be, too, but was not meant so."""
     if isinstance(given, (str, bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
         raise Slip(f"{what}, not {shown(given)}")  # pyright: ignore[reportUnknownArgumentType]
-    return cast(Iterable[Any], given)
+    found: Iterable[Any] = given  # pyright: ignore[reportUnknownVariableType]
+    return found
 
 
 def shown(thing: Any) -> str:
@@ -108,7 +109,7 @@ def subscription(entry: Any) -> bytes:
 
 def _field(entry: Any, name: str) -> Any:
     if isinstance(entry, Mapping):
-        given = cast(Mapping[str, Any], entry)
+        given: Mapping[str, Any] = entry  # pyright: ignore[reportUnknownVariableType]
         if name in given:
             return given[name]
     elif hasattr(entry, name):
@@ -123,7 +124,7 @@ def team(entries: list[Any]) -> bytes:
 def _team_member(entry: Any) -> Json:
     if not isinstance(entry, Mapping):
         raise Slip(f"a member of the team must be a mapping, not {shown(entry)}")
-    given = cast(Mapping[str, Any], entry)
+    given: Mapping[str, Any] = entry  # pyright: ignore[reportUnknownVariableType]
     return {**given, "discord_id": str(given["discord_id"])} if "discord_id" in given else dict(given)
 
 

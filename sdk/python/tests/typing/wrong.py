@@ -33,4 +33,5 @@ subscription: Subscription = {"userid": 1, "guilds": [], "active_until": None}  
 another: Subscription = {"userid": 1, "slots": 1, "guilds": [], "active_until": "soon"}  # wrong
 nameless: TeamMember = {"discord_id": 1, "role": "Founder", "color": "#E0A030", "category": "direction", "position": 1}  # wrong
 placeless: TeamMember = {"discord_id": 1, "username": "u", "role": "Founder", "color": "#E0A030", "category": "direction"}  # wrong
+owner: TeamMember = {"discord_id": 1, "username": "u", "role": "r", "color": "#E0A030", "category": "c", "position": 1, "permissions": ["OWNER"]}  # wrong
 entry: FeedbackEntry = {"id": 1, "feedback": "", "rating": 5, "submitter": "marlow"}  # wrong
