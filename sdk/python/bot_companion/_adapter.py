@@ -132,7 +132,7 @@ class LibrarySource:
         """Hears of each 429. The libraries wait and ask again by themselves, and tell nobody; but each has one HTTP session, which can be
         watched. It exists from the login on, and the next login makes another one."""
         try:
-            parts: dict[str, Any] = vars(self._bot.http)
+            parts: dict[str, Any] = getattr(self._bot.http, "__dict__", {})
             session = next((part for part in parts.values() if isinstance(part, aiohttp.ClientSession)), None)
             if session is None or (self._watched is not None and self._watched[0] is session):
                 return
