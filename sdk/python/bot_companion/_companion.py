@@ -14,7 +14,7 @@ from . import _lines
 from ._budget import Budget
 from ._callbacks import Callbacks
 from ._events import Events
-from ._feedback import CLOSED, Delivery, Feedback
+from ._feedback import Delivery, Feedback
 from ._guilds import Guilds
 from ._heartbeat import Heartbeat
 from ._limits import Limits
@@ -254,9 +254,6 @@ class Companion:
         if self._transport is None:
             refused.settle(False, "nothing is reported: the address or the key is missing or wrong")
             return refused
-        if self._closing is not None:
-            refused.settle(False, CLOSED)
-            return refused
         try:
             delivery = self._feedback.add(make())
         except Exception as error:
@@ -268,6 +265,7 @@ class Companion:
 
     async def _close(self) -> None:
         self.detach()
+        self._feedback.stop()
         self._sender.close()
         try:
             if self._tasks:

@@ -76,7 +76,7 @@ class Feedback:
         self._status = status
         self._spool = spool
         self._lock = threading.Lock()
-        self._is_closed = False
+        self._is_stopped = False
         self._queue: deque[Entry] = deque()
         for number, line in spool.load() if spool is not None else ():
             self._queue.append(Entry(line, number))
@@ -92,7 +92,7 @@ class Feedback:
         if len(entry.line) > self._limits.line_bytes:
             return self._not_sent("the entry is too long", "feedback is too long to be sent")
         with self._lock:
-            if self._is_closed:
+            if self._is_stopped:
                 entry.delivery.settle(False, CLOSED)
                 return entry.delivery
             has_room = len(self._queue) < self._limits.feedback
@@ -144,10 +144,14 @@ class Feedback:
             with self._lock:
                 self._spool.remove(entry.spooled)
 
+    def stop(self) -> None:
+        """Takes no more entries."""
+        with self._lock:
+            self._is_stopped = True
+
     def close(self, in_batch: Iterable[Entry]) -> None:
         """What has not been delivered says so. A spool keeps it for the next start."""
-        with self._lock:
-            self._is_closed = True
+        self.stop()
         for entry in (*in_batch, *self._queue):
             kept = entry.spooled is not None
             entry.delivery.settle(False, f"{CLOSED}; it is in the spool, and is sent after the next start" if kept else CLOSED)

@@ -204,3 +204,9 @@ def test_grants_in_every_shape(role: Any, keys: Any) -> None:
 def test_lone_surrogates_are_replaced() -> None:
     assert _lines.encode({"name": "a\ud83db"}) == '{"name":"a\ufffdb"}\n'.encode()
     assert _lines.encode({"name": "\ud83d\ude00"}) == '{"name":"😀"}\n'.encode()
+
+
+def test_a_refused_line_is_called_what_it_is() -> None:
+    assert _lines.about(_lines.subscription(premium(7))) == "the subscription of user 7"
+    assert _lines.about(_lines.encode({"type": "guild", "id": "1"})) == "guild 1"
+    assert _lines.about(_lines.encode({"type": "team", "members": []})) == "team"

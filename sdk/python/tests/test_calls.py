@@ -88,6 +88,7 @@ def test_feedback_that_a_thread_gave_before_the_start_is_sent_then() -> None:
             bot, companion, delivery = made
             async with running(bot, fake.token):
                 assert (await delivery).delivered
+            assert companion.status()["last_error"] is None
 
     asyncio.run(test())
 
