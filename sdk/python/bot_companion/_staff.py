@@ -250,8 +250,10 @@ class Staff:
             except ListingLimited as limit:
                 if self._budget.times_limited == limits:
                     self._budget.limited(limit.seconds)
-            except TimeoutError:
-                # The library waits for the end of a limit.
+            except ListingRefused:
+                raise
+            except Exception:
+                # The library waits too long for the end of a limit, or fails on one (nextcord 2.6, if it names no bucket).
                 if self._budget.times_limited == limits:
                     raise
 
