@@ -110,8 +110,12 @@ class Control:
 
     @staticmethod
     def _asked(request: web.Request) -> tuple[str | None, int, dict[str, Any]]:
-        fields = {key: value for key, value in request.query.items() if key in ("guild", "shard", "status", "fault", "code", "sent")}
+        fields = {key: value for key, value in request.query.items() if key in RECORDED}
         return request.query.get("for"), int(request.query.get("since", 0)), fields
+
+
+# What `log` and `wait` compare entries with.
+RECORDED = ("guild", "shard", "status", "limited", "fault", "code", "sent")
 
 
 def refused(error: Exception) -> web.Response:

@@ -13,6 +13,7 @@ from aiohttp import web
 from .buckets import Buckets, Limit, refusal
 from .faults import Fault
 from .routes import ApiError, Call, Routes
+from .shapes import Json
 
 if TYPE_CHECKING:
     from .server import FakeDiscord
@@ -48,11 +49,11 @@ class Rest:
         fault = self.fake.faults.strike(what, guild)
         if fault is not None:
             entry["fault"] = fault.do
-            early = await self._fail(request, fault)
+            early = await self._fail(request, fault, entry)
             if early is not None:
                 entry["status"] = early.status
                 return early
-        answer = await self._answer(request, what, path, body)
+        answer = await self._answer(request, what, path, body, entry)
         entry["status"] = answer.status
         if fault is not None and fault.do == "truncate":
             return await self._truncate(request, answer)
@@ -68,14 +69,14 @@ class Rest:
         except ValueError:
             return None
 
-    async def _answer(self, request: web.Request, what: str, path: str, body: Any) -> web.Response:
+    async def _answer(self, request: web.Request, what: str, path: str, body: Any, entry: Json) -> web.Response:
         open_to_all = what == "GET /gateway" or path.startswith(("/interactions/", "/webhooks/"))
         if not open_to_all and request.headers.get("Authorization") != f"Bot {self.fake.world.token}":
             return response({"message": "401: Unauthorized", "code": 0}, 401, PROXY)
         world = self.fake.world
         taken = self.buckets.take(what, world.rate_limits, world.global_rate_limit)
         if isinstance(taken, Limit):
-            return self._limited(taken)
+            return self._limited(taken, entry)
         headers = {**PROXY, **taken}
         try:
             status, data = await self.routes.find(Call(request.method, path, dict(request.query), body))
@@ -85,19 +86,20 @@ class Rest:
             return response(error.body(), error.status, headers)
         return response(data, status, headers)
 
-    @staticmethod
-    def _limited(limit: Limit) -> web.Response:
+    def _limited(self, limit: Limit, entry: Json) -> web.Response:
+        self.fake.rate_limited[limit.scope] += 1
+        entry["limited"] = limit.scope
         body, headers = refusal(limit)
         return response(body, 429, headers if limit.scope == "edge" else {**PROXY, **headers})
 
-    async def _fail(self, request: web.Request, fault: Fault) -> web.Response | None:
+    async def _fail(self, request: web.Request, fault: Fault, entry: Json) -> web.Response | None:
         """What a fault answers; None: the request goes on."""
         if fault.do == "status":
             body = {"message": f"{fault.status}: fault on command", "code": 0} if fault.body is None else fault.body
             return response(body, fault.status, PROXY)
         if fault.do == "rate_limit":
             headers = {"X-RateLimit-Global": "true"} if fault.scope == "global" else {}
-            return self._limited(Limit(fault.retry_after, fault.scope, headers))
+            return self._limited(Limit(fault.retry_after, fault.scope, headers), entry)
         if fault.do == "slow":
             await asyncio.sleep(fault.seconds)
             return None

@@ -33,6 +33,8 @@ class FakeDiscord:
         self.per_shard: dict[str, Counter[str]] = {}
         self.requests: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
+        # Answers with 429, by whose limit it was: `global`, `user`, `shared` or `edge`.
+        self.rate_limited: Counter[str] = Counter()
         self.url = ""
         self.gateway = Gateway(self)
         self._rest = Rest(self)
@@ -166,6 +168,7 @@ class FakeDiscord:
             "per_shard": {shard: dict(counts) for shard, counts in self.per_shard.items()},
             "requests": dict(self.requests),
             "unknown_requests": dict(self.unknown),
+            "rate_limited": {"total": self.rate_limited.total(), **self.rate_limited},
         }
 
     async def until(self, what: str, count: int = 1, since: int = 0, timeout: float = PATIENCE, **fields: Any) -> list[Json]:

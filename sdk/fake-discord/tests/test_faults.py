@@ -81,6 +81,7 @@ async def test_rate_limits_on_command(start: Start, api: GetApi, scope: str) -> 
     assert (headers["Retry-After"], headers["X-RateLimit-Scope"], headers.get("X-RateLimit-Global")) == (
         "2", scope, "true" if scope == "global" else None,
     )  # fmt: skip
+    assert fake.stats()["rate_limited"] == {"total": 1, scope: 1}
 
 
 async def test_a_rate_limit_of_the_edge_is_no_json(start: Start, api: GetApi) -> None:

@@ -145,3 +145,6 @@ async def test_the_global_limit(start: Start, api: GetApi, monkeypatch: pytest.M
     assert [(await api(fake).get("/users/@me"))[0] for _ in range(2)] == [200, 200]
     status, body, headers = await api(fake).call("GET", "/users/@me")
     assert (status, body["global"], headers["X-RateLimit-Global"], headers["X-RateLimit-Scope"]) == (429, True, "true", "global")
+    assert fake.stats()["rate_limited"] == {"total": 1, "global": 1}
+    (limited,) = fake.record.entries(limited="global")
+    assert limited["what"] == "GET /users/@me"

@@ -17,7 +17,8 @@ from . import _settings
 from ._attach import attach_to, attached
 from ._companion import Companion
 from ._feedback import Delivery
-from ._status import Counters, StatusReport
+from ._limits import Limits
+from ._status import Counters, StatusReport, write
 from ._types import (
     FeedbackEntry,
     FlagCallback,
@@ -41,6 +42,7 @@ __all__ = [
     "Grants",
     "Guild",
     "GuildPermission",
+    "Limits",
     "Profile",
     "StatusReport",
     "Subscription",
@@ -51,8 +53,6 @@ __all__ = [
     "teardown",
 ]
 __version__ = "0.1.0"
-
-log = logging.getLogger("bot_companion")
 
 
 def attach(
@@ -67,11 +67,13 @@ def attach(
     team: TeamCallback | None = None,
     spool: str | None = None,
     sigterm: bool = True,
+    limits: Limits | None = None,
 ) -> Companion:
     """Begins to report a bot, and stops with it. Call it once, before the bot starts or in `setup_hook`.
 
     `url`, `key` and `spool` come from COMPANION_URL, COMPANION_BOT_KEY and COMPANION_SPOOL where they are not given. If they cannot be
-    right, an error is logged and nothing is sent; this never raises. `sigterm=False` leaves SIGTERM alone.
+    right, an error is logged and nothing is sent; this never raises. `sigterm=False` leaves SIGTERM alone. `limits` has other bounds than
+    the defaults, such as `Limits(listing_rate=5)`.
     """
     callbacks: dict[str, Any] = {
         "grants": grants,
@@ -83,20 +85,23 @@ def attach(
     known = attached(bot)
     if known is not None:
         given = [name for name, callback in callbacks.items() if callback is not None]
-        given += [name for name, value in {"url": url, "key": key, "spool": spool}.items() if value is not None]
+        given += [name for name, value in {"url": url, "key": key, "spool": spool, "limits": limits}.items() if value is not None]
         if given:
-            log.warning(
-                "the bot is attached already (by another `attach`, or by load_extension): %s of this call is ignored. "
-                "Attach once, with everything, or unload the extension first",
-                ", ".join(given),
+            write(
+                logging.WARNING,
+                "the bot is attached already (by another `attach`, or by load_extension): "
+                f"{', '.join(given)} of this call is ignored. Attach once, with everything, or unload the extension first",
             )
         return known
     try:
         settings: _settings.Settings | None = _settings.read(url, key, spool)
     except _settings.SettingError as error:
-        log.error("%s. Nothing is reported until then", error)
+        write(logging.ERROR, f"{error}. Nothing is reported until then")
         settings = None
-    return attach_to(bot, settings, sigterm, callbacks)
+    if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
+        write(logging.ERROR, "`limits` must be a `bot_companion.Limits`, such as Limits(listing_rate=5); the defaults are used")
+        limits = None
+    return attach_to(bot, settings, sigterm, callbacks, limits)
 
 
 class _Done:

@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import aiohttp
+
 from ._companion import Companion
 from ._lines import identity
-from ._source import Json, ListingRefused, Member, SourceGuild
+from ._source import Json, ListingLimited, ListingRefused, Member, SourceGuild
 
 PAGE = 1000
 """Members of one page, the most that Discord gives."""
@@ -26,6 +28,9 @@ class LibrarySource:
     def __init__(self, bot: Any, perf_counter: Callable[[], float] = time.perf_counter) -> None:
         self._bot = bot
         self._perf_counter = perf_counter
+        self._watched: tuple[aiohttp.ClientSession, aiohttp.TraceConfig] | None = None
+        self.when_limited: Callable[[float], None] = lambda seconds: None
+        """Called when Discord has answered a request of the bot with 429, with the seconds that it names."""
 
     def name(self) -> str:
         return str(getattr(getattr(self._bot, "user", None), "name", None) or "the bot")
@@ -53,12 +58,15 @@ class LibrarySource:
 
     def own_shards(self) -> Sequence[int]:
         if self.is_auto_sharded:
-            return sorted(self._bot.shards)
+            # `shards` has those that have been started, which takes five seconds each.
+            planned = getattr(self._bot, "shard_ids", None) or range(getattr(self._bot, "shard_count", None) or 0)
+            return sorted({*planned, *self._bot.shards})
         return [int(getattr(self._bot, "shard_id", None) or 0)]
 
     def shard_health(self) -> list[Json]:
-        shards: dict[int, Any] = self._bot.shards if self.is_auto_sharded else {}
-        return [self._health(shard, shards.get(shard, self._bot)) for shard in self.own_shards()]
+        if self.is_auto_sharded:
+            return [self._health(shard, info) for shard, info in sorted(self._bot.shards.items())]
+        return [self._health(shard, self._bot) for shard in self.own_shards()]
 
     def _health(self, shard: int, info: Any) -> Json:
         latency = sent = acknowledged = None
@@ -104,14 +112,61 @@ class LibrarySource:
         return ((member.id, existing.intersection(role_ids(member))) for member in tuple(found.members))
 
     async def member_page(self, guild: int, after: int) -> tuple[Sequence[Member], int | None]:
+        self.watch_limits()
         try:
             page = await self._bot.http.get_members(guild, PAGE, after or None)
         except Exception as error:
-            if getattr(error, "status", None) in (401, 403):
+            status, seconds = getattr(error, "status", None), getattr(error, "retry_after", None)
+            if status in (401, 403):
                 raise ListingRefused(str(error)) from None
+            if status == 429 or isinstance(seconds, (int, float)):
+                raise ListingLimited(seconds if seconds is not None else named_wait(getattr(error, "response", None))) from None
             raise
         members = [(int(member["user"]["id"]), [int(role) for role in member["roles"]]) for member in page]
         return members, members[-1][0] if len(members) >= PAGE else None
+
+
+    # Limits
+
+    def watch_limits(self) -> None:
+        """Hears of each 429. The libraries wait and ask again by themselves, and tell nobody; but each has one HTTP session, which can be
+        watched. It exists from the login on, and the next login makes another one."""
+        try:
+            parts: dict[str, Any] = getattr(self._bot.http, "__dict__", {})
+            session = next((part for part in parts.values() if isinstance(part, aiohttp.ClientSession)), None)
+            if session is None or (self._watched is not None and self._watched[0] is session):
+                return
+            self.unwatch_limits()
+            trace = aiohttp.TraceConfig()
+            trace.on_request_end.append(self._request_ended)
+            trace.freeze()
+            session.trace_configs.append(trace)
+            self._watched = session, trace
+        except Exception:  # the library has changed: listings keep to their rate all the same
+            pass
+
+    def unwatch_limits(self) -> None:
+        if self._watched is not None and self._watched[1] in self._watched[0].trace_configs:
+            self._watched[0].trace_configs.remove(self._watched[1])
+        self._watched = None
+
+    async def _request_ended(self, session: Any, context: Any, ended: aiohttp.TraceRequestEndParams) -> None:
+        # What is raised here would reach the bot's own request.
+        try:
+            if ended.response.status == 429:
+                self.when_limited(named_wait(ended.response))
+        except Exception:
+            pass
+
+
+def named_wait(response: Any) -> float:
+    """The seconds that a 429 asks to wait; one if it does not say."""
+    for header in ("Retry-After", "X-RateLimit-Reset-After"):
+        try:
+            return max(0.0, float(response.headers[header]))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            continue
+    return 1.0
 
 
 def number(value: Any, scale: float = 1.0) -> float | None:
@@ -165,6 +220,9 @@ class Listener:
         for event, handler in gateway.items():
             self._wrap_parser(connection.parsers, event, handler)
         self._wrap_dispatch(connection)
+        self._source.when_limited = lambda seconds: self._companion.hear("limited", seconds)
+        self._source.watch_limits()
+        self._undo.append(self._source.unwatch_limits)
         if self._bot.is_ready():
             # It was attached late: the sessions have begun, and the guilds are there.
             for shard in self._source.own_shards():
@@ -228,6 +286,7 @@ class Listener:
     # Shards
 
     def _ready(self, data: Json) -> None:
+        self._source.watch_limits()
         shard = int((data.get("shard") or [0])[0])
         self._companion.hear("session", shard, [int(guild["id"]) for guild in data["guilds"]])
 

@@ -22,7 +22,7 @@ def attached(bot: Any) -> Companion | None:
 
 
 def attach_to(
-    bot: Any, settings: Settings | None, sigterm: bool, callbacks: dict[str, Any], limits: Limits | None = None
+    bot: Any, settings: Settings | None, sigterm: bool, callbacks: dict[str, Any], limits: Limits | None
 ) -> Companion:
     source = LibrarySource(bot)
     if settings is None:

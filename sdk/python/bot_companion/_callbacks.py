@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import difflib
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -52,8 +52,8 @@ class Callbacks:
         self._status = status
         given: dict[str, tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]] = {
             "grants": (grants, self._grants),
-            "setup": (setup, bool),
-            "linked": (linked, bool),
+            "setup": (setup, flag),
+            "linked": (linked, flag),
         }
         self._of_guild = {name: (callback, read) for name, (callback, read) in given.items() if callback is not None}
         self._answers: dict[int, dict[str, Any]] = {}
@@ -103,19 +103,13 @@ class Callbacks:
 
     def _grants(self, found: tuple[int, Any]) -> dict[str, list[str]]:
         guild, answer = found
-        grants: dict[str, list[str]] = {}
-        given: list[tuple[Any, Any]] = list(answer.items()) if answer else []
-        for role, keys in given[:ROLES]:
-            try:
-                identity = str(_lines.identity(role))
-            except (TypeError, ValueError):
-                message = f"grants names {role!r} in guild {guild}, which is no role: give a role or its id"
-                self._status.warn(message, once=("role", str(role)))
-                continue
-            granted = [key for key in map(str, keys) if self._can_be_granted(guild, identity, key)]
-            if granted:
-                grants[identity] = granted
-        return grants
+        if not isinstance(answer, Mapping):
+            wanted = "a mapping from roles to lists of keys ({} if none grants anything)"
+            raise _lines.Slip(f"it must return {wanted}, not {_lines.shown(answer)}")
+        given: Mapping[Any, Any] = answer  # pyright: ignore[reportUnknownVariableType]
+        named = [(_lines.snowflake(role, "a role"), texts(keys)) for role, keys in given.items()]
+        grants = {role: [key for key in keys if self._can_be_granted(guild, role, key)] for role, keys in named[:ROLES]}
+        return {role: keys for role, keys in grants.items() if keys}
 
     def _can_be_granted(self, guild: int, role: str, key: str) -> bool:
         if key in GUILD_PERMISSIONS:
@@ -160,7 +154,7 @@ class Callbacks:
                     self._add(found, entry)
                     await pace.breathe()
             else:
-                for entry in given or ():
+                for entry in _lines.items(given, "it must return a list, or something to iterate ([] if there is nobody)"):
                     self._add(found, entry)
                     await pace.breathe()
         return found
@@ -176,9 +170,26 @@ class Callbacks:
         if isinstance(error, TimeoutError):
             reason = f"no answer in {self._limits.callback_timeout:g} s"
         else:
-            reason = describe(error)
+            reason = str(error) if isinstance(error, _lines.Slip) else describe(error)
         message = f"the callback {name} failed: {reason}; its last answer counts, and it is asked again"
-        self._status.warn(message, once=("callback", name), trace=None if isinstance(error, TimeoutError) else error)
+        self._status.warn(message, once=("callback", name), trace=None if isinstance(error, (TimeoutError, _lines.Slip)) else error)
+
+
+def flag(answer: Any) -> bool:
+    if answer is None:
+        raise _lines.Slip("it must return True or False, not None")
+    return bool(answer)
+
+
+def texts(keys: Any) -> list[str]:
+    """The keys that a role grants."""
+    wanted = "a role's keys must be a list of texts"
+    found = list(_lines.items(keys, wanted))
+    for key in found:
+        if not isinstance(key, str):
+            raise _lines.Slip(f"{wanted}, and none of them {_lines.shown(key)}")
+    # An enum that is a text, too, would show its own name.
+    return [str.__str__(key) for key in found]
 
 
 def probable_key(key: str) -> str | None:

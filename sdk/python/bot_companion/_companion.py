@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random as _random
+import threading
 import time as _time
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, overload
 
 from . import _lines
+from ._budget import Budget
 from ._callbacks import Callbacks
 from ._events import Events
 from ._feedback import Delivery, Feedback
@@ -22,7 +24,7 @@ from ._snapshots import Shards
 from ._source import Json, Source
 from ._spool import Spool
 from ._staff import Staff
-from ._status import State, Status, StatusReport
+from ._status import State, Status, StatusReport, call_in, running_loop
 from ._transport import Channel, Transport
 from ._types import (
     FeedbackEntry,
@@ -35,8 +37,11 @@ from ._types import (
 )
 
 
+EVERY_GUILD: Any = object()
+
+
 class Companion:
-    """Reports one bot. Made by `attach`. No call waits, and none raises; all belong into the bot's event loop."""
+    """Reports one bot. Made by `attach`. No call waits, and none raises. Each may come from any thread."""
 
     def __init__(
         self,
@@ -65,7 +70,8 @@ class Companion:
         self._marks = marks = Marks(limits)
         self._shards = shards = Shards(source)
         self._callbacks = callbacks = Callbacks(limits, status, grants, setup, linked, subscriptions, team)
-        self._staff = staff = Staff(source, limits, status, callbacks.granting, self._listed)
+        self._budget = budget = Budget(source, limits)
+        self._staff = staff = Staff(source, limits, status, budget, callbacks.granting, self._listed)
         keeps = spool is not None and transport is not None
         self._feedback = feedback = Feedback(limits, status, Spool(spool or "", limits, status) if keeps else None)
         self._channel = channel = Channel(transport or Nowhere(), self.instance, limits, status, time)
@@ -74,10 +80,13 @@ class Companion:
         self._sender = sender = Sender(
             channel, heartbeat, shards, marks, guilds, callbacks, feedback, limits, status, random
         )
-        self._events = Events(shards, marks, callbacks, staff, heartbeat, sender)
+        self._events = Events(shards, marks, callbacks, staff, budget, heartbeat, sender)
         channel.when_back = sender.service_is_back
         sender.when_connected = self._connected
 
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The bot's event loop, once it is known."""
+        self._thread = threading.get_ident()
         self._tasks: list[asyncio.Task[None]] = []
         self._closing: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -87,20 +96,33 @@ class Companion:
 
     # What a bot calls
 
-    def changed(self, guild: HasId | int | str | None = None) -> None:
-        """The answer of `grants`, `setup` or `linked` has changed for this guild (an object or an id); without one: for many guilds."""
-        if guild is None:
-            self._hear("changed", self._sender.resync)
-        else:
-            self._hear("changed", lambda: self._events.mark(_lines.identity(guild), WHOLE))
+    @overload
+    def changed(self) -> None: ...
+
+    @overload
+    def changed(self, guild: HasId | int | str | None) -> None: ...
+
+    def changed(self, guild: Any = EVERY_GUILD) -> None:
+        """The answer of `grants`, `setup` or `linked` has changed for this guild (an object or an id); without an argument: for many
+        guilds, and all are sent again. `None` sends nothing, and says so: `get_guild` returns it for a guild that the bot is not in."""
+        if guild is EVERY_GUILD:
+            self._call("changed", self._sender.resync)
+            return
+        try:
+            identity = int(_lines.snowflake(guild, "the guild"))
+        except _lines.Slip as slip:
+            message = f"changed() was given no guild, and sends nothing: {slip}. Call changed() without an argument to send all guilds"
+            self._status.warn(message, once="changed")
+            return
+        self._call("changed", lambda: self._events.mark(identity, WHOLE))
 
     def subscriptions_changed(self) -> None:
         """The callback `subscriptions` would now say something else."""
-        self._hear("subscriptions_changed", self._sender.subscriptions_changed)
+        self._call("subscriptions_changed", self._sender.subscriptions_changed)
 
     def team_changed(self) -> None:
         """The callback `team` would now say something else."""
-        self._hear("team_changed", self._sender.team_changed)
+        self._call("team_changed", self._sender.team_changed)
 
     @overload
     def feedback(self, entry: FeedbackEntry, /) -> Delivery: ...
@@ -153,6 +175,10 @@ class Companion:
 
     async def close(self) -> None:
         """Sends what is left, for at most five seconds, and stops."""
+        loop = self._loop
+        if loop is not None and loop is not asyncio.get_running_loop() and loop.is_running():
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.close(), loop))
+            return
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
         await asyncio.shield(self._closing)
@@ -166,6 +192,7 @@ class Companion:
     def start(self) -> None:
         """Needs a running event loop; more than once is once."""
         if not self._tasks and self._closing is None and self._transport is not None:
+            self._loop = self._status.loop = asyncio.get_running_loop()
             parts = (self._sender.run(), self._heartbeat.run(), self._staff.run(), self._sender.refresh())
             self._tasks = [asyncio.ensure_future(part) for part in parts]
             self.when_started()
@@ -176,6 +203,14 @@ class Companion:
 
     def is_ready(self, shard: int) -> bool:
         return self._shards.is_ready(shard)
+
+    def _call(self, what: str, action: Callable[[], None]) -> None:
+        """Does what the bot's own code asks for, in the bot's event loop."""
+        if self._loop is not None:
+            call_in(self._loop, self._hear, what, action)
+        elif running_loop() is not None and threading.get_ident() == self._thread:
+            self._hear(what, action)
+        # Else the bot has not started, and what it sends then says it.
 
     def _hear(self, what: str, action: Callable[[], None]) -> None:
         if self._closing is not None or self._transport is None:
@@ -219,24 +254,18 @@ class Companion:
         if self._transport is None:
             refused.settle(False, "nothing is reported: the address or the key is missing or wrong")
             return refused
-        if self._closing is not None:
-            refused.settle(False, "closed before it was sent")
-            return refused
         try:
             delivery = self._feedback.add(make())
         except Exception as error:
             refused.settle(False, f"the entry is not valid: {error!r}")
             return refused
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return delivery  # it is sent when the bot has started
         if delivery.delivered is None:
-            self._hear("feedback", self._sender.change)
+            self._call("feedback", self._sender.change)
         return delivery
 
     async def _close(self) -> None:
         self.detach()
+        self._feedback.stop()
         self._sender.close()
         try:
             if self._tasks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from ._budget import Budget
 from ._callbacks import Callbacks
 from ._heartbeat import Heartbeat
 from ._marks import ASK, FIELDS, WHOLE, Marks
@@ -15,12 +16,13 @@ from ._staff import Staff
 
 class Events:
     def __init__(
-        self, shards: Shards, marks: Marks, callbacks: Callbacks, staff: Staff, heartbeat: Heartbeat, sender: Sender
+        self, shards: Shards, marks: Marks, callbacks: Callbacks, staff: Staff, budget: Budget, heartbeat: Heartbeat, sender: Sender
     ) -> None:
         self._shards = shards
         self._marks = marks
         self._callbacks = callbacks
         self._staff = staff
+        self._budget = budget
         self._heartbeat = heartbeat
         self._sender = sender
 
@@ -38,12 +40,17 @@ class Events:
         """All guilds of the shard have arrived."""
         self._check_count()
         self._heartbeat.shards_known()
+        self._heartbeat.shard_ready()
         self._sender.ready(shard)
 
     def _check_count(self) -> None:
         if self._shards.count_changed():
             self._marks.clear()
             self._staff.session(lambda guild: True)
+
+    def limited(self, seconds: float) -> None:
+        """Discord has answered one of the bot's requests with 429, and names this time."""
+        self._budget.limited(seconds)
 
     # Guilds
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Generator, Iterable
 from typing import Any
@@ -11,11 +12,14 @@ from ._limits import Limits
 from ._lines import encode
 from ._source import Json
 from ._spool import Spool
-from ._status import Status
+from ._status import Status, call_in
+
+
+CLOSED = "closed before it was sent"
 
 
 class Delivery:
-    """What became of a feedback entry. Await it to learn that; it never raises, and need not be awaited."""
+    """What became of a feedback entry. Await it to learn that, in any event loop; it never raises, and need not be awaited."""
 
     def __init__(self) -> None:
         self.delivered: bool | None = None
@@ -23,11 +27,15 @@ class Delivery:
         self.reason: str | None = None
         """Why it was not delivered."""
         self._waiters: list[asyncio.Future[None]] = []
+        self._lock = threading.Lock()
 
     def __await__(self) -> Generator[Any, None, Delivery]:
-        if self.delivered is None:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            waits = self.delivered is None
+            if waits:
+                self._waiters.append(waiter)
+        if waits:
             yield from waiter
         return self
 
@@ -36,13 +44,18 @@ class Delivery:
         return f"<Delivery {state}>"
 
     def settle(self, delivered: bool, reason: str | None = None) -> None:
-        if self.delivered is not None:
-            return
-        self.delivered, self.reason = delivered, reason
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiters.clear()
+        with self._lock:
+            if self.delivered is not None:
+                return
+            self.reason, self.delivered = reason, delivered
+            waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            call_in(waiter.get_loop(), self._wake, waiter)
+
+    @staticmethod
+    def _wake(waiter: asyncio.Future[None]) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
 
 
 class Entry:
@@ -56,10 +69,14 @@ class Entry:
 
 
 class Feedback:
+    """Entries are added in any thread, all else happens in the bot's event loop."""
+
     def __init__(self, limits: Limits, status: Status, spool: Spool | None = None) -> None:
         self._limits = limits
         self._status = status
         self._spool = spool
+        self._lock = threading.Lock()
+        self._is_stopped = False
         self._queue: deque[Entry] = deque()
         for number, line in spool.load() if spool is not None else ():
             self._queue.append(Entry(line, number))
@@ -74,12 +91,18 @@ class Feedback:
             return self._not_sent(f"the entry is not valid: {error}", "feedback cannot be sent: an entry is not valid")
         if len(entry.line) > self._limits.line_bytes:
             return self._not_sent("the entry is too long", "feedback is too long to be sent")
-        if len(self._queue) >= self._limits.feedback:
+        with self._lock:
+            if self._is_stopped:
+                entry.delivery.settle(False, CLOSED)
+                return entry.delivery
+            has_room = len(self._queue) < self._limits.feedback
+            if has_room:
+                if self._spool is not None:
+                    entry.spooled = self._spool.add(entry.line)
+                self._queue.append(entry)
+        if not has_room:
             message = "too much feedback waits; further entries are refused until the service has taken some"
             return self._not_sent("too much feedback waits", message)
-        if self._spool is not None:
-            entry.spooled = self._spool.add(entry.line)
-        self._queue.append(entry)
         return entry.delivery
 
     def _not_sent(self, reason: str, message: str) -> Delivery:
@@ -92,10 +115,11 @@ class Feedback:
     def fitting(self, lines: int, size: int) -> tuple[int, int]:
         """How many of the first entries fit, and their bytes. The first one always does."""
         count = used = 0
-        for entry in self._queue:
-            if count >= lines or (count and used + len(entry.line) > size):
-                break
-            count, used = count + 1, used + len(entry.line)
+        with self._lock:
+            for entry in self._queue:
+                if count >= lines or (count and used + len(entry.line) > size):
+                    break
+                count, used = count + 1, used + len(entry.line)
         return count, used
 
     def take(self, count: int) -> list[Entry]:
@@ -117,14 +141,20 @@ class Feedback:
 
     def _done(self, entry: Entry) -> None:
         if self._spool is not None and entry.spooled is not None:
-            self._spool.remove(entry.spooled)
+            with self._lock:
+                self._spool.remove(entry.spooled)
+
+    def stop(self) -> None:
+        """Takes no more entries."""
+        with self._lock:
+            self._is_stopped = True
 
     def close(self, in_batch: Iterable[Entry]) -> None:
         """What has not been delivered says so. A spool keeps it for the next start."""
+        self.stop()
         for entry in (*in_batch, *self._queue):
             kept = entry.spooled is not None
-            reason = "closed before it was sent"
-            entry.delivery.settle(False, f"{reason}; it is in the spool, and is sent after the next start" if kept else reason)
+            entry.delivery.settle(False, f"{CLOSED}; it is in the spool, and is sent after the next start" if kept else CLOSED)
             self._status.counters["feedback_dropped"] += not kept
         if self._spool is not None:
             self._spool.close()

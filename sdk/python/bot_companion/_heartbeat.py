@@ -38,6 +38,9 @@ class Heartbeat:
         """Set while the service has a heartbeat of this process."""
         self._asked: object = object()
         self._shards_known = asyncio.Event()
+        self._ready_since: float | None = None
+        """When the first of the shards became ready that no heartbeat has reported yet."""
+        self._wake = asyncio.Event()
 
     @property
     def is_introduced(self) -> bool:
@@ -52,10 +55,17 @@ class Heartbeat:
         """The library knows of shards now."""
         self._shards_known.set()
 
+    def shard_ready(self) -> None:
+        """A shard has become ready. The service hears of it soon, not an interval later."""
+        if self._ready_since is None:
+            self._ready_since = asyncio.get_running_loop().time()
+            self._wake.set()
+
     async def beat(self) -> None:
         async with self._one_at_a_time:
             asked = self._asked
             self._last = asyncio.get_running_loop().time()
+            self._ready_since = None
             body = {
                 "instance": self._instance,
                 "started_at": self._started_at,
@@ -68,6 +78,10 @@ class Heartbeat:
             self._status.counters["heartbeats"] += 1
             self._introduction = asked
 
+    def _due(self) -> float:
+        due = self._last + self._limits.heartbeat_interval
+        return due if self._ready_since is None else min(due, self._ready_since + self._limits.gather_time)
+
     async def run(self) -> None:
         """One heartbeat per interval, for ever."""
         loop = asyncio.get_running_loop()
@@ -75,10 +89,15 @@ class Heartbeat:
         failures = 0
         retry_at = 0.0
         while True:
-            while (left := max(self._last + self._limits.heartbeat_interval, retry_at) - loop.time()) > 0:
-                await asyncio.sleep(left)
+            while (left := max(self._due(), retry_at) - loop.time()) > 0:
+                self._wake.clear()
+                waking = asyncio.ensure_future(self._wake.wait())
+                try:
+                    await asyncio.wait({waking}, timeout=left)
+                finally:
+                    waking.cancel()
             try:
-                if not self._source.own_shards():
+                if not self._source.shard_health():
                     self._shards_known.clear()
                     await self._shards_known.wait()
                     continue
@@ -88,7 +107,7 @@ class Heartbeat:
                 failures += 1
                 retry_at = loop.time() + retry_delay(self._limits, self._random, failures, failure)
             except Exception as error:
-                self._last = loop.time()
+                self._last, self._ready_since = loop.time(), None
                 self._status.fault("heartbeat", error)
 
 

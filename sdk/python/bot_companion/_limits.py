@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
+
+LISTING_RATES = 0.01, 1000.0
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Times are seconds. The defaults suit every bot; tests have others."""
+    """Times are seconds. The defaults suit every bot."""
 
     heartbeat_interval: float = 15.0
     gather_time: float = 0.5
@@ -26,9 +29,12 @@ class Limits:
     callback_timeout: float = 15.0
     callback_retry: float = 60.0
     callbacks_at_once: int = 16
-    listing_pause: float = 0.25
+    listing_rate: float = 10.0
+    """Pages of members per second, of all the bot's processes together. A process takes the share of its own shards."""
     listing_retry: float = 5.0
     longest_listing_retry: float = 300.0
+    refused_subscriptions: int = 1_000
+    """Refused subscriptions that are left out; one more, and none are sent until the callback's answer is another."""
     stall_timeout: float = 30.0
     flush_interval: float = 5.0
     first_retry: float = 1.0
@@ -37,3 +43,27 @@ class Limits:
     close_timeout: float = 5.0
     slice: float = 0.005
     """How long this package may work before the bot's event loop gets its turn."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            check(field.name, getattr(self, field.name))
+
+
+def check(name: str, value: object) -> None:
+    """`ValueError` if this limit cannot have this value."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+        raise ValueError(f"the limit {name} must be a number, 0 or more, not {value!r}")
+    least, most = LISTING_RATES
+    if name == "listing_rate" and not least <= value <= most:
+        raise ValueError(f"the limit listing_rate must be from {least:g} to {most:g} pages per second, not {value!r}")
+    if name in POSITIVE and value == 0:
+        raise ValueError(f"the limit {name} must be more than 0")
+    if name in WHOLE and not isinstance(value, int):
+        raise ValueError(f"the limit {name} must be a whole number, not {value!r}")
+
+
+WHOLE = ("batch_lines", "batch_bytes", "line_bytes", "changes", "feedback", "feedback_lines", "callbacks_at_once", "refused_subscriptions")
+POSITIVE = (
+    "heartbeat_interval", "batch_lines", "batch_bytes", "line_bytes", "feedback_lines", "refresh_interval",
+    "callback_timeout", "callbacks_at_once", "stall_timeout",
+)  # fmt: skip

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -30,6 +32,36 @@ def well_formed(text: str) -> str:
 def identity(thing: Any) -> int:
     """The id of an object, or the id itself."""
     return int(getattr(thing, "id", thing))
+
+
+class Slip(ValueError):
+    """An answer of a callback that is not complete, and so none. Says what is wrong, and what to give instead."""
+
+
+def snowflake(thing: Any, what: str) -> str:
+    """The id of an object, or the id itself, as text. `Slip` if it is neither."""
+    found = getattr(thing, "id", thing)
+    if isinstance(found, str) and found.isascii() and found.isdigit() and len(found) <= 20:
+        found = int(found)
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 < found < 1 << 63:
+        raise Slip(f"{what} must be an id, or an object with one, not {shown(thing)}")
+    return str(found)
+
+
+def items(given: Any, what: str) -> Iterable[Any]:
+    """What may be iterated as a list. A text or a mapping may be, too, but was not meant so."""
+    if isinstance(given, (str, bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
+        raise Slip(f"{what}, not {shown(given)}")  # pyright: ignore[reportUnknownArgumentType]
+    found: Iterable[Any] = given  # pyright: ignore[reportUnknownVariableType]
+    return found
+
+
+def shown(thing: Any) -> str:
+    """For a message: the kind of thing, and a little of it."""
+    if thing is None:
+        return "None"
+    text = repr(thing)
+    return f"{text[:40]}{'…' if len(text) > 40 else ''} ({type(thing).__name__})"
 
 
 def fields(guild: SourceGuild) -> Json:
@@ -60,32 +92,50 @@ def member(guild: int, user: int, roles: tuple[int, ...] | None) -> bytes:
 
 def subscription(entry: Any) -> bytes:
     """A mapping like in the feed, or an object with those attributes."""
-    names = ("userid", "slots", "guilds", "active_until")
-    given: Mapping[str, Any]
-    if isinstance(entry, Mapping):
-        given = entry  # pyright: ignore[reportUnknownVariableType]
-    else:
-        given = {name: getattr(entry, name) for name in names if hasattr(entry, name)}
+    userid, slots, guilds, active_until = (_field(entry, name) for name in ("userid", "slots", "guilds", "active_until"))
+    try:
+        slots = operator.index(slots)
+    except TypeError:
+        raise Slip(f"`slots` of a subscription must be a whole number, not {shown(slots)}") from None
+    named = items(guilds, "`guilds` of a subscription must be a list of ids")
     line: Json = {
-        "userid": str(identity(given["userid"])),
-        "slots": int(given.get("slots") or 0),
-        "guilds": [str(identity(guild)) for guild in given.get("guilds") or ()],
+        "userid": snowflake(userid, "`userid` of a subscription"),
+        "slots": slots,
+        "guilds": [snowflake(guild, "each of a subscription's `guilds`") for guild in named],
+        "active_until": _epoch(active_until),
     }
-    # Left out it stays left out, and the service refuses the line: a mistake must not make premium that never ends.
-    if "active_until" in given:
-        line["active_until"] = _epoch(given["active_until"])
     return encode(line)
 
 
+def _field(entry: Any, name: str) -> Any:
+    if isinstance(entry, Mapping):
+        given: Mapping[str, Any] = entry  # pyright: ignore[reportUnknownVariableType]
+        if name in given:
+            return given[name]
+    elif hasattr(entry, name):
+        return getattr(entry, name)
+    raise Slip(f"a subscription must have `userid`, `slots`, `guilds` and `active_until`; {name!r} is missing in {shown(entry)}")
+
+
 def team(entries: list[Any]) -> bytes:
-    members = [{**entry, "discord_id": str(entry["discord_id"])} if "discord_id" in entry else dict(entry) for entry in entries]
-    return encode({"type": "team", "members": members})
+    return encode({"type": "team", "members": [_team_member(entry) for entry in entries]})
 
 
-def _epoch(moment: Any) -> Any:
+def _team_member(entry: Any) -> Json:
+    if not isinstance(entry, Mapping):
+        raise Slip(f"a member of the team must be a mapping, not {shown(entry)}")
+    given: Mapping[str, Any] = entry  # pyright: ignore[reportUnknownVariableType]
+    return {**given, "discord_id": str(given["discord_id"])} if "discord_id" in given else dict(given)
+
+
+def _epoch(moment: Any) -> float | None:
     if isinstance(moment, datetime):
         return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
-    return moment
+    if moment is None or (isinstance(moment, (int, float)) and not isinstance(moment, bool) and math.isfinite(moment)):
+        return moment
+    raise Slip(
+        f"`active_until` of a subscription must be a datetime, epoch seconds, or None for no end, not {shown(moment)}"
+    )
 
 
 def user(person: Any) -> Json:
@@ -108,8 +158,10 @@ def user(person: Any) -> Json:
 def about(line: bytes) -> str:
     """What a line is about, for a log: its type and id, never its text."""
     found = json.loads(line)
+    if "userid" in found:
+        return f"the subscription of user {found['userid']}"
     kind = found.get("type", "guild")
-    named = found.get("id") or found.get("guild") or found.get("userid")
+    named = found.get("id") or found.get("guild")
     return f"{kind} {named}" if named else str(kind)
 
 

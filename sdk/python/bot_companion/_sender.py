@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from . import _lines
@@ -68,6 +68,8 @@ class Sender:
         self._subscriptions_stale = self._team_stale = False
         self._subscriptions_sent: list[bytes] | None = None
         self._subscriptions_refused: set[bytes] = set()
+        self._subscriptions_given_up: list[bytes] | None = None
+        """An answer of the callback of which too much is refused. It is not sent again."""
         self._team_sent: bytes | None = None
         self._refused = Refused()
         self._resyncs_in_a_row = 0
@@ -325,6 +327,9 @@ class Sender:
         if lines is None:
             self._later(self.subscriptions_changed)
             return
+        if lines == self._subscriptions_given_up:
+            return
+        self._subscriptions_given_up = None
         self._subscriptions_refused.intersection_update(lines)
         sent = [line for line in lines if line not in self._subscriptions_refused]
         if sent == self._subscriptions_sent or asked != self._resyncs:
@@ -346,7 +351,10 @@ class Sender:
                 break
             refused = sent.pop((answer.line or 1) - 1)
             self._subscriptions_refused.add(refused)
-            self._refuse_line(refused, answer)
+            self._refuse_line(refused, answer, once=("subscription", answer.reason))
+            if len(self._subscriptions_refused) > self._limits.refused_subscriptions:
+                self._give_up_subscriptions(lines)
+                return
         if answer.status == 409:
             self._subscriptions_stale = True
             self._overtaken(number, answer)
@@ -356,9 +364,17 @@ class Sender:
             if asked == self._resyncs:
                 self._subscriptions_sent = sent
 
-    def _refuse_line(self, line: bytes, answer: Answer) -> None:
+    def _give_up_subscriptions(self, lines: list[bytes]) -> None:
+        self._subscriptions_given_up = lines
+        message = (
+            f"more than {self._limits.refused_subscriptions} subscriptions are refused; what the service has stays there, "
+            "and none are sent until the callback `subscriptions` gives others"
+        )
+        self._status.warn(message, once="refused subscriptions")
+
+    def _refuse_line(self, line: bytes, answer: Answer, once: Hashable = None) -> None:
         self._status.counters["lines_refused"] += 1
-        self._status.warn(f"the service refuses {_lines.about(line)}: {answer.reason}; it is left out")
+        self._status.warn(f"the service refuses {_lines.about(line)}: {answer.reason}; it is left out", once=once)
 
     def _later(self, again: Callable[[], None]) -> None:
         """A callback that failed is asked again."""

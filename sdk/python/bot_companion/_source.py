@@ -27,6 +27,14 @@ class ListingRefused(Exception):
     """Discord does not let this bot list members (401 or 403): trying again is of no use."""
 
 
+class ListingLimited(Exception):
+    """Discord limits the bot (429), and the library has not asked again by itself."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"limited for {seconds:g} s")
+        self.seconds = seconds
+
+
 class Source(Protocol):
     def name(self) -> str:
         """The bot's name."""
@@ -43,7 +51,7 @@ class Source(Protocol):
         ...
 
     def shard_health(self) -> list[Json]:
-        """Of each own shard: `id`, `sent_ms_ago`, `acknowledged_ms_ago`, `latency`."""
+        """Of each own shard that has been started: `id`, `sent_ms_ago`, `acknowledged_ms_ago`, `latency`."""
         ...
 
     def guild_ids(self) -> Iterable[int]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from ._budget import Budget
 from ._callbacks import Pace, within
 from ._limits import Limits
-from ._source import ListingRefused, Member, Source
+from ._source import ListingLimited, ListingRefused, Member, Source
 from ._status import Status, describe
 
 STAFF = 10_000
@@ -32,12 +33,14 @@ class Staff:
         source: Source,
         limits: Limits,
         status: Status,
+        budget: Budget,
         granting: Callable[[int], frozenset[int]],
         completed: Callable[[int], None],
     ) -> None:
         self._source = source
         self._limits = limits
         self._status = status
+        self._budget = budget
         self._granting = granting
         self._completed = completed
         self._known: dict[int, Known] = {}
@@ -51,7 +54,7 @@ class Staff:
         self._wake = asyncio.Event()
 
     def count(self) -> int:
-        return sum(len(known.people) for known in self._known.values())
+        return sum(len(known.people) for known in list(self._known.values()))
 
     async def of(self, guild: int, granting: frozenset[int]) -> People | None:
         """The staff, or `None` if it is not completely known; then the members are listed."""
@@ -231,14 +234,28 @@ class Staff:
         people: People = {}
         after: int | None = 0
         while after is not None:
-            if after:
-                await asyncio.sleep(self._limits.listing_pause)
-            page, after = await within(self._limits.stall_timeout, self._source.member_page(guild, after))
+            page, after = await self._page(guild, after)
             for user, held in page:
                 found = holding(held, roles)
                 if found:
                     people[user] = found
         return people
+
+    async def _page(self, guild: int, after: int) -> tuple[Sequence[Member], int | None]:
+        while True:
+            await self._budget.turn()
+            limits = self._budget.times_limited
+            try:
+                return await within(self._limits.stall_timeout, self._source.member_page(guild, after))
+            except ListingLimited as limit:
+                if self._budget.times_limited == limits:
+                    self._budget.limited(limit.seconds)
+            except ListingRefused:
+                raise
+            except Exception:
+                # The library waits too long for the end of a limit, or fails on one (nextcord 2.6, if it names no bucket).
+                if self._budget.times_limited == limits:
+                    raise
 
     def _failed(self, guild: int, error: Exception) -> None:
         self._status.counters["listing_failures"] += 1

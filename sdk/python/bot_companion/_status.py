@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import inspect
 import logging
-from asyncio import ensure_future
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, Literal, TypedDict, cast
 
@@ -13,6 +14,9 @@ log = logging.getLogger("bot_companion")
 State = Literal["starting", "syncing", "synced", "unreachable", "closed"]
 Event = Literal["synced", "error"]
 Handler = Callable[..., Any]
+
+FORMAT = logging.Formatter("[{asctime}] [{levelname:<8}] {name}: {message}", "%Y-%m-%d %H:%M:%S", style="{")
+"""As discord.py writes its own lines."""
 
 SAID = 10_000
 """How many things that were said once are remembered."""
@@ -53,14 +57,48 @@ class StatusReport(TypedDict):
     counters: Counters
 
 
+def write(level: int, message: str, trace: BaseException | None = None) -> None:
+    """Logs a line. In a program that has not set up logging it goes to stderr, so that a developer sees that it works; Python itself would
+    show warnings only. The moment logging is set up, that decides."""
+    if log.hasHandlers():
+        log.log(level, "%s", message, exc_info=trace)
+    elif level >= (log.level or logging.INFO) and not log.disabled and level > logging.root.manager.disable:
+        error = None if trace is None else (type(trace), trace, trace.__traceback__)
+        record = log.makeRecord(log.name, level, "", 0, message, (), error)
+        handler = logging.StreamHandler()
+        handler.setFormatter(FORMAT)
+        if log.filter(record):
+            handler.handle(record)
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def call_in(loop: asyncio.AbstractEventLoop, action: Callable[..., Any], *args: Any) -> None:
+    """Calls a function in a loop, from any thread. A loop that has been closed calls nothing any more."""
+    if loop is running_loop():
+        action(*args)
+        return
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(action, *args)
+
+
 class Status:
     def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """Where handlers are called, if it has been started."""
         self.counters = cast(Counters, {name: 0 for name in Counters.__annotations__})
         self.last_error: str | None = None
         self._said: dict[Hashable, None] = {}
         self._handlers: dict[str, list[Handler]] = {"synced": [], "error": []}
         self._failing: set[str] = set()
         self._failing_since = 0.0
+        self._key_refused = False
+        """The outage's first 401 has been logged."""
 
     def on(self, event: str, handler: Handler) -> None:
         if event not in self._handlers:
@@ -68,29 +106,35 @@ class Status:
         self._handlers[event].append(handler)
 
     def emit(self, event: Event, *args: Any) -> None:
+        if self.loop is None:
+            self._emit(event, *args)
+        else:
+            call_in(self.loop, self._emit, event, *args)
+
+    def _emit(self, event: Event, *args: Any) -> None:
         for handler in self._handlers[event]:
             try:
                 result = handler(*args)
                 if inspect.isawaitable(result):
-                    ensure_future(self._finish(event, result))
-            except Exception:
-                self._handler_failed(event)
+                    asyncio.ensure_future(self._finish(event, result))
+            except Exception as error:
+                self._handler_failed(event, error)
 
     async def _finish(self, event: str, result: Awaitable[Any]) -> None:
         try:
             await result
-        except Exception:
-            self._handler_failed(event)
+        except Exception as error:
+            self._handler_failed(event, error)
 
-    def _handler_failed(self, event: str) -> None:
+    def _handler_failed(self, event: str, error: Exception) -> None:
         # Not as an event: a handler of errors that fails would call itself.
         if self._is_first(("handler", event)):
-            log.warning("a handler of the event %r failed", event, exc_info=True)
+            write(logging.WARNING, f"a handler of the event {event!r} failed", error)
 
     # Log lines
 
     def info(self, message: str) -> None:
-        log.info("%s", message)
+        write(logging.INFO, message)
 
     def warn(self, message: str, *, once: Hashable = None, trace: BaseException | None = None) -> None:
         """Logs a warning; with `once` only the first of its kind."""
@@ -108,7 +152,7 @@ class Status:
         if once is not None and not self._is_first(once):
             return
         self.last_error = message
-        log.log(level, "%s", message, exc_info=trace)
+        write(level, message, trace)
         self.emit("error", message)
 
     def _is_first(self, what: Hashable) -> bool:
@@ -130,16 +174,17 @@ class Status:
         return bool(self._failing)
 
     def failed(self, kind: str, reason: str, now: float, key_refused: bool) -> None:
-        """A request of this kind failed. Only the first failure of an outage is logged."""
+        """A request of this kind failed. Of an outage its first failure is logged, and its first 401."""
         self.counters["failures"] += 1
         first = not self._failing
         self._failing.add(kind)
-        if not first:
-            return
-        self._failing_since = now
-        if key_refused:
+        if first:
+            self._failing_since, self._key_refused = now, False
+        if key_refused and not self._key_refused:
+            # Nobody mends a key while the log speaks of a connection.
+            self._key_refused = True
             self.error(f"the service refuses the bot key (COMPANION_BOT_KEY): {reason}; make one with `bot-companion key create`")
-        else:
+        elif first:
             self.warn(f"the service cannot be reached: {reason}; trying again, the bot is not affected")
 
     def succeeded(self, kind: str, now: float) -> bool:

@@ -50,17 +50,15 @@ class Guild(Protocol):
     def get_role(self, role_id: int, /) -> HasId | None: ...
 
 
-class _Subscription(TypedDict):
+class Subscription(TypedDict):
+    """An entry of the callback `subscriptions`. All of it is needed."""
+
     userid: int | str
+    slots: int
+    """How many guilds the user may name. For display: premium is shown in every guild that is named."""
+    guilds: Sequence[int | str | HasId]
     active_until: datetime | float | None
     """When it ends: a datetime (in UTC if it names no zone), epoch seconds, or `None` for no end."""
-
-
-class Subscription(_Subscription, total=False):
-    """An entry of the callback `subscriptions`."""
-
-    slots: int
-    guilds: Sequence[int | str | HasId]
 
 
 class _Profile(TypedDict):
@@ -90,19 +88,21 @@ class FeedbackEntry(_FeedbackEntry, total=False):
 
 class _TeamMember(TypedDict):
     discord_id: int | str
-    permissions: Sequence[TeamPermission]
+    username: str
+    role: str
+    color: str
+    """Such as `#5865F2`."""
+    category: str
+    """A lower-case word, such as `support`."""
+    position: int
 
 
 class TeamMember(_TeamMember, total=False):
     """An entry of the callback `team`: as in `GET /team`, plus `permissions`."""
 
-    username: str
     name: str
     avatar: str | None
-    role: str
-    color: str
-    category: str
-    position: int
+    permissions: Sequence[TeamPermission]
 
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""`python fork_staff.py nextcord`: staff, feedback and the end of a bot of one of discord.py's forks. Run by `scripts/test-sdk-versions`."""
+"""`python fork_staff.py nextcord`: staff, rate limits, feedback and the end of a bot of one of discord.py's forks. Run by `scripts/test-sdk-versions`."""
 
 from __future__ import annotations
 
@@ -60,6 +60,22 @@ async def without_members(library: Any, commands: Any, fake: FakeDiscord, server
     await asyncio.gather(running, return_exceptions=True)
 
 
+async def limited(library: Any, commands: Any, fake: FakeDiscord, server: FeedServer) -> None:
+    """Discord limits the bot while its members are listed: they are listed all the same, and the budget has heard of it."""
+    intents = library.Intents.none()
+    intents.guilds = intents.members = True
+    bot = commands.Bot("!", intents=intents, chunk_guilds_at_startup=False)
+    fake.fault("GET /guilds/{id}/members", "rate_limit", times=1, retry_after=0.05)
+    companion = bot_companion.attach(bot, url=server.url, key=KEY, grants=lambda guild: {int(CREW): ["MOD"]})
+    running = asyncio.ensure_future(bot.start(fake.world.token))
+    await until(lambda: server.feed.guilds.get(GUILD, {}).get("staff") == {"10": [CREW]} or running.done())
+    assert fake.stats()["rate_limited"] == {"total": 1, "user": 1}
+    assert companion._budget.times_limited == 1, "the library's session is not watched"
+    assert companion.status()["counters"]["listing_failures"] == 0
+    await bot.close()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 async def main(name: str) -> None:
     people = [{"user": {"id": "10"}, "roles": [CREW]}, {"user": {"id": "11"}, "roles": []}]
     world = {"guilds": [{"id": GUILD, "roles": [{"id": CREW, "name": "Crew"}], "members": people}]}
@@ -68,6 +84,8 @@ async def main(name: str) -> None:
     await server.start()
     library, commands = use_fake(name, fake)
     await without_members(library, commands, fake, server)
+    await limited(library, commands, fake, server)
+    server.feed.forget()
     await with_members(library, commands, fake, server)
     await server.stop()
     await fake.stop()

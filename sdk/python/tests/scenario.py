@@ -164,7 +164,7 @@ class ScriptedTransport:
 
 
 class Scripted:
-    """The bot's callbacks. Each answers, fails or hangs, as the last step about it says."""
+    """The bot's callbacks. Each answers, slips, fails or hangs, as the last step about it says."""
 
     def __init__(self, given: Json) -> None:
         self.does: dict[str, str] = {name: "answer" for name in given}
@@ -182,15 +182,23 @@ class Scripted:
         if self.does[name] == "hang":
             await asyncio.get_running_loop().create_future()
 
+    async def _slip(self, name: str) -> Any:
+        return self.value[name]
+
     def _one(self, name: str) -> Callable[[Any], Any]:
         async def callback(guild: Any) -> Any:
             await self._act(name)
+            if self.does[name] == "slip":
+                return self.value[name]
             return self.value[name].get(str(guild.id), {} if name == "grants" else False)
 
         return callback
 
     def _many(self, name: str) -> Callable[[], Any]:
-        async def callback() -> AsyncIterator[Any]:
+        def callback() -> Any:
+            return self._slip(name) if self.does[name] == "slip" else entries()
+
+        async def entries() -> AsyncIterator[Any]:
             await self._act(name)
             for entry in self.value[name]:
                 yield entry
@@ -264,6 +272,8 @@ class Player:
             return self._do(lambda: hear("session", shard, [int(guild) for guild in named]))
         if what == "ready":
             return self._do(lambda: hear("ready", step["shard"]))
+        if what == "limited":
+            return self._do(lambda: hear("limited", step["seconds"]))
         if isinstance(step["guild"], dict):
             guild = world.put({**step["guild"], "unavailable": False} if what == "guild_here" else step["guild"])
             return self._do(lambda: hear(what, guild))
@@ -309,7 +319,7 @@ class Player:
             self.closing = self.loop.create_task(self.companion.close())
         elif what == "changed":
             guild = step.get("guild")
-            self._do(lambda: self.companion.changed(None if guild is None else int(guild)))
+            self._do(lambda: self.companion.changed(int(guild)) if guild is not None else self.companion.changed())
         elif what in ("feedback", "feedback_gone"):
             argument = step["entry"] if what == "feedback" else step["id"]
 

@@ -12,17 +12,17 @@ import discord
 import yarl
 from stage import Bot, make
 
-from bot_companion._attach import attach_to
-from bot_companion._limits import Limits
-from bot_companion._settings import Settings
+import bot_companion
 
 given: dict[str, Any] = json.loads(sys.argv[1])
 discord.http.Route.BASE = given["api_v10"]
 discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(given["gateway"])
 bot = make(Bot)
 # Changes gather for so long that only the end of the bot sends them.
-limits = Limits(gather_time=3600.0)
-companion = attach_to(bot, Settings(given["url"], given["key"], given["spool"]), given["sigterm"], {}, limits)
+limits = bot_companion.Limits(gather_time=3600.0)
+companion = bot_companion.attach(
+    bot, url=given["url"], key=given["key"], spool=given["spool"], sigterm=given["sigterm"], limits=limits
+)
 
 
 def read(loop: asyncio.AbstractEventLoop) -> None:

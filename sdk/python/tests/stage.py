@@ -13,10 +13,8 @@ from discord.ext import commands
 from fake_discord import FakeDiscord
 from feed_model import KEY, Feed, FeedServer
 
-from bot_companion import Companion
-from bot_companion._attach import attach_to
-from bot_companion._limits import Limits
-from bot_companion._settings import Settings
+import bot_companion
+from bot_companion import Companion, Limits
 
 Json = dict[str, Any]
 # Only a failing test waits this long.
@@ -71,8 +69,8 @@ def make(kind: Any, **options: Any) -> Any:
 
 
 def attach(bot: Any, url: str, key: str = KEY, limits: Limits | None = None, **callbacks: Any) -> Companion:
-    """Like `bot_companion.attach`, with other limits."""
-    return attach_to(bot, Settings(url, key), False, callbacks, limits)
+    """Like `bot_companion.attach`, without SIGTERM."""
+    return bot_companion.attach(bot, url=url, key=key, limits=limits, sigterm=False, **callbacks)
 
 
 @contextlib.asynccontextmanager

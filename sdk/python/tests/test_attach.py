@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
 from feed_model import KEY
-from stage import Bot, discord_with, feed_server, guild, make, running, until
+from stage import AutoShardedBot, Bot, discord_with, feed_server, guild, make, running, until
 
 import bot_companion
 
@@ -121,3 +122,83 @@ def test_the_first_sync_is_said_and_the_status_tells_more(caplog: pytest.LogCapt
             assert companion.status()["state"] == "closed"
 
     asyncio.run(test())
+
+
+def test_every_own_shard_is_in_the_line(caplog: pytest.LogCaptureFixture) -> None:
+    """An auto-sharded bot starts its shards one after the other; the first is reported before the last has started."""
+    caplog.set_level("INFO", "bot_companion")
+
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(number) for number in range(1, 9)], shards=4) as fake:
+            last = asyncio.Event()
+
+            class Slow(AutoShardedBot):
+                async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
+                    if shard_id == 3:
+                        await last.wait()
+
+            bot = make(Slow)
+            companion = bot_companion.attach(bot, url=server.url, key=KEY)
+            running_bot = asyncio.ensure_future(bot.start(fake.token))
+            try:
+                await until(lambda: len(server.feed.shards) == 3)
+                assert "connected" not in caplog.text and companion.status()["state"] == "syncing"
+                # Those that have started are reported.
+                await until(lambda: [len(beat["shards"]) for beat in server.feed.heartbeats.values()] == [3])
+                last.set()
+                await until(lambda: companion.status()["state"] == "synced")
+            finally:
+                await bot.close()
+                await asyncio.gather(running_bot, return_exceptions=True)
+
+    asyncio.run(test())
+    said = [record.getMessage() for record in caplog.records if "connected" in record.getMessage() and record.name == "bot_companion"]
+    assert len(said) == 1 and said[0].endswith("as lantern: 8 guilds, 4 shards, 0 staff")
+
+
+def unconfigured(monkeypatch: pytest.MonkeyPatch) -> logging.Logger:
+    """The logger, as in a program that has not set up logging. Called in the test itself, because pytest adds its handlers before."""
+    logger = logging.getLogger("bot_companion")
+    monkeypatch.setattr(logger, "propagate", False)
+    monkeypatch.setattr(logger, "handlers", [])
+    monkeypatch.setattr(logger, "level", logging.NOTSET)
+    return logger
+
+
+def connect() -> None:
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(1)]) as fake:
+            bot = make(Bot)
+            companion = bot_companion.attach(bot, url=server.url, key=KEY)
+            async with running(bot, fake.token):
+                await until(lambda: companion.status()["state"] == "synced")
+
+    asyncio.run(test())
+
+
+def test_a_bot_without_logging_sees_that_it_is_connected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    unconfigured(monkeypatch)
+    connect()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "[INFO    ] bot_companion: connected to http://127.0.0.1:" in line
+
+
+def test_what_the_bot_has_set_up_counts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    logger = unconfigured(monkeypatch)
+    bot_companion.attach(make(Bot), url="")
+    assert "bot_companion: the argument `url` is empty" in capsys.readouterr().err
+    # Set up later: each line comes once.
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("own %(message)s"))
+    logger.addHandler(handler)
+    bot_companion.attach(make(Bot), url="")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("own the argument `url` is empty")
+    logger.removeHandler(handler)
+    # Switched off.
+    logger.addHandler(logging.NullHandler())
+    bot_companion.attach(make(Bot), url="")
+    logger.handlers.clear()
+    logger.level = logging.CRITICAL
+    bot_companion.attach(make(Bot), url="")
+    assert capsys.readouterr().err == ""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from types import SimpleNamespace
+from enum import Enum
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from bot_companion import GuildPermission, _lines
 from bot_companion._callbacks import Callbacks
 from bot_companion._companion import Companion
 from bot_companion._limits import Limits
+from bot_companion._source import SourceGuild
 from bot_companion._status import Status
 from bot_companion._transport import Answer
 
@@ -61,8 +64,12 @@ def test_slow_callbacks_do_not_starve_the_snapshot() -> None:
     loop.finish()
 
 
+def premium(user: int) -> Json:
+    return {"userid": user, "slots": 1, "guilds": [2], "active_until": None}
+
+
 def many(form: str, count: int) -> Any:
-    entries: list[Json] = [{"userid": index, "active_until": None} for index in range(count)]
+    entries: list[Json] = [premium(index + 1) for index in range(count)]
 
     def generator() -> Iterator[Json]:
         yield from entries
@@ -89,7 +96,7 @@ def test_what_a_callback_may_give(form: str) -> None:
     async def test() -> None:
         callbacks = Callbacks(Limits(), Status(), subscriptions=many(form, 3))
         lines = await callbacks.subscriptions()
-        assert lines == [_lines.subscription({"userid": index, "active_until": None}) for index in range(3)]
+        assert lines == [_lines.subscription(premium(index)) for index in (1, 2, 3)]
 
     asyncio.run(test())
 
@@ -117,7 +124,7 @@ def test_an_iteration_without_end_is_given_up() -> None:
     async def test() -> None:
         def endless() -> Iterator[Json]:
             while True:
-                yield {"userid": 1, "active_until": None}
+                yield premium(1)
 
         status = Status()
         callbacks = Callbacks(Limits(slice=0.0, callback_timeout=0.05), status, subscriptions=endless)
@@ -150,12 +157,56 @@ def test_subscriptions_in_every_shape() -> None:
     aware = naive.replace(tzinfo=timezone.utc)
     whole = _lines.subscription({"userid": "1", "slots": 0, "guilds": ["2"], "active_until": aware.timestamp()})
     for until in (naive, aware, aware.timestamp()):
-        assert _lines.subscription({"userid": 1, "guilds": [SimpleNamespace(id=2)], "active_until": until}) == whole
-        assert _lines.subscription(SimpleNamespace(userid="1", slots=None, guilds=["2"], active_until=until)) == whole
-    assert b'"active_until":null' in _lines.subscription({"userid": 1, "active_until": None})
-    assert b"active_until" not in _lines.subscription({"userid": 1}), "a mistake must not make premium that never ends"
+        given: Json = {"userid": 1, "slots": 0, "guilds": (SimpleNamespace(id=2),), "active_until": until}
+        assert _lines.subscription(given) == whole
+        assert _lines.subscription(SimpleNamespace(**given)) == whole
+    assert b'"active_until":null' in _lines.subscription(premium(1))
+
+
+@pytest.mark.parametrize("name", ["userid", "slots", "guilds", "active_until"])
+def test_a_subscription_object_that_lacks_something_is_no_answer(name: str) -> None:
+    given = {key: value for key, value in premium(1).items() if key != name}
+    with pytest.raises(_lines.Slip, match=name):
+        _lines.subscription(SimpleNamespace(**given))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("userid", 1.0), ("userid", 0), ("userid", True), ("userid", "1²"), ("slots", 1.5), ("slots", None), ("guilds", {2: 3}),
+     ("active_until", float("nan")), ("active_until", True)],
+)  # fmt: skip
+def test_a_subscription_with_something_else_is_no_answer(name: str, value: Any) -> None:
+    with pytest.raises(_lines.Slip, match=name):
+        _lines.subscription({**premium(1), name: value})
+
+
+@dataclass(frozen=True)
+class Role:
+    id: int
+
+
+class Key(str, Enum):
+    MOD = "MOD"
+
+
+@pytest.mark.parametrize("keys", [["MOD"], ("MOD",), frozenset({"MOD"}), [Key.MOD]])
+@pytest.mark.parametrize("role", [50, "50", Role(50)], ids=["number", "text", "object"])
+def test_grants_in_every_shape(role: Any, keys: Any) -> None:
+    async def test() -> None:
+        answer: Any = MappingProxyType({role: keys})
+        callbacks = Callbacks(Limits(), Status(), grants=lambda guild: answer)
+        facts, complete = await callbacks.ask(SourceGuild(1, "", None, 1, 1, False, None))
+        assert complete and facts is not None and facts.grants == {"50": ["MOD"]}
+
+    asyncio.run(test())
 
 
 def test_lone_surrogates_are_replaced() -> None:
     assert _lines.encode({"name": "a\ud83db"}) == '{"name":"a\ufffdb"}\n'.encode()
     assert _lines.encode({"name": "\ud83d\ude00"}) == '{"name":"😀"}\n'.encode()
+
+
+def test_a_refused_line_is_called_what_it_is() -> None:
+    assert _lines.about(_lines.subscription(premium(7))) == "the subscription of user 7"
+    assert _lines.about(_lines.encode({"type": "guild", "id": "1"})) == "guild 1"
+    assert _lines.about(_lines.encode({"type": "team", "members": []})) == "team"

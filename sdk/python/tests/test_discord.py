@@ -151,8 +151,9 @@ def test_two_clusters_do_not_overwrite_each_other() -> None:
     async def test() -> None:
         async with feed_server() as server, discord_with([guild(number) for number in range(1, 9)]) as fake:
             bots = [make(Bot, shard_id=shard, shard_count=2) for shard in (0, 1)]
+            premium = {"userid": 1, "slots": 1, "guilds": [], "active_until": None}
             for bot in bots:
-                bot_companion.attach(bot, url=server.url, key=KEY, subscriptions=lambda: [{"userid": 1}])
+                bot_companion.attach(bot, url=server.url, key=KEY, subscriptions=lambda: [premium])
             async with running(bots[0], fake.world.token), running(bots[1], fake.world.token):
                 await until(lambda: len(server.feed.guilds) == 8 and len(server.feed.heartbeats) == 2)
                 reported = sorted(shard["id"] for beat in server.feed.heartbeats.values() for shard in beat["shards"])

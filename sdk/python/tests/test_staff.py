@@ -9,12 +9,11 @@ import discord
 import pytest
 from stage import AutoShardedBot, Bot, Client, attach, discord_with, feed_server, guild, make, running, until
 
-from bot_companion import GuildPermission
-from bot_companion._limits import Limits
+from bot_companion import GuildPermission, Limits
 
 G1, G2 = str(1 << 22), str(2 << 22)
 MEMBERS = "GET /guilds/{id}/members"
-QUICK = Limits(listing_retry=0.05, longest_listing_retry=0.1, listing_pause=0.0)
+QUICK = Limits(listing_retry=0.05, longest_listing_retry=0.1, listing_rate=1000.0)
 
 
 def grants(guild: Any) -> dict[int, list[GuildPermission]]:

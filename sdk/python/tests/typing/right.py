@@ -24,6 +24,7 @@ class Lantern(commands.Bot):
             subscriptions=self.subscriptions,
             team=self.team,
             spool="/var/lib/lantern/feedback",
+            limits=bot_companion.Limits(listing_rate=5),
         )
         self.companion.on("synced", lambda: print("all is there"))
         self.companion.on("error", self.report)
@@ -36,10 +37,14 @@ class Lantern(commands.Bot):
 
     async def subscriptions(self) -> AsyncIterator[Subscription]:
         yield {"userid": 1, "slots": 2, "guilds": [2, "3"], "active_until": datetime(2030, 1, 1)}
-        yield Subscription(userid="4", active_until=None)
+        yield Subscription(userid="4", slots=1, guilds=[], active_until=None)
 
     def team(self) -> Iterator[TeamMember]:
-        yield {"discord_id": 1, "name": "Marlow", "role": "Founder", "permissions": ["FOUNDER", "BOT_DEVELOPER"]}
+        yield {
+            "discord_id": 1, "username": "marlow", "name": "Marlow", "role": "Founder", "color": "#E0A030", "category": "direction",
+            "position": 1, "permissions": ["FOUNDER", "BOT_DEVELOPER"],
+        }  # fmt: skip
+        yield TeamMember(discord_id="2", username="ivo", role="Support", color="#5865F2", category="support", position=2)
 
     def report(self, message: str) -> None:
         print(message)

@@ -21,12 +21,17 @@ def attach(client: discord.Client, companion: bot_companion.Companion) -> None:
     bot_companion.attach(client, setup=set_up)  # wrong
     bot_companion.attach(client, grant=lambda guild: {})  # wrong
     bot_companion.attach(client, "https://companion.example")  # wrong
+    bot_companion.attach(client, limits={"listing_rate": 5})  # wrong
+    bot_companion.Limits(listing_pause=0.25)  # wrong
     companion.on("sinked", print)  # wrong
     companion.feedback("1", "Bright.", "5", {"id": 1, "username": "u"})  # wrong
     companion.feedback({"id": 1, "feedback": "Bright."})  # wrong
     print(companion.status()["conters"])  # wrong
 
 
-subscription: Subscription = {"userid": 1}  # wrong
-member: TeamMember = {"discord_id": 1, "permissions": ["OWNER"]}  # wrong
+subscription: Subscription = {"userid": 1, "guilds": [], "active_until": None}  # wrong
+another: Subscription = {"userid": 1, "slots": 1, "guilds": [], "active_until": "soon"}  # wrong
+nameless: TeamMember = {"discord_id": 1, "role": "Founder", "color": "#E0A030", "category": "direction", "position": 1}  # wrong
+placeless: TeamMember = {"discord_id": 1, "username": "u", "role": "Founder", "color": "#E0A030", "category": "direction"}  # wrong
+owner: TeamMember = {"discord_id": 1, "username": "u", "role": "r", "color": "#E0A030", "category": "c", "position": 1, "permissions": ["OWNER"]}  # wrong
 entry: FeedbackEntry = {"id": 1, "feedback": "", "rating": 5, "submitter": "marlow"}  # wrong

@@ -1,0 +1,59 @@
+"""The budget: how often a page of members may be asked for. All listings of a process share it, so that the bot's own requests keep theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+from ._limits import Limits
+from ._source import Source
+
+SLOWEST = 16
+"""However often Discord limits the bot, the budget stays at least this fraction of its size."""
+RECOVERY = 60.0
+"""Seconds after the end of a limit until pages are asked for as often as at first."""
+
+
+class Budget:
+    def __init__(self, source: Source, limits: Limits) -> None:
+        self._source = source
+        self._limits = limits
+        self._next = 0.0
+        """When the next page may begin."""
+        self._limited_until = 0.0
+        self._slowdown = 1
+        self.times_limited = 0
+        """How often Discord has limited the bot."""
+
+    @property
+    def slowdown(self) -> int:
+        """How many times as long as at first a page waits for the one before it."""
+        is_over = asyncio.get_running_loop().time() >= self._limited_until + RECOVERY
+        return 1 if is_over else self._slowdown
+
+    def _interval(self) -> float:
+        """Seconds from the beginning of one page to the beginning of the next."""
+        # The bot's other processes share its limit.
+        shards = max(1, self._source.shard_count())
+        own = min(max(1, len(self._source.own_shards())), shards)
+        return self.slowdown * shards / (own * self._limits.listing_rate)
+
+    async def turn(self) -> None:
+        """Waits until the next page may begin, which it does then."""
+        loop = asyncio.get_running_loop()
+        # A limit that comes meanwhile prolongs the wait.
+        while (left := self._next - loop.time()) > 0:
+            await asyncio.sleep(left)
+        self._next = loop.time() + self._interval()
+
+    def limited(self, seconds: float) -> None:
+        """Discord has answered one of the bot's requests with 429, and names this time."""
+        now = asyncio.get_running_loop().time()
+        if not math.isfinite(seconds):
+            seconds = self._limits.longest_retry_after
+        until = now + min(max(0.0, seconds), self._limits.longest_retry_after)
+        self.times_limited += 1
+        if now >= self._limited_until:
+            self._slowdown = min(SLOWEST, 2 * self.slowdown)
+        self._limited_until = max(self._limited_until, until)
+        self._next = max(self._next, until)
