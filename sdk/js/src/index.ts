@@ -13,12 +13,12 @@ import { systemClock } from "./clock.js";
 import { readConfig } from "./config.js";
 import { Core } from "./core.js";
 import type { Handlers } from "./callbacks.js";
-import { DEFAULT_LIMITS } from "./limits.js";
+import { idOf } from "./ids.js";
+import { readLimits } from "./limits.js";
 import { closeAtSigterm } from "./sigterm.js";
 import { Status, defaultLogger, reasonOf } from "./status.js";
 import { fetchTransport } from "./transport.js";
 import type { ClientLike, Companion, GuildOf, Options } from "./types.js";
-import { SNOWFLAKE } from "./world.js";
 
 export type { Clock } from "./clock.js";
 export type { Delivery } from "./feedback.js";
@@ -59,7 +59,7 @@ function start(client: ClientLike, options: Options, status: Status): Companion 
   if (typeof client?.on !== "function" || !client.guilds || !client.ws) throw new Error("the first argument of attach must be a discord.js client");
   const { url, key } = options.transport ? { url: options.url ?? "", key: "" } : readConfig(options);
   const clock = options.clock ?? systemClock;
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const limits = readLimits(options.limits, status);
   const adapter = new Adapter(client, clock, status, options.members ?? "list");
   const core = new Core({
     world: adapter, handlers: handlersOf(client, options), clock, status, limits, url, instance: randomUUID(),
@@ -99,11 +99,6 @@ function handlersOf(client: ClientLike, { grants, setup, linked, subscriptions, 
       return call(guild as never);
     });
   return { grants: withGuild(grants), setup: withGuild(setup), linked: withGuild(linked), subscriptions, team };
-}
-
-function idOf(guild: unknown): string | null {
-  const id: unknown = typeof guild === "object" && guild !== null ? (guild as { id?: unknown }).id : guild;
-  return typeof id === "string" && SNOWFLAKE.test(id) ? id : null;
 }
 
 async function closeAll(adapter: Adapter, core: Core, status: Status): Promise<void> {
