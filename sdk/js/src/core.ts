@@ -17,6 +17,7 @@ import { Spool } from "./spool.js";
 import { Staff } from "./staff.js";
 import { type State, Status, type StatusReport, counted } from "./status.js";
 import type { Transport } from "./transport.js";
+import type { Id } from "./types.js";
 import type { World } from "./world.js";
 
 export interface CoreOptions {
@@ -214,7 +215,7 @@ export class Core {
     return this.#addFeedback("feedback", entry);
   }
 
-  feedbackGone(id: string): Promise<Delivery> {
+  feedbackGone(id: Id): Promise<Delivery> {
     return this.#addFeedback("feedback_gone", { id });
   }
 

@@ -1,4 +1,4 @@
-import { idText, jsonOf } from "./ids.js";
+import { idText, withTextId } from "./ids.js";
 
 /** The line of a subscription. Throws what is missing: an entry that is not complete must not take premium away, nor give it for ever. */
 export function readSubscription(entry: Record<string, unknown>): string {
@@ -17,6 +17,5 @@ export function readSubscription(entry: Record<string, unknown>): string {
 
 /** A member of the team as JSON. What a member must have, the service says. */
 export function readMember(member: Record<string, unknown>): string {
-  const { position } = member;
-  return jsonOf(typeof position === "bigint" ? { ...member, position: Number(position) } : member);
+  return JSON.stringify(withTextId(member, "discord_id"));
 }

@@ -11,7 +11,8 @@ export function idOf(value: unknown): string | null {
   return idText(typeof value === "object" && value !== null ? (value as { id?: unknown }).id : value);
 }
 
-/** JSON in which BigInts are text, as ids are. */
-export function jsonOf(value: unknown): string {
-  return JSON.stringify(value, (_, one: unknown) => (typeof one === "bigint" ? String(one) : one));
+/** The object with its id as text, which JSON can carry. Everything else in it stays as it is. */
+export function withTextId<Value>(value: Value, name: string): Value {
+  const id = (value as Record<string, unknown> | null | undefined)?.[name];
+  return typeof id === "bigint" ? { ...value, [name]: String(id) } : value;
 }

@@ -74,11 +74,13 @@ function start(client: ClientLike, options: Options, status: Status): Companion 
   const close = (): Promise<void> => (closed ??= closeAll(adapter, core, status).finally(() => forgetSigterm()));
   if (options.sigterm !== false) forgetSigterm = closeAtSigterm(close);
   return {
-    changed(...args) {
+    changed(...args: unknown[]) {
+      // Without an argument, that is: a guild that was not found must not make everything be sent again.
       if (args.length === 0) return core.allChanged();
       const guild = idOf(args[0]);
-      if (guild) core.changed(guild);
-      else status.warnOnce("changed", "changed() was called with what is neither a guild nor its id: nothing is done");
+      if (guild) return core.changed(guild);
+      const given = args[0] === undefined || args[0] === null ? "no guild" : "what is neither a guild nor its id";
+      status.warnOnce(`changed ${given}`, `changed() was given ${given}: nothing is done. Without an argument it sends everything again`);
     },
     subscriptionsChanged: () => core.subscriptionsChanged(),
     teamChanged: () => core.teamChanged(),
