@@ -34,8 +34,8 @@ export interface Subscription {
   /** Informational: premium counts on every guild below, however many slots there are. */
   slots: number;
   guilds: readonly Id[];
-  /** Epoch seconds; null: without end. */
-  active_until: number | null;
+  /** Epoch seconds or a Date; null: without end. */
+  active_until: number | Date | null;
 }
 
 /** A user's profile. */

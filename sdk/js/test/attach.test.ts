@@ -166,12 +166,16 @@ test("a time that JSON would turn into no end does not give premium for ever", a
   const { client, clock, service, companion } = world({ subscriptions: () => [{ userid: "20", slots: 1, guilds: [], active_until }] });
   client.ready();
   await clock.pass(1_000);
-  for (const slip of [NaN, Infinity, undefined, new Date(NaN)]) {
+  for (const slip of [NaN, Infinity, undefined, new Date(NaN), "2030-01-01"]) {
     active_until = slip;
     companion.subscriptionsChanged();
     await clock.pass(1_000);
     assert.deepEqual(service.subscriptions, [{ userid: "20", slots: 1, guilds: [], active_until: 1_900_000_000 }]);
   }
+  active_until = new Date(2_000_000_000_500);
+  companion.subscriptionsChanged();
+  await clock.pass(1_000);
+  assert.equal(service.subscriptions[0]?.["active_until"], 2_000_000_000.5);
 });
 
 for (const value of [0, -1, NaN, Infinity, 0.001, "10", null]) {
