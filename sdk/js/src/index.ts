@@ -3,8 +3,8 @@
  *
  * - `adapter`: discord.js, its events and its cache. Everything else knows nothing of it
  * - `core`: the state machine, put together from the parts that `sdk/conformance` describes: `marks`, `snapshots`,
- *   `sender` (with `batch`, `lists`, `guilds`), `heartbeat`, `staff` (with `listings`), `callbacks` (with `grants`),
- *   `feedback` (with `spool`), `status`
+ *   `sender` (with `batch`, `lists`, `guilds`), `heartbeat`, `staff` (with `listings` and their `budget`), `callbacks`
+ *   (with `grants`, `entries`), `feedback` (with `spool`), `status`
  * - `transport`: HTTP, with `calls` for time limits and outages
  */
 import { randomUUID } from "node:crypto";
