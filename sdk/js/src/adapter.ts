@@ -8,6 +8,8 @@ const GUILDS_INTENT = 1 << 0;
 const MEMBERS_INTENT = 1 << 1;
 /** discord.js' `Status.Ready`. */
 const SHARD_READY = 0;
+/** How long a 429 limits that does not say it. */
+const UNNAMED_LIMIT = 1_000;
 
 interface Packet {
   t?: string | null;
@@ -18,6 +20,18 @@ interface Packet {
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each event has its own
 type Listener = (...args: any[]) => void;
 
+/** A request of the REST client. */
+interface RequestLike {
+  path?: string;
+}
+
+/** Its answer: with `fetch`'s names, or as in discord.js 14.11 with undici's. */
+interface ResponseLike {
+  status?: number;
+  statusCode?: number;
+  headers?: { get?(name: string): string | null; [name: string]: unknown };
+}
+
 /** discord.js: reads the client's cache, hears its events. */
 export class Adapter implements World {
   readonly membersIntent = "GuildMembers";
@@ -25,7 +39,11 @@ export class Adapter implements World {
   readonly #clock: Clock;
   readonly #status: Status;
   readonly #mayList: boolean;
-  readonly #listeners: [string, Listener][] = [];
+  /** Each takes one listener off again. */
+  readonly #listeners: (() => void)[] = [];
+  #limited: (ms: number) => void = () => {};
+  /** Pages under way by their path: each is ended when Discord limits it. */
+  readonly #pages = new Map<string, (error: Error) => void>();
 
   constructor(client: ClientLike, clock: Clock, status: Status, members: "list" | "cache") {
     this.#client = client;
@@ -95,26 +113,45 @@ export class Adapter implements World {
 
   /** By the REST client directly: the library's own call would put every member's user into its cache. */
   async listMembers(guild: string, after: string, signal: AbortSignal): Promise<Member[]> {
+    const path = `/guilds/${guild}/members` as const;
     const query = new URLSearchParams({ limit: String(PAGE), after });
-    const page = (await this.#client.rest?.get(`/guilds/${guild}/members`, { query, signal })) as { user: { id: string }; roles: string[] }[];
-    return page.map(({ user, roles }) => ({ id: user.id, roles }));
+    const abort = new AbortController();
+    const end = (): void => abort.abort();
+    signal.addEventListener("abort", end, { once: true });
+    try {
+      const limited = new Promise<never>((_, reject) => this.#pages.set(path, reject));
+      const asked = Promise.resolve(this.#client.rest?.get(path, { query, signal: abort.signal }));
+      asked.catch(() => {});
+      const page = (await Promise.race([asked, limited])) as { user: { id: string }; roles: string[] }[];
+      return page.map(({ user, roles }) => ({ id: user.id, roles }));
+    } catch (error) {
+      throw this.#limitOf(error);
+    } finally {
+      this.#pages.delete(path);
+      signal.removeEventListener("abort", end);
+      // The library would ask for a limited page again by itself, beside the budget.
+      abort.abort();
+    }
   }
 
   // --- what the library says
 
   /** Hears the client from now on. */
   listen(core: Core): void {
+    const safely = (listener: Listener): Listener => (...args) => {
+      try {
+        listener(...args);
+      } catch (error) {
+        this.#status.fault(error);
+      }
+    };
     const on = (event: string, listener: Listener): void => {
-      const safe: Listener = (...args) => {
-        try {
-          listener(...args);
-        } catch (error) {
-          this.#status.fault(error);
-        }
-      };
-      this.#listeners.push([event, safe]);
+      const safe = safely(listener);
+      this.#listeners.push(() => this.#client.off(event, safe));
       this.#client.on(event, safe);
     };
+    this.#limited = (ms) => core.limited(ms);
+    this.#hearResponses(safely((request: RequestLike, response: ResponseLike) => this.#response(request, response)));
     on("raw", (packet: Packet, shard: number) => this.#packet(core, packet, shard));
     on("shardReady", (shard: number) => core.ready(shard));
     on("guildUpdate", (_old: GuildLike, guild: GuildLike) => core.guildChanged(guild.id));
@@ -129,8 +166,29 @@ export class Adapter implements World {
 
   /** Hears nothing any more. */
   deafen(): void {
-    for (const [event, listener] of this.#listeners) this.#client.off(event, listener);
-    this.#listeners.length = 0;
+    for (const take of this.#listeners.splice(0)) take();
+  }
+
+  /** The REST client's `rateLimited` tells of requests that it holds back by itself; only `response` tells of every real 429. */
+  #hearResponses(listener: Listener): void {
+    const { rest } = this.#client;
+    if (typeof rest?.on !== "function" || typeof rest.off !== "function") return;
+    rest.on("response", listener);
+    this.#listeners.push(() => rest.off?.("response", listener));
+  }
+
+  #response(request: RequestLike, response: ResponseLike): void {
+    if ((response.status ?? response.statusCode) !== 429) return;
+    this.#limited(retryAfter(response));
+    this.#pages.get(request.path ?? "")?.(Object.assign(new Error("Discord limits the bot"), { status: 429 }));
+  }
+
+  /** A client with the option `rejectOnRateLimit` throws a limit, also one that it expects. */
+  #limitOf(error: unknown): unknown {
+    const { name, retryAfter: ms } = (error ?? {}) as { name?: unknown; retryAfter?: unknown };
+    if (typeof name !== "string" || !name.startsWith("RateLimitError")) return error;
+    this.#limited(typeof ms === "number" && ms >= 0 ? ms : UNNAMED_LIMIT);
+    return Object.assign(new Error("Discord limits the bot"), { status: 429 });
   }
 
   /** What Discord sends, before the library handles it. The library does not tell of members that it never met, nor of guilds that come before all shards are ready. */
@@ -168,4 +226,11 @@ export class Adapter implements World {
 
 function* membersOf(members: Iterable<MemberLike>): Generator<Member> {
   for (const { id, roles } of members) yield { id, roles: roles.cache.keys() };
+}
+
+/** How long a 429 limits, in milliseconds. Its body says it more exactly, but belongs to the library. */
+function retryAfter({ headers }: ResponseLike): number {
+  const given: unknown = typeof headers?.get === "function" ? headers.get("retry-after") : headers?.["retry-after"];
+  const seconds = given === null || given === undefined || given === "" ? NaN : Number(given);
+  return seconds >= 0 ? seconds * 1_000 : UNNAMED_LIMIT;
 }

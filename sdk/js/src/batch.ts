@@ -50,10 +50,13 @@ export class Batches {
     }
     this.#addFeedback(filling);
     const deadline = this.#clock.now() + this.#limits.flushInterval;
+    // What comes meanwhile follows in the next one.
+    let left = this.#marks.size;
     // Slow callbacks must not keep the others waiting: after a while what is there is sent.
     while (!filling.isFull) {
       const most = Math.min(this.#limits.callbacksAtOnce, filling.room);
-      const marks = this.#marks.take(most);
+      const marks = this.#marks.take(Math.min(most, left));
+      left -= marks.length;
       const counts = marks.length === 0 ? this.#marks.takeCounts(most) : [];
       if (marks.length + counts.length === 0) break;
       const isRoomLeft = marks.length > 0 ? await this.#addChanges(filling, marks) : await this.#addCounts(filling, counts);

@@ -1,4 +1,5 @@
 import { type Clock, within } from "./clock.js";
+import { readMember, readSubscription } from "./entries.js";
 import { readGrants } from "./grants.js";
 import type { Limits } from "./limits.js";
 import { type Status, reasonOf } from "./status.js";
@@ -63,8 +64,8 @@ export class Callbacks {
     if (!grants && !setup && !linked) return this.last(guild);
     const read = (value: unknown): Grants => readGrants(value, guild, this.#status);
     const answers = await Promise.all([
-      setup && this.#ask("setup", () => setup(guild), Boolean),
-      linked && this.#ask("linked", () => linked(guild), Boolean),
+      setup && this.#ask("setup", () => setup(guild), readFlag),
+      linked && this.#ask("linked", () => linked(guild), readFlag),
       grants && this.#ask("grants", () => grants(guild), read),
     ]);
     const last: Partial<Facts> = { ...this.#last.get(guild) };
@@ -79,14 +80,14 @@ export class Callbacks {
     this.#again.delete(guild);
   }
 
-  /** All subscriptions; "absent" if the bot does not send them, null if they cannot be had now. */
-  subscriptions(): Promise<object[] | "absent" | null> {
-    return this.#list("subscriptions", ({ userid, slots, guilds, active_until }) => ({ userid, slots, guilds, active_until }));
+  /** All subscriptions as JSON; "absent" if the bot does not send them, null if they cannot be had now. */
+  subscriptions(): Promise<string[] | "absent" | null> {
+    return this.#list("subscriptions", readSubscription);
   }
 
   /** The whole team, as above. */
-  team(): Promise<object[] | "absent" | null> {
-    return this.#list("team", (member) => member);
+  team(): Promise<string[] | "absent" | null> {
+    return this.#list("team", readMember);
   }
 
   close(): void {
@@ -105,7 +106,7 @@ export class Callbacks {
     }
   }
 
-  async #list(name: "subscriptions" | "team", read: (entry: Record<string, unknown>) => object): Promise<object[] | "absent" | null> {
+  async #list(name: "subscriptions" | "team", read: (entry: Record<string, unknown>) => string): Promise<string[] | "absent" | null> {
     const call = this.#handlers[name];
     if (!call) return "absent";
     const reading = new Reading(this.#clock, MOST_ENTRIES[name]);
@@ -155,19 +156,19 @@ class Reading {
     this.#most = most;
   }
 
-  async all(call: () => unknown, read: (entry: Record<string, unknown>) => object): Promise<object[]> {
+  async all(call: () => unknown, read: (entry: Record<string, unknown>) => string): Promise<string[]> {
     const given = (await call()) as Partial<Iterable<unknown> & AsyncIterable<unknown>> | null | undefined;
     const iterator = given?.[Symbol.asyncIterator]?.() ?? given?.[Symbol.iterator]?.();
-    if (!iterator || typeof given === "string") throw new TypeError("it must return a list or an iterator");
+    if (!iterator || typeof given === "string") throw new TypeError("it must return a list or an iterator; an empty list if there is nobody");
     this.#iterator = iterator;
-    const entries: object[] = [];
+    const entries: string[] = [];
     while (!this.#stopped) {
       const { done, value } = await iterator.next();
       if (done) {
         this.#iterator = null;
         break;
       }
-      if (typeof value !== "object" || value === null) throw new TypeError("each entry must be an object");
+      if (typeof value !== "object" || value === null || Array.isArray(value)) throw new TypeError("each entry must be an object");
       if (entries.length >= this.#most) throw new RangeError(`it has more than ${this.#most} entries`);
       entries.push(read(value as Record<string, unknown>));
       if (entries.length % SLICE === 0) await this.#clock.breathe();
@@ -185,6 +186,12 @@ class Reading {
 /** The function's result; what it throws is a rejection. */
 async function called<T>(call: () => T): Promise<Awaited<T>> {
   return await call();
+}
+
+/** No answer is not a no. */
+function readFlag(value: unknown): boolean {
+  if (value === null || value === undefined) throw new TypeError("it must return true or false");
+  return Boolean(value);
 }
 
 function isComplete(facts: { [Name in keyof Facts]: Facts[Name] | undefined }): facts is Facts {

@@ -30,6 +30,8 @@ export class Calls {
   /** What failed and has not been answered since. */
   readonly #down = new Set<Channel>();
   #downSince = 0;
+  /** The outage's first 401 has been said. */
+  #isKeySaid = false;
   #aborted = false;
 
   constructor(transport: Transport, clock: Clock, status: Status, limits: Limits, onBack: () => void) {
@@ -108,13 +110,15 @@ export class Calls {
     this.#status.counters.failures += 1;
     const isFirst = this.#down.size === 0;
     this.#down.add(channel);
-    if (!isFirst) {
-      this.#status.debug(`the service still cannot be reached: ${reason}`);
-    } else {
+    if (isFirst) {
       this.#downSince = this.#clock.now();
-      if (status === 401) this.#status.error(`the service refuses the bot key, check COMPANION_BOT_KEY; it is tried again: ${reason}`);
-      else this.#status.warn(`the service cannot be reached; the bot goes on, and it is tried again: ${reason}`);
+      this.#isKeySaid = false;
     }
+    if (status === 401 && !this.#isKeySaid) {
+      this.#isKeySaid = true;
+      this.#status.error(`the service refuses the bot key, check COMPANION_BOT_KEY; it is tried again: ${reason}`);
+    } else if (isFirst) this.#status.warn(`the service cannot be reached; the bot goes on, and it is tried again: ${reason}`);
+    else this.#status.debug(`the service still cannot be reached: ${reason}`);
     return { failed: true, retryAfter: asked };
   }
 

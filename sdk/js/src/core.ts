@@ -1,4 +1,5 @@
 import { Batches } from "./batch.js";
+import { Budget } from "./budget.js";
 import { Callbacks, type Handlers } from "./callbacks.js";
 import { Calls } from "./calls.js";
 import type { Clock } from "./clock.js";
@@ -16,6 +17,7 @@ import { Spool } from "./spool.js";
 import { Staff } from "./staff.js";
 import { type State, Status, type StatusReport, counted } from "./status.js";
 import type { Transport } from "./transport.js";
+import type { Id } from "./types.js";
 import type { World } from "./world.js";
 
 export interface CoreOptions {
@@ -46,6 +48,7 @@ export class Core {
   readonly #calls: Calls;
   readonly #roster: Roster;
   readonly #marks: Marks;
+  readonly #budget: Budget;
   readonly #listings: Listings;
   readonly #staff: Staff;
   readonly #callbacks: Callbacks;
@@ -71,11 +74,12 @@ export class Core {
     this.#calls = new Calls(transport, clock, status, limits, () => this.#sender.doubt());
     this.#roster = new Roster(world);
     this.#marks = new Marks(clock, limits);
-    this.#listings = new Listings(world, this.#roster, clock, limits, status, (guild) => this.#mark(guild, "whole"));
+    this.#budget = new Budget(world, clock, limits);
+    this.#listings = new Listings(world, this.#roster, clock, limits, status, this.#budget, (guild) => this.#mark(guild, "whole"));
     this.#staff = new Staff(world, clock, status, (guild) => this.#listings.request(guild));
     this.#listings.staff = this.#staff;
     this.#callbacks = new Callbacks(handlers, clock, limits, status, (guild) => this.#askAgain(guild));
-    this.#lists = new Lists(this.#callbacks, clock, limits, () => this.#sender.wake(0));
+    this.#lists = new Lists(this.#callbacks, clock, limits, status, () => this.#sender.wake(0));
     this.#feedback = new Feedback(limits, status, spool ? Spool.open(spool, clock, status) : null);
     const guilds = new Guilds(this.#roster, this.#callbacks, this.#staff, this.#marks);
     this.#snapshots = new Snapshots(world, this.#roster, guilds, clock, limits, status);
@@ -115,6 +119,7 @@ export class Core {
     this.#checkCount();
     this.#wasReady = true;
     this.#heartbeat.shardKnown();
+    this.#heartbeat.shardReady();
     this.#snapshots.setStale(shard);
     if (shard === 0) this.#lists.forget();
     this.#sender.wake(0);
@@ -181,6 +186,11 @@ export class Core {
     if (this.#staff.isUnknown(guild) && this.#world.cachedMembers(guild)) this.#mark(guild, "whole");
   }
 
+  /** Discord has answered a request of the bot with 429, and names this time in milliseconds. */
+  limited(ms: number): void {
+    this.#budget.limited(ms);
+  }
+
   // --- what the bot says
 
   /** What the callbacks say of this guild has changed. */
@@ -205,7 +215,7 @@ export class Core {
     return this.#addFeedback("feedback", entry);
   }
 
-  feedbackGone(id: string): Promise<Delivery> {
+  feedbackGone(id: Id): Promise<Delivery> {
     return this.#addFeedback("feedback_gone", { id });
   }
 

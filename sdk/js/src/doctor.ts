@@ -7,7 +7,7 @@ import { reasonOf } from "./status.js";
 
 const HELP = `Says whether a discord.js bot could reach its bot-companion service from here, and if not, what to do.
 
-  npx @bot-companion/discord.js doctor [options]
+  npx --no @bot-companion/discord.js doctor [options]
 
 Options
   --grant-keys KEYS  checks the keys that the bot's callback grants names, such as ADMIN,MOD

@@ -1,3 +1,4 @@
+import { withTextId } from "./ids.js";
 import type { Limits } from "./limits.js";
 import type { Spool } from "./spool.js";
 import { type Status, reasonOf } from "./status.js";
@@ -43,11 +44,12 @@ export class Feedback {
   /** `value` is the line without its type. The result never rejects. */
   add(type: "feedback" | "feedback_gone", value: object): Promise<Delivery> {
     if (this.#closed) return refusal("closed");
-    const { id } = value as { id?: unknown };
-    if (typeof id !== "string" || id === "") return this.#drop("the entry has no id");
+    const entry = withTextId(value, "id") as { id?: unknown; submitter?: unknown };
+    const { id, submitter } = entry;
+    if (typeof id !== "string" || id === "") return this.#drop("the entry has no id, which must be text or a BigInt");
     let text: string;
     try {
-      text = JSON.stringify({ type, ...value });
+      text = JSON.stringify({ type, ...entry, ...(submitter ? { submitter: withTextId(submitter, "id") } : {}) });
     } catch (error) {
       return this.#drop(`the entry is not JSON: ${reasonOf(error)}`);
     }

@@ -1,6 +1,7 @@
+import { types } from "node:util";
+import { idOf } from "./ids.js";
 import type { Status } from "./status.js";
 import type { Grants, GuildPermission } from "./types.js";
-import { SNOWFLAKE } from "./world.js";
 
 /** What a role may grant. */
 export const GRANT_KEYS = ["ERLC_MANAGER", "ERLC_ADMIN", "ERLC_STAFF", "ADMIN", "MOD", "SESSION_STARTER"] as const satisfies readonly GuildPermission[];
@@ -8,28 +9,46 @@ const KNOWN = new Set<string>(GRANT_KEYS);
 /** The service's bound. */
 const MOST_ROLES = 250;
 
-/** What the callback said, without what no role can grant. */
+/** What the callback said, without what no role can grant. Throws if it is no complete answer: a slip must not take rights away. */
 export function readGrants(value: unknown, guild: string, status: Status): Grants {
-  if (value === null || value === undefined) return {};
-  if (typeof value !== "object" || Array.isArray(value)) throw new TypeError("grants must return an object: role id to keys");
   const grants: Record<string, GuildPermission[]> = {};
-  for (const [role, keys] of Object.entries(value)) {
-    if (typeof keys === "string" || typeof keys?.[Symbol.iterator] !== "function") {
-      throw new TypeError(`grants must give a list of keys for each role, but not so for ${role}`);
-    }
-    if (!SNOWFLAKE.test(role)) {
-      status.warnOnce(`grants role ${role}`, `grants names "${role}" in guild ${guild}, which is no role's id: it is left out`);
-      continue;
-    }
-    const known = [...(keys as Iterable<unknown>)].filter((key) => isKnown(key, role, guild, status));
+  for (const [named, keys] of entriesOf(value)) {
+    const role = idOf(named);
+    if (role === null) throw new TypeError(`grants names ${shown(named)} in guild ${guild}, which is no role's id`);
+    const known = textsOf(keys, role).filter((key) => isKnown(key, role, guild, status));
     if (known.length > 0) grants[role] = known as GuildPermission[];
   }
   return bounded(grants, guild, status);
 }
 
-function isKnown(key: unknown, role: string, guild: string, status: Status): boolean {
-  if (typeof key === "string" && KNOWN.has(key)) return true;
-  const text = String(key);
+/** The roles and their keys, of an object or a Map (such as discord.js' Collection). */
+function entriesOf(value: unknown): Iterable<[unknown, unknown]> {
+  if (types.isMap(value)) return value.entries();
+  if (isPlainObject(value)) return Object.entries(value);
+  throw new TypeError("grants must return an object or a Map, role id to keys; an empty one if nothing is granted");
+}
+
+/** Everything else, such as a Set or a Date, would look like an object without roles. */
+function isPlainObject(value: unknown): value is object {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+function textsOf(keys: unknown, role: string): string[] {
+  const isList = typeof keys === "object" && keys !== null && Symbol.iterator in keys;
+  const texts = isList ? [...(keys as Iterable<unknown>)] : null;
+  if (texts?.every((key) => typeof key === "string")) return texts as string[];
+  throw new TypeError(`grants must give a list of keys for each role, but not so for ${role}`);
+}
+
+function shown(value: unknown): string {
+  return typeof value === "string" ? `"${value.slice(0, 64)}"` : `a ${typeof value}`;
+}
+
+function isKnown(key: string, role: string, guild: string, status: Status): boolean {
+  if (KNOWN.has(key)) return true;
+  const text = key.slice(0, 64);
   const meant = probableKey(text);
   const hint = meant ? `did you mean ${meant}?` : `a role can grant ${GRANT_KEYS.join(", ")}`;
   status.warnOnce(`grants ${text}`, `grants names "${text}" for role ${role} of guild ${guild}, which no role can grant: ${hint}`);

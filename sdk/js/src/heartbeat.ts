@@ -22,6 +22,11 @@ export class Heartbeat {
   #began: number;
   /** One is due, but the library does not know a shard yet. */
   #isWaiting = false;
+  /** The last one failed: the next is due after the retry delay, and not before. */
+  #hasFailed = false;
+  /** A shard has become ready, and no heartbeat has begun since. */
+  #hasNews = false;
+  #cancelNews: (() => void) | null = null;
   #stopped = false;
 
   constructor(world: World, calls: Calls, clock: Clock, limits: Limits, status: Status, instance: string, acknowledged: () => void) {
@@ -46,9 +51,19 @@ export class Heartbeat {
     if (this.#isWaiting && !this.#stopped) void this.#beat();
   }
 
+  /** A shard has become ready: the service hears of it before the next interval. */
+  shardReady(): void {
+    this.#hasNews = true;
+    this.#cancelNews ??= this.#clock.after(this.#limits.gatherTime, () => {
+      this.#cancelNews = null;
+      void this.#tell();
+    });
+  }
+
   stop(): void {
     this.#stopped = true;
     this.#cancel();
+    this.#cancelNews?.();
   }
 
   /** Waits for the one that is under way, if there is one. */
@@ -72,14 +87,21 @@ export class Heartbeat {
     this.#cancel = this.#clock.after(next - now, () => void this.#beat());
   }
 
+  async #tell(): Promise<void> {
+    // The one that is under way may have begun before the shard was ready.
+    await this.ended();
+    if (this.#hasNews && !this.#hasFailed && !this.#stopped) await this.#beat();
+  }
+
   async #beat(): Promise<void> {
     let delay = 0;
     try {
       // One that was sent for another reason counts.
-      const isDue = this.#clock.now() >= this.#began + this.#limits.heartbeatInterval;
+      const isDue = this.#hasNews || this.#clock.now() >= this.#began + this.#limits.heartbeatInterval;
       const answer = isDue ? await this.send() : null;
       this.#isWaiting = isDue && answer === null;
       if (this.#isWaiting) return;
+      if (answer) this.#hasFailed = answer.failed;
       if (answer?.failed) delay = this.#backoff.next(answer.retryAfter);
       else if (answer) this.#backoff.reset();
     } catch (error) {
@@ -92,6 +114,7 @@ export class Heartbeat {
     const shards = this.#world.shards();
     if (shards.length === 0) return null;
     this.#began = this.#clock.now();
+    this.#hasNews = false;
     const report = {
       instance: this.#instance,
       started_at: this.#startedAt / 1_000,

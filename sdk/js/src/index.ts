@@ -3,8 +3,8 @@
  *
  * - `adapter`: discord.js, its events and its cache. Everything else knows nothing of it
  * - `core`: the state machine, put together from the parts that `sdk/conformance` describes: `marks`, `snapshots`,
- *   `sender` (with `batch`, `lists`, `guilds`), `heartbeat`, `staff` (with `listings`), `callbacks` (with `grants`),
- *   `feedback` (with `spool`), `status`
+ *   `sender` (with `batch`, `lists`, `guilds`), `heartbeat`, `staff` (with `listings` and their `budget`), `callbacks`
+ *   (with `grants`, `entries`), `feedback` (with `spool`), `status`
  * - `transport`: HTTP, with `calls` for time limits and outages
  */
 import { randomUUID } from "node:crypto";
@@ -13,12 +13,12 @@ import { systemClock } from "./clock.js";
 import { readConfig } from "./config.js";
 import { Core } from "./core.js";
 import type { Handlers } from "./callbacks.js";
-import { DEFAULT_LIMITS } from "./limits.js";
+import { idOf } from "./ids.js";
+import { readLimits } from "./limits.js";
 import { closeAtSigterm } from "./sigterm.js";
 import { Status, defaultLogger, reasonOf } from "./status.js";
 import { fetchTransport } from "./transport.js";
 import type { ClientLike, Companion, GuildOf, Options } from "./types.js";
-import { SNOWFLAKE } from "./world.js";
 
 export type { Clock } from "./clock.js";
 export type { Delivery } from "./feedback.js";
@@ -59,7 +59,7 @@ function start(client: ClientLike, options: Options, status: Status): Companion 
   if (typeof client?.on !== "function" || !client.guilds || !client.ws) throw new Error("the first argument of attach must be a discord.js client");
   const { url, key } = options.transport ? { url: options.url ?? "", key: "" } : readConfig(options);
   const clock = options.clock ?? systemClock;
-  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const limits = readLimits(options.limits, status);
   const adapter = new Adapter(client, clock, status, options.members ?? "list");
   const core = new Core({
     world: adapter, handlers: handlersOf(client, options), clock, status, limits, url, instance: randomUUID(),
@@ -74,11 +74,13 @@ function start(client: ClientLike, options: Options, status: Status): Companion 
   const close = (): Promise<void> => (closed ??= closeAll(adapter, core, status).finally(() => forgetSigterm()));
   if (options.sigterm !== false) forgetSigterm = closeAtSigterm(close);
   return {
-    changed(...args) {
+    changed(...args: unknown[]) {
+      // Without an argument, that is: a guild that was not found must not make everything be sent again.
       if (args.length === 0) return core.allChanged();
       const guild = idOf(args[0]);
-      if (guild) core.changed(guild);
-      else status.warnOnce("changed", "changed() was called with what is neither a guild nor its id: nothing is done");
+      if (guild) return core.changed(guild);
+      const given = args[0] === undefined || args[0] === null ? "no guild" : "what is neither a guild nor its id";
+      status.warnOnce(`changed ${given}`, `changed() was given ${given}: nothing is done. Without an argument it sends everything again`);
     },
     subscriptionsChanged: () => core.subscriptionsChanged(),
     teamChanged: () => core.teamChanged(),
@@ -99,11 +101,6 @@ function handlersOf(client: ClientLike, { grants, setup, linked, subscriptions, 
       return call(guild as never);
     });
   return { grants: withGuild(grants), setup: withGuild(setup), linked: withGuild(linked), subscriptions, team };
-}
-
-function idOf(guild: unknown): string | null {
-  const id: unknown = typeof guild === "object" && guild !== null ? (guild as { id?: unknown }).id : guild;
-  return typeof id === "string" && SNOWFLAKE.test(id) ? id : null;
 }
 
 async function closeAll(adapter: Adapter, core: Core, status: Status): Promise<void> {

@@ -1,4 +1,5 @@
 import type { Clock } from "./clock.js";
+import type { Status } from "./status.js";
 
 /** Sizes and times. All times are milliseconds. */
 export interface Limits {
@@ -28,10 +29,12 @@ export interface Limits {
   callbackRetry: number;
   /** Guilds whose callbacks run at the same time. */
   callbacksAtOnce: number;
-  /** Between two pages of members. */
-  listingPause: number;
+  /** Pages of members per second, of all the bot's processes together. A process takes the share of its own shards. */
+  listingRate: number;
   /** After a failed listing of members; doubles up to 5 minutes. */
   listingRetry: number;
+  /** Subscriptions that the service refuses and that are left out; one more, and none are sent until the callback's answer is another. */
+  refusedSubscriptions: number;
   /** A request in which nothing moves for so long has failed. */
   stallTimeout: number;
   /** A snapshot whose lines come slowly still sends what it has at least so often. */
@@ -59,8 +62,9 @@ export const DEFAULT_LIMITS: Limits = {
   callbackTimeout: 15_000,
   callbackRetry: 60_000,
   callbacksAtOnce: 16,
-  listingPause: 250,
+  listingRate: 10,
   listingRetry: 5_000,
+  refusedSubscriptions: 1_000,
   stallTimeout: 30_000,
   flushInterval: 5_000,
   firstRetry: 1_000,
@@ -68,6 +72,27 @@ export const DEFAULT_LIMITS: Limits = {
   longestRetryAfter: 3_600_000,
   closeTimeout: 5_000,
 };
+
+/** A lower rate would take weeks for the members of a large bot. */
+const LOWEST_LISTING_RATE = 0.01;
+
+/** The defaults with what was given. Throws what is wrong with a value; a name that does not exist is only said. */
+export function readLimits(given: Partial<Limits> | undefined, status: Status): Limits {
+  const limits = { ...DEFAULT_LIMITS };
+  for (const [name, value] of Object.entries(given ?? {}) as [keyof Limits, unknown][]) {
+    if (value === undefined) continue;
+    if (!Object.hasOwn(DEFAULT_LIMITS, name)) {
+      status.warn(`the option limits has no ${name}: it is ignored`);
+      continue;
+    }
+    const least = name === "listingRate" ? LOWEST_LISTING_RATE : 0;
+    if (typeof value !== "number" || !Number.isFinite(value) || value < least) {
+      throw new Error(`the option limits.${name} must be a number of at least ${least}`);
+    }
+    limits[name] = value;
+  }
+  return limits;
+}
 
 /** How long to wait after the n-th failure in a row. Half of it is random, so that many processes do not come back in step. */
 export class Backoff {

@@ -1,3 +1,4 @@
+import type { Budget } from "./budget.js";
 import { type Clock, within } from "./clock.js";
 import type { Limits } from "./limits.js";
 import type { Roster } from "./roster.js";
@@ -14,6 +15,7 @@ export class Listings {
   readonly #clock: Clock;
   readonly #limits: Limits;
   readonly #status: Status;
+  readonly #budget: Budget;
   readonly #listed: (guild: string) => void;
   readonly #queue = new Set<string>();
   /** Guilds whose listing failed: how often in a row, and the timer of the next try. */
@@ -23,16 +25,16 @@ export class Listings {
   /** Nobody may be listed until the next session: refused once, refused for every guild. */
   #isBlocked = false;
   #isClosed = false;
-  #endPause = (): void => {};
   staff!: Staff;
 
   /** `listed`: the staff of this guild is completely known now. */
-  constructor(world: World, roster: Roster, clock: Clock, limits: Limits, status: Status, listed: (guild: string) => void) {
+  constructor(world: World, roster: Roster, clock: Clock, limits: Limits, status: Status, budget: Budget, listed: (guild: string) => void) {
     this.#world = world;
     this.#roster = roster;
     this.#clock = clock;
     this.#limits = limits;
     this.#status = status;
+    this.#budget = budget;
     this.#listed = listed;
   }
 
@@ -69,7 +71,7 @@ export class Listings {
     for (const { cancel } of this.#failed.values()) cancel();
     this.#failed.clear();
     this.#underWay?.abort.abort();
-    this.#endPause();
+    this.#budget.close();
   }
 
   #start(): void {
@@ -84,13 +86,15 @@ export class Listings {
   }
 
   async #run(): Promise<void> {
-    for (const guild of this.#queue) {
+    while (this.#queue.size > 0) {
+      await this.#budget.turn();
+      const [guild] = this.#queue;
+      if (guild === undefined) return;
       this.#queue.delete(guild);
       const fields = this.#roster.guild(guild);
       const survey = fields === null || fields === "unavailable" ? null : this.staff.beginSurvey(guild);
       if (!survey) continue;
       await this.#list(guild, survey);
-      if (this.#queue.size > 0) await this.#pause();
     }
   }
 
@@ -122,24 +126,17 @@ export class Listings {
     });
     aborted.catch(() => {});
     for (let after = "0"; ; ) {
-      const page = await Promise.race([aborted, within(this.#clock, this.#limits.stallTimeout, this.#world.listMembers(guild, after, signal))]);
+      await Promise.race([aborted, this.#budget.turn()]);
+      this.#budget.spend();
+      const asked = within(this.#clock, this.#limits.stallTimeout, this.#world.listMembers(guild, after, signal));
+      const page = await Promise.race([aborted, asked.catch(nothingIfLimited)]);
+      if (!page) continue;
       for (const member of page) {
         survey.add(member);
         if (compareIds(member.id, after) > 0) after = member.id;
       }
       if (page.length < PAGE) return;
-      await Promise.race([aborted, this.#pause()]);
     }
-  }
-
-  #pause(): Promise<void> {
-    return new Promise((resolve) => {
-      const cancel = this.#clock.after(this.#limits.listingPause, resolve);
-      this.#endPause = () => {
-        cancel();
-        resolve();
-      };
-    });
   }
 
   #fail(guild: string, error: unknown): void {
@@ -164,4 +161,10 @@ export class Listings {
     this.#failed.set(guild, { times, cancel });
     this.#status.warnOnce("listing", `the members of guild ${guild} cannot be listed, its staff stays as the service has it and it is tried again: ${reasonOf(error)}; ${hint}`);
   }
+}
+
+/** A page that Discord limited has not failed: it is asked for again. */
+function nothingIfLimited(error: unknown): null {
+  if ((error as { status?: unknown } | null)?.status === 429) return null;
+  throw error;
 }

@@ -2,9 +2,7 @@ import { createHash } from "node:crypto";
 import type { Callbacks } from "./callbacks.js";
 import type { Clock } from "./clock.js";
 import type { Limits } from "./limits.js";
-
-/** Refused subscriptions that are remembered. */
-const MOST_REFUSED = 1_000;
+import type { Status } from "./status.js";
 
 /** A list as it was sent. */
 export interface Listed {
@@ -18,17 +16,24 @@ export class Lists {
   readonly #callbacks: Callbacks;
   readonly #clock: Clock;
   readonly #limits: Limits;
+  readonly #status: Status;
   readonly #wake: () => void;
   readonly #timers = new Map<string, () => void>();
-  readonly #refused = new Set<string>();
+  /** Subscriptions that the service refused: left out as long as they are in the callback's answer. */
+  #refused = new Set<string>();
+  /** The callback's last answer, those that are refused included. */
+  #answer = "";
+  /** An answer of which too many are refused: nothing is sent of it. */
+  #hopeless = "";
   #refusedTeam = "";
   #sent = { subscriptions: "", team: "" };
   isStale = { subscriptions: false, team: false };
 
-  constructor(callbacks: Callbacks, clock: Clock, limits: Limits, wake: () => void) {
+  constructor(callbacks: Callbacks, clock: Clock, limits: Limits, status: Status, wake: () => void) {
     this.#callbacks = callbacks;
     this.#clock = clock;
     this.#limits = limits;
+    this.#status = status;
     this.#wake = wake;
   }
 
@@ -49,7 +54,11 @@ export class Lists {
     const entries = await this.#callbacks.subscriptions();
     if (entries === null) this.#again("subscriptions");
     if (entries === null || entries === "absent") return null;
-    const lines = entries.map((entry) => JSON.stringify(entry)).filter((line) => !this.#refused.has(line));
+    this.#answer = fingerprint(entries);
+    if (this.#answer === this.#hopeless) return null;
+    this.#hopeless = "";
+    this.#refused = new Set(entries.filter((line) => this.#refused.has(line)));
+    const lines = entries.filter((line) => !this.#refused.has(line));
     const print = fingerprint(lines);
     return print === this.#sent.subscriptions ? null : { lines, print };
   }
@@ -60,19 +69,27 @@ export class Lists {
     const members = await this.#callbacks.team();
     if (members === null) this.#again("team");
     if (members === null || members === "absent") return null;
-    const lines = [JSON.stringify({ type: "team", members })];
+    const lines = [`{"type":"team","members":[${members.join()}]}`];
     const print = fingerprint(lines);
     return print === this.#sent.team || print === this.#refusedTeam ? null : { lines, print };
   }
 
   acknowledged(name: "subscriptions" | "team", print: string): void {
     this.#sent[name] = print;
+    if (name === "subscriptions") this.#status.forget("refused subscriptions");
   }
 
-  /** The subscription is left out from now on. */
-  refuseSubscription(line: string): void {
-    if (this.#refused.size >= MOST_REFUSED) this.#refused.clear();
-    this.#refused.add(line);
+  /** The subscription is left out from now on; if there are too many of them, all are. */
+  refuseSubscription(line: string, reason: string): void {
+    this.#status.counters.linesRefused += 1;
+    const most = this.#limits.refusedSubscriptions;
+    if (this.#refused.size < most) {
+      this.#refused.add(line);
+      this.#status.warnOnce(`refused subscription ${reason}`, `the service refuses a subscription, which is left out: ${reason}`);
+      return;
+    }
+    this.#hopeless = this.#answer;
+    this.#status.warnOnce("refused subscriptions", `more than ${most} subscriptions are refused: none are sent until the callback's answer is another one: ${reason}`);
   }
 
   /** The team is not sent again until it differs. */

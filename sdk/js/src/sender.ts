@@ -233,9 +233,7 @@ export class Sender {
     lists.isStale.subscriptions = true;
     if (answer.failed) return this.#failures.next(answer.retryAfter);
     if (answer.status === 409) return this.#overtaken(answer.data);
-    lists.refuseSubscription(lines[Number(answer.data["line"]) - 1] as string);
-    this.#status.counters.linesRefused += 1;
-    this.#status.warn(`the service refuses a subscription, which is left out: ${String(answer.data["reason"])}`);
+    lists.refuseSubscription(lines[Number(answer.data["line"]) - 1] as string, String(answer.data["reason"]));
     return 0;
   }
 

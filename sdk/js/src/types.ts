@@ -19,24 +19,31 @@ export type TeamPermission =
   | "WEB_DEVELOPER"
   | "BOT_DEVELOPER";
 
+/** An id as text, or as a BigInt. Not as a number, which would lose digits. */
+export type Id = string | bigint;
+
 /** Role id to what the role grants. */
 export type Grants = Record<string, readonly GuildPermission[]>;
 
+/** The same as a Map, or discord.js' Collection; a role may stand for its id. */
+export type GrantsMap = ReadonlyMap<Id | { readonly id: string }, Iterable<GuildPermission>>;
+
 /** Who pays for premium, and where it counts. */
 export interface Subscription {
-  userid: string;
+  userid: Id;
+  /** Informational: premium counts on every guild below, however many slots there are. */
   slots: number;
-  guilds: readonly string[];
-  /** Epoch seconds; null: without end. */
-  active_until: number | null;
+  guilds: readonly Id[];
+  /** Epoch seconds or a Date; null: without end. */
+  active_until: number | Date | null;
 }
 
 /** A user's profile. */
 export interface Profile {
-  id: string;
+  id: Id;
   username: string;
   /** Default: the username. */
-  name?: string;
+  name?: string | null;
   /** A URL. Default: the default picture. */
   avatar?: string | null;
 }
@@ -44,7 +51,7 @@ export interface Profile {
 /** What somebody says of the bot. */
 export interface FeedbackEntry {
   /** Yours, 1 to 64 characters; the same again replaces the entry. */
-  id: string;
+  id: Id;
   feedback: string;
   /** 1 to 5. */
   rating: number;
@@ -55,19 +62,22 @@ export interface FeedbackEntry {
 
 /** A member of the bot's team. */
 export interface TeamMember {
-  discord_id: string;
+  discord_id: Id;
   username: string;
-  name: string;
-  /** A URL. */
-  avatar: string;
   /** Title. */
   role: string;
   /** `#RRGGBB`. */
   color: string;
   /** A lower-case word. */
   category: string;
+  /** A whole number: the order on the page. */
   position: number;
-  permissions?: readonly TeamPermission[];
+  /** Default: the username. */
+  name?: string | null;
+  /** A URL. Default: the default picture. */
+  avatar?: string | null;
+  /** Default: none. */
+  permissions?: readonly TeamPermission[] | null;
 }
 
 type Maybe<T> = T | PromiseLike<T>;
@@ -79,8 +89,8 @@ export interface Options<Guild = GuildLike> {
   url?: string | undefined;
   /** The bot's key. Default: the variable `COMPANION_BOT_KEY`. */
   key?: string | undefined;
-  /** What the guild's roles grant. Default: nothing. */
-  grants?(guild: Guild): Maybe<Grants | null | undefined>;
+  /** What the guild's roles grant; `{}` if nothing. Default: nothing. */
+  grants?(guild: Guild): Maybe<Grants | GrantsMap>;
   /** Whether the guild has configured the bot. Default: no. */
   setup?(guild: Guild): Maybe<boolean>;
   /** Whether the guild has linked its game server. Default: no. */
@@ -108,7 +118,8 @@ export interface Options<Guild = GuildLike> {
 /** What `attach` gives back. Nothing here throws or rejects. */
 export interface Companion {
   /** Grants, setup or linked of this guild have changed. Without a guild: everything is sent anew. */
-  changed(guild?: string | { readonly id: string }): void;
+  changed(): void;
+  changed(guild: Id | { readonly id: string }): void;
   /** Subscriptions have changed. Only the process with shard 0 sends them. */
   subscriptionsChanged(): void;
   /** The team has changed. Only the process with shard 0 sends it. */
@@ -116,7 +127,7 @@ export interface Companion {
   /** Sends a feedback entry. The result says what became of it. */
   feedback(entry: FeedbackEntry): Promise<Delivery>;
   /** Takes a feedback entry back. */
-  feedbackGone(id: string): Promise<Delivery>;
+  feedbackGone(id: Id): Promise<Delivery>;
   /** How it is going. */
   status(): StatusReport;
   /** Hears `synced` or `error`. The returned function ends that. */
@@ -167,7 +178,11 @@ export interface ClientLike {
   readonly guilds: { readonly cache: Cache<GuildLike> };
   readonly ws: { readonly shards: { readonly size: number; values(): IterableIterator<ShardLike> } };
   /* eslint-disable @typescript-eslint/no-explicit-any -- discord.js types these by event and by route */
-  readonly rest?: { get(route: any, options?: any): Promise<unknown> };
+  readonly rest?: {
+    get(route: any, options?: any): Promise<unknown>;
+    on?(event: any, listener: (...args: any[]) => void): unknown;
+    off?(event: any, listener: (...args: any[]) => void): unknown;
+  };
   readonly options: any;
   on(event: any, listener: (...args: any[]) => void): unknown;
   off(event: any, listener: (...args: any[]) => void): unknown;

@@ -45,7 +45,7 @@ export interface World {
   listingObstacle(): string | null;
   /** The library's name of the intent that members need. */
   readonly membersIntent: string;
-  /** Up to PAGE members whose ids are above `after`, in ascending order. A rejection may have a `status`. */
+  /** Up to PAGE members whose ids are above `after`, in ascending order. A rejection may have a `status`: 429, if Discord limited this page. */
   listMembers(guild: string, after: string, signal: AbortSignal): Promise<Member[]>;
 }
 
@@ -56,8 +56,6 @@ export function lacksIntent(intent: string): string {
 
 /** Members of one page; a shorter page is the last. */
 export const PAGE = 1_000;
-
-export const SNOWFLAKE = /^[1-9][0-9]{0,19}$/;
 
 /** The shard of a guild. */
 export function shardOf(guild: string, count: number): number {

@@ -100,14 +100,98 @@ test("changed() takes a guild or its id; what is neither is said, and is not eve
   assert.equal(service.guilds.get(guildId(2))?.["setup"], true);
   const requests = service.calls.length;
   companion.changed(null as never);
-  companion.changed(undefined);
+  companion.changed(undefined as never);
   companion.changed("Guild 1");
+  companion.changed(1.5 as never);
   await clock.pass(1_000);
   assert.equal(service.calls.length, requests);
-  assert.equal(log.count("changed() was called with what is neither a guild nor its id"), 1);
+  assert.equal(log.count("changed() was given no guild"), 1);
+  assert.equal(log.count("changed() was given what is neither a guild nor its id"), 1);
   companion.changed();
   await clock.pass(1_000);
   assert.equal(service.of("/bot/shards").length, 2);
+});
+
+test("ids may be BigInts everywhere, and nothing blames the package", async () => {
+  const guild = BigInt(guildId(1));
+  let isSetup = false;
+  const { client, clock, service, log, companion } = world({
+    setup: () => isSetup,
+    grants: () => new Map([[50n, ["MOD"]]]),
+    subscriptions: () => [{ userid: 20n, slots: 1, guilds: [guild], active_until: null }],
+    team: () => [{ discord_id: 20n, username: "u", role: "Founder", color: "#5865F2", category: "lead", position: 1 }],
+  });
+  client.ready();
+  await clock.pass(1_000);
+  assert.deepEqual(service.guilds.get(guildId(1))?.["grants"], { 50: ["MOD"] });
+  assert.deepEqual(service.subscriptions, [{ userid: "20", slots: 1, guilds: [guildId(1)], active_until: null }]);
+  assert.equal(service.team[0]?.["discord_id"], "20");
+  isSetup = true;
+  companion.changed(guild);
+  const sent = companion.feedback({ id: 7n, feedback: "Fine", rating: 5, timestamp: 1, submitter: { id: 20n, username: "u" } });
+  await clock.pass(1_000);
+  assert.equal(service.guilds.get(guildId(1))?.["setup"], true);
+  assert.deepEqual(await sent, { delivered: true, reason: null });
+  assert.equal(service.feedback.get("7")?.["submitter"]["id"], "20");
+  const gone = companion.feedbackGone(7n);
+  await clock.pass(1_000);
+  assert.equal((await gone).delivered, true);
+  assert.deepEqual(log.lines.filter((line) => !line.startsWith("info")), []);
+});
+
+test("grants may be a Map; what only looks like one is no answer", async () => {
+  class Collection extends Map<unknown, unknown> {}
+  let answer: unknown = new Collection([["50", new Set(["MOD"])], [{ id: "51" }, ["ADMIN"]]]);
+  const { client, clock, service, companion } = world({ grants: () => answer });
+  client.ready();
+  await clock.pass(1_000);
+  const grants = { 50: ["MOD"], 51: ["ADMIN"] };
+  assert.deepEqual(service.guilds.get(guildId(1))?.["grants"], grants);
+  let failures = 0;
+  for (const slip of [new Set(["50"]), new Date(0), new Map([["50", "MOD"]]), new Map([["moderators", ["MOD"]]]), new Map([[undefined, ["MOD"]]]), () => ({}), true]) {
+    answer = slip;
+    companion.changed(guildId(1));
+    await clock.pass(1_000);
+    assert.deepEqual(service.guilds.get(guildId(1))?.["grants"], grants, String(slip));
+    assert.equal(companion.status().counters.callbackFailures, (failures += 1), String(slip));
+  }
+  answer = new Map();
+  companion.changed(guildId(1));
+  await clock.pass(1_000);
+  assert.deepEqual(service.guilds.get(guildId(1))?.["grants"], {}, "an empty one is an answer");
+});
+
+test("a time that JSON would turn into no end does not give premium for ever", async () => {
+  let active_until: unknown = 1_900_000_000;
+  const { client, clock, service, companion } = world({ subscriptions: () => [{ userid: "20", slots: 1, guilds: [], active_until }] });
+  client.ready();
+  await clock.pass(1_000);
+  for (const slip of [NaN, Infinity, undefined, new Date(NaN), "2030-01-01"]) {
+    active_until = slip;
+    companion.subscriptionsChanged();
+    await clock.pass(1_000);
+    assert.deepEqual(service.subscriptions, [{ userid: "20", slots: 1, guilds: [], active_until: 1_900_000_000 }]);
+  }
+  active_until = new Date(2_000_000_000_500);
+  companion.subscriptionsChanged();
+  await clock.pass(1_000);
+  assert.equal(service.subscriptions[0]?.["active_until"], 2_000_000_000.5);
+});
+
+for (const value of [0, -1, NaN, Infinity, 0.001, "10", null]) {
+  test(`limits.listingRate ${JSON.stringify(value)} (${typeof value}) is refused with a message`, () => {
+    const { companion, log } = world({ limits: { listingRate: value } });
+    assert.deepEqual(log.lines, ["error [bot-companion] not started: the option limits.listingRate must be a number of at least 0.01"]);
+    assert.equal(companion.status().state, "closed");
+  });
+}
+
+test("a limit that is undefined is the default, and one that does not exist is said", async () => {
+  const { client, clock, service, log } = world({ limits: { gatherTime: undefined, listing_rate: 5 } });
+  assert.deepEqual(log.lines, ["warn [bot-companion] the option limits has no listing_rate: it is ignored"]);
+  client.ready();
+  await clock.pass(1_000);
+  assert.equal(service.guilds.size, 2);
 });
 
 test("the default logger prints the outage, not every try", async (context) => {

@@ -214,6 +214,7 @@ export class Replay {
     const act = (answer: (value: never) => unknown): unknown => {
       const { does, value: given } = this.#callbacks[name] as { does: string; value: never };
       if (does === "fail") throw new Error("the database is away");
+      if (does === "slip") return given;
       if (does === "hang") return new Promise(() => {});
       if (does === "hang_in_iteration") return hanging((given as unknown as Json[] | undefined)?.[0] ?? {});
       return answer(given);
@@ -223,7 +224,7 @@ export class Replay {
     else handlers[name as "setup"] = (guild) => act((all) => all[guild] ?? false);
   }
 
-  #bot({ bot, shard, guild, user, role, roles, guilds }: Json): void {
+  #bot({ bot, shard, guild, user, role, roles, guilds, seconds }: Json): void {
     const core = this.#core;
     const people = this.#world.guilds.get(guild)?.people;
     switch (bot) {
@@ -232,6 +233,8 @@ export class Replay {
         return core.session(shard, guilds ?? this.#world.guildIds(shard));
       case "ready":
         return core.ready(shard);
+      case "limited":
+        return core.limited(seconds * 1_000);
       case "guild_here":
         this.#world.put({ ...guild, unavailable: false });
         return core.guildHere(guild.id);
@@ -354,7 +357,7 @@ function snake(value: unknown): unknown {
 
 /** Snake case and seconds to camel case and milliseconds. */
 function limitsOf(limits: Json): Partial<Limits> {
-  const isTime = (name: string): boolean => /_(interval|time|timeout|retry|pause|after)$/.test(name);
+  const isTime = (name: string): boolean => /_(interval|time|timeout|retry|after)$/.test(name);
   const entries = Object.entries(limits).map(([name, value]) => [
     name.replace(/_[a-z]/g, (letter) => letter.slice(1).toUpperCase()),
     isTime(name) ? value * 1_000 : value,

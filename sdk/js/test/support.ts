@@ -100,6 +100,7 @@ export class Service {
     if (type === "guild") this.guilds.set(rest["id"], { grants: {}, staff: {}, ...this.guilds.get(rest["id"]), ...rest });
     else if (type === "guild_gone") this.guilds.delete(rest["id"]);
     else if (type === "feedback") this.feedback.set(rest["id"], rest);
+    else if (type === "feedback_gone") this.feedback.delete(rest["id"]);
     else if (type === "team") this.team = rest["members"];
     else if (type === "member") {
       const guild = this.guilds.get(rest["guild"]);

@@ -1,0 +1,18 @@
+const SNOWFLAKE = /^[1-9][0-9]{0,19}$/;
+
+/** An id as the service wants it: text. BigInts are taken, too; numbers are not, because they lose digits. Null if it is no id. */
+export function idText(value: unknown): string | null {
+  const text = typeof value === "bigint" ? String(value) : value;
+  return typeof text === "string" && SNOWFLAKE.test(text) ? text : null;
+}
+
+/** The id of something that discord.js knows (a guild, a role), or the id itself. */
+export function idOf(value: unknown): string | null {
+  return idText(typeof value === "object" && value !== null ? (value as { id?: unknown }).id : value);
+}
+
+/** The object with its id as text, which JSON can carry. Everything else in it stays as it is. */
+export function withTextId<Value>(value: Value, name: string): Value {
+  const id = (value as Record<string, unknown> | null | undefined)?.[name];
+  return typeof id === "bigint" ? { ...value, [name]: String(id) } : value;
+}
