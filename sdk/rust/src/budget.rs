@@ -33,27 +33,29 @@ impl Budget {
 
     /// A page is asked for now, at this rate of pages per second.
     pub(crate) fn spend(&mut self, now: Duration, rate: f64) {
-        if now >= self.limited_until + RECOVERY {
-            self.halvings = 0;
-        }
-        let interval = Duration::try_from_secs_f64(2f64.powi(self.halvings) / rate).unwrap_or(LONGEST_INTERVAL);
+        self.recover(now);
+        let interval = Duration::try_from_secs_f64(self.slowdown() / rate).unwrap_or(LONGEST_INTERVAL);
         self.next = now + interval.min(LONGEST_INTERVAL);
     }
 
     /// The platform limits the bot for so long. During the wait for another limit this only prolongs the wait.
     pub(crate) fn limit(&mut self, now: Duration, time: Duration) {
-        let is_waiting = now < self.limited_until;
-        if !is_waiting {
-            let before = if now >= self.limited_until + RECOVERY { 0 } else { self.halvings };
-            self.halvings = (before + 1).min(MOST_HALVINGS);
+        self.recover(now);
+        if now >= self.limited_until {
+            self.halvings = (self.halvings + 1).min(MOST_HALVINGS);
         }
         self.limited_until = self.limited_until.max(now + time);
     }
 
-    /// How many times the budget is halved, for tests.
-    #[cfg(all(test, feature = "serenity"))]
-    pub(crate) fn halvings(&self) -> i32 {
-        self.halvings
+    fn recover(&mut self, now: Duration) {
+        if now >= self.limited_until + RECOVERY {
+            self.halvings = 0;
+        }
+    }
+
+    /// How many times fewer pages are asked for than at first.
+    pub(crate) fn slowdown(&self) -> f64 {
+        2f64.powi(self.halvings)
     }
 }
 

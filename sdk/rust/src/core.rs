@@ -274,7 +274,16 @@ impl Core {
 
     /// The platform limits the bot's requests for so long.
     pub(crate) fn limited(&self, time: Duration) {
-        self.lock().budget.limit(self.clock.now(), time.min(self.limits.longest_retry_after));
+        let time = time.min(self.limits.longest_retry_after);
+        let slowdown = {
+            let mut state = self.lock();
+            state.budget.limit(self.clock.now(), time);
+            state.budget.slowdown()
+        };
+        tracing::debug!(
+            target: "bot_companion_feed",
+            "Discord limits the bot: no members are listed for {time:?}, and then at 1/{slowdown} of the usual rate"
+        );
     }
 
     /// A new session: the shard is unknown until it is ready.
