@@ -42,11 +42,11 @@ async fn members_are_listed_page_by_page_within_the_budget() {
 #[tokio::test(start_paused = true)]
 async fn a_page_that_was_limited_is_asked_for_again() {
     let (service, lines, ranks) = (Memory::new(), Lines::default(), Arc::new(Ranks::new(2_500)));
-    // Nobody is limited for a day: more than an hour is cut.
-    let hours = Duration::from_hours;
-    ranks.limits.lock().unwrap().extend([None, Some(hours(24)), Some(Duration::from_mins(2))]);
+    let seconds = Duration::from_secs;
+    ranks.limits.lock().unwrap().extend([None, Some(seconds(100_000)), Some(seconds(10))]);
     let companion = builder(&service, &lines)
         .grants(async |_| Ok(Grants::new().role(50, [Permission::Mod])))
+        .limits(|limits| limits.longest_retry_after = seconds(60))
         .start(ranks.clone())
         .unwrap();
     ready(&companion);
@@ -55,7 +55,7 @@ async fn a_page_that_was_limited_is_asked_for_again() {
     let asked = ranks.asked.lock().unwrap().clone();
     assert_eq!(asked.iter().map(|(after, _)| *after).collect::<Vec<_>>(), [0, 1_000, 1_000, 1_000, 2_000]);
     let pauses: Vec<_> = asked.windows(2).map(|two| two[1].1.saturating_sub(two[0].1)).collect();
-    assert!((hours(1)..hours(2)).contains(&pauses[1]) && pauses[2] >= Duration::from_mins(2), "{pauses:?}");
+    assert!((seconds(60)..seconds(100)).contains(&pauses[1]) && pauses[2] >= seconds(10), "{pauses:?}");
     let counters = companion.status().counters;
     assert_eq!((counters.listings, counters.listing_failures), (1, 0), "{lines:?}");
     companion.close().await;
