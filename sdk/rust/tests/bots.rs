@@ -142,7 +142,7 @@ fn a_limited_listing_is_completed(name: &str) {
         discord.control("fault", &fault);
         let bot = start_bot(name, &discord, &service);
         service.await_data("the staff arrives", |data| *staff(data) == json!({"20": ["50"]}));
-        assert!(bot.output().contains("at 1/2 of the usual rate"), "{}", bot.output());
+        wait_for("the budget hears of it", || bot.output().contains("at 1/2 of the usual rate"));
         assert!(!bot.output().contains("cannot be listed"), "{}", bot.output());
         assert_eq!(discord.limits(), 1, "the page is not asked for while the limit lasts");
     }
