@@ -31,7 +31,7 @@ async fn main() -> Result<(), Error> {
     let mut http = Client::builder().token(token.clone());
     if let Ok(proxy) = env::var("DISCORD_PROXY") {
         let host = proxy.trim_start_matches("https://").trim_start_matches("http://");
-        http = http.proxy(host.to_owned(), proxy.starts_with("http://")).ratelimiter(None);
+        http = http.proxy(host.to_owned(), proxy.starts_with("http://"));
     }
     let http = Arc::new(http.build());
     let companion = Companion::from_env()?.grants(grants).setup(async |_| Ok(true)).twilight(Arc::clone(&http))?;

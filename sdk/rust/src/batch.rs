@@ -125,10 +125,11 @@ fn add_feedback(core: &Core, filling: &mut Filling) {
 async fn add_changes(core: &Arc<Core>, filling: &mut Filling, marks: Vec<(Key, Mark)>) -> bool {
     let mut lines = stream::iter(marks.iter().cloned().enumerate())
         .map(|(index, (key, mark))| async move {
-            if index % 16 == 0 {
+            let lines = change_lines(core, key, mark).await;
+            if (index + 1) % 16 == 0 {
                 tokio::task::yield_now().await;
             }
-            change_lines(core, key, mark).await
+            lines
         })
         .buffered(core.limits.callbacks_at_once.max(1));
     let mut added = 0;

@@ -86,7 +86,7 @@ impl Builder {
         F: Fn() -> A + Send + Sync + 'static,
         A: Future<Output = Result<Vec<T>, CallbackError>> + Send + 'static,
     {
-        self.callbacks.subscriptions = Some(callbacks::list_callback(callback));
+        self.callbacks.subscriptions = Some(callbacks::list_callback(callback, callbacks::check_subscription));
         self
     }
 
@@ -98,7 +98,7 @@ impl Builder {
         F: Fn() -> A + Send + Sync + 'static,
         A: Future<Output = Result<Vec<T>, CallbackError>> + Send + 'static,
     {
-        self.callbacks.team = Some(callbacks::list_callback(callback));
+        self.callbacks.team = Some(callbacks::list_callback(callback, callbacks::check_team_member));
         self
     }
 
@@ -109,7 +109,7 @@ impl Builder {
         self
     }
 
-    /// Other limits than the defaults.
+    /// Other limits than the defaults: `.limits(|limits| limits.listing_rate = 5.0)`.
     #[must_use]
     pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
         change(&mut self.limits);
@@ -149,6 +149,7 @@ impl Builder {
 
     /// The feed and its work, which somebody has to drive. The work ends when the feed is closed.
     pub fn build(self, source: Arc<dyn Source>) -> Result<(Companion, BoxFuture<'static, ()>), SettingsError> {
+        self.limits.check().map_err(SettingsError::new)?;
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::default()));
         let transport = match self.transport {
             Some(transport) => transport,

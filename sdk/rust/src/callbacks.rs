@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use serde::ser::SerializeStruct as _;
+use serde::ser::{Error as _, SerializeStruct as _};
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use crate::clock::Clock;
 use crate::source::Guild;
@@ -52,6 +53,8 @@ impl Grants {
 
     /// Adds what a role grants. The role is an id, as a number, a string, or the bot library's own type; permissions may
     /// be given by their names, too.
+    ///
+    /// With a role that is not an id, these grants are not an answer: that is logged, and the last ones stay.
     #[must_use]
     pub fn role<P: Into<String>>(mut self, role: impl Display, permissions: impl IntoIterator<Item = P>) -> Self {
         self.0.entry(role.to_string()).or_default().extend(permissions.into_iter().map(Into::into));
@@ -59,12 +62,13 @@ impl Grants {
     }
 }
 
-/// Who pays for premium, and where it counts.
+/// Who pays for premium, and where it counts. The service refuses more than 1,000,000 slots, more than 10,000 guilds, an id
+/// of 0, and a time before 1970 or after the year 9999.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscription {
     /// Who pays.
     pub user: u64,
-    /// In how many guilds it may count.
+    /// In how many guilds it may count. This is only shown: the service shows premium in every guild that is named below.
     pub slots: u32,
     /// In which it counts.
     pub guilds: Vec<u64>,
@@ -74,6 +78,10 @@ pub struct Subscription {
 
 impl Serialize for Subscription {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.active_until.is_some_and(|time| !time.is_finite()) {
+            // JSON has no such number: it would become `null`, which is premium without end.
+            return Err(S::Error::custom("active_until is not a finite number"));
+        }
         let guilds: Vec<String> = self.guilds.iter().map(u64::to_string).collect();
         let mut fields = serializer.serialize_struct("Subscription", 4)?;
         fields.serialize_field("userid", &self.user.to_string())?;
@@ -84,22 +92,23 @@ impl Serialize for Subscription {
     }
 }
 
-/// A member of the bot's team, as in `GET /team`, plus permissions.
-#[derive(Clone, Debug, Default, Serialize)]
+/// A member of the bot's team, as in `GET /team`, plus permissions. The service refuses the whole team if one member has
+/// something else in a field than it says.
+#[derive(Clone, Debug, Serialize)]
 pub struct TeamMember {
-    /// The user's id.
+    /// The user's id, in digits.
     pub discord_id: String,
-    /// The user's name on the platform.
+    /// The user's name on the platform, 1 to 100 characters.
     pub username: String,
-    /// The name to show.
-    pub name: String,
-    /// A URL.
-    pub avatar: String,
-    /// A title.
+    /// The name to show, 1 to 100 characters; `None`: the username.
+    pub name: Option<String>,
+    /// An https URL, or the hash of the user's picture; `None`: the default picture.
+    pub avatar: Option<String>,
+    /// A title, 1 to 100 characters.
     pub role: String,
     /// `#RRGGBB`.
     pub color: String,
-    /// A lower-case word.
+    /// A lower-case word of 1 to 64 characters.
     pub category: String,
     /// The place in the list.
     pub position: u32,
@@ -131,8 +140,12 @@ where
     Arc::new(move |guild| Box::pin(callback(guild)))
 }
 
-/// Makes a callback of a closure that gives entries, each of which becomes a line.
-pub(crate) fn list_callback<T, F, A>(callback: F) -> ListCallback
+/// Says what an entry lacks.
+pub(crate) type Check = fn(&Value) -> Result<(), &'static str>;
+
+/// Makes a callback of a closure that gives entries, each of which becomes a line. With one that lacks something, the whole
+/// answer is none: a slip must not take anything away.
+pub(crate) fn list_callback<T, F, A>(callback: F, check: Check) -> ListCallback
 where
     T: Serialize,
     F: Fn() -> A + Send + Sync + 'static,
@@ -140,8 +153,50 @@ where
 {
     Arc::new(move || {
         let answer = callback();
-        Box::pin(async move { Ok(answer.await?.iter().map(serde_json::to_string).collect::<Result<_, _>>()?) })
+        Box::pin(async move {
+            let entries = answer.await?;
+            let line = |(index, entry): (usize, &T)| -> Result<String, CallbackError> {
+                let line = serde_json::to_string(entry)?;
+                check(&serde_json::from_str(&line)?).map_err(|lack| format!("entry {} {lack}", index + 1))?;
+                Ok(line)
+            };
+            entries.iter().enumerate().map(line).collect()
+        })
     })
+}
+
+/// An id, as it is sent: a string of digits.
+fn is_id(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| role_id(text).is_some())
+}
+
+/// An id of the platform fits into 63 bits.
+fn role_id(text: &str) -> Option<u64> {
+    let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|id: &i64| is_digits && *id > 0).map(i64::unsigned_abs)
+}
+
+/// What a subscription must have. The rest is the service's to refuse.
+pub(crate) fn check_subscription(entry: &Value) -> Result<(), &'static str> {
+    let Some(entry) = entry.as_object() else { return Err("is not a subscription") };
+    if !entry.get("userid").is_some_and(is_id) {
+        return Err("has no `userid`, which is an id in digits, as text");
+    }
+    if !entry.get("slots").is_some_and(|slots| slots.is_i64() || slots.is_u64()) {
+        return Err("has no `slots`, which is a whole number");
+    }
+    if !entry.get("guilds").and_then(Value::as_array).is_some_and(|guilds| guilds.iter().all(is_id)) {
+        return Err("has no `guilds`, which is a list of ids in digits, as text");
+    }
+    if !entry.get("active_until").is_some_and(|time| time.is_null() || time.is_number()) {
+        return Err("has no `active_until`, which is a time in epoch seconds, or null for no end");
+    }
+    Ok(())
+}
+
+/// What a member of the team must have, the service says.
+pub(crate) fn check_team_member(entry: &Value) -> Result<(), &'static str> {
+    if entry.is_object() { Ok(()) } else { Err("is not a member of a team") }
 }
 
 /// What the callbacks say of a guild.
@@ -221,7 +276,8 @@ impl Callbacks {
         let ask_grants = async {
             match &self.grants {
                 Some(callback) => {
-                    time.limit("grants", || callback(guild.clone())).await.map(|grants| sane(grants, time))
+                    let grants = time.limit("grants", || callback(guild.clone())).await;
+                    grants.and_then(|grants| sane(grants, time))
                 }
                 None => Some(BTreeMap::new()),
             }
@@ -265,16 +321,12 @@ impl Time<'_> {
     }
 }
 
-/// Without what is no role, and the keys that no role can grant.
-fn sane(grants: Grants, time: &Time<'_>) -> BTreeMap<u64, Vec<String>> {
+/// Without the keys that no role can grant. With a role that is not an id, it is not an answer.
+fn sane(grants: Grants, time: &Time<'_>) -> Option<BTreeMap<u64, Vec<String>>> {
     let mut sane = BTreeMap::new();
     for (role, keys) in grants.0 {
-        let Some(id) = role.parse().ok().filter(|id| *id != 0) else {
-            time.reporter.warn_once(
-                &format!("grants role {role}"),
-                &format!("grants names {role:?}, which is not the id of a role; it is left out"),
-            );
-            continue;
+        let Some(id) = role_id(&role) else {
+            return time.fail("grants", &format!("it names the role {role:?}, which is not an id"));
         };
         let (known, unknown): (Vec<String>, Vec<String>) =
             keys.into_iter().partition(|key| KEYS.contains(&key.as_str()));
@@ -292,7 +344,7 @@ fn sane(grants: Grants, time: &Time<'_>) -> BTreeMap<u64, Vec<String>> {
             sane.insert(id, known);
         }
     }
-    sane
+    Some(sane)
 }
 
 /// How many characters have to be changed, added or removed.

@@ -70,8 +70,13 @@ impl Core {
 
     fn fail_with(&self, channel: Channel, reason: &str, retry_after: Option<&str>) -> Duration {
         self.reporter.count(|counters| counters.failures += 1);
-        let is_first = self.lock().outage.begin(channel, self.clock.now());
-        if is_first && reason == REFUSED_KEY {
+        let (is_first, is_refused) = {
+            let mut state = self.lock();
+            let is_first = state.outage.begin(channel, self.clock.now());
+            (is_first, reason == REFUSED_KEY && state.outage.refuse_key())
+        };
+        if is_refused {
+            // Nobody mends a key while the log speaks of a connection.
             self.reporter.error(reason);
         } else if is_first {
             self.reporter

@@ -40,6 +40,8 @@ pub enum BotEvent {
     MemberChanged { guild: u64, user: u64, roles: Vec<u64> },
     /// A member left.
     MemberGone { guild: u64, user: u64 },
+    /// The platform has answered one of the bot's requests with 429, and names this time: members are listed more slowly.
+    Limited { time: Duration },
 }
 
 /// Keeps the service up to date. It is cheap to clone, and nothing here waits, but for [`close`](Self::close).
@@ -87,6 +89,7 @@ impl Companion {
                 core.member_gone(guild, user);
                 core.members_counted(guild);
             }
+            BotEvent::Limited { time } => core.limited(time),
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use crate::batch::Batch;
+use crate::budget::Budget;
 use crate::callbacks::{Answers, Callbacks, LastAnswers, Time};
 use crate::clock::Clock;
 use crate::feedback::Queue;
@@ -40,6 +41,7 @@ pub(crate) struct State {
     pub(crate) feedback: Queue,
     pub(crate) spool: Option<Spool>,
     pub(crate) staff: Staff,
+    pub(crate) budget: Budget,
     pub(crate) answers: LastAnswers,
     /// Guilds whose callbacks are asked again, and when.
     pub(crate) retries: HashMap<u64, Duration>,
@@ -48,8 +50,7 @@ pub(crate) struct State {
     /// The service was away: it may have lost something.
     pub(crate) is_doubtful: bool,
     pub(crate) subscriptions: Listed,
-    /// Lines that the service has refused.
-    pub(crate) refused_subscriptions: HashSet<String>,
+    pub(crate) refused_subscriptions: Refusals,
     pub(crate) team: Listed,
     pub(crate) outage: Outage,
     /// Resyncs in a row that a refused batch has caused.
@@ -59,6 +60,8 @@ pub(crate) struct State {
     /// Marks that the snapshot under way replaces, if it arrives.
     pub(crate) replaced: Vec<(Key, Mark)>,
     pub(crate) last_heartbeat: Duration,
+    /// A shard has become ready: when a heartbeat is due that reports it, unless one begins before.
+    pub(crate) report_at: Option<Duration>,
     pub(crate) next_refresh: Duration,
     /// When the sender begins to work; `None`: there is nothing to do, or it is at work.
     pub(crate) start_at: Option<Duration>,
@@ -87,6 +90,15 @@ impl Listed {
             self.is_stale = true;
         }
     }
+}
+
+/// Subscriptions that the service refuses.
+#[derive(Default)]
+pub(crate) struct Refusals {
+    /// Lines of the callback's last answer that are left out.
+    pub(crate) lines: HashSet<String>,
+    /// A digest of the answer in which too many are refused: nothing is sent of it.
+    pub(crate) blocked: Option<u128>,
 }
 
 /// What the parts share.
@@ -129,18 +141,20 @@ impl Core {
             feedback: Queue::new(),
             spool: None,
             staff: Staff::default(),
+            budget: Budget::default(),
             answers: LastAnswers::default(),
             retries: HashMap::new(),
             is_introduced: false,
             is_doubtful: false,
             subscriptions: Listed::default(),
-            refused_subscriptions: HashSet::new(),
+            refused_subscriptions: Refusals::default(),
             team: Listed::default(),
             outage: Outage::default(),
             resyncs: 0,
             refusals: 0,
             replaced: Vec::new(),
             last_heartbeat: clock.now(),
+            report_at: None,
             next_refresh: clock.now() + limits.refresh_interval,
             start_at: None,
             is_working: false,
@@ -251,8 +265,25 @@ impl Core {
             state.subscriptions.make_unknown();
             state.team.make_unknown();
         }
+        if state.report_at.is_none() && self.source.shards().iter().any(|own| own.id == shard) {
+            state.report_at = Some(self.clock.now() + self.limits.gather_time);
+        }
         self.start_after(&mut state, Duration::ZERO);
         self.shards_known.notify_one();
+    }
+
+    /// The platform limits the bot's requests for so long.
+    pub(crate) fn limited(&self, time: Duration) {
+        let time = time.min(self.limits.longest_retry_after);
+        let slowdown = {
+            let mut state = self.lock();
+            state.budget.limit(self.clock.now(), time);
+            state.budget.slowdown()
+        };
+        tracing::debug!(
+            target: "bot_companion_feed",
+            "Discord limits the bot: no members are listed for {time:?}, and then at 1/{slowdown} of the usual rate"
+        );
     }
 
     /// A new session: the shard is unknown until it is ready.

@@ -5,18 +5,22 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::core::Core;
+use crate::core::{Core, wait_until};
 use crate::outage::Channel;
 use crate::sender::say_connected;
 use crate::transport::{Answer, Body, Request};
 
-/// Sends one whenever the interval has passed since the last one began, for ever.
+/// Sends one whenever the interval has passed since the last one began, or a shard has become ready; for ever.
 pub(crate) async fn run(core: &Arc<Core>) {
     let mut not_before = Duration::ZERO;
     loop {
-        let due = (core.lock().last_heartbeat + core.limits.heartbeat_interval).max(not_before);
+        let due = {
+            let state = core.lock();
+            let regular = state.last_heartbeat + core.limits.heartbeat_interval;
+            state.report_at.map_or(regular, |report| report.min(regular)).max(not_before)
+        };
         if due > core.clock.now() {
-            core.clock.sleep(due.saturating_sub(core.clock.now())).await;
+            wait_until(&*core.clock, Some(due), core.shards_known.notified()).await;
         } else if core.source.shards().is_empty() {
             core.shards_known.notified().await;
         } else if let Ok(_only_one) = core.heartbeat_turn.try_lock() {
@@ -39,7 +43,11 @@ pub(crate) async fn introduce(core: &Arc<Core>) -> Option<Duration> {
 
 /// Sends one. Gives the delay after which it is to be tried again, if the service did not take it.
 async fn send(core: &Arc<Core>, channel: Channel) -> Option<Duration> {
-    core.lock().last_heartbeat = core.clock.now();
+    {
+        let mut state = core.lock();
+        state.last_heartbeat = core.clock.now();
+        state.report_at = None;
+    }
     let request = Request {
         method: "PUT",
         path: "/bot/heartbeat".to_owned(),

@@ -8,7 +8,7 @@
 //! | `snapshots` | which shards are to be sent whole, and the lines of a snapshot |
 //! | `sender`, `batch` | the numbering, one request at a time, retries, resync |
 //! | `heartbeat` | the report on the process and its shards |
-//! | `staff`, `listing` | who holds a granting role, and whether that is completely known |
+//! | `staff`, `listing`, `budget` | who holds a granting role, and whether that is completely known; how often members are listed |
 //! | `callbacks` | what only the bot knows: limits on time and parallelism, last answers |
 //! | `feedback`, `spool` | the queue of feedback, its results, the spool on disk |
 //! | `status` | log lines, counters, the status, notices |
@@ -20,6 +20,7 @@
 //! [`Builder::start`] gives to tokio; time, chance and the transport are handed in, so that a test replays an hour in a moment.
 
 mod batch;
+mod budget;
 mod builder;
 mod callbacks;
 mod calls;

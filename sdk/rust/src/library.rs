@@ -1,6 +1,7 @@
 //! What the adapters share: a source that answers from the table of guilds, and from the library what only that knows.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
@@ -9,6 +10,9 @@ use crate::table::Table;
 
 /// Members on a page. Discord gives no more.
 pub(crate) const PAGE: u16 = 1_000;
+
+/// How long to wait after a 429 whose time the library does not tell. Discord's limit over all requests is one per second.
+pub(crate) const UNNAMED_LIMIT: Duration = Duration::from_secs(1);
 
 /// What differs from library to library.
 pub(crate) trait Library: Send + Sync + 'static {

@@ -32,12 +32,16 @@ pub struct Limits {
     pub callback_retry: Duration,
     /// Guilds whose callbacks run at the same time.
     pub callbacks_at_once: usize,
-    /// Between two pages of members.
-    pub listing_pause: Duration,
+    /// Pages of members per second, of all the bot's processes together; a process takes the share of its own shards.
+    /// A finite number above 0, or the feed does not start.
+    pub listing_rate: f64,
     /// After the first failed listing of members; doubles with each failure.
     pub listing_retry: Duration,
     /// The longest delay after a failed listing of members.
     pub longest_listing_retry: Duration,
+    /// Subscriptions that the service refuses and that are left out. One more, and none are sent until the callback's
+    /// answer is another one.
+    pub refused_subscriptions: usize,
     /// A request in which nothing moves for so long has failed.
     pub stall_timeout: Duration,
     /// A snapshot whose lines come slowly still sends what it has at least so often.
@@ -68,9 +72,10 @@ impl Default for Limits {
             callback_timeout: Duration::from_secs(15),
             callback_retry: Duration::from_mins(1),
             callbacks_at_once: 16,
-            listing_pause: Duration::from_millis(250),
+            listing_rate: 10.0,
             listing_retry: Duration::from_secs(5),
             longest_listing_retry: Duration::from_mins(5),
+            refused_subscriptions: 1_000,
             stall_timeout: Duration::from_secs(30),
             flush_interval: Duration::from_secs(5),
             first_retry: Duration::from_secs(1),
@@ -82,6 +87,18 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Says what is wrong with them.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.listing_rate.is_finite() && self.listing_rate > 0.0 {
+            return Ok(());
+        }
+        Err(format!(
+            "limits.listing_rate is {}: it must be a number of pages per second above 0, such as {}",
+            self.listing_rate,
+            Self::default().listing_rate
+        ))
+    }
+
     /// The delay after the n-th failure in a row, of which half is chance: many processes must not come back in step.
     pub(crate) fn retry_delay(&self, failures: u32, random: f64) -> Duration {
         let factor = 2u32.saturating_pow(failures.saturating_sub(1));

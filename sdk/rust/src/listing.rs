@@ -1,28 +1,31 @@
-//! Lists the members of guilds whose staff is not known: one guild at a time, page by page.
+//! Lists the members of guilds whose staff is not known: one guild at a time, page by page, within the budget.
 
 use std::sync::Arc;
 
+use crate::budget::share;
 use crate::core::{Core, wait_until};
 use crate::marks::GuildMark;
-use crate::source::ListingError;
+use crate::source::{ListingError, Page};
 
 /// Lists for ever.
 pub(crate) async fn run(core: &Arc<Core>) {
     loop {
         let next = core.lock().staff.next_listing(core.clock.now());
         match next {
-            Ok(guild) => list(core, guild).await,
+            Ok(_) if !core.source.has_members_intent() => forbid(core),
+            Ok(guild) if is_affordable(core) => list(core, guild).await,
+            Ok(_) => await_budget(core).await,
             Err(due) => wait_until(&*core.clock, due, core.list_wake.notified()).await,
         }
     }
 }
 
+fn forbid(core: &Core) {
+    core.lock().staff.forbid_listings();
+    core.say_intent_is_missing();
+}
+
 async fn list(core: &Arc<Core>, guild: u64) {
-    if !core.source.has_members_intent() {
-        core.lock().staff.forbid_listings();
-        core.say_intent_is_missing();
-        return;
-    }
     if !core.lock().staff.begin_listing(guild) {
         return;
     }
@@ -47,7 +50,7 @@ async fn list(core: &Arc<Core>, guild: u64) {
                 ),
             );
         }
-        Err(ListingError::Failed(reason)) => {
+        Err(reason) => {
             core.reporter.count(|counters| counters.listing_failures += 1);
             core.lock().staff.fail_listing(core.clock.now(), |failures| core.limits.listing_delay(failures));
             core.reporter.warn_once(
@@ -65,12 +68,17 @@ async fn list(core: &Arc<Core>, guild: u64) {
 async fn list_pages(core: &Arc<Core>, guild: u64) -> Result<(), ListingError> {
     let mut after = 0;
     loop {
-        let page = tokio::select! {
-            biased;
-            page = core.source.list_members(guild, after) => page?,
-            () = core.clock.sleep(core.limits.stall_timeout) => {
-                return Err(ListingError::Failed(format!("nothing came for {:?}", core.limits.stall_timeout)));
+        await_budget(core).await;
+        if !core.lock().staff.is_listing() {
+            return Ok(());
+        }
+        spend(core);
+        let page = match ask(core, guild, after).await {
+            Err(ListingError::Limited(time)) => {
+                core.limited(time);
+                continue;
             }
+            page => page?,
         };
         match core.lock().staff.add_page(&page.members) {
             Some(last) if last > after => after = last,
@@ -79,6 +87,41 @@ async fn list_pages(core: &Arc<Core>, guild: u64) -> Result<(), ListingError> {
         if page.is_last {
             return Ok(());
         }
-        core.clock.sleep(core.limits.listing_pause).await;
     }
+}
+
+async fn ask(core: &Core, guild: u64, after: u64) -> Result<Page, ListingError> {
+    let mut page = core.source.list_members(guild, after);
+    let began = core.clock.now();
+    loop {
+        // A library that is limited waits by itself, and asks again.
+        let moved = began.max(core.lock().budget.limited_until());
+        let left = (moved + core.limits.stall_timeout).saturating_sub(core.clock.now());
+        if left.is_zero() {
+            return Err(ListingError::Failed(format!("nothing came for {:?}", core.limits.stall_timeout)));
+        }
+        tokio::select! {
+            biased;
+            page = &mut page => return page,
+            () = core.clock.sleep(left) => {}
+        }
+    }
+}
+
+fn is_affordable(core: &Core) -> bool {
+    core.lock().budget.next_page() <= core.clock.now()
+}
+
+/// Waits until a page may be asked for. A limit may prolong that meanwhile.
+async fn await_budget(core: &Core) {
+    while !is_affordable(core) {
+        let due = core.lock().budget.next_page();
+        core.clock.sleep(due.saturating_sub(core.clock.now())).await;
+    }
+}
+
+/// A page is asked for. How many shards the process has is looked at each time: they start one after the other.
+fn spend(core: &Core) {
+    let rate = share(core.limits.listing_rate, core.source.shards().len(), core.source.shard_count());
+    core.lock().budget.spend(core.clock.now(), rate);
 }

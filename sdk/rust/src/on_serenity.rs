@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures_util::future::BoxFuture;
 use serenity::all::{
-    Context, Event, EventHandler, FullEvent, GatewayIntents, GuildId, Http, HttpError, Ready, ShardManager,
+    Context, Event, EventHandler, FullEvent, GatewayIntents, GuildId, Http, RatelimitInfo, Ready, ShardManager,
     UnavailableGuild,
 };
 use serenity::gateway::CollectorCallback;
 
 use crate::builder::Builder;
-use crate::companion::Companion;
-use crate::library::{Library, LibrarySource, PAGE, page};
+use crate::companion::{BotEvent, Companion};
+use crate::library::{Library, LibrarySource, PAGE, UNNAMED_LIMIT, page};
 use crate::settings::SettingsError;
 use crate::source::{Guild, ListingError, Member, Page, ShardHealth};
 use crate::table::{Changed, Table};
@@ -86,6 +86,7 @@ impl SerenityCompanion {
             FullEvent::GuildDelete { incomplete, .. } if !incomplete.unavailable => {
                 self.table.guild_gone_late(&self.companion, incomplete.id.get());
             }
+            FullEvent::Ratelimit { data } => self.limited(data),
             _ => {}
         }
     }
@@ -105,6 +106,13 @@ impl SerenityCompanion {
         let session = self.table.begin_session(&self.companion, shard, count, &ready.user.name, &guilds);
         let this = self.clone();
         tokio::spawn(async move { this.table.await_guilds(&this.companion, shard, session).await });
+    }
+
+    /// serenity waits by itself when a request was answered with 429, and asks again.
+    fn limited(&self, limit: &RatelimitInfo) {
+        if is_from_discord(limit) {
+            self.companion.tell(&BotEvent::Limited { time: limit.timeout });
+        }
     }
 
     /// Hears the shard's events in order from now on, until its next session.
@@ -180,6 +188,16 @@ impl EventHandler for SerenityHandler {
             self.0.table.guild_gone_late(&self.0.companion, guild.id.get());
         }
     }
+
+    async fn ratelimit(&self, limit: RatelimitInfo) {
+        self.0.limited(&limit);
+    }
+}
+
+/// serenity tells of its own waits, too, by which it avoids a 429. Those do not mean that the bot asks for too much. They last
+/// until a moment of the clock, while Discord names whole seconds or milliseconds.
+fn is_from_discord(limit: &RatelimitInfo) -> bool {
+    limit.timeout.subsec_nanos().is_multiple_of(1_000_000)
 }
 
 impl Library for Serenity {
@@ -211,13 +229,17 @@ impl Library for Serenity {
         Box::pin(async move {
             let http = http.ok_or_else(|| ListingError::Failed("the client is not connected".to_owned()))?;
             let members = http.get_guild_members(GuildId::new(guild), Some(PAGE.into()), Some(after)).await;
-            let members = members.map_err(|error| match &error {
-                serenity::Error::Http(HttpError::UnsuccessfulRequest(response))
-                    if matches!(response.status_code.as_u16(), 401 | 403) =>
-                {
-                    ListingError::Forbidden
+            let members = members.map_err(|error| {
+                let status = match &error {
+                    serenity::Error::Http(error) => error.status_code().map(|status| status.as_u16()),
+                    _ => None,
+                };
+                match status {
+                    Some(401 | 403) => ListingError::Forbidden,
+                    // serenity's rate limiter is off, and the error does not say for how long.
+                    Some(429) => ListingError::Limited(UNNAMED_LIMIT),
+                    _ => ListingError::Failed(error.to_string()),
                 }
-                _ => ListingError::Failed(error.to_string()),
             })?;
             Ok(page(members.iter().map(member_of).collect()))
         })
@@ -243,4 +265,50 @@ fn member_of(member: &serenity::all::Member) -> Member {
 
 fn role_ids(roles: &[serenity::all::RoleId]) -> Vec<u64> {
     roles.iter().map(|role| role.get()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serenity::http::{LightMethod, Ratelimit, Request, Route};
+
+    use super::*;
+
+    /// What serenity tells of a response with these headers, and of the request after it.
+    async fn told(status: u16, headers: &[(&str, &str)]) -> Vec<RatelimitInfo> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let request = Request::new(Route::GuildMembers { guild_id: GuildId::new(1) }, LightMethod::Get);
+        let mut response = hyper::Response::builder().status(status);
+        for (name, value) in headers {
+            response = response.header(*name, *value);
+        }
+        let response = response.body("").unwrap().into();
+        let tell = move |limit| sender.send(limit).unwrap();
+        let mut limit = Ratelimit::default();
+        limit.post_hook(&response, &request, &tell, false).await.unwrap();
+        limit.pre_hook(&request, &tell).await;
+        drop(tell);
+        receiver.iter().collect()
+    }
+
+    fn slowdown(companion: &Companion) -> f64 {
+        companion.core.lock().budget.slowdown()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_429_slows_listings_down_and_a_wait_of_the_library_does_not() {
+        let builder = Companion::builder("http://companion.example", "bck_test").unwrap();
+        let companion = builder.serenity(GatewayIntents::GUILDS).unwrap();
+        let handler = companion.handler();
+        let used_up = [("x-ratelimit-limit", "5"), ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset-after", "9.5")];
+        let waits = told(200, &used_up).await;
+        assert_eq!(waits.len(), 1, "{waits:?}");
+        for wait in waits {
+            handler.ratelimit(wait).await;
+        }
+        assert!((slowdown(&companion) - 1.0).abs() < 1e-9, "nothing was answered with 429");
+        for limit in told(429, &[("retry-after", "2")]).await {
+            handler.ratelimit(limit).await;
+        }
+        assert!((slowdown(&companion) - 2.0).abs() < 1e-9);
+    }
 }

@@ -1,7 +1,8 @@
 //! The adapter for twilight.
 
+use std::future::IntoFuture as _;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
@@ -13,7 +14,7 @@ use twilight_model::id::marker::RoleMarker;
 
 use crate::builder::Builder;
 use crate::companion::Companion;
-use crate::library::{Library, LibrarySource, PAGE, page};
+use crate::library::{Library, LibrarySource, PAGE, UNNAMED_LIMIT, page};
 use crate::settings::SettingsError;
 use crate::source::{Guild, ListingError, Member, Page};
 use crate::table::{Changed, Table};
@@ -154,7 +155,15 @@ impl Library for Twilight {
             if let Some(after) = Id::new_checked(after) {
                 request = request.after(after);
             }
+            let mut request = request.into_future();
+            // twilight asks again after a 429, at once if that is about all requests, and does not say so. But it asks this
+            // before each try: the second one is left to the budget. Without a rate limiter in the client, a proxy has to
+            // prevent the 429.
+            let was_tried = AtomicBool::new(false);
+            request.set_pre_flight(move || !was_tried.swap(true, Ordering::Relaxed));
             let response = request.await.map_err(|error| match error.kind() {
+                ErrorType::RequestCanceled => ListingError::Limited(UNNAMED_LIMIT),
+                ErrorType::Response { status, .. } if status.get() == 429 => ListingError::Limited(UNNAMED_LIMIT),
                 ErrorType::Unauthorized => ListingError::Forbidden,
                 ErrorType::Response { status, .. } if matches!(status.get(), 401 | 403) => ListingError::Forbidden,
                 _ => ListingError::Failed(error.to_string()),

@@ -25,6 +25,7 @@ pub(crate) struct Outage {
     /// Channels that have failed in this outage.
     has_failed: [bool; 2],
     since: Duration,
+    is_key_refused: bool,
 }
 
 impl Outage {
@@ -44,9 +45,15 @@ impl Outage {
         let is_first = !self.is_on();
         if is_first {
             self.since = now;
+            self.is_key_refused = false;
         }
         self.has_failed[channel.index()] = true;
         is_first
+    }
+
+    /// The service refuses the key. Says whether it does so for the first time in this outage.
+    pub(crate) fn refuse_key(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_key_refused, true)
     }
 
     /// The service has answered. Gives how long the outage was, if it ends with that: when every channel that has

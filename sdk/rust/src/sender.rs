@@ -1,5 +1,6 @@
 //! The numbering, one request at a time, retries, resync.
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
@@ -10,7 +11,7 @@ use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Map, Value, json};
 
 use crate::batch;
-use crate::core::{Core, Phase, State, wait_until};
+use crate::core::{Core, Phase, Refusals, State, wait_until};
 use crate::heartbeat;
 use crate::outage::Channel;
 use crate::snapshots::{self, Refused, Shard, Written, with_line_end};
@@ -239,9 +240,15 @@ async fn send_subscriptions(core: &Arc<Core>) -> Option<Duration> {
         core.lock().subscriptions.retry_at = Some(core.clock.now() + core.limits.callback_retry);
         return None;
     };
+    let answer = digest(&lines);
     let sequence = {
         let mut state = core.lock();
-        lines.retain(|line| line.len() <= core.limits.line_bytes && !state.refused_subscriptions.contains(line));
+        if state.refused_subscriptions.blocked == Some(answer) {
+            return None;
+        }
+        state.refused_subscriptions.blocked = None;
+        state.refused_subscriptions.keep_only(&lines);
+        lines.retain(|line| line.len() <= core.limits.line_bytes && !state.refused_subscriptions.lines.contains(line));
         if state.subscriptions.acknowledged == Some(digest(&lines)) {
             return None;
         }
@@ -251,37 +258,65 @@ async fn send_subscriptions(core: &Arc<Core>) -> Option<Duration> {
     let body: Vec<Vec<u8>> = lines.iter().cloned().chain([end]).map(with_line_end).collect();
     let body = Body::Stream(stream::iter(body).boxed());
     let request = numbered(core, "PUT", "/bot/subscriptions".to_owned(), sequence, body);
-    let answer = core.call(Channel::Sender, "the subscriptions", request).await;
+    let response = core.call(Channel::Sender, "the subscriptions", request).await;
     let mut state = core.lock();
-    if let Answer::Answered(200, _) = answer {
+    if let Answer::Answered(200, _) = response {
         state.next = sequence;
         state.refusals = 0;
         state.subscriptions.acknowledged = Some(digest(&lines));
         core.reporter.count(|counters| counters.lines_sent += lines.len() as u64);
+        core.reporter.forget("subscriptions");
         return None;
     }
     state.subscriptions.is_stale = true;
     drop(state);
-    match answer {
+    match response {
         Answer::Later(delay) => Some(delay),
         Answer::Answered(409, data) => overtaken(core, &data),
         Answer::Answered(status, data) => {
             let line = line_index(&data).and_then(|line| lines.get(line)).filter(|_| status == 422);
             let Some(line) = line else { return Some(core.fail(Channel::Sender, status, &data)) };
             core.reporter.count(|counters| counters.lines_refused += 1);
-            core.reporter.warn(&format!("the service refuses a subscription, which is left out: {}", reason(&data)));
-            let mut state = core.lock();
-            if state.refused_subscriptions.len() >= REFUSED_SUBSCRIPTIONS {
-                state.refused_subscriptions.clear();
-            }
-            state.refused_subscriptions.insert(line.clone());
+            refuse_subscription(core, line, reason(&data), answer);
             None
         }
     }
 }
 
-/// Refused subscriptions that are remembered.
-const REFUSED_SUBSCRIPTIONS: usize = 1_000;
+/// Leaves a line out from now on; if too many are refused, everything of this answer.
+fn refuse_subscription(core: &Core, line: &str, reason: &str, answer: u128) {
+    let mut state = core.lock();
+    let refusals = &mut state.refused_subscriptions;
+    let most = core.limits.refused_subscriptions;
+    if refusals.lines.len() < most {
+        refusals.lines.insert(line.to_owned());
+        drop(state);
+        core.reporter.warn_once(
+            &format!("subscription {reason}"),
+            &format!("the service refuses a subscription, which is left out: {reason}"),
+        );
+        return;
+    }
+    refusals.blocked = Some(answer);
+    drop(state);
+    core.reporter.warn_once(
+        "subscriptions",
+        &format!(
+            "more than {most} subscriptions are refused: none are sent until the callback gives other ones, and premium \
+             stays as the service has it. The last reason: {reason}"
+        ),
+    );
+}
+
+impl Refusals {
+    /// Forgets the lines that the callback does not give any more.
+    fn keep_only(&mut self, lines: &[String]) {
+        if !self.lines.is_empty() {
+            let given: HashSet<&String> = lines.iter().collect();
+            self.lines.retain(|line| given.contains(line));
+        }
+    }
+}
 
 /// No events at the next number: an answer without a gap means that the service still has all that came before.
 async fn probe(core: &Arc<Core>) -> Option<Duration> {

@@ -126,11 +126,13 @@ pub(crate) fn lines(core: &Arc<Core>, guilds: Vec<u64>, written: &Written) -> Bo
         .map(move |(index, guild)| {
             let core = Arc::clone(&maker);
             async move {
-                if index % at_once == 0 {
-                    // A shard with many guilds must not keep the bot's own tasks waiting.
+                let line = line(&core, guild).await;
+                if (index + 1) % at_once == 0 {
+                    // A shard with many guilds must not keep the bot's own tasks waiting. Afterwards, so that guilds whose
+                    // answers come at once are listed in their order.
                     tokio::task::yield_now().await;
                 }
-                (guild, line(&core, guild).await)
+                (guild, line)
             }
         })
         .buffered(at_once)

@@ -1,5 +1,8 @@
 //! What the feed asks the bot's side for, at the moment of sending: so an old state is never sent after a new one.
 
+use std::fmt;
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 
 /// A guild as the bot sees it.
@@ -78,9 +81,23 @@ impl ShardHealth {
 pub enum ListingError {
     /// The platform refuses it (401 or 403): the privileged intent is not enabled.
     Forbidden,
+    /// The platform limits the bot (429): this page is asked for again after this time, and the listing goes on.
+    Limited(Duration),
     /// Anything else; it is tried again.
     Failed(String),
 }
+
+impl fmt::Display for ListingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Forbidden => f.write_str("the platform refuses it"),
+            Self::Limited(time) => write!(f, "the platform limits the bot for {time:?}"),
+            Self::Failed(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for ListingError {}
 
 /// A page of members, in ascending order of their ids.
 #[derive(Clone, Debug, PartialEq, Eq)]

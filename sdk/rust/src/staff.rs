@@ -205,6 +205,11 @@ impl Staff {
         true
     }
 
+    /// Whether a listing is under way and still wanted.
+    pub(crate) fn is_listing(&self) -> bool {
+        self.listing.as_ref().is_some_and(|listing| !listing.is_cancelled)
+    }
+
     /// Adds a page. Gives the highest id on it; `None` if the listing is not wanted any more.
     pub(crate) fn add_page(&mut self, members: &[Member]) -> Option<u64> {
         let listing = self.listing.as_mut().filter(|listing| !listing.is_cancelled)?;

@@ -118,6 +118,36 @@ fn members_that_cannot_be_listed_stay(name: &str) {
     service.await_data("the staff arrives", |data| *staff(data) == json!({"20": ["50"]}));
 }
 
+fn listings_leave_the_rate_limit_to_the_bot(name: &str) {
+    const GUILDS: usize = 100;
+    let members = json!([{"user": {"id": "20"}, "roles": ["50"]}]);
+    let guilds: Vec<Value> = (1..=GUILDS)
+        .map(|number| json!({"id": (number << 22).to_string(), "owner_id": "20", "roles": [{"id": "50"}], "members": members}))
+        .collect();
+    // Half of what Discord allows, because twilight keeps to that by itself.
+    let discord = Discord::start(&json!({"shards": 1, "global_rate_limit": 25, "guilds": guilds}));
+    let service = Service::start();
+    let _bot = start_bot(name, &discord, &service);
+    service.await_data("all guilds are listed", |data| {
+        let guilds = data["guilds"].as_object().map(|guilds| guilds.values());
+        guilds.into_iter().flatten().filter(|guild| guild["staff"] == json!({"20": ["50"]})).count() == GUILDS
+    });
+    assert_eq!(discord.limits(), 0);
+}
+
+fn a_limited_listing_is_completed(name: &str) {
+    for scope in ["global", "user"] {
+        let (discord, service) = (Discord::start(&world()), Service::start());
+        let fault = json!({"where": "GET /guilds/{id}/members", "do": "rate_limit", "scope": scope, "times": 1});
+        discord.control("fault", &fault);
+        let bot = start_bot(name, &discord, &service);
+        service.await_data("the staff arrives", |data| *staff(data) == json!({"20": ["50"]}));
+        wait_for("the budget hears of it", || bot.output().contains("at 1/2 of the usual rate"));
+        assert!(!bot.output().contains("cannot be listed"), "{}", bot.output());
+        assert_eq!(discord.limits(), 1, "the page is not asked for while the limit lasts");
+    }
+}
+
 fn the_service_may_go_away(name: &str) {
     let (discord, service, bot) = start(name);
     service.fault(&json!({"kind": "away", "times": 0, "path": "/bot"}));
@@ -186,6 +216,8 @@ with_each_library! {
     changes_are_followed
     a_new_session_is_followed
     members_that_cannot_be_listed_stay
+    listings_leave_the_rate_limit_to_the_bot
+    a_limited_listing_is_completed
     the_service_may_go_away
     sigterm_sends_what_waits
     the_bot_does_not_start_without_settings

@@ -6,8 +6,9 @@
 mod parts_harness;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use bot_companion_feed::{BotEvent, Companion, Delivery, Feedback, Grants, Permission, Submitter};
+use bot_companion_feed::{BotEvent, Companion, Delivery, Feedback, Grants, Permission, Submitter, Subscription};
 use parts_harness::{GUILD, Lines, Memory, Ranks, builder, ready};
 use serde_json::{Value, json};
 
@@ -29,13 +30,79 @@ async fn guild_line_with_staff(members: u64) -> (Value, Arc<Ranks>, Lines) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_are_listed_page_by_page_with_pauses() {
+async fn members_are_listed_page_by_page_within_the_budget() {
     let (line, ranks, _) = guild_line_with_staff(2_500).await;
     assert_eq!(staff_of(&line), 2_500);
     let asked = ranks.asked.lock().unwrap();
     assert_eq!(asked.iter().map(|(after, _)| *after).collect::<Vec<_>>(), [0, 1_000, 2_000]);
     let pauses: Vec<_> = asked.windows(2).map(|two| two[1].1.saturating_sub(two[0].1)).collect();
-    assert!(pauses.iter().all(|pause| pause.as_millis() >= 250), "{pauses:?}");
+    assert!(pauses.iter().all(|pause| pause.as_millis() >= 100), "{pauses:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_was_limited_is_asked_for_again() {
+    let (service, lines, ranks) = (Memory::new(), Lines::default(), Arc::new(Ranks::new(2_500)));
+    let seconds = Duration::from_secs;
+    ranks.limits.lock().unwrap().extend([None, Some(seconds(100_000)), Some(seconds(10))]);
+    let companion = builder(&service, &lines)
+        .grants(async |_| Ok(Grants::new().role(50, [Permission::Mod])))
+        .limits(|limits| limits.longest_retry_after = seconds(60))
+        .start(ranks.clone())
+        .unwrap();
+    ready(&companion);
+    let line = service.await_line(|line| line["type"] == "guild" && line.get("staff").is_some()).await;
+    assert_eq!(staff_of(&line), 2_500);
+    let asked = ranks.asked.lock().unwrap().clone();
+    assert_eq!(asked.iter().map(|(after, _)| *after).collect::<Vec<_>>(), [0, 1_000, 1_000, 1_000, 2_000]);
+    let pauses: Vec<_> = asked.windows(2).map(|two| two[1].1.saturating_sub(two[0].1)).collect();
+    assert!((seconds(60)..seconds(100)).contains(&pauses[1]) && pauses[2] >= seconds(10), "{pauses:?}");
+    let counters = companion.status().counters;
+    assert_eq!((counters.listings, counters.listing_failures), (1, 0), "{lines:?}");
+    companion.close().await;
+}
+
+/// A library that waits by itself after a 429 has not stalled.
+#[tokio::test(start_paused = true)]
+async fn a_page_may_wait_as_long_as_the_bot_is_limited() {
+    let (service, lines, ranks) = (Memory::new(), Lines::default(), Arc::new(Ranks::new(1)));
+    *ranks.delay.lock().unwrap() = Duration::from_secs(50);
+    let companion = builder(&service, &lines)
+        .grants(async |_| Ok(Grants::new().role(50, [Permission::Mod])))
+        .start(ranks.clone())
+        .unwrap();
+    ready(&companion);
+    service.await_path("/bot/shards/1/0/guilds", 1).await;
+    companion.tell(&BotEvent::Limited { time: Duration::from_secs(45) });
+    let line = service.await_line(|line| line["type"] == "guild" && line.get("staff").is_some()).await;
+    assert_eq!(staff_of(&line), 1);
+    assert_eq!(companion.status().counters.listing_failures, 0, "{lines:?}");
+    companion.close().await;
+}
+
+#[tokio::test]
+async fn a_rate_without_sense_is_refused() {
+    for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let started = builder(&Memory::new(), &Lines::default())
+            .limits(|limits| limits.listing_rate = rate)
+            .start(Arc::new(Ranks::new(1)));
+        let error = started.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("limits.listing_rate is ") && error.contains("above 0"), "{rate}: {error}");
+    }
+}
+
+/// JSON has no such numbers: they would become `null`, which is premium without end.
+#[tokio::test(start_paused = true)]
+async fn a_subscription_with_a_time_that_is_none_is_not_sent() {
+    let (service, lines) = (Memory::new(), Lines::default());
+    let subscription = Subscription { user: 20, slots: 1, guilds: vec![GUILD], active_until: Some(f64::NAN) };
+    let companion = builder(&service, &lines)
+        .subscriptions(move || std::future::ready(Ok(vec![subscription.clone()])))
+        .start(Arc::new(Ranks::new(1)))
+        .unwrap();
+    ready(&companion);
+    lines.await_line("the callback subscriptions failed: active_until is not a finite number").await;
+    companion.close().await;
+    assert!(service.lines().iter().all(|line| line.get("userid").is_none()), "{:?}", service.lines());
 }
 
 #[tokio::test(start_paused = true)]

@@ -133,6 +133,12 @@ impl Discord {
         request("DELETE", &format!("{}/faults", self.addresses["control"].as_str().unwrap()), None, None);
     }
 
+    /// The answers with 429 that it has given.
+    pub fn limits(&self) -> usize {
+        let log = request("GET", &format!("{}/log?since=0", self.addresses["control"].as_str().unwrap()), None, None);
+        log["entries"].as_array().unwrap().iter().filter(|entry| entry["status"] == 429).count()
+    }
+
     pub fn emit(&self, kind: &str, data: &Value) {
         let delivered = self.control("emit", &json!({"type": kind, "data": data}));
         assert_eq!(delivered["delivered"], 1, "{kind}");
@@ -234,6 +240,7 @@ pub fn start_bot(name: &str, discord: &Discord, service: &Service) -> Process {
             .env("DISCORD_PROXY", text("url"))
             .env("COMPANION_URL", &service.url)
             .env("COMPANION_BOT_KEY", &service.key)
-            .env("MODERATOR_ROLE", "50"),
+            .env("MODERATOR_ROLE", "50")
+            .env("RUST_LOG", "info,bot_companion_feed=debug"),
     )
 }

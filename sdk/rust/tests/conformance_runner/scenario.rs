@@ -184,6 +184,7 @@ impl Replay {
                 self.world.set_member(guild, user, None, -1);
                 BotEvent::MemberGone { guild, user }
             }
+            "limited" => BotEvent::Limited { time: Duration::from_secs_f64(step["seconds"].as_f64().unwrap()) },
             other => panic!("the bot sees no {other}"),
         };
         self.companion.tell(&event);
@@ -398,7 +399,8 @@ fn set_limits(limits: &mut Limits, given: &Value) {
             "refresh_interval" => limits.refresh_interval = time,
             "callback_timeout" => limits.callback_timeout = time,
             "callback_retry" => limits.callback_retry = time,
-            "listing_pause" => limits.listing_pause = time,
+            "listing_rate" => limits.listing_rate = value.as_f64().unwrap(),
+            "refused_subscriptions" => limits.refused_subscriptions = count,
             "listing_retry" => limits.listing_retry = time,
             "stall_timeout" => limits.stall_timeout = time,
             "flush_interval" => limits.flush_interval = time,

@@ -1,5 +1,6 @@
 //! A bot with one guild, and a service in memory.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -130,6 +131,10 @@ pub struct Ranks {
     pub is_cached: Mutex<bool>,
     /// After which member a page was asked for, and when.
     pub asked: Mutex<Vec<(u64, Duration)>>,
+    /// What the next pages are limited to.
+    pub limits: Mutex<VecDeque<Option<Duration>>>,
+    /// What a page takes.
+    pub delay: Mutex<Duration>,
     started: Instant,
 }
 
@@ -139,7 +144,15 @@ impl Ranks {
     }
 
     pub fn with_guilds(members: u64, guilds: u64) -> Self {
-        Self { guilds, members, is_cached: Mutex::default(), asked: Mutex::default(), started: Instant::now() }
+        Self {
+            guilds,
+            members,
+            is_cached: Mutex::default(),
+            asked: Mutex::default(),
+            limits: Mutex::default(),
+            delay: Mutex::default(),
+            started: Instant::now(),
+        }
     }
 }
 
@@ -179,9 +192,16 @@ impl Source for Ranks {
 
     fn list_members(&self, _: u64, after: u64) -> BoxFuture<'static, Result<Page, ListingError>> {
         self.asked.lock().unwrap().push((after, self.started.elapsed()));
+        if let Some(time) = self.limits.lock().unwrap().pop_front().flatten() {
+            return Box::pin(async move { Err(ListingError::Limited(time)) });
+        }
+        let delay = *self.delay.lock().unwrap();
         let last = self.members.min(after + 1_000);
         let members = (after + 1..=last).map(|user| Member { user, roles: vec![50] }).collect();
         let page = Page { members, is_last: last == self.members };
-        Box::pin(async move { Ok(page) })
+        Box::pin(async move {
+            tokio::time::sleep(delay).await;
+            Ok(page)
+        })
     }
 }
