@@ -13,6 +13,7 @@ if (process.env.SDK === "with") {
   companion = attach(client, {
     grants: ({ id }) => ({ [String(BigInt(id) + 1n)]: ["ADMIN"], [String(BigInt(id) + 2n)]: ["MOD"] }),
     setup: () => true,
+    limits: { listingRate: Number(process.env.LISTING_RATE) },
   });
 }
 let took = [];

@@ -30,7 +30,10 @@ class Lantern(discord.AutoShardedClient):
 
             # Two roles of each guild grant something; the fake Discord's roles are id + 1, id + 2, …
             self.companion = bot_companion.attach(
-                self, grants=lambda guild: {guild.id + 1: ["ADMIN"], guild.id + 2: ["MOD"]}, setup=lambda guild: True
+                self,
+                grants=lambda guild: {guild.id + 1: ["ADMIN"], guild.id + 2: ["MOD"]},
+                setup=lambda guild: True,
+                limits=bot_companion.Limits(listing_rate=float(os.environ["LISTING_RATE"])),
             )
         self.answering = asyncio.ensure_future(self.answer())
         self.took: list[float] = []

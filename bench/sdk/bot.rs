@@ -61,12 +61,14 @@ async fn main() -> Result<(), Error> {
     // The library's own rate limiter is off, because it calls the real Discord: what the fake one refuses is seen as an error.
     let http = HttpBuilder::new(env::var("TOKEN")?).proxy(env::var("PROXY")?).ratelimiter_disabled(true).build();
     let mut client = ClientBuilder::new_with_http(http, intents).event_handler(Lantern(Arc::clone(&calls)));
+    let rate = env::var("LISTING_RATE")?.parse()?;
     let companion = if env::var("SDK")? == "with" {
         let companion = Companion::from_env()?
             .grants(async |guild| {
                 Ok(Grants::new().role(guild.id + 1, [Permission::Admin]).role(guild.id + 2, [Permission::Mod]))
             })
             .setup(async |_| Ok(true))
+            .limits(|limits| limits.listing_rate = rate)
             .serenity(intents)?;
         client = client.event_handler(companion.handler());
         Some(companion)

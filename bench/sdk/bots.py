@@ -26,6 +26,8 @@ class Bot:
         addresses = fake.addresses()
         environment = {**os.environ, "SDK": sdk, "CHUNK": chunk, "API": addresses["api"], "GATEWAY": addresses["gateway"]}
         environment |= {"TOKEN": addresses["token"], "PROXY": addresses["url"], **({"CALLS": "yes"} if calls else {})}
+        # As it is by default, or as fast as it goes where only the work is measured.
+        environment["LISTING_RATE"] = "10" if calls else "1000"
         commands = {"python": [sys.executable, str(HERE / "bot.py")], "js": ["node", os.environ["JS_BOT"]], "rust": [os.environ["RUST_BOT"]]}
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*commands[kind], stdin=pipe, stdout=pipe, env=environment, limit=1 << 24)

@@ -351,6 +351,19 @@ fn nothing_is_left_to_do_and_nothing_is_unsafe() {
 }
 
 #[test]
+fn the_pages_of_the_sdks_have_the_same_sections() {
+    let sections = |language: &str| -> Vec<String> {
+        let page = read(&format!("docs/sdk-{language}.md"));
+        page.lines().filter_map(|line| line.strip_prefix("## ")).map(str::to_owned).collect()
+    };
+    let expected = sections("python");
+    assert_eq!(expected.first().map(String::as_str), Some("Install"));
+    for language in ["js", "rust"] {
+        assert_eq!(sections(language), expected, "docs/sdk-{language}.md beside docs/sdk-python.md");
+    }
+}
+
+#[test]
 fn the_changelog_tells_what_this_version_brings() {
     let changelog = read("CHANGELOG.md");
     let current = format!("## [{}]", env!("CARGO_PKG_VERSION"));
