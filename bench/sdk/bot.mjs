@@ -30,7 +30,7 @@ async function say(channel) {
 client.once("clientReady", () => {
   console.log("ready");
   let number = 0;
-  if (process.env.CALLS) setInterval(() => void say(String(BigInt((number++ % 500) + 1) << 22n)), 100);
+  if (process.env.CALLS) setInterval(() => void say(String(BigInt((number++ % 500) + 1) << 22n)), 130);
 });
 createInterface({ input: process.stdin })
   .on("line", () => {

@@ -16,7 +16,7 @@ from fake_discord import FakeDiscord
 
 GUILDS = int(os.environ.get("SDK_GUILDS", "2000"))
 MEMBERS = int(os.environ.get("SDK_MEMBERS", "20"))
-ALONE = 400
+ALONE = 300
 """How many calls are made without the SDK."""
 LIMITS = {
     "global_rate_limit": 50,
@@ -52,7 +52,7 @@ async def measure(kind: str, sdk: str) -> dict[str, Any]:
 
 
 async def main(kinds: list[str]) -> None:
-    print(f"{GUILDS} guilds with {MEMBERS} members each; the bot sends ten messages a second; Discord's own limits")
+    print(f"{GUILDS} guilds with {MEMBERS} members each; the bot sends eight messages a second; Discord's own limits")
     print(f"{'bot':8} {'SDK':8} {'calls':>6} {'failed':>6} {'p50 ms':>7} {'p95 ms':>7} {'pages':>6} {'429s':>5} {'seconds':>8}")
     for kind in kinds:
         rows = {}
