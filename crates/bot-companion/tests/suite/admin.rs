@@ -4,10 +4,10 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bot_companion::admin::{self, AdminServer};
-use bot_companion::idp::Endpoint;
-use bot_companion::metrics::list::{self, MetricKind};
-use bot_companion::sandbox::Fault;
+use service::admin::{self, AdminServer};
+use provider::idp::Endpoint;
+use telemetry::metrics::list::{self, MetricKind};
+use provider::sandbox::Fault;
 use reqwest::Method;
 use serde_json::Value;
 

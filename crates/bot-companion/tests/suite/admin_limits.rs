@@ -4,10 +4,10 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
 
-use bot_companion::clock::Clock;
-use bot_companion::idp::Endpoint;
-use bot_companion::metrics::{Label, LimitName};
-use bot_companion::sandbox::Fault;
+use runtime::clock::Clock;
+use provider::idp::Endpoint;
+use telemetry::metrics::{Label, LimitName};
+use provider::sandbox::Fault;
 use reqwest::Method;
 
 use crate::admin::Watcher;

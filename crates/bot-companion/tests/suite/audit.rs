@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use bot_companion::idp::Endpoint;
-use bot_companion::sandbox::people::OWNER;
+use provider::idp::Endpoint;
+use provider::sandbox::people::OWNER;
 use reqwest::Method;
 use serde_json::{Value, json};
 

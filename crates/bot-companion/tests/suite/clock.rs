@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use bot_companion::clock::Clock;
-use bot_companion::domain::Time;
-use bot_companion::domain::trusted_time::STANDING;
+use runtime::clock::Clock;
+use domain::Time;
+use domain::trusted_time::STANDING;
 
 use crate::admin::Watcher;
 use crate::harness::{Client, Folder, START, TestApp, on_postgres};

@@ -1,7 +1,7 @@
 //! The commands that answer and end, and `dev`.
 
-use bot_companion::clock::Clock;
-use bot_companion::sandbox::people::HARBOUR;
+use runtime::clock::Clock;
+use provider::sandbox::people::HARBOUR;
 
 use crate::harness::binary::{Running, command, config_file, run};
 use crate::harness::{Folder, sandbox};
@@ -84,7 +84,7 @@ async fn check_looks_into_the_certificate_files() {
 #[tokio::test]
 async fn the_printed_configuration_loads_as_one() {
     let (code, printed, _) = outcome(&["config"]).await;
-    assert_eq!((code, printed.as_str()), (0, bot_companion::config::DEFAULTS));
+    assert_eq!((code, printed.as_str()), (0, service::config::DEFAULTS));
     let folder = Folder::new();
     let path = folder.path().join("printed.toml");
     std::fs::write(&path, printed).unwrap();
@@ -102,7 +102,7 @@ async fn the_printed_configuration_loads_as_one() {
 #[tokio::test]
 async fn the_printed_document_is_the_served_one() {
     let said = outcome(&["openapi"]).await;
-    assert_eq!(said, (0, bot_companion::http::document(), String::new()));
+    assert_eq!(said, (0, service::http::document(), String::new()));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Compressed answers: which ones, for whom, and with which `ETag`.
 
-use bot_companion::domain::{Change, Permission};
-use bot_companion::sandbox::people::MEMBER;
+use domain::{Change, Permission};
+use provider::sandbox::people::MEMBER;
 use reqwest::Method;
 
 use crate::harness::{Answer, Client, ORIGIN, TestApp, feedback, guild, listed, subscription, team, team_member};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bot_companion::idp::Endpoint;
+use provider::idp::Endpoint;
 
 use crate::harness::{TestApp, Wire, eventually, request, suite_log};
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bot_companion::domain::{Change, Permission};
-use bot_companion::idp::Endpoint;
-use bot_companion::sandbox::PersonGuild;
-use bot_companion::sandbox::people::{HARBOUR, MEMBER, OWNER};
+use domain::{Change, Permission};
+use provider::idp::Endpoint;
+use provider::sandbox::PersonGuild;
+use provider::sandbox::people::{HARBOUR, MEMBER, OWNER};
 use serde_json::{Value, json};
 
 use crate::guilds::{member_in, others};

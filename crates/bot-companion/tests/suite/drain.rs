@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bot_companion::idp::Endpoint;
-use bot_companion::sandbox::people::OWNER;
+use provider::idp::Endpoint;
+use provider::sandbox::people::OWNER;
 
 use crate::harness::{Client, TestApp, Wire, eventually, id, request};
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bot_companion::domain::token::{self, TokenKind};
-use bot_companion::idp::Endpoint;
-use bot_companion::random::secret_bytes;
-use bot_companion::sandbox::people::MEMBER;
+use domain::token::{self, TokenKind};
+use provider::idp::Endpoint;
+use runtime::random::secret_bytes;
+use provider::sandbox::people::MEMBER;
 use reqwest::Method;
 use reqwest::header::HeaderName;
 use secrecy::ExposeSecret;

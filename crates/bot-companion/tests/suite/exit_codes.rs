@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bot_companion::clock::Clock;
+use runtime::clock::Clock;
 
 use crate::harness::binary::{command, config_file, run};
 use crate::harness::{Folder, sandbox};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bot_companion::sandbox::people::{MEMBER, OWNER};
+use provider::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! What one key sends slowly keeps no other key from sending.
 
-use bot_companion::fair_pool::FairPool;
+use runtime::fair_pool::FairPool;
 use serde_json::{Value, json};
 
 use crate::feed_uploads::{UNLIMITED, guild, half_sent};

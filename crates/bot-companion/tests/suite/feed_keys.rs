@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use bot_companion::domain::token::{self, TokenKind};
-use bot_companion::random::secret_bytes;
-use bot_companion::store::BotKey;
+use domain::token::{self, TokenKind};
+use runtime::random::secret_bytes;
+use store::BotKey;
 use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use bot_companion::domain::health::Heartbeat;
-use bot_companion::domain::{Change, Guild, Permission, User};
-use bot_companion::idp::Endpoint;
-use bot_companion::sandbox::people::{MEMBER, MODERATOR};
+use domain::health::Heartbeat;
+use domain::{Change, Guild, Permission, User};
+use provider::idp::Endpoint;
+use provider::sandbox::people::{MEMBER, MODERATOR};
 use serde_json::json;
 
 use crate::harness::{

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bot_companion::domain::{Change, Guild, Permission};
-use bot_companion::random::Random;
-use bot_companion::sandbox::people::{MEMBER, MODERATOR};
+use domain::{Change, Guild, Permission};
+use runtime::random::Random;
+use provider::sandbox::people::{MEMBER, MODERATOR};
 use serde_json::Value;
 
 use crate::harness::{
@@ -164,7 +164,7 @@ fn key_of(role: u64) -> Permission {
     ROLES.into_iter().find(|(number, _)| *number == role).unwrap().1
 }
 
-fn grant(role: u64) -> (bot_companion::domain::Snowflake, bot_companion::domain::PermissionSet) {
+fn grant(role: u64) -> (domain::Snowflake, domain::PermissionSet) {
     grants(&[(role, &[key_of(role)])]).into_iter().next().unwrap()
 }
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bot_companion::domain::Change;
-use bot_companion::idp::Endpoint;
-use bot_companion::sandbox::Fault;
-use bot_companion::sandbox::people::MEMBER;
+use domain::Change;
+use provider::idp::Endpoint;
+use provider::sandbox::Fault;
+use provider::sandbox::people::MEMBER;
 use futures_util::future::join_all;
 use reqwest::Method;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use bot_companion::domain::Change;
-use bot_companion::idp::Endpoint;
-use bot_companion::sandbox::people::MEMBER;
+use domain::Change;
+use provider::idp::Endpoint;
+use provider::sandbox::people::MEMBER;
 use serde_json::json;
 
 use crate::guilds::{member_in, others};

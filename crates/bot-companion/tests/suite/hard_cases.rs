@@ -4,12 +4,12 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use bot_companion::domain::token::{self, TokenKind};
-use bot_companion::domain::{Session, SessionId, User};
-use bot_companion::idp::Endpoint;
-use bot_companion::random::secret_bytes;
-use bot_companion::sandbox::people::MEMBER;
-use bot_companion::store::StoredList;
+use domain::token::{self, TokenKind};
+use domain::{Session, SessionId, User};
+use provider::idp::Endpoint;
+use runtime::random::secret_bytes;
+use provider::sandbox::people::MEMBER;
+use store::StoredList;
 use secrecy::ExposeSecret;
 
 use crate::harness::{Client, Folder, START, TestApp, Wire, id, raw, request};

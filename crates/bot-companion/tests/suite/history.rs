@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bot_companion::domain::Time;
-use bot_companion::domain::history::{BotState, Day, History, Incident};
+use domain::Time;
+use domain::history::{BotState, Day, History, Incident};
 use serde_json::{Value, json};
 
 use crate::harness::binary::{command, config_file, run};
@@ -243,7 +243,7 @@ async fn what_is_announced_is_seen_by_the_running_service() {
 
 #[tokio::test]
 async fn what_cannot_be_announced_is_refused_with_a_remedy() {
-    let (folder, provider) = (Folder::new(), sandbox(bot_companion::clock::Clock::system()));
+    let (folder, provider) = (Folder::new(), sandbox(runtime::clock::Clock::system()));
     let config = config_file(&folder, &provider, "");
     let long = "x".repeat(201);
     for (arguments, problem) in [

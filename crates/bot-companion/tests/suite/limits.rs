@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use bot_companion::idp::Endpoint;
-use bot_companion::sandbox::Fault;
-use bot_companion::sandbox::people::MEMBER;
+use provider::idp::Endpoint;
+use provider::sandbox::Fault;
+use provider::sandbox::people::MEMBER;
 use reqwest::Method;
 
 use crate::harness::{Answer, TestApp, id};

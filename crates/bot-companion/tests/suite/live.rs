@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bot_companion::domain::Change;
-use bot_companion::idp::Endpoint;
-use bot_companion::metrics::{CacheName, CacheOutcome};
-use bot_companion::sandbox::people::OWNER;
+use domain::Change;
+use provider::idp::Endpoint;
+use telemetry::metrics::{CacheName, CacheOutcome};
+use provider::sandbox::people::OWNER;
 use http::Method;
 
 use crate::guilds::{member_in, others};

@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 
-use bot_companion::clock::Clock;
+use runtime::clock::Clock;
 use serde_json::Value;
 
 use crate::harness::binary::{Running, command, config_file, confined, run};

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use bot_companion::clock::Clock;
+use runtime::clock::Clock;
 use rusqlite::Connection;
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! What one network can take of what all clients share: an IPv6 customer has thousands of /64s, and an attacker many networks.
 
-use bot_companion::idp::Endpoint;
-use bot_companion::sandbox::Fault;
+use provider::idp::Endpoint;
+use provider::sandbox::Fault;
 use reqwest::Method;
 
 use crate::harness::client::Call;

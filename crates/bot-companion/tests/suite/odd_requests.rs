@@ -1,6 +1,6 @@
 //! Requests that no browser sends: smuggling, odd targets and methods, broken or huge headers.
 
-use bot_companion::idp::Endpoint;
+use provider::idp::Endpoint;
 
 use crate::harness::{Answer, TestApp, Wire, raw, request};
 

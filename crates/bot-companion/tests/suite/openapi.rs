@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bot_companion::api::error::ErrorCode;
+use api::error::ErrorCode;
 use serde_json::Value;
 
 use crate::harness::documented::{document, error_codes, resolve};

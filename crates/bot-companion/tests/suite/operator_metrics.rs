@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use bot_companion::domain::Time;
-use bot_companion::domain::audit::AuditKind;
-use bot_companion::idp::Endpoint;
-use bot_companion::metrics::{Label, StoreAccess, StoreOutcome};
+use domain::Time;
+use domain::audit::AuditKind;
+use provider::idp::Endpoint;
+use telemetry::metrics::{Label, StoreAccess, StoreOutcome};
 use serde_json::Value;
 
 use crate::admin::{Scraped, Watcher};

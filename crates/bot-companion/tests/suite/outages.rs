@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bot_companion::domain::health::Heartbeat;
-use bot_companion::domain::token::{self, TokenKind};
-use bot_companion::domain::{Change, Permission};
-use bot_companion::idp::Endpoint;
-use bot_companion::random::secret_bytes;
-use bot_companion::sandbox::people::{HARBOUR, OWNER};
+use domain::health::Heartbeat;
+use domain::token::{self, TokenKind};
+use domain::{Change, Permission};
+use provider::idp::Endpoint;
+use runtime::random::secret_bytes;
+use provider::sandbox::people::{HARBOUR, OWNER};
 use secrecy::ExposeSecret;
 
 use crate::harness::{Answer, Client, Disk, START, TestApp, eventually, feedback, guild, instance, team, team_member};

@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use bot_companion::clock::Clock;
-use bot_companion::idp::Endpoint;
-use bot_companion::sandbox::people::{MEMBER, OWNER};
+use runtime::clock::Clock;
+use provider::idp::Endpoint;
+use provider::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
 
 use crate::harness::binary::{Running, command, config_file, run};

@@ -1,7 +1,7 @@
 //! The provider's rows of the contract's table of errors: whatever it does, the answer is ours, and nothing of its own words.
 
-use bot_companion::idp::Endpoint;
-use bot_companion::sandbox::Fault;
+use provider::idp::Endpoint;
+use provider::sandbox::Fault;
 
 use crate::harness::{Answer, TestApp, eventually, suite_log};
 

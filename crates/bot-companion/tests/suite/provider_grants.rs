@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bot_companion::domain::{Change, REVOCATION_WAIT};
-use bot_companion::idp::Endpoint;
-use bot_companion::sandbox::people::{HARBOUR, OWNER};
-use bot_companion::sandbox::{Fault, Hold};
+use domain::{Change, REVOCATION_WAIT};
+use provider::idp::Endpoint;
+use provider::sandbox::people::{HARBOUR, OWNER};
+use provider::sandbox::{Fault, Hold};
 
 use crate::harness::{Answer, Client, TestApp, eventually, guild};
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use bot_companion::domain::health::{Heartbeat, ShardBeat};
-use bot_companion::domain::{Change, User};
+use domain::health::{Heartbeat, ShardBeat};
+use domain::{Change, User};
 
 use crate::harness::{START, TestApp, feedback, id, team, team_member};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use bot_companion::clock::Clock;
+use runtime::clock::Clock;
 use serde_json::{Value, json};
 
 use crate::harness::binary::{Running, command, config_file, run};
@@ -117,7 +117,7 @@ async fn reading_commands_leave_every_file_as_it_is_and_make_no_key() {
 
 /// The file of a release that did not know the last migration yet.
 fn make_older_store(file: &Path) -> usize {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/sqlite/migrations");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/src/sqlite/migrations");
     let mut steps: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     steps.retain(|path| path.extension().is_some_and(|extension| extension == "sql"));
     steps.sort();

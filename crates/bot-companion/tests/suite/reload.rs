@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bot_companion::clock::Clock;
-use bot_companion::config::Config;
-use bot_companion::domain::Time;
-use bot_companion::reload::Reload;
-use bot_companion::server::CertificateWatch;
+use runtime::clock::Clock;
+use service::config::Config;
+use domain::Time;
+use service::reload::Reload;
+use service::server::CertificateWatch;
 use reqwest::Method;
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
@@ -382,7 +382,7 @@ async fn an_emptied_file_is_told_and_never_locks_out_all_pages() {
     std::fs::write(&config, format!("{origins}\nlimits.live = 5\nfeed.idle_timeout = \"9s\"")).unwrap();
     let mut process = serve(&config);
     // What the log is asked to leave out is told all the same.
-    process.env("COMPANION_LOG_FILTER", "warn,bot_companion::cli=info");
+    process.env("COMPANION_LOG_FILTER", "warn,service::cli=info");
     let redirect = format!("{ORIGIN}/callback");
     let base_url = provider.base_url();
     let settings = folder.store_settings();
@@ -416,7 +416,7 @@ async fn origins_are_removed_only_by_writing_so() {
         // With PostgreSQL there is no service without them.
         let keys = app.app.config.secrets.clone();
         move || {
-            let layer = bot_companion::config::Layer::new("companion.toml", text);
+            let layer = service::config::Layer::new("companion.toml", text);
             let mut config = Config::load_over(&[layer], None, std::iter::empty::<(String, String)>())?;
             config.secrets.clone_from(&keys);
             Ok(config)

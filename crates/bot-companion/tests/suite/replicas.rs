@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bot_companion::domain::Change;
-use bot_companion::idp::Endpoint;
-use bot_companion::sandbox::people::{HARBOUR, OWNER};
-use bot_companion::store::Lease;
+use domain::Change;
+use provider::idp::Endpoint;
+use provider::sandbox::people::{HARBOUR, OWNER};
+use store::Lease;
 
 use crate::harness::{Client, TestApp, claiming, eventually, guild, id};
 

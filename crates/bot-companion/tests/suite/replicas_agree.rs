@@ -1,8 +1,8 @@
 //! Several replicas on one store tell the same: what one has acknowledged, the others show and heed. No test turns the clock: what
 //! is in a replica's memory would stay there for good if nobody told it.
 
-use bot_companion::domain::Change;
-use bot_companion::sandbox::people::{MEMBER, OWNER};
+use domain::Change;
+use provider::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -29,7 +29,7 @@ fn files() -> Vec<String> {
 }
 
 fn document() -> Value {
-    serde_json::from_str(&bot_companion::http::document()).unwrap()
+    serde_json::from_str(&service::http::document()).unwrap()
 }
 
 /// Each documented operation: path, method, description.
@@ -44,7 +44,7 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
 
 #[test]
 fn the_committed_openapi_document_is_the_services_own() {
-    assert!(read("openapi.json") == bot_companion::http::document(), "openapi.json is stale: run `make openapi`");
+    assert!(read("openapi.json") == service::http::document(), "openapi.json is stale: run `make openapi`");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use bot_companion::clock::Clock;
+use runtime::clock::Clock;
 
 use crate::harness::binary::{Running, command, config_file, run};
 use crate::harness::{Folder, on_postgres, sandbox, sqlite_only};

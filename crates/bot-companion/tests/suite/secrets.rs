@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bot_companion::clock::Clock;
+use runtime::clock::Clock;
 use serde_json::{Value, json};
 
 use crate::harness::binary::{Running, command, config_file, run};

@@ -77,7 +77,7 @@ async fn under_tls_every_answer_pins_https() {
 async fn http2_works_for_get_head_and_post() {
     let app = TestApp::builder().secure().start().await;
     app.sandbox.edit("member", |person| person.guilds = vec![listed(1, 0)]);
-    app.bot_says([bot_companion::domain::Change::Guild(guild(1, "one", 7))]).await;
+    app.bot_says([domain::Change::Guild(guild(1, "one", 7))]).await;
     let wire = Http2::connect(&app).await;
     let code = app.sandbox.issue_code("member");
     let (status, headers, body) = wire.send(Method::POST, "/auth", &[("idp-code", &code), ("origin", ORIGIN)]).await;

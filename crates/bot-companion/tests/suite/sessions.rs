@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use bot_companion::domain::{Session, SessionId, TokenKind, User, token};
-use bot_companion::idp::Endpoint;
-use bot_companion::random::secret_bytes;
-use bot_companion::sandbox::people::{MEMBER, OWNER};
-use bot_companion::store::{Claim, CodeHash};
+use domain::{Session, SessionId, TokenKind, User, token};
+use provider::idp::Endpoint;
+use runtime::random::secret_bytes;
+use provider::sandbox::people::{MEMBER, OWNER};
+use store::{Claim, CodeHash};
 use serde_json::{Value, json};
 
 use crate::harness::{Client, START, TestApp, id};

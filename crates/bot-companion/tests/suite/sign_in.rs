@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use bot_companion::idp::Endpoint;
-use bot_companion::sandbox::people::{self, MEMBER, OWNER};
-use bot_companion::sandbox::{Fault, Sandbox, SandboxOptions};
+use provider::idp::Endpoint;
+use provider::sandbox::people::{self, MEMBER, OWNER};
+use provider::sandbox::{Fault, Sandbox, SandboxOptions};
 use reqwest::Url;
 use secrecy::SecretString;
 use serde_json::json;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bot_companion::domain::health::{Heartbeat, ShardBeat};
-use bot_companion::domain::history::announcement::Notice;
+use domain::health::{Heartbeat, ShardBeat};
+use domain::history::announcement::Notice;
 use http::Method;
 use serde_json::json;
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use bot_companion::domain::health::{Heartbeat, ShardBeat};
-use bot_companion::domain::{Change, Guild, Permission};
-use bot_companion::idp::Endpoint;
-use bot_companion::sandbox::Fault;
-use bot_companion::sandbox::people::{MEMBER, OWNER};
+use domain::health::{Heartbeat, ShardBeat};
+use domain::{Change, Guild, Permission};
+use provider::idp::Endpoint;
+use provider::sandbox::Fault;
+use provider::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
 
 use crate::harness::{

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use base64::Engine as _;
-use bot_companion::clock::Clock;
+use runtime::clock::Clock;
 use serde_json::Value;
 use x509_cert::der::{Decode as _, Encode as _};
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use bot_companion::clock::Clock;
+use runtime::clock::Clock;
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio_postgres::config::Host;
 

@@ -1,9 +1,9 @@
 //! `GET /stats`: the totals, as the bot changes them.
 
-use bot_companion::domain::Change;
-use bot_companion::domain::feed::{self, InstanceId, Lines, Scope, ShardKey, SnapshotLine};
-use bot_companion::sandbox::people::OWNER;
-use bot_companion::store::Committed;
+use domain::Change;
+use domain::feed::{self, InstanceId, Lines, Scope, ShardKey, SnapshotLine};
+use provider::sandbox::people::OWNER;
+use store::Committed;
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! `bot-companion store copy`, as an operator runs it.
 
-use bot_companion::clock::Clock;
+use runtime::clock::Clock;
 
 use crate::harness::binary::{command, config_file, run};
 use crate::harness::{Folder, sandbox};

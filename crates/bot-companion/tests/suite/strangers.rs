@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use bot_companion::clock::Clock;
-use bot_companion::idp::Endpoint;
-use bot_companion::metrics::{Label, ServerError};
-use bot_companion::sandbox::Fault;
+use runtime::clock::Clock;
+use provider::idp::Endpoint;
+use telemetry::metrics::{Label, ServerError};
+use provider::sandbox::Fault;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bot_companion::clock::Clock;
+use runtime::clock::Clock;
 use reqwest::Method;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;

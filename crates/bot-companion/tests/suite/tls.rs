@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bot_companion::config::TlsConfig;
-use bot_companion::idp::Endpoint;
-use bot_companion::server;
+use service::config::TlsConfig;
+use provider::idp::Endpoint;
+use service::server;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http2::{self, SendRequest};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use bot_companion::clock::Clock;
+use runtime::clock::Clock;
 use parking_lot::Mutex;
 use reqwest::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,8 +1,8 @@
 //! The fast path for hot reads and the router answer byte for byte alike. A body of one byte, which nobody defined, is what the
 //! fast path declines; so the same request with and without it goes the two ways.
 
-use bot_companion::domain::{Change, Permission};
-use bot_companion::sandbox::people::MEMBER;
+use domain::{Change, Permission};
+use provider::sandbox::people::MEMBER;
 use reqwest::Method;
 
 use crate::harness::{Answer, ORIGIN, TestApp, feedback, guild, listed, subscription, team, team_member};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bot_companion::domain::Change;
-use bot_companion::sandbox::people::{HARBOUR, OWNER};
+use domain::Change;
+use provider::sandbox::people::{HARBOUR, OWNER};
 use serde_json::{Value, json};
 
 use crate::harness::binary::{Running, command, config_file, run};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
 
-use bot_companion::sandbox::people::MEMBER;
-use bot_companion::store::SnapshotId;
+use provider::sandbox::people::MEMBER;
+use store::SnapshotId;
 use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bot_companion::random::Random;
-use bot_companion::sandbox::people::{MEMBER, OWNER};
+use runtime::random::Random;
+use provider::sandbox::people::{MEMBER, OWNER};
 use serde_json::{Value, json};
 
 use super::model::Shard;

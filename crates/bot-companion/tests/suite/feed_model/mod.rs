@@ -18,10 +18,9 @@ mod staging;
 
 use std::collections::BTreeSet;
 
-use bot_companion::random::Random;
-use bot_companion::sandbox::Sandbox;
-use bot_companion::sandbox::people::{MEMBER, MODERATOR, OWNER};
-use bot_companion::version::Version;
+use runtime::random::Random;
+use provider::sandbox::Sandbox;
+use provider::sandbox::people::{MEMBER, MODERATOR, OWNER};
 use serde_json::Value;
 
 use crate::harness::{listed, on_postgres};
@@ -80,7 +79,7 @@ async fn new_histories_are_as_the_model_says() {
 
 /// A number that is another one for each commit.
 fn seed_of_commit() -> u64 {
-    let sha = Version::running().commit.sha;
+    let sha = env!("COMPANION_BUILD_SHA");
     sha.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0)
 }
 

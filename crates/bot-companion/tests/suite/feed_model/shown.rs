@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use bot_companion::domain::permissions::Standing;
-use bot_companion::domain::{Permission, PermissionSet};
+use domain::permissions::Standing;
+use domain::{Permission, PermissionSet};
 use serde_json::{Value, json};
 
 use super::model::{Guild, Model, texts};

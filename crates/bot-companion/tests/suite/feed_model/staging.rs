@@ -1,9 +1,9 @@
 //! Snapshots that are staged piece by piece while other things happen. They are handed to the store itself, because over HTTP a
 //! piece of this size would wait in memory until the end of the body.
 
-use bot_companion::domain::Time;
-use bot_companion::domain::feed::{InstanceId, Lines, Scope, ShardKey, SnapshotLine, guild_line};
-use bot_companion::store::Committed;
+use domain::Time;
+use domain::feed::{InstanceId, Lines, Scope, ShardKey, SnapshotLine, guild_line};
+use store::Committed;
 use serde_json::Value;
 
 use super::driver::World;

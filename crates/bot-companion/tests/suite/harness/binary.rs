@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bot_companion::sandbox::Sandbox;
+use provider::sandbox::Sandbox;
 
 use super::{CLIENT_SECRET, Client, Folder, ORIGIN, PATIENT, eventually, suite_log};
 

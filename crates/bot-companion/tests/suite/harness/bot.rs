@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bot_companion::domain::token::{self, TokenKind};
-use bot_companion::random::secret_bytes;
-use bot_companion::store::BotKey;
+use domain::token::{self, TokenKind};
+use runtime::random::secret_bytes;
+use store::BotKey;
 use reqwest::Method;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};

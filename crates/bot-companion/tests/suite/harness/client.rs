@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::net::SocketAddr;
 
-use bot_companion::domain::Permission;
+use domain::Permission;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 use serde_json::Value;

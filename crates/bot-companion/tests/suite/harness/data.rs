@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bot_companion::domain::feed::InstanceId;
-use bot_companion::domain::feedback::{Feedback, FeedbackEntry};
-use bot_companion::domain::team::{Roster, RosterEntry, TeamMember};
-use bot_companion::domain::{Change, Guild, Permission, PermissionSet, Snowflake, Subscription, Time, User};
-use bot_companion::sandbox::PersonGuild;
+use domain::feed::InstanceId;
+use domain::feedback::{Feedback, FeedbackEntry};
+use domain::team::{Roster, RosterEntry, TeamMember};
+use domain::{Change, Guild, Permission, PermissionSet, Snowflake, Subscription, Time, User};
+use provider::sandbox::PersonGuild;
 
 use super::TestApp;
 

@@ -10,7 +10,7 @@ use super::Answer;
 /// The service's OpenAPI document.
 pub fn document() -> &'static Value {
     static DOCUMENT: OnceLock<Value> = OnceLock::new();
-    DOCUMENT.get_or_init(|| serde_json::from_str(&bot_companion::http::document()).unwrap())
+    DOCUMENT.get_or_init(|| serde_json::from_str(&service::http::document()).unwrap())
 }
 
 /// What a part of the document stands for: itself, or what it refers to.

@@ -14,19 +14,20 @@ pub mod terminal;
 mod test_folder;
 mod wire;
 
+use domain::Version;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bot_companion::app::App;
-use bot_companion::clock::Clock;
-use bot_companion::config::{Config, Layer};
-use bot_companion::domain::{REVOCATION_WAIT, Time};
-use bot_companion::http::HttpService;
-use bot_companion::idp::Endpoint;
-use bot_companion::random::Random;
-use bot_companion::sandbox::{Sandbox, SandboxOptions, people};
-use bot_companion::server;
+use service::app::App;
+use runtime::clock::Clock;
+use service::config::{Config, Layer};
+use domain::{REVOCATION_WAIT, Time};
+use service::http::HttpService;
+use provider::idp::Endpoint;
+use runtime::random::Random;
+use provider::sandbox::{Sandbox, SandboxOptions, people};
+use service::server;
 use secrecy::SecretString;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -245,7 +246,7 @@ impl Builder {
         }
         let address = listeners[0].local_addr().unwrap();
         let tls = config.tls.as_ref().map(|tls| server::acceptor(tls).unwrap());
-        let app = App::build(config, self.clock.clone(), Random::seeded(7)).await.unwrap();
+        let app = App::build(config, self.clock.clone(), Random::seeded(7), Version::UNKNOWN).await.unwrap();
         let (stop, stopped) = oneshot::channel();
         let shutdown = async move {
             // A test that ends without stopping drops the sender, which stops the service too.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, mpsc};
 use std::time::Duration;
 
-use bot_companion::clock::Clock;
-use bot_companion::store::{self, Freshness, StoreOptions};
+use runtime::clock::Clock;
+use store::{self, Freshness, StoreOptions};
 use tokio_postgres::{Client, NoTls};
 
 use super::soon;

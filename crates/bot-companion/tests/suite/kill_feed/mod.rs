@@ -16,15 +16,15 @@ mod site;
 use std::io::Write;
 use std::time::Duration;
 
-use bot_companion::random::Random;
+use runtime::random::Random;
 use tokio::time::{Instant, timeout};
-
-use crate::feed_model::setting;
-use crate::harness::PATIENCE;
 use life::Findings;
 use recorder::{Recorder, Says};
 use sdk_bot::{SdkBot, Told};
 use site::Site;
+
+use crate::feed_model::setting;
+use crate::harness::PATIENCE;
 
 /// After so many kills, both bots rest and the service has to show exactly what they said.
 const KILLS_PER_REPORT: u64 = 20;

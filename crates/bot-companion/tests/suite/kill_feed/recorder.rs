@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::time::Duration;
 
-use bot_companion::clock::Clock;
+use runtime::clock::Clock;
 use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::StreamBody;

@@ -1,0 +1,194 @@
+//! `/bot/…`.
+
+use domain::feed::{FeedState, InstanceState, ShardState};
+use domain::{Health, Time};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// How a process of the bot and its own shards are.
+#[derive(Debug, ToSchema)]
+pub struct HeartbeatReport {
+    /// The name of this start of the process, as in `Feed-Instance`.
+    #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$")]
+    pub instance: String,
+    /// When the process started, epoch seconds; the same in every heartbeat.
+    #[schema(minimum = 0)]
+    pub started_at: f64,
+    /// How many bytes of memory the process uses.
+    #[schema(minimum = 0, maximum = 1_125_899_906_842_624_u64)]
+    pub memory: Option<u64>,
+    /// How many shards the bot has in all.
+    #[schema(minimum = 1, maximum = 100_000)]
+    pub shard_count: u32,
+    /// The shards of this process.
+    #[schema(max_items = 100_000)]
+    pub shards: Vec<ShardReport>,
+}
+
+/// How a shard is. What is `null` or left out keeps its last value.
+#[derive(Debug, ToSchema)]
+pub struct ShardReport {
+    /// Its number, below `shard_count`.
+    #[schema(maximum = 99_999)]
+    pub id: u32,
+    /// How many milliseconds ago it last sent a heartbeat to the platform.
+    #[schema(minimum = 0)]
+    pub sent_ms_ago: Option<f64>,
+    /// How many milliseconds ago one was last acknowledged.
+    #[schema(minimum = 0)]
+    pub acknowledged_ms_ago: Option<f64>,
+    /// The latency in milliseconds; a negative one counts as unknown.
+    pub latency: Option<f64>,
+}
+
+/// What became of what was sent.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub struct Taken {
+    /// How much was applied.
+    applied: u64,
+    /// How much was not: repeats, what this version does not know, what may not be granted, what a later-started process has
+    /// taken over.
+    ignored: u64,
+    /// The number of the next event.
+    next: u64,
+    /// Why something was ignored; the first 20 reasons.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    reasons: Vec<String>,
+}
+
+/// How many reasons a response has at most.
+const REASONS: usize = 20;
+
+impl Taken {
+    /// Counts as ignored whatever these reasons are about.
+    pub fn ignore(&mut self, reasons: Vec<String>) {
+        self.ignored += reasons.len() as u64;
+        self.reasons.extend(reasons);
+        self.reasons.truncate(REASONS);
+    }
+
+    /// Adds a reason for something that is counted elsewhere, if there is room for it.
+    pub fn explain(&mut self, reason: &str) {
+        if self.reasons.len() < REASONS {
+            self.reasons.push(reason.to_owned());
+        }
+    }
+
+    /// Puts a reason before all others.
+    pub fn explain_first(&mut self, reason: String) {
+        self.reasons.insert(0, reason);
+        self.reasons.truncate(REASONS);
+    }
+
+    /// With these counts; what was ignored already is added.
+    #[must_use]
+    pub fn with(self, applied: u64, ignored: u64, next: u64) -> Self {
+        Self { applied, ignored: self.ignored + ignored, next, ..self }
+    }
+}
+
+/// What the service holds of the bot's data.
+#[derive(Serialize, ToSchema)]
+#[schema(as = BotState)]
+pub struct StateData {
+    /// Every process that the service knows; those of the key that asks come first.
+    instances: Vec<InstanceData>,
+    /// Every shard of which there is a snapshot.
+    shards: Vec<ShardStateData>,
+    /// How many guilds have the bot.
+    guilds: u64,
+    /// How many subscriptions there are.
+    subscriptions: u64,
+    /// How many feedback entries there are.
+    feedback: u64,
+    /// How many members the team has.
+    team: u64,
+}
+
+/// A process of the bot.
+#[derive(Serialize, ToSchema)]
+#[schema(as = BotInstance)]
+pub struct InstanceData {
+    /// Its name.
+    instance: String,
+    /// The id of its key: the same name under another key is another process.
+    key: String,
+    /// The number of its next event.
+    next: u64,
+    /// When it started, epoch seconds, and never after it was first seen; null if it has not said so.
+    #[schema(required = true)]
+    started_at: Option<f64>,
+    /// Milliseconds since its last heartbeat; null if there was none, or none for a long time.
+    #[schema(required = true)]
+    heartbeat_age: Option<u64>,
+}
+
+/// A shard of the bot.
+#[derive(Serialize, ToSchema)]
+#[schema(as = BotShard)]
+pub struct ShardStateData {
+    /// How many shards there are.
+    shard_count: u32,
+    /// Which of them.
+    shard_id: u32,
+    /// Who sent its snapshot.
+    instance: String,
+    /// The id of that one's key.
+    key: String,
+    /// Milliseconds since its snapshot.
+    snapshot_age: u64,
+    /// How many guilds it holds.
+    guilds: u64,
+    /// Milliseconds since its last heartbeat; null if there was none, or none for a long time.
+    #[schema(required = true)]
+    heartbeat_age: Option<u64>,
+}
+
+impl StateData {
+    /// `key`: the id of the key that asks, whose processes come first.
+    pub fn new(state: FeedState, health: &Health, key: &str, now: Time) -> Self {
+        let FeedState { instances, shards, guilds, subscriptions, feedback, team } = state;
+        let (mut known, others): (Vec<_>, Vec<_>) = instances.into_iter().partition(|known| known.instance.key == key);
+        known.extend(others);
+        Self {
+            instances: known.into_iter().map(|instance| InstanceData::new(instance, now)).collect(),
+            shards: shards.into_iter().map(|shard| ShardStateData::new(shard, health, now)).collect(),
+            guilds,
+            subscriptions,
+            feedback,
+            team,
+        }
+    }
+}
+
+impl InstanceData {
+    fn new(InstanceState { instance, next, started_at, last_heartbeat }: InstanceState, now: Time) -> Self {
+        Self {
+            instance: instance.name.as_str().to_owned(),
+            key: instance.key,
+            next,
+            started_at: started_at.map(Time::fractional_seconds),
+            heartbeat_age: last_heartbeat.map(|time| age(time, now)),
+        }
+    }
+}
+
+impl ShardStateData {
+    fn new(ShardState { shard, instance, snapshot_at, guilds }: ShardState, health: &Health, now: Time) -> Self {
+        Self {
+            shard_count: shard.count,
+            shard_id: shard.id,
+            instance: instance.name.as_str().to_owned(),
+            key: instance.key,
+            snapshot_age: age(snapshot_at, now),
+            guilds,
+            heartbeat_age: health.shards.get(&shard.id).map(|shard| age(shard.reported, now)),
+        }
+    }
+}
+
+/// In milliseconds.
+fn age(time: Time, now: Time) -> u64 {
+    u64::try_from(now.since(time).as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,289 @@
+//! `/guilds`.
+
+use bytes::Bytes;
+use domain::subscription::Plus;
+use domain::{GuildEntry, InvitableGuild, Permission, PermissionSet, Role, Snowflake};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::envelope;
+
+/// A guild that has the bot, as the session's user sees it.
+#[derive(Clone, Debug, serde::Serialize, ToSchema)]
+#[schema(as = Guild)]
+pub struct GuildData {
+    /// Guild name.
+    name: String,
+    /// Guild id.
+    #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
+    id: Snowflake,
+    /// Always a URL: the guild's own icon, or the provider's default picture.
+    #[schema(format = Uri)]
+    icon: String,
+    /// Member count.
+    members: u64,
+    /// The owner's user id.
+    #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
+    owner: Snowflake,
+    /// The session user's role. Absent for a plain member, who holds none of the four.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, nullable = false)]
+    role: Option<RoleData>,
+    /// Deprecated: always `true`, and will be removed.
+    #[schema(deprecated)]
+    service: bool,
+    /// Premium status.
+    plus: PlusData,
+    /// What the session's user may do.
+    #[schema(value_type = Permissions)]
+    permissions: PermissionsData,
+}
+
+/// The four roles, highest first; a plain member holds none of them.
+#[derive(Clone, Copy, Debug, serde::Serialize, ToSchema)]
+#[schema(as = Role)]
+pub enum RoleData {
+    /// Owns the guild.
+    Owner,
+    /// May manage the guild, or holds a role that maps to `ERLC_MANAGER`.
+    Manager,
+    /// Holds a role that maps to `ERLC_ADMIN` or `ADMIN`.
+    Administrator,
+    /// Holds a role that maps to `ERLC_STAFF` or `MOD`.
+    Moderator,
+}
+
+/// The premium status of a guild.
+#[derive(Clone, Debug, serde::Serialize, ToSchema)]
+#[schema(as = PlusStatus)]
+pub struct PlusData {
+    /// The subscription that covers the guild; empty values where there is none.
+    plus: PlusRecord,
+    /// Whether the premium status is active.
+    active: bool,
+}
+
+/// A subscription as the API shows it.
+#[derive(Clone, Debug, Default, serde::Serialize, ToSchema)]
+pub struct PlusRecord {
+    /// The id of the user who pays; an empty string where nobody does.
+    userid: String,
+    /// The ids of the guilds that it covers.
+    #[schema(value_type = Vec<String>)]
+    guilds: Vec<Snowflake>,
+    /// How many guilds it may cover; informational.
+    slots: u32,
+}
+
+/// A map that always has all 20 keys, in the specification's order.
+#[derive(Clone, Copy, Debug)]
+struct PermissionsData(PermissionSet);
+
+impl Serialize for PermissionsData {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(Permission::ALL.len()))?;
+        for key in Permission::ALL {
+            map.serialize_entry(key.name(), &self.0.has(key))?;
+        }
+        map.end()
+    }
+}
+
+/// The schema of [`PermissionsData`].
+struct Permissions;
+
+impl PartialSchema for Permissions {
+    fn schema() -> RefOr<Schema> {
+        let object =
+            ObjectBuilder::new().schema_type(Type::Object).description(Some("All 20 permission keys, always present."));
+        let with_keys = Permission::ALL.into_iter().fold(object, |object, key| {
+            object.property(key.name(), ObjectBuilder::new().schema_type(Type::Boolean)).required(key.name())
+        });
+        with_keys.into()
+    }
+}
+
+impl ToSchema for Permissions {}
+
+impl From<GuildEntry> for GuildData {
+    fn from(guild: GuildEntry) -> Self {
+        Self {
+            name: guild.name,
+            id: guild.id,
+            icon: guild.icon,
+            members: guild.members,
+            owner: guild.owner,
+            role: guild.role.map(RoleData::from),
+            service: true,
+            plus: guild.plus.into(),
+            permissions: PermissionsData(guild.permissions),
+        }
+    }
+}
+
+impl From<Role> for RoleData {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Owner => Self::Owner,
+            Role::Manager => Self::Manager,
+            Role::Administrator => Self::Administrator,
+            Role::Moderator => Self::Moderator,
+        }
+    }
+}
+
+impl From<Plus> for PlusData {
+    fn from(Plus { subscription, active }: Plus) -> Self {
+        let record = subscription.map(|subscription| PlusRecord {
+            userid: subscription.userid.to_string(),
+            guilds: subscription.guilds,
+            slots: subscription.slots,
+        });
+        Self { plus: record.unwrap_or_default(), active }
+    }
+}
+
+/// The whole body of a list, and where each guild lies in it.
+#[derive(Clone, Debug, Default)]
+pub struct GuildList {
+    /// The whole body.
+    pub body: Bytes,
+    /// The guilds by id, each with the bytes of its entry.
+    entries: Box<[(Snowflake, u32, u32)]>,
+}
+
+impl GuildList {
+    /// The list of these guilds, in their order.
+    pub fn new(guilds: Vec<GuildEntry>) -> Self {
+        let mut body = envelope::OPENING.to_vec();
+        let mut entries = Vec::with_capacity(guilds.len());
+        body.push(b'[');
+        for guild in guilds {
+            if body.last() != Some(&b'[') {
+                body.push(b',');
+            }
+            let (id, start) = (guild.id, body.len());
+            envelope::append(&mut body, &GuildData::from(guild));
+            entries.push((id, offset(start), offset(body.len())));
+        }
+        body.push(b']');
+        body.extend_from_slice(envelope::CLOSING);
+        entries.sort_unstable();
+        Self { body: body.into_boxed_slice().into(), entries: entries.into() }
+    }
+
+    /// The whole body of a response with one of the guilds, if it is on the list.
+    pub fn one(&self, guild: Snowflake) -> Option<Bytes> {
+        let index = self.entries.binary_search_by_key(&guild, |(id, ..)| *id).ok()?;
+        let (_, start, end) = self.entries[index];
+        let entry = self.body.get(start as usize..end as usize)?;
+        Some([envelope::OPENING, entry, envelope::CLOSING].concat().into())
+    }
+
+    /// How much memory it takes besides the body.
+    pub fn index_size(&self) -> usize {
+        self.entries.len() * size_of::<(Snowflake, u32, u32)>()
+    }
+}
+
+/// A list of 200 guilds is far from 4 GiB; past that, a guild would not be found.
+fn offset(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}
+
+/// A guild to which the session's user could add the bot.
+#[derive(Clone, Debug, serde::Serialize, ToSchema)]
+#[schema(as = InvitableGuild)]
+pub struct InvitableGuildData {
+    /// Guild name.
+    name: String,
+    /// Guild id.
+    #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
+    id: Snowflake,
+    /// Always a URL: the guild's own icon, or the provider's default picture.
+    #[schema(format = Uri)]
+    icon: String,
+    /// The provider's page on which the user adds the bot to this guild.
+    #[schema(format = Uri)]
+    invite: String,
+}
+
+/// The whole body; `invite` gives the address at which the bot is added to a guild.
+pub fn invitable(guilds: Vec<InvitableGuild>, invite: impl Fn(Snowflake) -> String) -> GuildList {
+    let shown = guilds.into_iter().map(|InvitableGuild { name, id, icon }| InvitableGuildData {
+        name,
+        id,
+        icon,
+        invite: invite(id),
+    });
+    GuildList { body: envelope::success(&shown.collect::<Vec<_>>()), entries: Box::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    fn guild() -> GuildEntry {
+        GuildEntry {
+            id: Snowflake::new(10).unwrap(),
+            name: "plain".to_owned(),
+            icon: "https://example.com/icon.png".to_owned(),
+            members: 5,
+            owner: Snowflake::new(1).unwrap(),
+            role: None,
+            plus: Plus { subscription: None, active: false },
+            permissions: PermissionSet::EMPTY,
+        }
+    }
+
+    #[test]
+    fn a_plain_member_has_no_role_key_at_all() {
+        let shown = serde_json::to_value(GuildData::from(guild())).unwrap();
+        assert!(shown.get("role").is_none());
+        assert_eq!(shown["service"], true);
+    }
+
+    #[test]
+    fn a_role_is_shown_by_its_name() {
+        for role in [Role::Owner, Role::Manager, Role::Administrator, Role::Moderator] {
+            let shown = serde_json::to_value(GuildData::from(GuildEntry { role: Some(role), ..guild() })).unwrap();
+            assert_eq!(shown["role"], format!("{role:?}"));
+        }
+    }
+
+    #[test]
+    fn no_subscription_is_still_an_object() {
+        let text = serde_json::to_string(&PlusData::from(guild().plus)).unwrap();
+        assert_eq!(text, r#"{"plus":{"userid":"","guilds":[],"slots":0},"active":false}"#);
+    }
+
+    proptest! {
+        #[test]
+        fn all_20_keys_are_always_written_in_order(keys in proptest::collection::vec(select(&Permission::ALL), 0..40)) {
+            let set: PermissionSet = keys.into_iter().collect();
+            let text = serde_json::to_string(&PermissionsData(set)).unwrap();
+            let expected = Permission::ALL.map(|key| format!("\"{}\":{}", key.name(), set.has(key)));
+            prop_assert_eq!(text, format!("{{{}}}", expected.join(",")));
+        }
+    }
+
+    #[test]
+    fn a_list_is_an_envelope_around_the_guilds_in_their_order_and_each_can_be_shown_alone() {
+        let other = GuildEntry { name: "other, [\"]".to_owned(), id: Snowflake::new(30).unwrap(), ..guild() };
+        for guilds in [vec![], vec![guild()], vec![other.clone(), guild()]] {
+            let expected: Vec<GuildData> = guilds.iter().cloned().map(GuildData::from).collect();
+            let list = GuildList::new(guilds.clone());
+            assert_eq!(list.body, envelope::success(&expected));
+            for guild in &guilds {
+                let alone = envelope::success(&GuildData::from(guild.clone()));
+                assert_eq!(list.one(guild.id), Some(alone), "{}", guild.id);
+            }
+            assert_eq!(list.one(Snowflake::new(20).unwrap()), None);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! `GET /live` and `GET /me/live`: the messages of a stream, as Server-Sent Events.
+
+use bytes::Bytes;
+use domain::live::LiveTopics;
+use serde::Serialize;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
+use utoipa::{PartialSchema, ToSchema};
+
+use super::document::text_enum;
+
+/// The session has ended, and so does the stream.
+pub const ENDED: Bytes = Bytes::from_static(b"event: ended\ndata: {}\n\n");
+/// A sign of life.
+pub const COMMENT: Bytes = Bytes::from_static(b":\n\n");
+
+/// The data of an event `changed` of `GET /live`.
+#[derive(Serialize, ToSchema)]
+pub struct Changes {
+    /// What to read again.
+    #[schema(value_type = Vec<LiveTopic>)]
+    changed: Vec<&'static str>,
+}
+
+/// The data of an event of `GET /me/live`.
+#[derive(ToSchema)]
+pub struct UserChanges {
+    /// What to read again. The event `changed` has it; the event `ended`, the last one, does not.
+    #[schema(required = false, nullable = false)]
+    pub changed: Option<Vec<UserLiveTopic>>,
+}
+
+/// The schema of the topics that everybody may read.
+struct LiveTopic;
+
+/// The schema of all topics.
+pub struct UserLiveTopic;
+
+impl PartialSchema for LiveTopic {
+    fn schema() -> RefOr<Schema> {
+        text_enum(LiveTopics::PUBLIC.names(), "What to read again: `GET /`, `/team`, `/feedback` or `/stats`.").into()
+    }
+}
+
+impl PartialSchema for UserLiveTopic {
+    fn schema() -> RefOr<Schema> {
+        let description = "What to read again: `GET /`, `/team`, `/feedback`, `/stats`, `/guilds` and below it, `/sessions` or `/me`.";
+        text_enum(LiveTopics::ALL.names(), description).into()
+    }
+}
+
+impl ToSchema for LiveTopic {}
+impl ToSchema for UserLiveTopic {}
+
+/// The first event of a stream: everything is to be read, and after so many milliseconds a lost stream is to be opened again.
+pub fn first(topics: LiveTopics, retry_millis: u64) -> Bytes {
+    let mut event = format!("retry: {retry_millis}\n").into_bytes();
+    append(&mut event, topics);
+    event.into()
+}
+
+/// The event that names what has changed.
+pub fn changed(topics: LiveTopics) -> Bytes {
+    let mut event = Vec::new();
+    append(&mut event, topics);
+    event.into()
+}
+
+fn append(event: &mut Vec<u8>, topics: LiveTopics) {
+    event.extend_from_slice(b"event: changed\ndata: ");
+    super::envelope::append(event, &Changes { changed: topics.names().collect() });
+    event.extend_from_slice(b"\n\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_what_browsers_parse() {
+        let topics = LiveTopics::STATUS.with(LiveTopics::GUILDS);
+        assert_eq!(changed(topics), "event: changed\ndata: {\"changed\":[\"status\",\"guilds\"]}\n\n");
+        assert_eq!(first(LiveTopics::TEAM, 2500), "retry: 2500\nevent: changed\ndata: {\"changed\":[\"team\"]}\n\n");
+    }
+}

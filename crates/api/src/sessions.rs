@@ -1,0 +1,34 @@
+//! `/sessions`.
+
+use domain::Session;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// One session of the user.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Session)]
+pub struct SessionData {
+    /// Its name, for `DELETE /sessions/{id}`; it is no token.
+    id: String,
+    /// When it began, epoch seconds.
+    created: u64,
+    /// When it was last used, epoch seconds; may lag by a minute.
+    last_seen: u64,
+    /// The client's `User-Agent`, cut to 256 bytes.
+    user_agent: String,
+    /// Whether it is the one that asks.
+    current: bool,
+}
+
+impl SessionData {
+    /// `current`: whether this session made the request.
+    pub fn new(current: bool, session: Session) -> Self {
+        Self {
+            id: session.id.to_string(),
+            created: session.created.seconds(),
+            last_seen: session.last_seen.seconds(),
+            user_agent: session.agent,
+            current,
+        }
+    }
+}

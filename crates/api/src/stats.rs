@@ -1,0 +1,60 @@
+//! `GET /stats`.
+
+use bytes::Bytes;
+use domain::Stats;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::envelope;
+
+/// How much there is of everything.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Stats)]
+pub struct StatsData {
+    /// Guilds that have the bot.
+    guilds: u64,
+    /// Their members, added up.
+    members: u64,
+    /// The bot's shards, as `GET /` shows them.
+    shards: u64,
+    /// All feedback.
+    feedback: FeedbackStatsData,
+}
+
+/// All feedback.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = FeedbackStats)]
+pub struct FeedbackStatsData {
+    /// How many entries there are, of any rating.
+    count: u64,
+    /// The average of all ratings, from 1 to 5, with two decimals at most; `null` if there are none.
+    #[schema(required = true, minimum = 1, maximum = 5, example = 4.67)]
+    average: Option<f64>,
+}
+
+/// The whole body.
+pub fn totals(stats: Stats) -> Bytes {
+    let Stats { guilds, members, shards, ratings } = stats;
+    let feedback = FeedbackStatsData { count: ratings.count, average: ratings.average() };
+    envelope::success(&StatsData { guilds, members, shards, feedback })
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::stats::Ratings;
+
+    use super::*;
+
+    #[test]
+    fn the_bytes_are_as_the_contract_writes_them() {
+        let stats = |count, sum| Stats { guilds: 3, members: 4812, shards: 2, ratings: Ratings { count, sum } };
+        for (count, sum, feedback) in [
+            (0, 0, r#"{"count":0,"average":null}"#),
+            (3, 14, r#"{"count":3,"average":4.67}"#),
+            (2, 10, r#"{"count":2,"average":5.0}"#),
+        ] {
+            let data = format!(r#"{{"guilds":3,"members":4812,"shards":2,"feedback":{feedback}}}"#);
+            assert_eq!(totals(stats(count, sum)), format!(r#"{{"code":200,"message":"OK","data":{data}}}"#));
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! `GET /`. All of it but the two latencies is serialised once per change of the health; a request adds its latencies.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use bytes::Bytes;
+use domain::health::{HealthSummary, ShardRecord, Uptime};
+use domain::{Commit, Version};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::envelope::{CLOSING, OPENING, append};
+
+/// The status of the API and of the bot.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Status)]
+pub struct StatusData {
+    /// The running service's own build.
+    version: VersionData,
+    /// What the bot uses.
+    resources: Resources,
+    /// Health of the API and of the bot.
+    health: HealthData,
+}
+
+/// The running version of the service.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Version)]
+pub struct VersionData {
+    /// The release.
+    name: &'static str,
+    /// The branch it was built from.
+    branch: &'static str,
+    /// The commit it was built from.
+    commit: CommitData,
+}
+
+/// A commit.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Commit)]
+pub struct CommitData {
+    /// Its hash.
+    sha: &'static str,
+    /// What it changed.
+    message: &'static str,
+    /// Who made it.
+    author: &'static str,
+    /// When, epoch seconds.
+    timestamp: u64,
+}
+
+/// What the bot uses.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Resources {
+    /// Megabytes (10^6) resident, summed over the bot's living processes.
+    memory: f64,
+}
+
+/// Health of the API and of the bot.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Health)]
+pub struct HealthData {
+    /// The API's part.
+    api: ApiHealth,
+    /// The bot's part.
+    bot: BotHealth,
+}
+
+/// The API's part of the health.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ApiHealth {
+    /// How long things took.
+    latency: Latency,
+}
+
+/// How long things took, in milliseconds.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Latency {
+    /// From the client's `Sent-Epoch` to the request's arrival; `null` without a usable one.
+    #[schema(required = true)]
+    response: Option<f64>,
+    /// From the request's arrival to its answer.
+    process: f64,
+}
+
+/// The bot's part of the health.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct BotHealth {
+    /// Shards by their number.
+    #[schema(value_type = BTreeMap<String, ShardData>)]
+    shards: BTreeMap<u32, ShardData>,
+    /// Since when the bot runs.
+    uptime: UptimeData,
+}
+
+/// How a shard of the bot is.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ShardRecord)]
+pub struct ShardData {
+    /// Epoch seconds of the last heartbeat sent; 0 if never known.
+    heartbeat_sent: f64,
+    /// Epoch seconds of the last heartbeat acknowledged; 0 if never known.
+    heartbeat_acknowledged: f64,
+    /// The latency in milliseconds.
+    latency: f64,
+}
+
+/// Since when the bot runs.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Uptime)]
+pub struct UptimeData {
+    /// "3 days, 4 hours", or "offline".
+    readable: String,
+    /// Epoch seconds at which the oldest living process started; 0 when offline.
+    epoch: u64,
+}
+
+impl From<Version> for VersionData {
+    fn from(Version { name, branch, commit }: Version) -> Self {
+        let Commit { sha, message, author, timestamp } = commit;
+        Self { name, branch, commit: CommitData { sha, message, author, timestamp } }
+    }
+}
+
+impl From<ShardRecord> for ShardData {
+    fn from(shard: ShardRecord) -> Self {
+        Self {
+            heartbeat_sent: shard.heartbeat_sent.fractional_seconds(),
+            heartbeat_acknowledged: shard.heartbeat_acknowledged.fractional_seconds(),
+            latency: shard.latency,
+        }
+    }
+}
+
+impl From<Uptime> for UptimeData {
+    fn from(Uptime { readable, epoch }: Uptime) -> Self {
+        Self { readable, epoch }
+    }
+}
+
+/// The body of a status as bytes, with a gap for the two latencies. Its parts are serialised by their types; only the order in
+/// which [`StatusData`] nests them is repeated here, and a test compares the two.
+#[derive(Debug)]
+pub struct StatusBody {
+    before_response: Vec<u8>,
+    after_process: Vec<u8>,
+}
+
+impl StatusBody {
+    /// The running version of the service with this summary of the bot's health.
+    pub fn new(summary: HealthSummary, version: Version) -> Self {
+        let (version, resources, bot) = parts(summary, version);
+        let mut before_response = [OPENING, br#"{"version":"#].concat();
+        append(&mut before_response, &version);
+        before_response.extend_from_slice(br#","resources":"#);
+        append(&mut before_response, &resources);
+        before_response.extend_from_slice(br#","health":{"api":{"latency":{"response":"#);
+        let mut after_process = br#"}},"bot":"#.to_vec();
+        append(&mut after_process, &bot);
+        after_process.extend_from_slice(b"}}");
+        after_process.extend_from_slice(CLOSING);
+        Self { before_response, after_process }
+    }
+
+    /// The whole body with these latencies, in milliseconds.
+    pub fn with_latencies(&self, response: Option<f64>, process: f64) -> Bytes {
+        let mut body = Vec::with_capacity(self.before_response.len() + self.after_process.len() + 64);
+        body.extend_from_slice(&self.before_response);
+        // Writing to a vector cannot fail.
+        let _ = match response {
+            Some(response) => write!(body, "{response:.3}"),
+            None => write!(body, "null"),
+        };
+        let _ = write!(body, r#","process":{process:.3}"#);
+        body.extend_from_slice(&self.after_process);
+        body.into()
+    }
+}
+
+fn parts(summary: HealthSummary, version: Version) -> (VersionData, Resources, BotHealth) {
+    let HealthSummary { memory, shards, uptime } = summary;
+    let shards = shards.into_iter().map(|(id, shard)| (id, shard.into())).collect();
+    (version.into(), Resources { memory }, BotHealth { shards, uptime: uptime.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::Time;
+
+    use super::*;
+    use crate::envelope::Envelope;
+
+    #[test]
+    fn the_bytes_are_those_of_the_documented_type_whatever_the_values() {
+        let shard = |latency| ShardRecord {
+            heartbeat_sent: Time::from_millis(1_800_000_000_123),
+            heartbeat_acknowledged: Time::default(),
+            latency,
+        };
+        // Texts that look like the gap must not be taken for it.
+        let texts = ["offline", r#"null,"process":0.0"#, r#"}},"bot":{"#];
+        let shards = [BTreeMap::new(), BTreeMap::from([(0, shard(0.0)), (10, shard(41.5)), (2, shard(1e9))])];
+        // What three decimals show in full, so that both ways of writing a number agree.
+        let latencies = [(None, 0.125), (Some(12.345), 0.001), (Some(3_599_999.999), 1234.567)];
+        for (readable, shards) in texts.iter().flat_map(|text| shards.iter().map(move |shards| (text, shards))) {
+            let uptime = Uptime { readable: (*readable).to_owned(), epoch: 7 };
+            let summary = HealthSummary { memory: 123.45, shards: shards.clone(), uptime };
+            let body = StatusBody::new(summary.clone(), Version::UNKNOWN);
+            for (response, process) in latencies {
+                let (version, resources, bot) = parts(summary.clone(), Version::UNKNOWN);
+                let api = ApiHealth { latency: Latency { response, process } };
+                let data = StatusData { version, resources, health: HealthData { api, bot } };
+                let documented = Envelope { code: 200, message: "OK".to_owned(), data };
+                let expected = serde_json::to_string(&documented).unwrap();
+                assert_eq!(body.with_latencies(response, process), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn latencies_have_three_decimals() {
+        let summary = HealthSummary {
+            memory: 0.0,
+            shards: BTreeMap::new(),
+            uptime: Uptime { readable: "offline".to_owned(), epoch: 0 },
+        };
+        let body = StatusBody::new(summary, Version::UNKNOWN);
+        let text = |response, process| String::from_utf8(body.with_latencies(response, process).to_vec()).unwrap();
+        assert!(text(Some(1500.0), 0.000_4).contains(r#""latency":{"response":1500.000,"process":0.000}"#));
+        assert!(text(None, 2.0).contains(r#""latency":{"response":null,"process":2.000}"#));
+    }
+}

@@ -1,0 +1,46 @@
+//! `GET /team`.
+
+use bytes::Bytes;
+use domain::{Roster, Snowflake, TeamMember};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::envelope;
+
+/// A member of the team that maintains the bot.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = TeamMember)]
+pub struct TeamMemberData {
+    /// Username.
+    username: String,
+    /// Display name.
+    name: String,
+    /// Avatar URL.
+    #[schema(format = Uri)]
+    avatar: String,
+    /// The identity provider's user id.
+    #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
+    discord_id: Snowflake,
+    /// Role title.
+    role: String,
+    /// Colour of the role.
+    #[schema(pattern = "^#[0-9A-Fa-f]{6}$", example = "#5865F2")]
+    color: String,
+    /// Position category: a lower-case word that the operator chose.
+    category: String,
+    /// Position within the category, ascending.
+    position: i64,
+}
+
+impl From<TeamMember> for TeamMemberData {
+    fn from(member: TeamMember) -> Self {
+        let TeamMember { username, name, avatar, discord_id, role, color, category, position } = member;
+        Self { username, name, avatar, discord_id, role, color, category, position }
+    }
+}
+
+/// The whole body: the members in the order in which they are shown.
+pub fn list(roster: Roster) -> Bytes {
+    let members: Vec<TeamMemberData> = roster.into_ordered().into_iter().map(TeamMemberData::from).collect();
+    envelope::success(&members)
+}

@@ -1,0 +1,27 @@
+//! A person, as sign-in and feedback show one.
+
+use domain::{Snowflake, User};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A user of the chat platform.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = User)]
+pub struct UserData {
+    /// The unique handle.
+    username: String,
+    /// The display name, or the username where there is none.
+    name: String,
+    /// The provider's id, numeric text.
+    #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$", example = "80351110224678912")]
+    id: Snowflake,
+    /// Always a URL: the user's own picture, or the provider's default one.
+    #[schema(format = Uri)]
+    avatar: String,
+}
+
+impl From<User> for UserData {
+    fn from(User { username, name, id, avatar }: User) -> Self {
+        Self { username, name, id, avatar }
+    }
+}

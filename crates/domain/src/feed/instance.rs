@@ -1,0 +1,69 @@
+//! The bot's processes: how one is named, and what the service knows of its life.
+
+use crate::Time;
+use crate::retention::SILENCE;
+
+/// What one start of one process of the bot calls itself: 1 to 64 characters of `[A-Za-z0-9_-]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InstanceName(String);
+
+impl InstanceName {
+    /// The name with this text, if it has the shape of one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let shaped = (1..=64).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+        shaped.then(|| Self(text.to_owned()))
+    }
+
+    /// The name's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// One start of one process of the bot. The same name under another key is another instance.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct InstanceId {
+    /// The id of the key that it sends with.
+    pub key: String,
+    /// What it calls itself.
+    pub name: InstanceName,
+}
+
+impl InstanceId {
+    /// The instance with this name under this key, if the name has the shape of one.
+    pub fn parse(key: &str, name: &str) -> Option<Self> {
+        Some(Self { key: key.to_owned(), name: InstanceName::parse(name)? })
+    }
+}
+
+/// When an instance counts as started: never after the service first saw it, because its clock may be wrong.
+pub fn counted_start(said: Time, first_seen: Time) -> Time {
+    said.min(first_seen)
+}
+
+/// What the service knows of an instance's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// When the service first saw it.
+    pub first_seen: Time,
+    /// When it started, as its heartbeats say.
+    pub said_start: Option<Time>,
+    /// When its last numbered call came.
+    pub last_call: Time,
+    /// When its last heartbeat came; an old one may be forgotten.
+    pub last_heartbeat: Option<Time>,
+}
+
+impl Life {
+    /// When it counts as started. Without a heartbeat that is when it was first seen.
+    pub fn started(&self) -> Time {
+        self.said_start.map_or(self.first_seen, |said| counted_start(said, self.first_seen))
+    }
+
+    /// Whether it has given a sign of life in the last 90 seconds.
+    pub fn is_living(&self, now: Time) -> bool {
+        let last = self.last_heartbeat.map_or(self.last_call, |beat| beat.max(self.last_call));
+        now.since(last) < SILENCE
+    }
+}

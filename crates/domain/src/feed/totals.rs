@@ -1,0 +1,176 @@
+//! How many guilds there are, and members in them, while snapshots under several counts of shards are committed.
+//!
+//! Each committed snapshot counts its rows. Without a resharding their sum is what can be seen. A commit under another count hides
+//! rows of older snapshots, and how many is known only when a sweep has looked at them, in the background. Until then the total that
+//! is shown stays as it was before that commit, but for what events change, which is known exactly. It is kept as a number of rows
+//! that are taken off the sum (*hidden*), because the sweep and events change the sum: whatever the sweep removes is taken off both.
+//! When no sweep is left that looks for hidden rows, none is hidden, and the sum is exact again.
+//!
+//! An estimate in its place, by the share of the ids that a commit covers, would be wrong by a guild here and there, by a good deal
+//! of the members (a few guilds have most of them), and more so in the middle of a sweep. A resharding sends the guilds that were
+//! there before, so the total from before it is mostly the right one, and nobody sees it jump.
+
+use std::ops::{Add, AddAssign, Sub};
+
+use crate::Guild;
+
+/// A guild counts with so many members at most, so that no sum of guilds leaves its column.
+const MOST_MEMBERS: i64 = 1_000_000_000;
+
+/// Some guilds and their members; or how many more there are, or fewer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GuildTotals {
+    /// How many guilds.
+    pub guilds: i64,
+    /// How many members they have together.
+    pub members: i64,
+}
+
+impl GuildTotals {
+    /// One guild with so many members.
+    pub fn one(members: i64) -> Self {
+        Self { guilds: 1, members: members.clamp(0, MOST_MEMBERS) }
+    }
+
+    /// Guilds as they are said.
+    pub fn of<'a>(guilds: impl IntoIterator<Item = &'a Guild>) -> Self {
+        let one = |guild: &Guild| Self::one(i64::try_from(guild.members).unwrap_or(i64::MAX));
+        guilds.into_iter().map(one).sum()
+    }
+
+    /// What it does to the totals that a guild had so many members, if it was there, and is like this now.
+    pub fn change(before: Option<i64>, after: &Guild) -> Self {
+        Self::of([after]) - before.map(Self::one).unwrap_or_default()
+    }
+
+    /// Whether there is nothing, or nothing changes.
+    pub fn is_nothing(self) -> bool {
+        self == Self::default()
+    }
+
+    fn at_least_zero(self) -> Self {
+        Self { guilds: self.guilds.max(0), members: self.members.max(0) }
+    }
+}
+
+impl Add for GuildTotals {
+    type Output = Self;
+
+    fn add(self, more: Self) -> Self {
+        Self { guilds: self.guilds.saturating_add(more.guilds), members: self.members.saturating_add(more.members) }
+    }
+}
+
+impl AddAssign for GuildTotals {
+    fn add_assign(&mut self, more: Self) {
+        *self = *self + more;
+    }
+}
+
+impl Sub for GuildTotals {
+    type Output = Self;
+
+    fn sub(self, less: Self) -> Self {
+        Self { guilds: self.guilds.saturating_sub(less.guilds), members: self.members.saturating_sub(less.members) }
+    }
+}
+
+impl std::iter::Sum for GuildTotals {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Self::add)
+    }
+}
+
+/// The totals that are shown: what the committed snapshots count, less what is thought to be hidden.
+pub fn shown_totals(stored: GuildTotals, hidden: GuildTotals) -> GuildTotals {
+    (stored - hidden).at_least_zero()
+}
+
+/// What counts as hidden after a commit that hides rows of other snapshots, when the snapshots now count `stored`, and
+/// `shown_before` was shown before the commit. Every guild that can be seen has a row, so never more is shown than is stored.
+pub fn hidden_after_commit(stored: GuildTotals, shown_before: GuildTotals, is_sweep_left: bool) -> GuildTotals {
+    if is_sweep_left { (stored - shown_before).at_least_zero() } else { GuildTotals::default() }
+}
+
+/// What counts as hidden after a step of a sweep that has removed these hidden rows.
+pub fn hidden_after_sweep(hidden: GuildTotals, removed: GuildTotals, is_sweep_left: bool) -> GuildTotals {
+    if is_sweep_left { (hidden - removed).at_least_zero() } else { GuildTotals::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(guilds: i64, members: i64) -> GuildTotals {
+        GuildTotals { guilds, members }
+    }
+
+    #[test]
+    fn no_number_of_members_leaves_its_column() {
+        for (said, counted) in
+            [(0, 0), (7, 7), (1_000_000_000, 1_000_000_000), (1_000_000_001, 1_000_000_000), (i64::MAX, 1_000_000_000)]
+        {
+            assert_eq!(GuildTotals::one(said), totals(1, counted));
+        }
+        assert_eq!(GuildTotals::one(-5), totals(1, 0), "a foreign hand wrote it");
+        assert_eq!(totals(i64::MAX, 1) + totals(1, 1), totals(i64::MAX, 2));
+    }
+
+    #[test]
+    fn a_resharding_shows_what_was_shown_before_it_until_the_sweep_is_done() {
+        // What is stored and was shown before the commit; what then counts as hidden, with and without a sweep that is left.
+        let table = [
+            // The same guilds come again under another count.
+            ((15, 1500), (10, 1000), (5, 500)),
+            // Some are gone: shown until the sweep has found it out.
+            ((13, 1300), (10, 1000), (3, 300)),
+            // There cannot be more than are stored.
+            ((8, 1300), (10, 1000), (0, 300)),
+            ((8, 900), (10, 1000), (0, 0)),
+            ((5, 500), (0, 0), (5, 500)),
+        ];
+        for ((guilds, members), before, hidden) in table {
+            let (stored, before) = (totals(guilds, members), totals(before.0, before.1));
+            let found = hidden_after_commit(stored, before, true);
+            assert_eq!(found, totals(hidden.0, hidden.1), "{stored:?} {before:?}");
+            assert_eq!(hidden_after_commit(stored, before, false), GuildTotals::default());
+            let shown = shown_totals(stored, found);
+            let expected = totals(before.guilds.min(guilds), before.members.min(members));
+            assert_eq!(shown, expected, "as before, but never more than there are rows");
+        }
+    }
+
+    #[test]
+    fn a_sweep_changes_what_is_shown_only_where_it_finds_more_than_was_thought_or_ends() {
+        // What counts as hidden, what a step removes, what then counts as hidden, and how what is shown changes.
+        let table = [
+            ((5, 500), (2, 200), (3, 300), (0, 0)),
+            ((5, 500), (5, 500), (0, 0), (0, 0)),
+            ((5, 500), (0, 0), (5, 500), (0, 0)),
+            ((3, 100), (5, 500), (0, 0), (-2, -400)),
+            ((3, 700), (5, 500), (0, 200), (-2, 0)),
+        ];
+        for (hidden, removed, left, change) in table {
+            let [hidden, removed, left, change] = [hidden, removed, left, change].map(|(a, b)| totals(a, b));
+            let stored = totals(100, 10_000);
+            assert_eq!(hidden_after_sweep(hidden, removed, true), left, "{hidden:?} {removed:?}");
+            let (before, after) = (shown_totals(stored, hidden), shown_totals(stored - removed, left));
+            assert_eq!(after - before, change, "{hidden:?} {removed:?}");
+            let at_the_end = hidden_after_sweep(hidden, removed, false);
+            assert_eq!(shown_totals(stored - removed, at_the_end), stored - removed, "exact");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_never_negative() {
+        for (stored, hidden, shown) in [
+            ((5, 50), (2, 20), (3, 30)),
+            ((5, 50), (6, 20), (0, 30)),
+            ((0, 0), (6, 20), (0, 0)),
+            ((-1, -1), (0, 0), (0, 0)),
+        ] {
+            let [stored, hidden, shown] = [stored, hidden, shown].map(|(a, b)| totals(a, b));
+            assert_eq!(shown_totals(stored, hidden), shown);
+        }
+    }
+}

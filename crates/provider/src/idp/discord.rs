@@ -1,0 +1,289 @@
+//! The client of a Discord-shaped provider: five calls, each guarded, each with a timeout and a bound on its response.
+
+use std::time::Duration;
+
+use domain::{ListedGuild, Snowflake, Time, User};
+use reqwest::{Client, RequestBuilder, Url, redirect};
+use runtime::clock::Clock;
+use runtime::subjects::Subject;
+use secrecy::{ExposeSecret, SecretString};
+use telemetry::log_throttle::Throttle;
+use telemetry::traces::WorkSpan;
+
+use super::failure_budget::Caller;
+use super::guard::{CallOutcome, Guard, ProviderMetrics, ProviderState};
+use super::verdict::{self, FailedCall, ProviderResponse};
+use super::{Endpoint, Grant, IdpError, IdpErrorKind, wire};
+
+/// The provider asks every client for an address in its `User-Agent`.
+const CLIENT_URL: &str = "https://example.invalid/bot-companion";
+/// Below the provider's own idle limit: a connection that it closes under a request would cost a code.
+const IDLE: Duration = Duration::from_secs(30);
+const MOST_BYTES: usize = 1024 * 1024;
+const LONGEST_CODE: usize = 512;
+
+/// What a [`Provider`] needs to know.
+#[derive(Clone, Debug)]
+pub struct ProviderOptions {
+    /// `idp.base_url`, without a slash at its end.
+    pub base_url: String,
+    /// `idp.client_id`
+    pub client_id: String,
+    /// `idp.client_secret`
+    pub client_secret: SecretString,
+    /// `idp.connect_timeout`
+    pub connect_timeout: Duration,
+    /// `idp.sign_in_timeout`: for every call but the list. The caller limits exchange and user together.
+    pub sign_in_timeout: Duration,
+    /// `idp.list_timeout`
+    pub list_timeout: Duration,
+    /// `idp.failure_budget`
+    pub failure_budget: u32,
+    /// Our own version, for the `User-Agent`.
+    pub version: String,
+    /// The time, for the guard and for the expiry of grants.
+    pub clock: Clock,
+}
+
+/// The identity provider.
+#[derive(Debug)]
+pub struct Provider {
+    client: Client,
+    options: ProviderOptions,
+    guard: Guard,
+    /// Limits the reports that it refuses us.
+    refusals: Throttle,
+}
+
+impl Provider {
+    /// Builds the client; nothing is called yet. An error says which setting cannot be used.
+    pub fn new(mut options: ProviderOptions) -> Result<Self, IdpError> {
+        let unusable = |detail: String| IdpError { kind: IdpErrorKind::Misconfigured, code_spent: false, detail };
+        options.base_url.truncate(options.base_url.trim_end_matches('/').len());
+        let base = Url::parse(&options.base_url).map_err(|error| unusable(format!("`idp.base_url`: {error}")))?;
+        if !matches!(base.scheme(), "http" | "https") {
+            return Err(unusable("`idp.base_url` must begin with https:// or http://".to_owned()));
+        }
+        let mut builder = Client::builder()
+            .user_agent(format!("DiscordBot ({CLIENT_URL}, {})", options.version))
+            .connect_timeout(options.connect_timeout)
+            .pool_idle_timeout(IDLE)
+            .redirect(redirect::Policy::none());
+        // HTTPS_PROXY and NO_PROXY count, as operators expect. But a proxy cannot reach what runs on this machine, and the
+        // sandbox must work whatever the environment says.
+        if is_loopback(&base) {
+            builder = builder.no_proxy();
+        }
+        let client =
+            builder.build().map_err(|error| unusable(format!("the HTTP client cannot start: {}", cause(&error))))?;
+        let guard = Guard::new(options.clock.clone(), options.failure_budget);
+        Ok(Self { client, options, guard, refusals: Throttle::default() })
+    }
+
+    /// Whether this can be one of the provider's codes. Others are not sent: an edge server before the provider may refuse odd
+    /// characters in a way that counts against us.
+    pub fn may_be_code(text: &[u8]) -> bool {
+        text.len() <= LONGEST_CODE && is_unreserved(text)
+    }
+
+    /// Whether this can be PKCE's verifier, which has the same characters (RFC 7636, section 4.1).
+    pub fn may_be_verifier(text: &[u8]) -> bool {
+        text.len() <= LONGEST_CODE && is_unreserved(text)
+    }
+
+    /// Turns a code that came from this network into a grant; `None` if the network is free of limits. `redirect_uri` is the one
+    /// that the code was asked for with.
+    pub async fn exchange(
+        &self,
+        network: Option<Subject>,
+        code: &SecretString,
+        verifier: Option<&SecretString>,
+        redirect_uri: &str,
+    ) -> Result<Grant, IdpError> {
+        let mut form =
+            vec![("grant_type", "authorization_code"), ("code", code.expose_secret()), ("redirect_uri", redirect_uri)];
+        form.extend(verifier.map(|verifier| ("code_verifier", verifier.expose_secret())));
+        self.grant(Caller::SignIn(network), &form).await
+    }
+
+    /// Turns a refresh token into the next grant. It works once, so two refreshes of one user must never run side by side.
+    pub async fn refresh(&self, user: Snowflake, refresh: &SecretString) -> Result<Grant, IdpError> {
+        let form = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose_secret())];
+        self.grant(Caller::User(user), &form).await
+    }
+
+    /// Ends every grant of the token's user.
+    pub async fn revoke(&self, user: Snowflake, token: &SecretString) -> Result<(), IdpError> {
+        let request = self.post("/oauth2/token/revoke", &[("token", token.expose_secret())]);
+        self.call(Endpoint::Revoke, Caller::User(user), request, |_| Ok(())).await
+    }
+
+    /// Whom the access token of a sign-in from this network belongs to.
+    pub async fn user(&self, network: Option<Subject>, access: &SecretString) -> Result<User, IdpError> {
+        self.call(Endpoint::User, Caller::SignIn(network), self.get("/users/@me", access), wire::user).await
+    }
+
+    /// The guilds of the access token's user. One that cannot be read is left out.
+    pub async fn guilds(&self, user: Snowflake, access: &SecretString) -> Result<Vec<ListedGuild>, IdpError> {
+        let request = self.get("/users/@me/guilds", access);
+        let (guilds, skipped) = self.call(Endpoint::Guilds, Caller::User(user), request, wire::guilds).await?;
+        if skipped > 0 {
+            tracing::warn!(skipped, "the identity provider listed guilds that cannot be read; they are left out");
+        }
+        Ok(guilds)
+    }
+
+    /// Asks whether the provider can be reached and takes our credentials, with a code that cannot be good. `Ok` cannot be expected:
+    /// [`IdpErrorKind::Rejected`] says that only the code was refused. Also gives the provider's time. Nothing of it counts in the
+    /// guard, which is for a service that runs.
+    pub async fn probe(&self, redirect_uri: &str) -> (Option<Time>, Result<(), IdpError>) {
+        let form =
+            [("grant_type", "authorization_code"), ("code", "bot-companion-check"), ("redirect_uri", redirect_uri)];
+        let request = self.post("/oauth2/token", &form).timeout(self.options.sign_in_timeout);
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => return (None, Err(interrupted(Endpoint::Token, &error).0)),
+        };
+        let date = response.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
+        let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
+        let date = date.and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok());
+        let read = read(Endpoint::Token, response).await;
+        let judged = read.and_then(|response| verdict::judge(Endpoint::Token, response));
+        (date.map(|date| Time::from_seconds(date.as_secs())), judged.map(drop).map_err(|(error, _)| error))
+    }
+
+    /// Forgets every failure: no circuit is open, no limit lasts, no refusal counts. For the sandbox, whose failures are made to order.
+    pub fn forget_failures(&self) {
+        self.guard.reset();
+    }
+
+    /// What was counted of the calls.
+    pub fn metrics(&self) -> &ProviderMetrics {
+        self.guard.metrics()
+    }
+
+    /// How the provider does, as far as our calls tell.
+    pub fn state(&self) -> ProviderState {
+        self.guard.state()
+    }
+
+    async fn grant(&self, caller: Caller, form: &[(&str, &str)]) -> Result<Grant, IdpError> {
+        let request = self.post("/oauth2/token", form);
+        // The time before the call: a grant may count as a moment older than it is, not as younger.
+        let now = self.options.clock.now();
+        self.call(Endpoint::Token, caller, request, |body| wire::grant(body, now)).await
+    }
+
+    fn get(&self, path: &str, access: &SecretString) -> RequestBuilder {
+        self.client.get(format!("{}{path}", self.options.base_url)).bearer_auth(access.expose_secret())
+    }
+
+    fn post(&self, path: &str, form: &[(&str, &str)]) -> RequestBuilder {
+        let ProviderOptions { base_url, client_id, client_secret, .. } = &self.options;
+        // reqwest marks both kinds of credentials as sensitive, so that no trace of the headers shows them.
+        self.client
+            .post(format!("{base_url}{path}"))
+            .basic_auth(client_id, Some(client_secret.expose_secret()))
+            .form(form)
+    }
+
+    async fn call<T>(
+        &self,
+        endpoint: Endpoint,
+        caller: Caller,
+        request: RequestBuilder,
+        read: impl FnOnce(&[u8]) -> Result<T, &'static str>,
+    ) -> Result<T, IdpError> {
+        let limit = match endpoint {
+            Endpoint::Guilds => self.options.list_timeout,
+            Endpoint::Token | Endpoint::User | Endpoint::Revoke => self.options.sign_in_timeout,
+        };
+        let permit = self.guard.enter(endpoint, caller, limit)?;
+        let mut span = WorkSpan::begin(format!("provider {}", endpoint.name()));
+        let result = send(endpoint, request.timeout(limit))
+            .await
+            .and_then(|response| verdict::judge(endpoint, response))
+            .and_then(|body| read(&body).map_err(|what| verdict::unreadable(endpoint, what)));
+        match result {
+            Ok(value) => {
+                permit.settle(CallOutcome::Healthy);
+                Ok(value)
+            }
+            Err((error, outcome)) => {
+                span.fail();
+                permit.settle(outcome);
+                // Strangers can cause this as often as they like.
+                if matches!(error.kind, IdpErrorKind::Misconfigured | IdpErrorKind::RedirectRefused)
+                    && let Some(count) = self.refusals.count(self.options.clock.ticks())
+                {
+                    tracing::error!(
+                        detail = error.detail,
+                        count,
+                        "the identity provider refuses this service: check idp.client_id and idp.client_secret, and that every \
+                         idp.redirect_uri is registered there, letter by letter"
+                    );
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+async fn send(endpoint: Endpoint, request: RequestBuilder) -> Result<ProviderResponse, FailedCall> {
+    let response = request.send().await.map_err(|error| interrupted(endpoint, &error))?;
+    read(endpoint, response).await
+}
+
+async fn read(endpoint: Endpoint, mut response: reqwest::Response) -> Result<ProviderResponse, FailedCall> {
+    let interrupted = |error: &reqwest::Error| interrupted(endpoint, error);
+    let status = response.status();
+    let header = response.headers().get(http::header::RETRY_AFTER);
+    let retry_after = header.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| interrupted(&error))? {
+        if body.len() + chunk.len() > MOST_BYTES {
+            return Err(verdict::unreadable(endpoint, "more than 1 MiB"));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(ProviderResponse { status, retry_after, body })
+}
+
+/// What an interrupted call means. Before the connection is established, no code can have been used up.
+fn interrupted(endpoint: Endpoint, error: &reqwest::Error) -> FailedCall {
+    let unsent = error.is_connect() || error.is_builder();
+    let kind = if error.is_timeout() { IdpErrorKind::Timeout } else { IdpErrorKind::Unavailable };
+    let what = match (error.is_connect(), error.is_timeout()) {
+        (true, true) => "did not accept a connection in time".to_owned(),
+        (true, false) => format!("cannot be reached: {}", cause(error)),
+        (false, true) => "did not answer in time".to_owned(),
+        (false, false) => format!("broke off: {}", cause(error)),
+    };
+    let detail = format!("the {} endpoint {what}", endpoint.name());
+    (IdpError { kind, code_spent: !unsent, detail }, CallOutcome::Failed)
+}
+
+/// The innermost error, a few words by the system or TLS; the outer ones only repeat the address.
+fn cause(error: &reqwest::Error) -> String {
+    let mut innermost: &dyn std::error::Error = error;
+    while let Some(inner) = innermost.source() {
+        innermost = inner;
+    }
+    if innermost.is::<reqwest::Error>() {
+        return "the request could not be made".to_owned();
+    }
+    innermost.to_string().escape_debug().take(200).collect()
+}
+
+fn is_unreserved(text: &[u8]) -> bool {
+    text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(byte))
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    address.map_or(host == "localhost", |address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! The budget of refused calls. A provider that counts too many of them blocks our whole address, and the bot's with it; so past the
+//! budget no more calls are made until the oldest refusals are ten minutes old.
+//!
+//! Strangers who sign in and users who have signed in may each spend three quarters of it, so neither can use up what the others need.
+
+use std::time::Duration;
+
+use domain::Snowflake;
+use runtime::subjects::Subject;
+use telemetry::log_throttle::Throttle;
+
+/// The budget covers 60 slots of 10 s: the provider's own ten minutes.
+const SLOTS: usize = 60;
+const SLOT: Duration = Duration::from_secs(10);
+/// The span that the budget covers.
+pub(super) const WINDOW: Duration = Duration::from_mins(10);
+
+/// For whom a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Caller {
+    /// Somebody who signs in and is not known yet, from this network; `None` if it is free of limits.
+    SignIn(Option<Subject>),
+    /// A user who has signed in: refreshes, lists, revocations.
+    User(Snowflake),
+}
+
+/// The part of the budget that a call may spend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Users' calls.
+    Users,
+    /// Sign-ins from networks that caused no refused call in the last ten minutes.
+    NewNetworks,
+    /// Sign-ins from networks that did. They are stopped first, so that whoever wants to shut everybody out needs a new network for
+    /// each further refusal.
+    RefusedNetworks,
+}
+
+/// How many refused calls there were in the last ten minutes.
+#[derive(Debug)]
+pub(super) struct FailureBudget {
+    limit: u32,
+    refused: [Refused; SLOTS],
+    /// The number of the newest slot, counted from the clock's start.
+    newest: u64,
+    /// For the log lines: strangers can cause them.
+    sign_ins_held_back: Throttle,
+    sign_ins_stopped: Throttle,
+}
+
+/// Refused calls of one slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Refused {
+    sign_ins: u32,
+    users: u32,
+}
+
+impl FailureBudget {
+    pub(super) fn new(limit: u32) -> Self {
+        Self {
+            // A budget of nothing would never let a call through again, not even after ten minutes of silence.
+            limit: limit.max(1),
+            refused: [Refused::default(); SLOTS],
+            newest: 0,
+            sign_ins_held_back: Throttle::default(),
+            sign_ins_stopped: Throttle::default(),
+        }
+    }
+
+    pub(super) fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// How many more refused calls there may be now.
+    pub(super) fn remaining(&mut self, now: Duration) -> u32 {
+        self.advance_to(now);
+        let spent: u64 = self.refused.into_iter().map(Refused::all).sum();
+        self.limit.saturating_sub(u32::try_from(spent).unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn spend(&mut self, now: Duration, caller: Caller) {
+        self.advance_to(now);
+        let slot = &mut self.refused[index(self.newest)];
+        let spent = match caller {
+            Caller::SignIn(_) => &mut slot.sign_ins,
+            Caller::User(_) => &mut slot.users,
+        };
+        *spent = spent.saturating_add(1);
+        if self.wait(now, Part::NewNetworks).is_some() {
+            if let Some(times) = self.sign_ins_stopped.count(now) {
+                tracing::error!(
+                    limit = self.limit,
+                    times,
+                    "the identity provider refused too many calls in ten minutes; nobody can sign in until the oldest have aged \
+                     out, because it would block this address. Look for 401, 403 and 429 in the log; `idp.failure_budget` sets the \
+                     limit"
+                );
+            }
+        } else if self.wait(now, Part::RefusedNetworks).is_some()
+            && let Some(times) = self.sign_ins_held_back.count(now)
+        {
+            tracing::warn!(
+                limit = self.limit,
+                times,
+                "the identity provider refused many sign-ins in ten minutes; networks that caused some must wait, all others can \
+                 still sign in"
+            );
+        }
+    }
+
+    /// How long until a call may spend this part; `None` if it may be made now.
+    pub(super) fn wait(&mut self, now: Duration, part: Part) -> Option<Duration> {
+        self.advance_to(now);
+        let own = |slot: Refused| u64::from(if part == Part::Users { slot.users } else { slot.sign_ins });
+        let waits = [self.ages_out(now, self.share(part), own), self.ages_out(now, self.limit.into(), Refused::all)];
+        waits.into_iter().flatten().max()
+    }
+
+    fn share(&self, part: Part) -> u64 {
+        let share = match part {
+            Part::Users | Part::NewNetworks => u64::from(self.limit) * 3 / 4,
+            Part::RefusedNetworks => u64::from(self.limit) / 4,
+        };
+        share.max(1)
+    }
+
+    /// How many more refused calls the sign-ins of networks that caused some may cause now.
+    pub(super) fn left_for_refused_networks(&mut self, now: Duration) -> u32 {
+        self.advance_to(now);
+        let spent: u64 = self.refused.iter().map(|slot| u64::from(slot.sign_ins)).sum();
+        u32::try_from(self.share(Part::RefusedNetworks).saturating_sub(spent)).unwrap_or(u32::MAX)
+    }
+
+    /// How long until fewer than `limit` are left of what is counted; `None` if there are fewer now.
+    fn ages_out(&self, now: Duration, limit: u64, count: impl Fn(Refused) -> u64) -> Option<Duration> {
+        let mut spent: u64 = self.refused.into_iter().map(&count).sum();
+        if spent < limit {
+            return None;
+        }
+        let oldest = (self.newest + 1).saturating_sub(SLOTS as u64);
+        let lets_go = (oldest..=self.newest).find(|number| {
+            spent -= count(self.refused[index(*number)]);
+            spent < limit
+        })?;
+        let ages_out = SLOT.saturating_mul(u32::try_from(lets_go + SLOTS as u64).unwrap_or(u32::MAX));
+        Some(ages_out.saturating_sub(now))
+    }
+
+    fn advance_to(&mut self, now: Duration) {
+        let number = now.as_secs() / SLOT.as_secs();
+        let first_new = self.newest + 1;
+        for fresh in first_new..=number.min(self.newest + SLOTS as u64) {
+            self.refused[index(fresh)] = Refused::default();
+        }
+        self.newest = self.newest.max(number);
+    }
+}
+
+impl Refused {
+    fn all(self) -> u64 {
+        u64::from(self.sign_ins) + u64::from(self.users)
+    }
+}
+
+fn index(slot: u64) -> usize {
+    usize::try_from(slot % SLOTS as u64).unwrap_or(0)
+}

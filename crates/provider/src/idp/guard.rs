@@ -1,0 +1,364 @@
+//! The protection around the provider: a circuit breaker per endpoint, backoff after a 429, and a budget of refused calls.
+//!
+//! The budget is shared fairly: one user's calls may spend a small share of it, all users' calls together three quarters, and all
+//! sign-ins together three quarters, so that accounts which provoke refusals stop no sign-in, and strangers no user's lists. Among the
+//! sign-ins, networks that caused refusals are stopped at a quarter, so that one of them does not lock the others out.
+//!
+//! Pure bookkeeping: it reads nothing but the clock, and every number in it is bounded.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use domain::Time;
+use parking_lot::Mutex;
+use runtime::clock::Clock;
+use runtime::rate_limit::RateLimit;
+use runtime::subjects::Subject;
+use telemetry::log_throttle::Throttle;
+use telemetry::metrics::{CounterGrid, Histogram, Label, ProviderOutcome};
+
+use super::circuit_breaker::CircuitBreaker;
+use super::failure_budget::{Caller, FailureBudget, Part, WINDOW};
+use super::{Endpoint, IdpError, IdpErrorKind};
+
+/// How long to wait while other sign-ins of the same network are under way and may spend what is left for it.
+const SIGN_INS_PENDING: Duration = Duration::from_secs(1);
+/// One user's calls may spend one part in this many of the budget.
+const SHARES: u32 = 50;
+
+/// How a call ended, as far as the protection is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallOutcome {
+    /// It answered sensibly, even if the answer was no.
+    Healthy,
+    /// It failed, sent what cannot be read, or did not answer.
+    Failed,
+    /// It answered 401 or 403, which it counts against us. At the token endpoint: it refuses our credentials.
+    Denied,
+    /// It, or an edge server before it, refused the call but not our credentials: counted against us, and retrying does not help.
+    Blocked,
+    /// It answered 429.
+    Limited {
+        /// For how long.
+        span: Duration,
+        /// Whether that is about everything we do, or about this call alone.
+        global: bool,
+    },
+}
+
+impl From<CallOutcome> for ProviderOutcome {
+    fn from(outcome: CallOutcome) -> Self {
+        match outcome {
+            CallOutcome::Healthy => Self::Answered,
+            CallOutcome::Failed => Self::Failed,
+            CallOutcome::Denied => Self::Denied,
+            CallOutcome::Blocked => Self::Blocked,
+            CallOutcome::Limited { .. } => Self::RateLimited,
+        }
+    }
+}
+
+/// Lets calls through, or not.
+#[derive(Debug)]
+pub(super) struct Guard {
+    clock: Clock,
+    state: Mutex<GuardState>,
+    /// What each user has spent of the budget, and which networks have spent some; a table of a fixed size.
+    shares: RateLimit,
+    metrics: ProviderMetrics,
+}
+
+/// What is counted of the calls.
+#[derive(Debug, Default)]
+pub struct ProviderMetrics {
+    /// Calls, by how they ended or why they were not made.
+    pub calls: CounterGrid<Endpoint, ProviderOutcome>,
+    /// How long the calls took that were made.
+    durations: [Histogram; Endpoint::COUNT],
+}
+
+impl ProviderMetrics {
+    /// How long the calls of one endpoint took.
+    pub fn durations(&self, endpoint: Endpoint) -> &Histogram {
+        &self.durations[endpoint as usize]
+    }
+}
+
+/// How the provider does, as far as our calls tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderState {
+    /// The endpoints whose circuit breaker is open.
+    pub open_circuits: Vec<Endpoint>,
+    /// How many more refused calls are tolerated.
+    pub budget_remaining: u32,
+    /// Whether the budget leaves something for sign-ins.
+    pub can_sign_in: bool,
+    /// The last call that was made: which, how it ended, and when.
+    pub last_call: Option<(Endpoint, ProviderOutcome, Time)>,
+}
+
+#[derive(Debug)]
+struct GuardState {
+    /// One per endpoint: a guild list that is down must not stop the sign-ins.
+    breakers: [CircuitBreaker; Endpoint::COUNT],
+    /// Until when each endpoint is rate-limited.
+    limited_until: [Duration; Endpoint::COUNT],
+    budget: FailureBudget,
+    /// Calls for sign-ins that are under way, by network; as many as there are calls. Each may turn out to be refused, so a network
+    /// with one of them counts as refused: many at once must not all pass as the first of their network.
+    signing_in: HashMap<Subject, u32>,
+    last_call: Option<(Endpoint, ProviderOutcome, Time)>,
+    /// For the log line about calls that were limited.
+    limits: Throttle,
+}
+
+impl Guard {
+    pub(super) fn new(clock: Clock, failure_budget: u32) -> Self {
+        let shares = RateLimit::per_span((failure_budget / SHARES).max(1), WINDOW);
+        Self { clock, state: Mutex::new(GuardState::new(failure_budget)), shares, metrics: ProviderMetrics::default() }
+    }
+
+    /// Forgets all that has happened.
+    pub(super) fn reset(&self) {
+        let mut state = self.state.lock();
+        *state = GuardState::new(state.budget.limit());
+        self.shares.reset();
+    }
+
+    /// What was counted of the calls.
+    pub(super) fn metrics(&self) -> &ProviderMetrics {
+        &self.metrics
+    }
+
+    /// How the provider does.
+    pub(super) fn state(&self) -> ProviderState {
+        let now = self.clock.ticks();
+        let mut state = self.state.lock();
+        let is_open = |endpoint: &Endpoint| !state.breakers[*endpoint as usize].is_closed();
+        ProviderState {
+            open_circuits: Endpoint::ALL.iter().copied().filter(is_open).collect(),
+            last_call: state.last_call,
+            budget_remaining: state.budget.remaining(now),
+            can_sign_in: state.budget.wait(now, Part::NewNetworks).is_none(),
+        }
+    }
+
+    /// Permits one call that may take up to `limit`; an error if it must not be made now.
+    pub(super) fn enter(
+        &self,
+        endpoint: Endpoint,
+        caller: Caller,
+        limit: Duration,
+    ) -> Result<CallPermit<'_>, IdpError> {
+        self.try_enter(endpoint, caller, limit).map_err(|(error, outcome)| {
+            self.metrics.calls.count(endpoint, outcome);
+            error
+        })
+    }
+
+    fn try_enter(
+        &self,
+        endpoint: Endpoint,
+        caller: Caller,
+        limit: Duration,
+    ) -> Result<CallPermit<'_>, (IdpError, ProviderOutcome)> {
+        let now = self.clock.ticks();
+        let mut state = self.state.lock();
+        let share = self.shares.look(self.shares.subject(&caller), now);
+        let part = match (caller, share) {
+            // A refresh is always allowed: it finds out that consent was withdrawn, and the provider does not count that against us.
+            (Caller::User(_), Err(wait)) if !endpoint.is_ours() => {
+                let why = "this user's share of the budget of refused calls is used up";
+                return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
+            }
+            (Caller::User(_), _) => Part::Users,
+            // By then the code is used up. Whoever comes that far had a good one.
+            (Caller::SignIn(_), _) if endpoint == Endpoint::User => Part::NewNetworks,
+            (Caller::SignIn(None), _) => Part::NewNetworks,
+            (Caller::SignIn(Some(network)), Ok(())) if !state.signing_in.contains_key(&network) => Part::NewNetworks,
+            (Caller::SignIn(Some(_)), _) => Part::RefusedNetworks,
+        };
+        if let Some(wait) = state.wait(now, part) {
+            let why = "the budget of refused calls is used up";
+            // A network that has caused no refusal waits only for its own sign-ins that are under way.
+            let is_pending = part == Part::RefusedNetworks && share.is_ok();
+            let wait = if is_pending { SIGN_INS_PENDING } else { wait };
+            return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
+        }
+        let limited = state.limited_until[endpoint as usize].saturating_sub(now);
+        if !limited.is_zero() {
+            return Err((back_off(limited, endpoint, "it is rate-limited"), ProviderOutcome::BackingOff));
+        }
+        let probe = state.breakers[endpoint as usize]
+            .enter(now)
+            .map_err(|wait| (circuit_open(endpoint, wait), ProviderOutcome::CircuitOpen))?;
+        if let Caller::SignIn(Some(network)) = caller {
+            *state.signing_in.entry(network).or_default() += 1;
+        }
+        Ok(CallPermit { guard: self, endpoint, caller, probe, began: now, limit, settled: false })
+    }
+
+    fn settle(&self, permit: &CallPermit<'_>, outcome: CallOutcome) {
+        let &CallPermit { endpoint, caller, probe, .. } = permit;
+        let now = self.clock.ticks();
+        let spender = self.shares.subject(&caller);
+        match (caller, outcome) {
+            (_, CallOutcome::Healthy | CallOutcome::Failed) => {}
+            // Counted even if it is too much: whether one more is allowed is decided before the next call.
+            (Caller::User(_), _) => drop(self.shares.owe(spender, now)),
+            (Caller::SignIn(Some(_)), CallOutcome::Denied | CallOutcome::Blocked) => {
+                self.shares.exhaust(spender, now, WINDOW);
+            }
+            // A 429 is about us, not about the network that met it.
+            (Caller::SignIn(_), _) => {}
+        }
+        let mut state = self.state.lock();
+        self.note_end(&mut state, permit, now, ProviderOutcome::from(outcome));
+        match outcome {
+            CallOutcome::Healthy => {}
+            CallOutcome::Failed => return state.fail(endpoint, probe, now),
+            // A stranger chooses what is sent to the token endpoint. If an edge refuses that, the circuit must not open for
+            // everybody; the budget still bounds it.
+            CallOutcome::Blocked if endpoint != Endpoint::Token => {
+                state.budget.spend(now, caller);
+                return state.fail(endpoint, probe, now);
+            }
+            CallOutcome::Blocked | CallOutcome::Denied => state.budget.spend(now, caller),
+            CallOutcome::Limited { span, global } => {
+                state.budget.spend(now, caller);
+                state.limit(endpoint, now, span, global);
+            }
+        }
+        // Whatever it answered, it works.
+        if state.breakers[endpoint as usize].succeed() {
+            tracing::info!(
+                endpoint = endpoint.name(),
+                "the identity provider answers again; the circuit breaker closes"
+            );
+        }
+    }
+
+    fn note_end(&self, state: &mut GuardState, permit: &CallPermit<'_>, now: Duration, outcome: ProviderOutcome) {
+        let endpoint = permit.endpoint;
+        self.metrics.calls.count(endpoint, outcome);
+        self.metrics.durations(endpoint).observe(now.saturating_sub(permit.began));
+        state.last_call = Some((endpoint, outcome, self.clock.now()));
+    }
+
+    fn abandon(&self, permit: &CallPermit<'_>) {
+        let &CallPermit { endpoint, probe, began, limit, .. } = permit;
+        let now = self.clock.ticks();
+        let mut state = self.state.lock();
+        self.note_end(&mut state, permit, now, ProviderOutcome::Abandoned);
+        if now >= began + limit / 2 {
+            state.fail(endpoint, probe, now);
+        } else {
+            state.breakers[endpoint as usize].cancel(probe, now);
+        }
+    }
+}
+
+impl GuardState {
+    fn new(failure_budget: u32) -> Self {
+        Self {
+            breakers: [CircuitBreaker::new(); Endpoint::COUNT],
+            limited_until: [Duration::ZERO; Endpoint::COUNT],
+            budget: FailureBudget::new(failure_budget),
+            signing_in: HashMap::new(),
+            last_call: None,
+            limits: Throttle::default(),
+        }
+    }
+
+    /// How long until a call may spend this part of the budget; `None` if it may be made now.
+    fn wait(&mut self, now: Duration, part: Part) -> Option<Duration> {
+        let pending: u32 = self.signing_in.values().sum();
+        let is_taken = part == Part::RefusedNetworks && self.budget.left_for_refused_networks(now) <= pending;
+        self.budget.wait(now, part).or(is_taken.then_some(SIGN_INS_PENDING))
+    }
+
+    fn end_sign_in(&mut self, network: Subject) {
+        // None if everything was forgotten meanwhile.
+        let left = self.signing_in.get_mut(&network).map(|calls| {
+            *calls -= 1;
+            *calls
+        });
+        if left == Some(0) {
+            self.signing_in.remove(&network);
+        }
+    }
+
+    fn fail(&mut self, endpoint: Endpoint, probe: Option<u64>, now: Duration) {
+        if let Some(pause) = self.breakers[endpoint as usize].fail(probe, now) {
+            tracing::warn!(
+                endpoint = endpoint.name(),
+                ?pause,
+                "the identity provider keeps failing; the circuit breaker opens and no calls are made"
+            );
+        }
+    }
+
+    fn limit(&mut self, endpoint: Endpoint, now: Duration, span: Duration, global: bool) {
+        let until = now + span;
+        if global {
+            if let Some(times) = self.limits.count(now) {
+                tracing::warn!(endpoint = endpoint.name(), ?span, times, "the identity provider limits all our calls");
+            }
+            self.limited_until = self.limited_until.map(|limited| limited.max(until));
+        } else if endpoint.is_ours() {
+            if let Some(times) = self.limits.count(now) {
+                tracing::warn!(endpoint = endpoint.name(), ?span, times, "the identity provider limits this endpoint");
+            }
+            self.limited_until[endpoint as usize] = self.limited_until[endpoint as usize].max(until);
+        }
+        // Otherwise the limit is about one user, and the caller backs off for that user.
+    }
+}
+
+fn back_off(wait: Duration, endpoint: Endpoint, why: &str) -> IdpError {
+    not_called(IdpErrorKind::BackingOff(wait), endpoint, why)
+}
+
+fn circuit_open(endpoint: Endpoint, wait: Duration) -> IdpError {
+    not_called(IdpErrorKind::CircuitOpen(wait), endpoint, "it failed too often, and its circuit breaker is open")
+}
+
+fn not_called(kind: IdpErrorKind, endpoint: Endpoint, why: &str) -> IdpError {
+    IdpError { kind, code_spent: false, detail: format!("the {} endpoint was not called: {why}", endpoint.name()) }
+}
+
+/// A permit for one call. If it is dropped without an outcome (the caller stopped waiting), the call counts as failed once half of
+/// its time was over, and as never made before that.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct CallPermit<'a> {
+    guard: &'a Guard,
+    endpoint: Endpoint,
+    caller: Caller,
+    probe: Option<u64>,
+    /// When the call began, in the clock's ticks, and how long it may take.
+    began: Duration,
+    limit: Duration,
+    settled: bool,
+}
+
+impl CallPermit<'_> {
+    pub(super) fn settle(mut self, outcome: CallOutcome) {
+        self.settled = true;
+        self.guard.settle(&self, outcome);
+    }
+}
+
+impl Drop for CallPermit<'_> {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.guard.abandon(self);
+        }
+        if let Caller::SignIn(Some(network)) = self.caller {
+            self.guard.state.lock().end_sign_in(network);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! The page in place of the provider's own on which one adds the bot to a server.
+
+use domain::Snowflake;
+use http::StatusCode;
+
+use super::page::{document, escape};
+use super::reply::{self, Reply};
+use super::{SandboxState, pairs, value};
+
+/// Says what the provider would ask; nothing is added to anything.
+pub(super) fn page(state: &SandboxState, encoded: &str) -> Reply {
+    let asked = pairs(encoded.as_bytes());
+    let guild = value(&asked, "guild_id").and_then(|id| id.parse::<u64>().ok()).and_then(Snowflake::new);
+    let name = guild.and_then(|guild| name_of(state, guild));
+    let question = match &name {
+        Some(name) => format!("whether to add the bot to <strong><bdi>{}</bdi></strong>", escape(name)),
+        None => "to which server to add the bot".to_owned(),
+    };
+    let body = format!(
+        "<h1>Here the bot would be added</h1>\n<p>Here the provider would ask {question}, and what it may do there. In the sandbox \
+         nothing is added: the demo bot stays in the servers that it has.</p>\n\
+         <p class=\"soft\">To see a server come and go on the dashboard, be the bot: the command that <code>dev</code> prints at its \
+         start shows how.</p>\n<p>Close this page, or go back.</p>"
+    );
+    reply::page(StatusCode::OK, document("Add the bot", &body))
+}
+
+/// The name of a guild that somebody here is in.
+fn name_of(state: &SandboxState, id: Snowflake) -> Option<String> {
+    let people = state.people.lock();
+    let mut guilds = people.iter().flat_map(|person| &person.guilds);
+    guilds.find(|guild| guild.id == id).map(|guild| guild.name.clone())
+}

@@ -1,0 +1,231 @@
+//! A provider to develop and test against: a real HTTP server that speaks Discord's wire format, with people to sign in as and
+//! fault injection. It holds everything in memory and trusts everybody, so it belongs on a loopback address.
+//!
+//! - `server`: sockets and routes. `api`: the four endpoints. `page`: the page on which one chooses a person.
+//!   `invite`: the page on which one would add the bot to a server.
+//! - `grants`: codes and tokens. `people`: who there is. `faults`: fault injection. `reply`: responses, good and bad.
+//! - `control`: the switches of `dev`, by a page and over HTTP. `pictures`: avatars and icons.
+
+mod api;
+mod control;
+mod faults;
+mod grants;
+mod invite;
+mod page;
+pub mod people;
+mod pictures;
+mod reply;
+mod server;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use runtime::clock::Clock;
+use secrecy::SecretString;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use self::control::Control;
+use self::faults::FaultSwitches;
+use self::grants::{IssuedTokens, Terms};
+use crate::idp::Endpoint;
+pub use control::{ServiceState, ServiceSwitches};
+pub use faults::{Fault, Hold};
+pub use people::{Person, PersonGuild};
+
+/// What a person grants unless something else is asked for.
+const SCOPE: &str = "identify guilds";
+
+/// What a [`Sandbox`] needs to know.
+#[derive(Clone, Debug)]
+pub struct SandboxOptions {
+    /// The one application that it knows.
+    pub client_id: String,
+    /// That application's secret.
+    pub client_secret: SecretString,
+    /// The addresses to which a browser may be sent back, letter by letter.
+    pub redirect_uris: Vec<String>,
+    /// Who can sign in.
+    pub people: Vec<Person>,
+    /// Where the service can be called, for the commands on the page (`http://127.0.0.1:8080`).
+    pub service_url: Option<String>,
+    /// Decides when codes and tokens expire.
+    pub clock: Clock,
+}
+
+/// A running provider. It stops when it is dropped.
+pub struct Sandbox {
+    state: Arc<SandboxState>,
+    address: SocketAddr,
+    stop: DropGuard,
+}
+
+/// What the connections share. They must not keep the [`Sandbox`] itself alive.
+struct SandboxState {
+    options: SandboxOptions,
+    /// It listens on a loopback address, so it answers to loopback names only.
+    loopback: bool,
+    people: Mutex<Vec<Person>>,
+    /// The index of each name in `people`: a load test brings thousands.
+    indexes: HashMap<String, usize>,
+    redirect_uris: Mutex<Vec<String>>,
+    grants: Mutex<IssuedTokens>,
+    switches: FaultSwitches,
+    control: Control,
+}
+
+impl Sandbox {
+    /// Serves on the listener from now on, on the runtime that this is called on.
+    pub fn start(listener: TcpListener, options: SandboxOptions) -> io::Result<Arc<Self>> {
+        listener.set_nonblocking(true)?;
+        let bound = listener.local_addr()?;
+        let address = reachable(bound);
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let state = Arc::new(SandboxState {
+            indexes: options.people.iter().enumerate().map(|(index, person)| (person.name.clone(), index)).collect(),
+            people: Mutex::new(options.people.clone()),
+            redirect_uris: Mutex::new(options.redirect_uris.clone()),
+            options,
+            loopback: bound.ip().is_loopback(),
+            grants: Mutex::default(),
+            switches: FaultSwitches::default(),
+            control: Control::default(),
+        });
+        let stop = CancellationToken::new();
+        tokio::spawn(server::run(listener, Arc::clone(&state), stop.clone()));
+        Ok(Arc::new(Self { state, address, stop: stop.drop_guard() }))
+    }
+
+    /// Closes the listener and every connection.
+    pub fn stop(&self) {
+        self.stop.token().cancel();
+    }
+
+    /// Lets the switches that are about the service act on this one.
+    pub fn connect(&self, service: Arc<dyn ServiceSwitches>) {
+        self.state.control.connect(service);
+    }
+
+    /// Where the switches are, for a browser and for curl.
+    pub fn control_url(&self) -> String {
+        format!("http://{}{}", self.address, control::PATH)
+    }
+
+    /// Lets a browser be sent back to this address, too.
+    pub fn register_redirect_uri(&self, uri: &str) {
+        self.state.redirect_uris.lock().push(uri.to_owned());
+    }
+
+    /// What goes into `idp.base_url`.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/api/v10", self.address)
+    }
+
+    /// The page on which one chooses a person, without a redirect address; a dashboard adds its own.
+    pub fn authorize_url(&self) -> String {
+        format!("http://{}{}", self.address, self.state.authorize_path())
+    }
+
+    /// A fresh code of that person; it works once, within 100 s.
+    pub fn issue_code(&self, person: &str) -> String {
+        let terms = Terms { scope: SCOPE.to_owned(), ..Terms::default() };
+        self.state.grants.lock().issue_code(person, terms, self.state.options.clock.now())
+    }
+
+    /// Everybody, as they are now.
+    pub fn people(&self) -> Vec<Person> {
+        self.state.people.lock().clone()
+    }
+
+    /// Changes a person, all but their name; whether there is one of that name.
+    pub fn edit(&self, name: &str, change: impl FnOnce(&mut Person)) -> bool {
+        let Some(index) = self.state.indexes.get(name) else { return false };
+        let mut people = self.state.people.lock();
+        change(&mut people[*index]);
+        name.clone_into(&mut people[*index].name);
+        true
+    }
+
+    /// Makes all of a person's tokens invalid, as when they remove the application.
+    pub fn revoke_all(&self, person: &str) {
+        self.state.grants.lock().revoke_all(person);
+    }
+
+    /// Makes a person's access tokens invalid; their refresh tokens still work.
+    pub fn expire_access(&self, person: &str) {
+        self.state.grants.lock().expire_access(person);
+    }
+
+    /// From now on every call to that endpoint meets this fault.
+    pub fn fail(&self, endpoint: Endpoint, fault: Fault) {
+        self.state.switches.fail(endpoint, Some(fault), None);
+    }
+
+    /// The next `times` calls to that endpoint meet this fault.
+    pub fn fail_times(&self, endpoint: Endpoint, fault: Fault, times: usize) {
+        self.state.switches.fail(endpoint, Some(fault), Some(times));
+    }
+
+    /// The endpoint works again.
+    pub fn heal(&self, endpoint: Endpoint) {
+        self.state.switches.fail(endpoint, None, None);
+    }
+
+    /// Calls to that endpoint wait until the hold is released or dropped. A later hold takes the place of an earlier one.
+    pub fn hold(&self, endpoint: Endpoint) -> Hold {
+        self.state.switches.hold(endpoint)
+    }
+
+    /// How many calls have reached that endpoint.
+    pub fn calls(&self, endpoint: Endpoint) -> usize {
+        self.state.switches.calls(endpoint)
+    }
+}
+
+impl fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sandbox").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl SandboxState {
+    fn person(&self, name: &str) -> Option<Person> {
+        self.indexes.get(name).map(|index| self.people.lock()[*index].clone())
+    }
+
+    fn authorize_path(&self) -> String {
+        let client_id = self.options.client_id.as_str();
+        query("/oauth2/authorize", [("response_type", "code"), ("client_id", client_id), ("scope", SCOPE)])
+    }
+}
+
+/// A wildcard address is nowhere one could call.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        let loopback =
+            if address.is_ipv4() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) };
+        address.set_ip(loopback);
+    }
+    address
+}
+
+/// The pairs of a query or a form; of a name that comes twice, the first counts.
+fn pairs(encoded: &[u8]) -> Vec<(String, String)> {
+    form_urlencoded::parse(encoded).into_owned().collect()
+}
+
+/// A path with a query.
+fn query<'a>(path: &str, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let encoded = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+    format!("{path}?{encoded}")
+}
+
+fn value<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! Who can sign in at the sandbox, and the seven people of the demonstration.
+
+use domain::Snowflake;
+
+/// Somebody with an account at the sandbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Person {
+    /// What the sandbox calls them. It works as a code, any number of times.
+    pub name: String,
+    /// Their id.
+    pub id: Snowflake,
+    /// The unique handle.
+    pub username: String,
+    /// The display name.
+    pub global_name: Option<String>,
+    /// The hash of their picture.
+    pub avatar: Option<String>,
+    /// A line for the page on which one chooses a person.
+    pub about: String,
+    /// The guilds they are in.
+    pub guilds: Vec<PersonGuild>,
+}
+
+/// A guild that somebody is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonGuild {
+    /// Its id.
+    pub id: Snowflake,
+    /// Its name.
+    pub name: String,
+    /// The hash of its icon.
+    pub icon: Option<String>,
+    /// Whether it is theirs.
+    pub owner: bool,
+    /// Their permission bits there.
+    pub permissions: u64,
+    /// What the provider has switched on for it.
+    pub features: Vec<String>,
+}
+
+/// A guild of the demonstration.
+#[derive(Clone, Copy, Debug)]
+pub struct DemoGuild {
+    /// Its id; see [`id`].
+    pub id: u64,
+    /// Its name.
+    pub name: &'static str,
+}
+
+/// Every person of the demonstration but `newcomer` and `collector` is in this one, which `owner` owns.
+pub const HARBOUR: DemoGuild = DemoGuild { id: 871_203_344_918_732_833, name: "Harbour City Roleplay" };
+/// A name with quotes and pictures in it.
+pub const NIGHT_SHIFT: DemoGuild = DemoGuild { id: 902_557_118_203_744_311, name: "\"Night Shift\" 🌙 & friends" };
+/// A name that is written from right to left.
+pub const OASIS: DemoGuild = DemoGuild { id: 944_018_772_650_119_207, name: "مجتمع الواحة" };
+/// A guild that `administrator` owns.
+pub const LANTERN: DemoGuild = DemoGuild { id: 1_031_447_905_116_248_139, name: "Lantern Valley Simulation" };
+/// A name that must never be taken for markup.
+pub const TIN_CAN: DemoGuild = DemoGuild { id: 1_118_290_463_557_021_763, name: "Tin Can Racing <3" };
+/// A guild without the bot.
+pub const LIBRARY: DemoGuild = DemoGuild { id: 1_150_663_027_449_380_949, name: "The Quiet Library" };
+/// Another one without it.
+pub const SOURDOUGH: DemoGuild = DemoGuild { id: 1_187_335_480_921_606_227, name: "Sourdough Society" };
+
+/// The guilds of the demonstration that have the bot.
+pub const WITH_BOT: [DemoGuild; 5] = [HARBOUR, NIGHT_SHIFT, OASIS, LANTERN, TIN_CAN];
+
+/// The id of `owner`.
+pub const OWNER: u64 = 280_114_907_635_220_483;
+/// The id of `manager`.
+pub const MANAGER: u64 = 311_890_224_776_519_691;
+/// The id of `administrator`.
+pub const ADMINISTRATOR: u64 = 402_775_613_098_844_173;
+/// The id of `moderator`.
+pub const MODERATOR: u64 = 518_336_079_244_710_917;
+/// The id of `member`.
+pub const MEMBER: u64 = 690_412_558_730_167_039;
+/// The id of `newcomer`.
+pub const NEWCOMER: u64 = 1_209_977_341_852_663_811;
+
+/// The id of `collector`.
+pub const COLLECTOR: u64 = 733_905_118_246_071_307;
+
+/// How many guilds `collector` is in: as many as the provider lists.
+pub const COLLECTED: u64 = 200;
+/// How many of these have the bot, the first ones.
+pub const COLLECTED_WITH_BOT: u64 = 150;
+
+/// The role in [`HARBOUR`] that the bot maps to its administrators.
+pub const ADMINISTRATOR_ROLE: u64 = 871_210_556_034_695_201;
+/// The role in [`HARBOUR`] that the bot maps to its moderators.
+pub const MODERATOR_ROLE: u64 = 871_210_903_172_411_457;
+
+/// The provider's `MANAGE_GUILD` bit.
+const MANAGE_GUILD: u64 = 0x20;
+/// What a plain member may do: read, write, react.
+const PLAIN: u64 = 0x0000_0640_0000_0C40;
+/// What an owner may do: everything that there is today.
+const EVERYTHING: u64 = 0x0007_FFFF_FFFF_FFFF;
+
+/// One of this file's numbers as an id.
+pub fn id(number: u64) -> Snowflake {
+    #[expect(clippy::expect_used, reason = "the numbers are constants of this file, and a test makes an id of each")]
+    Snowflake::new(number).expect("a number that is an id")
+}
+
+/// The seven people of the demonstration: one for each way to stand in a guild, and one who is in as many as can be.
+pub fn demo() -> Vec<Person> {
+    let owns = |guild| place(guild, true, EVERYTHING);
+    let manages = |guild| place(guild, false, PLAIN | MANAGE_GUILD);
+    let visits = |guild| place(guild, false, PLAIN);
+    vec![
+        person(
+            "owner",
+            OWNER,
+            ("marlow.quay", Some("Marlow Quay")),
+            "Owns Harbour City Roleplay.",
+            vec![owns(HARBOUR), visits(NIGHT_SHIFT), visits(OASIS), owns(LIBRARY)],
+        ),
+        person(
+            "manager",
+            MANAGER,
+            ("inez_brandt", Some("Inez 🧭")),
+            "May manage Harbour City Roleplay, by the provider's own permissions.",
+            vec![manages(HARBOUR), owns(NIGHT_SHIFT), visits(TIN_CAN)],
+        ),
+        person(
+            "administrator",
+            ADMINISTRATOR,
+            ("tobias.fenn", Some("Tobias \"Toby\" Fenn")),
+            "Has a role in Harbour City Roleplay that the bot maps to its administrators.",
+            vec![visits(HARBOUR), owns(LANTERN), visits(SOURDOUGH)],
+        ),
+        person(
+            "moderator",
+            MODERATOR,
+            ("samira_w", Some("سميرة")),
+            "Has a role in Harbour City Roleplay that the bot maps to its moderators.",
+            vec![visits(HARBOUR), owns(OASIS)],
+        ),
+        person(
+            "member",
+            MEMBER,
+            ("pip.okafor", None),
+            "Is a plain member of Harbour City Roleplay.",
+            vec![visits(HARBOUR), visits(LANTERN), owns(TIN_CAN), visits(LIBRARY)],
+        ),
+        person("newcomer", NEWCOMER, ("just_arrived", Some("Robin")), "Is in no guild at all.", vec![]),
+        person(
+            "collector",
+            COLLECTOR,
+            ("one.of.each", Some("Wilhelmina Featherstonehaugh-Cholmondeley")),
+            "Is in 200 guilds, the most there can be; 150 of them have the bot.",
+            (0..COLLECTED).map(collected).collect(),
+        ),
+    ]
+}
+
+/// One of the guilds of `collector`, who owns every tenth of them and may manage every fifth.
+pub fn collected(number: u64) -> PersonGuild {
+    const PLACES: [&str; 10] =
+        ["Bay", "Canyon", "Delta", "Fjord", "Glade", "Harbor", "Island", "Meadow", "Ridge", "Summit"];
+    const KINDS: [&str; 7] = ["Club", "Crew", "Gaming", "Roleplay", "Society", "Support", "& Friends"];
+    // Ids of a year's time, some hours apart, so that they fall into both shards.
+    let guild = ((274_340_000_000 + number * 9_973_001) << 22) | (2 * number + 1);
+    let pick = |list: &[&'static str], by: u64| list[usize::try_from(by).unwrap_or(0) % list.len()];
+    let (owner, permissions) = match number % 10 {
+        0 => (true, EVERYTHING),
+        5 => (false, PLAIN | MANAGE_GUILD),
+        _ => (false, PLAIN),
+    };
+    PersonGuild {
+        id: id(guild),
+        name: format!("{} {} {}", pick(&PLACES, number), pick(&KINDS, number / 10), number + 1),
+        icon: None,
+        owner,
+        permissions,
+        features: Vec::new(),
+    }
+}
+
+/// The same people with pictures: one for each person but `member`, and one for each of their guilds.
+pub fn with_pictures(mut people: Vec<Person>) -> Vec<Person> {
+    for person in &mut people {
+        person.avatar = Some(picture_hash(person.id)).filter(|_| person.id != id(MEMBER));
+        for guild in &mut person.guilds {
+            guild.icon = Some(picture_hash(guild.id));
+        }
+    }
+    people
+}
+
+/// A hash of a picture, as the provider writes one. The sandbox draws a picture for any.
+pub fn picture_hash(id: Snowflake) -> String {
+    format!("{:032x}", u128::from(id.get()).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835))
+}
+
+fn person(name: &str, number: u64, names: (&str, Option<&str>), about: &str, guilds: Vec<PersonGuild>) -> Person {
+    Person {
+        name: name.to_owned(),
+        id: id(number),
+        username: names.0.to_owned(),
+        global_name: names.1.map(str::to_owned),
+        // A made-up hash is a picture that does not load, unless the sandbox draws it; see `with_pictures`.
+        avatar: None,
+        about: about.to_owned(),
+        guilds,
+    }
+}
+
+fn place(guild: DemoGuild, owner: bool, permissions: u64) -> PersonGuild {
+    PersonGuild {
+        id: id(guild.id),
+        name: guild.name.to_owned(),
+        icon: None,
+        owner,
+        permissions,
+        features: vec!["COMMUNITY".to_owned(), "NEWS".to_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn everybody_stands_where_the_demonstration_says() {
+        let people = demo();
+        let names: Vec<_> = people.iter().map(|person| person.name.as_str()).collect();
+        assert_eq!(names, ["owner", "manager", "administrator", "moderator", "member", "newcomer", "collector"]);
+        let harbour: Vec<_> = people
+            .iter()
+            .map(|person| person.guilds.iter().find(|guild| guild.id == id(HARBOUR.id)))
+            .map(|guild| guild.map(|guild| (guild.owner, guild.permissions & 0x28)))
+            .collect();
+        let plain = Some((false, 0));
+        assert_eq!(harbour, [Some((true, 0x28)), Some((false, 0x20)), plain, plain, plain, None, None]);
+        let listed = people.iter().flat_map(|person| &person.guilds);
+        let owned: HashSet<_> = listed.filter(|guild| guild.owner).map(|guild| guild.id).collect();
+        assert!(WITH_BOT.iter().all(|guild| owned.contains(&id(guild.id))), "the bot reports an owner for each");
+    }
+
+    #[test]
+    fn ids_are_ids_that_a_javascript_number_would_garble() {
+        let guilds = WITH_BOT.into_iter().chain([LIBRARY, SOURDOUGH]).map(|guild| guild.id);
+        let others = [OWNER, MANAGER, ADMINISTRATOR, MODERATOR, MEMBER, NEWCOMER, COLLECTOR];
+        let roles = [ADMINISTRATOR_ROLE, MODERATOR_ROLE];
+        let collected = (0..COLLECTED).map(|number| collected(number).id.get());
+        let all: Vec<u64> = guilds.chain(others).chain(roles).chain(collected).collect();
+        assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
+        for number in all {
+            assert_eq!(id(number).get(), number);
+            #[expect(
+                clippy::cast_precision_loss,
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the loss is the point"
+            )]
+            let garbled = number as f64 as u64;
+            assert_ne!(garbled, number);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Background tasks: work that outlives the request that started it (code exchanges, token refreshes, revocations). It has a runtime
+//! of its own, apart from the connections, and a shutdown waits for it.
+
+use std::future::Future;
+use std::time::Duration;
+
+use telemetry::request_id;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
+
+/// Where background tasks are spawned.
+#[derive(Clone, Debug)]
+pub struct Background {
+    runtime: Handle,
+    tracker: TaskTracker,
+}
+
+impl Background {
+    /// Runs on the runtime that is current now.
+    pub fn here() -> Self {
+        Self { runtime: Handle::current(), tracker: TaskTracker::new() }
+    }
+
+    /// Runs this to its end, even if nobody waits for it. What it logs carries the id of the request that has started it.
+    pub fn spawn<F>(&self, work: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        self.tracker.spawn_on(request_id::inherit(work), &self.runtime)
+    }
+
+    /// Whether a drain has begun.
+    pub fn is_closing(&self) -> bool {
+        self.tracker.is_closed()
+    }
+
+    /// Waits until all of it is done, or the time is over; says whether it is done.
+    pub async fn drain(&self, limit: Duration) -> bool {
+        self.tracker.close();
+        tokio::time::timeout(limit, self.tracker.wait()).await.is_ok()
+    }
+}

@@ -1,0 +1,152 @@
+//! The time, handed to the parts that need it. A lint bans asking the system anywhere else, so that tests control the clock. A clock that
+//! was set is not believed at once: `domain/trusted_time.rs` decides, and `clock_watch.rs` looks every few seconds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use domain::Time;
+use domain::trusted_time::{ClockEvent, TrustedTime, Witness, believed_time};
+use parking_lot::Mutex;
+
+/// A clock with two faces: the time of day, which can jump, and ticks, which only ever go forward.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    face: Face,
+    trust: Arc<ClockTrust>,
+}
+
+#[derive(Clone, Debug)]
+enum Face {
+    System { start: Instant },
+    Manual(Arc<ManualFace>),
+}
+
+#[derive(Debug)]
+struct ManualFace {
+    start: i64,
+    ticks: AtomicU64,
+    /// By how much the time of day was set.
+    set: AtomicI64,
+    is_comparable: bool,
+}
+
+/// Which time is believed. Every request reads it, so readers take no lock.
+#[derive(Debug)]
+struct ClockTrust {
+    watch: Mutex<TrustedTime>,
+    distance: AtomicI64,
+    may_expire: AtomicBool,
+}
+
+impl Clock {
+    /// The system's clock. For five minutes nothing may expire by it.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the system for the time")]
+    pub fn system() -> Self {
+        Self::new(Face::System { start: Instant::now() }, TrustedTime::at_start)
+    }
+
+    /// A clock that stands at `start` until it is advanced, and that has stood for long.
+    pub fn manual(start: Time) -> Self {
+        Self::at(start, false)
+    }
+
+    /// The same, for a test that also decides what time other clocks tell.
+    pub fn manual_beside_others(start: Time) -> Self {
+        Self::at(start, true)
+    }
+
+    fn at(start: Time, is_comparable: bool) -> Self {
+        let start = i64::try_from(start.millis()).unwrap_or(i64::MAX);
+        let face = ManualFace { start, ticks: AtomicU64::new(0), set: AtomicI64::new(0), is_comparable };
+        Self::new(Face::Manual(Arc::new(face)), TrustedTime::settled)
+    }
+
+    fn new(face: Face, watch: fn(Time, Duration) -> TrustedTime) -> Self {
+        let watch = watch(face.shown(), face.ticks());
+        let (distance, may_expire) = (watch.distance().into(), watch.may_expire().into());
+        Self { face, trust: Arc::new(ClockTrust { watch: Mutex::new(watch), distance, may_expire }) }
+    }
+
+    /// Advances a manual clock; has no effect on the system's clock.
+    pub fn advance(&self, span: Duration) {
+        if let Face::Manual(face) = &self.face {
+            face.ticks.fetch_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+        }
+    }
+
+    /// Sets the time of day of a manual clock, by so many seconds; the ticks go on as they were.
+    pub fn set(&self, seconds: i64) {
+        if let Face::Manual(face) = &self.face {
+            face.set.fetch_add(seconds.saturating_mul(1_000), Ordering::SeqCst);
+        }
+    }
+
+    /// The time of day. If the clock was set, this is the old time until the new one is believed.
+    pub fn now(&self) -> Time {
+        self.read().0
+    }
+
+    /// How long this clock has run: for spans, limits and latencies.
+    pub fn ticks(&self) -> Duration {
+        self.face.ticks()
+    }
+
+    /// The time of day and the ticks.
+    pub fn read(&self) -> (Time, Duration) {
+        let (shown, ticks) = (self.face.shown(), self.face.ticks());
+        (believed_time(shown, ticks, self.trust.distance.load(Ordering::Relaxed)), ticks)
+    }
+
+    /// Whether what is over by this clock may be deleted. Not after a start, and not while it is unclear whether its time is right.
+    pub fn may_expire(&self) -> bool {
+        self.trust.may_expire.load(Ordering::Relaxed)
+    }
+
+    /// Whether time passes only when a test says so.
+    pub fn is_manual(&self) -> bool {
+        matches!(self.face, Face::Manual(_))
+    }
+
+    /// Whether other clocks should show the same time.
+    pub fn is_comparable(&self) -> bool {
+        match &self.face {
+            Face::System { .. } => true,
+            Face::Manual(face) => face.is_comparable,
+        }
+    }
+
+    /// Looks whether the clock was set, and decides which time to believe. Says what was noticed.
+    pub fn look(&self, witness: Witness) -> Vec<ClockEvent> {
+        let mut watch = self.trust.watch.lock();
+        let events = watch.look(self.face.shown(), self.face.ticks(), witness);
+        self.trust.distance.store(watch.distance(), Ordering::Relaxed);
+        self.trust.may_expire.store(watch.may_expire(), Ordering::Relaxed);
+        events
+    }
+}
+
+impl Face {
+    /// The time of day as it is set.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the system for the time")]
+    fn shown(&self) -> Time {
+        match self {
+            Self::System { .. } => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                Time::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+            }
+            Self::Manual(face) => {
+                let ticks = i64::try_from(face.ticks.load(Ordering::SeqCst)).unwrap_or(i64::MAX);
+                let shown = face.start.saturating_add(ticks).saturating_add(face.set.load(Ordering::SeqCst));
+                Time::from_millis(u64::try_from(shown).unwrap_or_default())
+            }
+        }
+    }
+
+    fn ticks(&self) -> Duration {
+        match self {
+            Self::System { start } => start.elapsed(),
+            Self::Manual(face) => Duration::from_millis(face.ticks.load(Ordering::SeqCst)),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What running code needs and rules do not: time, chance, background tasks, limits on rate and concurrency, and files.
+
+pub mod background;
+pub mod clock;
+pub mod concurrency;
+pub mod fair_pool;
+pub mod file_access;
+pub mod random;
+pub mod rate_limit;
+pub mod shared_check;
+pub mod single_flight;
+pub mod subjects;
+#[cfg(feature = "testing")]
+pub mod test_folder;

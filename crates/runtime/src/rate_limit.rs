@@ -1,0 +1,321 @@
+//! One rate limit: a table of a fixed size with a bucket per subject.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+const SETS: usize = 8192;
+const WAYS: usize = 8;
+
+/// How many of something there may be.
+#[derive(Clone, Copy)]
+pub struct Rate {
+    /// Per span, over time; 0 is no limit.
+    pub count: u32,
+    pub span: Duration,
+    /// At once.
+    pub burst: u32,
+}
+
+/// One limit for many subjects, by the generic cell rate algorithm: for each, only the time at which its debt is paid.
+pub struct RateLimit {
+    /// Nanoseconds that one costs; 0 is no limit.
+    interval: AtomicU64,
+    /// Nanoseconds that may be owed.
+    tolerance: AtomicU64,
+    hasher: RandomState,
+    /// Made when it is first needed: a limit that is off needs none.
+    sets: OnceLock<Box<[BucketSet]>>,
+}
+
+type BucketSet = Mutex<[Bucket; WAYS]>;
+
+#[derive(Clone, Copy, Default)]
+struct Bucket {
+    subject: u64,
+    /// Nanoseconds of the clock's ticks.
+    paid_at: u64,
+}
+
+impl std::fmt::Debug for RateLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RateLimit").field("interval", &self.interval).finish_non_exhaustive()
+    }
+}
+
+impl RateLimit {
+    pub fn new(rate: Rate) -> Self {
+        let limit = Self {
+            interval: AtomicU64::new(0),
+            tolerance: AtomicU64::new(0),
+            hasher: RandomState::new(),
+            sets: OnceLock::new(),
+        };
+        limit.set_rate(rate, Duration::ZERO);
+        limit
+    }
+
+    /// `count` per span over time, and as many at once.
+    pub fn per_span(count: u32, span: Duration) -> Self {
+        let count = count.max(1);
+        Self::new(Rate { count, span, burst: count })
+    }
+
+    /// Changes the rate. Whoever has used up some of the old one has used up as many of the new one, but not more than all.
+    pub fn set_rate(&self, rate: Rate, now: Duration) {
+        let interval = if rate.count == 0 { 0 } else { (nanos(rate.span) / u64::from(rate.count)).max(1) };
+        let tolerance = interval * u64::from(rate.burst.max(1));
+        let before = self.interval.swap(interval, Ordering::Relaxed);
+        self.tolerance.store(tolerance, Ordering::Relaxed);
+        if before == 0 || interval == 0 {
+            return;
+        }
+        let now = nanos(now);
+        for set in self.sets.get().into_iter().flatten() {
+            for bucket in set.lock().iter_mut() {
+                let owed = u128::from(bucket.paid_at.saturating_sub(now)) * u128::from(interval) / u128::from(before);
+                let owed = u64::try_from(owed).unwrap_or(u64::MAX).min(tolerance);
+                if owed > 0 {
+                    bucket.paid_at = now.saturating_add(owed);
+                }
+            }
+        }
+    }
+
+    pub fn is_off(&self) -> bool {
+        self.interval() == 0
+    }
+
+    fn interval(&self) -> u64 {
+        self.interval.load(Ordering::Relaxed)
+    }
+
+    /// Nanoseconds that one costs a subject that may have so many times the rate. It may owe as much as any other, so it may also
+    /// have so many times the burst.
+    fn cost(&self, allowance: u32) -> u64 {
+        let interval = self.interval();
+        if interval == 0 { 0 } else { (interval / u64::from(allowance.max(1))).max(1) }
+    }
+
+    fn tolerance(&self) -> u64 {
+        self.tolerance.load(Ordering::Relaxed)
+    }
+
+    /// The name of a subject in this table.
+    pub fn subject(&self, of: &impl std::hash::Hash) -> u64 {
+        self.hasher.hash_one(of)
+    }
+
+    /// Counts one if it is allowed.
+    pub fn take(&self, subject: u64, now: Duration) -> Result<(), Duration> {
+        self.count(subject, 1, now, false).map(drop)
+    }
+
+    /// Counts one that has happened already, allowed or not: what was too much has to be paid off first.
+    pub fn owe(&self, subject: u64, now: Duration) -> Result<(), Duration> {
+        self.count(subject, 1, now, true).map(drop)
+    }
+
+    /// Counts one if it is allowed, for a subject that may have `allowance` times the rate and the burst. Gives when it will be
+    /// paid for, which [`RateLimit::refund`] asks for.
+    pub fn reserve(&self, subject: u64, allowance: u32, now: Duration) -> Result<u64, Duration> {
+        self.count(subject, allowance, now, false)
+    }
+
+    /// Takes back one that was counted, as far as time has not paid for it yet.
+    pub fn refund(&self, subject: u64, allowance: u32, paid_at: u64, now: Duration) {
+        let unpaid = paid_at.saturating_sub(nanos(now)).min(self.cost(allowance));
+        if unpaid == 0 {
+            return;
+        }
+        let mut buckets = self.set(subject).lock();
+        if let Some(bucket) = buckets.iter_mut().find(|bucket| bucket.subject == subject) {
+            bucket.paid_at = bucket.paid_at.saturating_sub(unpaid);
+        }
+    }
+
+    /// Allows nothing for this span.
+    pub fn exhaust(&self, subject: u64, now: Duration, span: Duration) {
+        let mut buckets = self.set(subject).lock();
+        let index = index_of(&mut buckets, subject);
+        let until = nanos(now).saturating_add(nanos(span)).saturating_add(self.tolerance());
+        buckets[index].paid_at = until.saturating_sub(self.interval());
+    }
+
+    /// Forgets everybody.
+    pub fn reset(&self) {
+        self.sets.get().into_iter().flatten().for_each(|set| *set.lock() = Default::default());
+    }
+
+    fn count(&self, subject: u64, allowance: u32, now: Duration, happened: bool) -> Result<u64, Duration> {
+        let now = nanos(now);
+        if self.is_off() {
+            return Ok(now);
+        }
+        let mut buckets = self.set(subject).lock();
+        let index = index_of(&mut buckets, subject);
+        let paid_at = buckets[index].paid_at.max(now).saturating_add(self.cost(allowance));
+        let allowed = self.judge(paid_at, now);
+        if happened || allowed.is_ok() {
+            buckets[index].paid_at = paid_at;
+        }
+        allowed.map(|()| paid_at)
+    }
+
+    /// Whether one more would be allowed; if not, when.
+    pub fn look(&self, subject: u64, now: Duration) -> Result<(), Duration> {
+        let now = nanos(now);
+        let buckets = self.set(subject).lock();
+        let paid_at = buckets.iter().find(|bucket| bucket.subject == subject).map_or(0, |bucket| bucket.paid_at);
+        self.judge(paid_at.max(now).saturating_add(self.interval()), now)
+    }
+
+    fn judge(&self, paid_at: u64, now: u64) -> Result<(), Duration> {
+        match (paid_at - now).checked_sub(self.tolerance()) {
+            None | Some(0) => Ok(()),
+            Some(excess) => Err(Duration::from_nanos(excess)),
+        }
+    }
+
+    fn set(&self, subject: u64) -> &BucketSet {
+        let sets = self.sets.get_or_init(|| (0..SETS).map(|_| Mutex::default()).collect());
+        &sets[usize::try_from(subject >> 32).unwrap_or(0) % SETS]
+    }
+}
+
+/// The bucket of a subject; a new one is that of the subject that has asked least.
+fn index_of(buckets: &mut [Bucket; WAYS], subject: u64) -> usize {
+    buckets.iter().position(|bucket| bucket.subject == subject).unwrap_or_else(|| {
+        let least = (0..WAYS).min_by_key(|index| buckets[*index].paid_at).unwrap_or(0);
+        buckets[least] = Bucket { subject, paid_at: 0 };
+        least
+    })
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn per_second(count: u32, burst: u32) -> Rate {
+        Rate { count, span: Duration::from_secs(1), burst }
+    }
+
+    fn limit(count: u32, burst: u32) -> RateLimit {
+        RateLimit::new(per_second(count, burst))
+    }
+
+    #[test]
+    fn a_burst_then_the_rate_then_a_hint_when_to_come_back() {
+        let limit = limit(10, 3);
+        let at = Duration::from_millis;
+        for _ in 0..3 {
+            assert_eq!(limit.take(1, at(0)), Ok(()));
+        }
+        assert_eq!(limit.take(1, at(0)), Err(at(100)));
+        assert_eq!(limit.look(1, at(50)), Err(at(50)));
+        assert_eq!(limit.take(2, at(50)), Ok(()), "another subject has its own");
+        assert_eq!(limit.take(1, at(100)), Ok(()));
+        assert_eq!(limit.take(1, at(100)), Err(at(100)));
+        assert_eq!(limit.look(1, at(100_000)), Ok(()));
+    }
+
+    #[test]
+    fn an_exhausted_subject_waits_its_span_or_until_all_is_forgotten() {
+        let limit = limit(10, 3);
+        let at = Duration::from_secs;
+        limit.exhaust(1, at(100), at(30));
+        assert_eq!(limit.take(1, at(100)), Err(at(30)));
+        assert_eq!((limit.take(1, at(129)), limit.take(1, at(130))), (Err(at(1)), Ok(())));
+        limit.exhaust(1, at(130), at(30));
+        limit.reset();
+        assert_eq!(limit.take(1, at(130)), Ok(()));
+    }
+
+    #[test]
+    fn what_was_used_up_of_a_rate_is_used_up_of_the_next() {
+        let limit = limit(10, 10);
+        let at = Duration::from_secs;
+        for _ in 0..4 {
+            limit.take(1, at(100)).unwrap();
+        }
+        limit.set_rate(per_second(1, 6), at(100));
+        assert_eq!((limit.take(1, at(100)), limit.take(1, at(100))), (Ok(()), Ok(())), "four of six were used");
+        assert_eq!(limit.take(1, at(100)), Err(at(1)));
+        limit.set_rate(per_second(1, 2), at(100));
+        assert_eq!(limit.take(1, at(100)), Err(at(1)), "nobody owes more than all");
+        limit.set_rate(per_second(0, 1), at(100));
+        assert_eq!(limit.take(1, at(100)), Ok(()), "off");
+        limit.set_rate(per_second(1, 2), at(100));
+        assert_eq!(limit.take(1, at(100)), Err(at(1)), "on again");
+    }
+
+    #[test]
+    fn asking_whether_costs_nothing() {
+        let limit = limit(1, 1);
+        for _ in 0..100 {
+            assert_eq!(limit.look(1, Duration::ZERO), Ok(()));
+        }
+        assert_eq!(limit.take(1, Duration::ZERO), Ok(()));
+        assert!(limit.look(1, Duration::ZERO).is_err());
+    }
+
+    #[test]
+    fn what_was_let_in_side_by_side_is_paid_off_afterwards() {
+        let limit = limit(1, 2);
+        let at = Duration::from_secs;
+        // Ten looked before the first had happened.
+        for _ in 0..10 {
+            let _ = limit.owe(1, at(0));
+        }
+        assert_eq!(limit.look(1, at(1)), Err(at(8)));
+        assert_eq!(limit.look(1, at(9)), Ok(()));
+    }
+
+    #[test]
+    fn what_is_given_back_was_never_counted() {
+        let limit = limit(1, 3);
+        let at = Duration::from_secs;
+        let reserved: Vec<_> = (0..3).map(|_| limit.reserve(1, 1, at(0)).unwrap()).collect();
+        assert_eq!(limit.take(1, at(0)), Err(at(1)));
+        // Slow ones, too: time has paid for the first of them meanwhile.
+        for paid_at in reserved {
+            limit.refund(1, 1, paid_at, at(2));
+        }
+        for _ in 0..3 {
+            assert_eq!(limit.take(1, at(2)), Ok(()));
+        }
+        assert_eq!(limit.take(1, at(2)), Err(at(1)));
+    }
+
+    #[test]
+    fn a_late_refund_does_not_pay_for_another() {
+        let limit = limit(1, 1);
+        let at = Duration::from_secs;
+        let slow = limit.reserve(1, 1, at(0)).unwrap();
+        limit.take(1, at(10)).unwrap();
+        limit.refund(1, 1, slow, at(10));
+        assert_eq!(limit.take(1, at(10)), Err(at(1)));
+        limit.refund(2, 1, slow, at(10));
+        assert_eq!((limit.take(2, at(10)), limit.take(2, at(10))), (Ok(()), Err(at(1))), "nothing is saved up");
+    }
+
+    #[test]
+    fn a_flood_of_addresses_does_not_free_the_one_that_asks_most() {
+        let limit = limit(1, 10);
+        for _ in 0..10 {
+            limit.take(7, Duration::ZERO).unwrap();
+        }
+        for other in 0..1000_u64 {
+            let _ = limit.take(other << 32 | 7 << 50, Duration::ZERO);
+            let _ = limit.take(other, Duration::ZERO);
+        }
+        assert!(limit.take(7, Duration::ZERO).is_err());
+    }
+}

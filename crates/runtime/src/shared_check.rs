@@ -1,0 +1,115 @@
+//! A check that many ask for and that is made rarely: at most once in a span, and all who ask meanwhile share its outcome.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::clock::Clock;
+
+/// The check.
+pub struct SharedCheck<T> {
+    every: Duration,
+    clock: Clock,
+    latest: Mutex<Option<CheckRun<T>>>,
+}
+
+/// One time that the check was made.
+struct CheckRun<T> {
+    /// In the clock's ticks.
+    began: Duration,
+    outcome: watch::Receiver<Option<T>>,
+}
+
+impl<T: Clone + Send + Sync + 'static> SharedCheck<T> {
+    /// A check that is made at most once in this span.
+    pub fn new(every: Duration, clock: Clock) -> Self {
+        Self { every, clock, latest: Mutex::default() }
+    }
+
+    /// The outcome of the check that runs or was made just now; else of a new one, which `start` begins. It runs to its end
+    /// whether or not anybody waits for it. `None` if it panicked.
+    pub async fn get<F>(&self, start: impl FnOnce() -> F) -> Option<T>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let mut outcome = self.join_or_start(start);
+        let outcome = outcome.wait_for(Option::is_some).await.ok()?;
+        outcome.clone()
+    }
+
+    fn join_or_start<F>(&self, start: impl FnOnce() -> F) -> watch::Receiver<Option<T>>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let now = self.clock.ticks();
+        let mut latest = self.latest.lock();
+        if let Some(run) = &*latest
+            && (run.is_running() || now.saturating_sub(run.began) < self.every)
+        {
+            return run.outcome.clone();
+        }
+        let (sender, outcome) = watch::channel(None);
+        let work = start();
+        tokio::spawn(async move { sender.send_replace(Some(work.await)) });
+        *latest = Some(CheckRun { began: now, outcome: outcome.clone() });
+        outcome
+    }
+}
+
+impl<T> CheckRun<T> {
+    fn is_running(&self) -> bool {
+        // An error means that the sender is gone: it has sent the outcome, or panicked.
+        self.outcome.has_changed().is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use domain::Time;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn all_who_ask_in_the_same_span_share_one_check() {
+        let clock = Clock::manual(Time::from_seconds(1));
+        let check = SharedCheck::new(Duration::from_secs(1), clock.clone());
+        let runs = Arc::new(AtomicUsize::new(0));
+        let ask = || {
+            check.get(|| {
+                let runs = Arc::clone(&runs);
+                async move {
+                    tokio::task::yield_now().await;
+                    runs.fetch_add(1, Ordering::SeqCst)
+                }
+            })
+        };
+        assert_eq!(tokio::join!(ask(), ask(), ask()), (Some(0), Some(0), Some(0)));
+        clock.advance(Duration::from_millis(999));
+        assert_eq!(ask().await, Some(0));
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(tokio::join!(ask(), ask()), (Some(1), Some(1)));
+    }
+
+    #[tokio::test]
+    async fn a_slow_check_is_joined_however_long_it_takes_and_a_panic_is_no_outcome() {
+        let clock = Clock::manual(Time::from_seconds(1));
+        let check = SharedCheck::<u8>::new(Duration::from_secs(1), clock.clone());
+        let (go, waits) = tokio::sync::oneshot::channel();
+        let first = check.join_or_start(|| async { waits.await.unwrap() });
+        clock.advance(Duration::from_secs(10));
+        let second = check.join_or_start(|| async { 2 });
+        go.send(1).unwrap();
+        for mut outcome in [first, second] {
+            assert_eq!(*outcome.wait_for(Option::is_some).await.unwrap(), Some(1));
+        }
+        assert_eq!(check.get(|| async { 3 }).await, Some(3), "the first began long ago");
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(check.get(|| async { panic!("a bug") }).await, None);
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(check.get(|| async { 4 }).await, Some(4));
+    }
+}

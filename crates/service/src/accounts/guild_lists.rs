@@ -1,0 +1,298 @@
+//! The provider's list of a user's guilds: stale-while-revalidate, stale-if-error, one fetch in flight per user, and backoff after
+//! a failure. A failure never replaces a good list.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{ListedGuild, Snowflake, Time};
+use provider::idp::{IdpError, IdpErrorKind};
+use quick_cache::sync::Cache;
+use runtime::single_flight::{Flight, SingleFlight};
+use store::{Account, StoreError, StoredList};
+use telemetry::log_throttle::Throttle;
+use tracing::{debug, info, warn};
+
+use super::grants::{CurrentGrant, GrantState, Grants, unavailable};
+use crate::config::{Config, GuildsConfig};
+use crate::sources::Sources;
+
+/// For how many users a recent failure or forced refresh is remembered.
+const REMEMBERED_USERS: usize = 20_000;
+/// The backoff after a failure of the store is no longer than this: it may be back at any time.
+const STORE_BACKOFF: Duration = Duration::from_secs(1);
+/// How often one fetch starts over because the grant or the list changed meanwhile.
+const ROUNDS: usize = 3;
+
+/// Why there is no list to show.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ListError {
+    /// The user has no session any more, or the provider has forgotten their grant and so their sessions ended.
+    #[error("the user is signed out")]
+    SignedOut,
+    /// The provider failed.
+    #[error(transparent)]
+    Idp(#[from] IdpError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The users' guild lists.
+pub struct GuildLists {
+    fetcher: Arc<Fetcher>,
+    fetches: SingleFlight<Snowflake, Result<(), ListError>>,
+    /// When a user last forced a refresh.
+    last_forced: Cache<Snowflake, Duration>,
+    limits: GuildsConfig,
+    /// How long a request without a usable list waits for one.
+    fetch_wait: Duration,
+}
+
+/// What a fetch in the background needs.
+struct Fetcher {
+    sources: Sources,
+    grants: Grants,
+    backoffs: Cache<Snowflake, Backoff>,
+    /// How long no fetch is tried for a user after a failure.
+    failure_backoff: Duration,
+    /// For the log line about failures: while the provider is down, there is one for every user who looks.
+    failures: Throttle,
+}
+
+/// Why, and until when, no fetch is tried for a user.
+#[derive(Clone)]
+struct Backoff {
+    until: Duration,
+    error: ListError,
+}
+
+impl Backoff {
+    /// The error as of now. A rate limit tells how long is still to wait, so that a client that obeys does not come too early.
+    fn error(self, now: Duration) -> ListError {
+        let left = self.until.saturating_sub(now);
+        match self.error {
+            ListError::Idp(
+                error @ IdpError { kind: IdpErrorKind::RateLimited(_) | IdpErrorKind::BackingOff(_), .. },
+            ) => ListError::Idp(IdpError { kind: IdpErrorKind::BackingOff(left), ..error }),
+            ListError::Idp(error @ IdpError { kind: IdpErrorKind::CircuitOpen(_), .. }) => {
+                ListError::Idp(IdpError { kind: IdpErrorKind::CircuitOpen(left), ..error })
+            }
+            error => error,
+        }
+    }
+}
+
+impl GuildLists {
+    pub(super) fn new(sources: &Sources, config: &Config) -> Self {
+        Self {
+            fetcher: Arc::new(Fetcher {
+                sources: sources.clone(),
+                grants: Grants::new(sources, config.idp.sign_in_timeout),
+                backoffs: Cache::new(REMEMBERED_USERS),
+                failure_backoff: config.guilds.failure_backoff,
+                failures: Throttle::default(),
+            }),
+            fetches: SingleFlight::new(sources.background.clone()),
+            last_forced: Cache::new(REMEMBERED_USERS),
+            limits: config.guilds.clone(),
+            fetch_wait: config.idp.list_timeout,
+        }
+    }
+
+    /// Makes sure that the stored list of a user may be shown, with a refresh if need be; `forced` asks the provider first. Gives
+    /// the version of the list, if that is known without another read.
+    pub async fn ensure_usable(&self, user: Snowflake, forced: bool) -> Result<Option<u64>, ListError> {
+        let sources = &self.fetcher.sources;
+        let account = sources.store.account(user).await?.ok_or(ListError::SignedOut)?;
+        let (fetched, version) = (account.list.map(|list| list.fetched), Some(account.list_version));
+        // A list from the future was fetched before the clock was set back. By its distance from now it is not fresh for long.
+        let age = fetched.map(|fetched| sources.clock.now().apart(fetched));
+        let must_refresh = forced && self.take_forced_refresh(user);
+        match age {
+            Some(age) if age <= self.limits.fresh && !must_refresh => Ok(version),
+            Some(age) if age <= self.limits.stale_while_revalidate && !must_refresh => {
+                self.start_fetch(user, fetched);
+                Ok(version)
+            }
+            // Stale-if-error.
+            Some(age) if age <= self.limits.max_stale => {
+                match self.fetch(user, fetched, self.limits.refresh_wait).await {
+                    Err(ListError::SignedOut) => Err(ListError::SignedOut),
+                    Err(_) => Ok(version),
+                    Ok(()) => Ok(None),
+                }
+            }
+            _ => self.fetch(user, fetched, self.fetch_wait).await.map(|()| None),
+        }
+    }
+
+    /// Waits for a fetch of a user's list that is in flight, or fetches the first one.
+    pub async fn settle(&self, user: Snowflake) {
+        // Without a list there is nothing to make older, and that is all right.
+        let _ = self.fetch(user, None, self.fetch_wait).await;
+    }
+
+    /// Makes the stored list of a user older than it is, so that the provider is asked again; `false` if there is none. For the
+    /// sandbox: what it is told to do shows in the next answer.
+    pub async fn make_older(&self, user: Snowflake, by: Duration) -> Result<bool, StoreError> {
+        let Sources { store, clock, .. } = &self.fetcher.sources;
+        for _ in 0..ROUNDS {
+            let Some(account) = store.account(user).await? else { return Ok(false) };
+            let Some(list) = account.list else { return Ok(false) };
+            let older = StoredList { fetched: clock.now().before(by), ..list };
+            if store.save_list(user, account.list_version, older).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Forgets failures and forced refreshes: everybody's list may be fetched at once.
+    pub fn forget_failures(&self) {
+        self.fetcher.backoffs.clear();
+        self.last_forced.clear();
+    }
+
+    /// Fetches the list of a user who has just signed in, in the background.
+    pub(super) fn prefetch(&self, user: Snowflake) {
+        self.start_fetch(user, Some(self.fetcher.sources.clock.now()));
+    }
+
+    /// Fetches a list that is newer than the one fetched at `newer_than`, in the background.
+    fn start_fetch(&self, user: Snowflake, newer_than: Option<Time>) {
+        // Nobody waits for the outcome; the fetch goes on by itself.
+        let _ = self.join_fetch(user, newer_than);
+    }
+
+    fn join_fetch(&self, user: Snowflake, newer_than: Option<Time>) -> Flight<Result<(), ListError>> {
+        self.fetches.join(user, || Arc::clone(&self.fetcher).fetch_unless_backing_off(user, newer_than))
+    }
+
+    async fn fetch(&self, user: Snowflake, newer_than: Option<Time>, wait: Duration) -> Result<(), ListError> {
+        let flight = self.join_fetch(user, newer_than);
+        match tokio::time::timeout(wait, flight.outcome()).await {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => Err(StoreError::Failed("a fetch of a guild list crashed".to_owned()).into()),
+            Err(_) => Err(IdpError {
+                kind: IdpErrorKind::Timeout,
+                code_spent: false,
+                detail: "the guild list did not arrive in time".to_owned(),
+            }
+            .into()),
+        }
+    }
+
+    /// Whether the user may force a refresh now; if so, it counts.
+    fn take_forced_refresh(&self, user: Snowflake) -> bool {
+        let now = self.fetcher.sources.clock.ticks();
+        let recent = self.last_forced.get(&user).is_some_and(|last| now < last + self.limits.forced_refresh_interval);
+        if !recent {
+            self.last_forced.insert(user, now);
+        }
+        !recent
+    }
+}
+
+impl Fetcher {
+    fn current_backoff(&self, user: Snowflake) -> Option<ListError> {
+        let backoff = self.backoffs.get(&user)?;
+        let now = self.sources.clock.ticks();
+        (now < backoff.until).then(|| backoff.error(now))
+    }
+
+    async fn fetch_unless_backing_off(
+        self: Arc<Self>,
+        user: Snowflake,
+        newer_than: Option<Time>,
+    ) -> Result<(), ListError> {
+        // Checked inside the single flight, not before it: an earlier fetch may have failed in between.
+        if let Some(error) = self.current_backoff(user) {
+            return Err(error);
+        }
+        match self.fetch(user, newer_than).await {
+            Err(error @ (ListError::Idp(_) | ListError::Store(_))) => {
+                if let Some(times) = self.failures.count(self.sources.clock.ticks()) {
+                    warn!(%user, %error, times, "the guild list could not be fetched");
+                } else {
+                    debug!(%user, %error, "the guild list could not be fetched");
+                }
+                let span = match error {
+                    ListError::Idp(IdpError {
+                        kind: IdpErrorKind::RateLimited(span) | IdpErrorKind::BackingOff(span),
+                        ..
+                    }) => self.failure_backoff.max(span),
+                    ListError::Store(StoreError::Unavailable(_) | StoreError::Busy(_)) => {
+                        self.failure_backoff.min(STORE_BACKOFF)
+                    }
+                    _ => self.failure_backoff,
+                };
+                let now = self.sources.clock.ticks();
+                let backoff = Backoff { until: now + span, error };
+                self.backoffs.insert(user, backoff.clone());
+                Err(backoff.error(now))
+            }
+            outcome @ (Ok(()) | Err(ListError::SignedOut)) => {
+                self.backoffs.remove(&user);
+                outcome
+            }
+        }
+    }
+
+    async fn fetch(&self, user: Snowflake, newer_than: Option<Time>) -> Result<(), ListError> {
+        let Sources { store, clock, .. } = &self.sources;
+        for _ in 0..ROUNDS {
+            let account = store.account(user).await?.ok_or(ListError::SignedOut)?;
+            if account.list.as_ref().map(|list| list.fetched) > newer_than {
+                // An earlier fetch, or another replica, has stored a newer list since the caller looked.
+                return Ok(());
+            }
+            let began = clock.now();
+            match self.ask_provider(user, &account).await? {
+                Fetched::List(guilds) => {
+                    let list = StoredList { fetched: began, guilds };
+                    if store.save_list(user, account.list_version, list).await? {
+                        return Ok(());
+                    }
+                    // The user left a guild meanwhile, which this list may still name; or another replica was faster.
+                }
+                Fetched::GrantGone(version) => {
+                    if store.end_sessions_of_grant(user, version).await? {
+                        info!(%user, "the provider has forgotten the grant; the user's sessions ended");
+                        return Err(ListError::SignedOut);
+                    }
+                    // The user has signed in again meanwhile, with a new grant.
+                }
+                Fetched::GrantReplaced => {}
+            }
+        }
+        Err(unavailable("the grant or the list kept changing").into())
+    }
+
+    /// Asks the provider for the list, with at most one refresh of the grant.
+    async fn ask_provider(&self, user: Snowflake, account: &Account) -> Result<Fetched, ListError> {
+        let mut state = self.grants.usable(user, account).await?;
+        loop {
+            let current = match state {
+                GrantState::Current(current) => current,
+                GrantState::Gone(version) => return Ok(Fetched::GrantGone(version)),
+                GrantState::Replaced => return Ok(Fetched::GrantReplaced),
+            };
+            let CurrentGrant { grant, version, is_refreshed } = &current;
+            match self.sources.provider.guilds(user, &grant.access_token).await {
+                Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) if *is_refreshed => {
+                    return Ok(Fetched::GrantGone(*version));
+                }
+                Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => {
+                    state = self.grants.refresh(user, current).await?;
+                }
+                outcome => return Ok(Fetched::List(outcome?)),
+            }
+        }
+    }
+}
+
+enum Fetched {
+    List(Vec<ListedGuild>),
+    GrantGone(u64),
+    GrantReplaced,
+}

@@ -1,0 +1,120 @@
+//! Revokes grants at the provider. Only for users without a session, because revoking one token revokes all of that user's.
+//! Revocations are a queue in the store: a sign-in cancels the user's, and any replica sends what is due.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use domain::RevocationEnd;
+use provider::idp::{IdpError, IdpErrorKind};
+use store::{Result, Revocation};
+use tracing::{info, warn};
+
+use super::Accounts;
+
+/// The lease of a revocation lasts this much longer than the provider's timeout.
+const LEASE_MARGIN: Duration = Duration::from_secs(10);
+
+/// Ends a run of revocations, also when it panics.
+struct RevocationRun(Arc<AtomicBool>);
+
+impl Drop for RevocationRun {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Accounts {
+    /// Sends the revocations that are due, in the background; one such run at a time.
+    pub fn start_revoking(self: &Arc<Self>) {
+        if self.revoking.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let (this, run) = (Arc::clone(self), RevocationRun(Arc::clone(&self.revoking)));
+        self.sources.background.spawn(async move {
+            let _run = run;
+            // At shutdown the rest is left to another replica or to the next start.
+            while !this.sources.background.is_closing() {
+                match this.revoke_next().await {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        warn!(%error, "no grants can be revoked at the provider now; trying again in a moment");
+                        break;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Whether this process is sending revocations.
+    pub fn is_revoking(&self) -> bool {
+        self.revoking.load(Ordering::SeqCst)
+    }
+
+    /// How long the lease of a revocation lasts: meanwhile no other replica touches it.
+    pub(super) fn revocation_lease(&self) -> Duration {
+        self.exchange_limit + LEASE_MARGIN
+    }
+
+    /// Sends one revocation that is due; `false` if there is none, or if the provider must not be called now.
+    pub async fn revoke_next(&self) -> Result<bool> {
+        let now = self.sources.clock.now();
+        let until = now.after(self.revocation_lease());
+        let Some(revocation) = self.sources.store.take_revocation(now, until).await? else { return Ok(false) };
+        // The store may have been slow to answer. Past its lease, this could revoke a grant that was stored since.
+        let taken_at = self.sources.clock.now();
+        let end = if taken_at.after(self.exchange_limit) < until {
+            self.revoke(&revocation).await
+        } else {
+            RevocationEnd::unsent(taken_at, Some(Duration::ZERO))
+        };
+        self.sources.store.finish_revocation(revocation.user, until, end).await?;
+        Ok(!matches!(end, RevocationEnd::Unsent { .. }))
+    }
+
+    async fn revoke(&self, revocation: &Revocation) -> RevocationEnd {
+        let Revocation { user, grant, tries, .. } = revocation;
+        let sent = match self.sources.vault.open(*user, grant) {
+            Ok(grant) => self.sources.provider.revoke(*user, &grant.refresh_token).await,
+            Err(error) => {
+                warn!(%user, %error, "a grant that is to be revoked cannot be decrypted; it expires at the provider by itself");
+                return RevocationEnd::over(self.sources.clock.now());
+            }
+        };
+        let now = self.sources.clock.now();
+        let Err(error) = sent else {
+            info!(%user, "grant revoked at the provider");
+            self.sources.audit.grant_revoked(*user);
+            return RevocationEnd::over(now);
+        };
+        let end = end_after(&error, now, *tries);
+        match end {
+            RevocationEnd::Over { .. } => {
+                warn!(%user, %error, "a grant could not be revoked at the provider; it expires there by itself");
+            }
+            RevocationEnd::Retry { .. } | RevocationEnd::Unsent { .. } => {
+                if let Some(times) = self.unrevoked.count(self.sources.clock.ticks()) {
+                    warn!(%user, %error, tries, times, "a grant could not be revoked at the provider; it is tried again");
+                }
+            }
+        }
+        end
+    }
+}
+
+/// What becomes of a revocation that failed.
+fn end_after(error: &IdpError, now: domain::Time, tries: u32) -> RevocationEnd {
+    match error.kind {
+        IdpErrorKind::BackingOff(wait) | IdpErrorKind::CircuitOpen(wait) => RevocationEnd::unsent(now, Some(wait)),
+        IdpErrorKind::Unavailable | IdpErrorKind::Timeout if !error.code_spent => RevocationEnd::unsent(now, None),
+        IdpErrorKind::RateLimited(wait) => RevocationEnd::failed(now, tries, Some(wait)),
+        // The operator may correct our credentials meanwhile.
+        IdpErrorKind::Misconfigured
+        | IdpErrorKind::RedirectRefused
+        | IdpErrorKind::Refused
+        | IdpErrorKind::Unavailable
+        | IdpErrorKind::Timeout => RevocationEnd::failed(now, tries, None),
+        IdpErrorKind::Rejected | IdpErrorKind::Unauthorized => RevocationEnd::over(now),
+    }
+}

@@ -1,0 +1,312 @@
+//! Sign-in: one code is exchanged once (single flight here, a claim in the store between replicas); each request that sent it while
+//! the exchange ran gets a session.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use domain::audit::AuditKind;
+use domain::{SessionId, Snowflake, Time, User};
+use provider::idp::{Grant, IdpError, IdpErrorKind};
+use runtime::concurrency::LimitReached;
+use runtime::subjects::Subject;
+use secrecy::{ExposeSecret, SecretString};
+use store::{Claim, CodeHash, GrantSaved, SealedGrant, StoreError};
+use telemetry::metrics::{Label as _, LimitName, SignInOutcome};
+use telemetry::request_id;
+use tracing::{info, warn};
+
+use super::{Accounts, SignedIn};
+use crate::audit::AuditOrigin;
+use crate::floods::FloodKind;
+
+/// The scopes that a sign-in needs, separated by blanks.
+pub const SCOPE: &str = "identify guilds";
+/// How often the outcome of another process's exchange is looked for.
+const POLL_EVERY: Duration = Duration::from_millis(100);
+/// What an exchange may need beyond the provider's part of it, before its claim counts as abandoned.
+const CLAIM_MARGIN: Duration = Duration::from_secs(5);
+/// The `Retry-After` of a sign-in that is refused because too many run at the same time.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What a client sent to sign in.
+#[derive(Debug)]
+pub struct SignInAttempt {
+    /// The provider's code.
+    pub code: SecretString,
+    /// PKCE's verifier.
+    pub verifier: Option<SecretString>,
+    /// From the configuration, never from the client.
+    pub redirect_uri: String,
+    /// The client's `User-Agent`.
+    pub agent: String,
+    /// The client's address, which the attempt counts for.
+    pub client: IpAddr,
+}
+
+/// Why nobody was signed in.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SignInError {
+    /// The code is not, or no longer, good.
+    #[error("the code was refused")]
+    Rejected,
+    /// The user did not grant what the service needs.
+    #[error("the code was granted without a needed scope")]
+    ScopeMissing,
+    /// The operator has blocked the user.
+    #[error("the user is blocked")]
+    Blocked,
+    /// Too many sign-ins of this client address were refused or run right now, or too many of this user's succeeded.
+    #[error("too many sign-ins")]
+    Limited(LimitName, Duration),
+    /// Too many sign-ins run right now.
+    #[error("too many sign-ins at the same time")]
+    Overloaded(Duration),
+    /// The provider failed.
+    #[error(transparent)]
+    Idp(#[from] IdpError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A bug of ours.
+    #[error("the exchange crashed")]
+    Crashed,
+}
+
+impl SignInError {
+    /// Whether the sign-in counts as refused for its client address: a call was made, and the provider or the operator said
+    /// no. A provider that fails is not the client's fault.
+    fn counts_as_refused(&self) -> bool {
+        match self {
+            Self::Rejected | Self::ScopeMissing | Self::Blocked | Self::Limited(..) | Self::Crashed => true,
+            Self::Idp(error) => match error.kind {
+                IdpErrorKind::Rejected
+                | IdpErrorKind::RedirectRefused
+                | IdpErrorKind::Unauthorized
+                | IdpErrorKind::Refused
+                | IdpErrorKind::RateLimited(_) => true,
+                // Wrong credentials of ours are refused before the code is looked at.
+                IdpErrorKind::Misconfigured
+                | IdpErrorKind::BackingOff(_)
+                | IdpErrorKind::CircuitOpen(_)
+                | IdpErrorKind::Unavailable
+                | IdpErrorKind::Timeout => false,
+            },
+            Self::Overloaded(_) | Self::Store(_) => false,
+        }
+    }
+}
+
+impl From<&SignInError> for SignInOutcome {
+    fn from(error: &SignInError) -> Self {
+        match error {
+            SignInError::Rejected => Self::Rejected,
+            SignInError::ScopeMissing => Self::ScopeMissing,
+            SignInError::Blocked => Self::Blocked,
+            SignInError::Limited(..) => Self::Limited,
+            SignInError::Overloaded(_) => Self::Overloaded,
+            SignInError::Idp(_) => Self::ProviderFailed,
+            SignInError::Store(_) => Self::StoreFailed,
+            SignInError::Crashed => Self::Crashed,
+        }
+    }
+}
+
+impl Accounts {
+    /// Turns a code into a session. The exchange runs to its end even if the caller leaves. `last_uses`: when a user's sessions
+    /// were last used in this process, as the cache of sessions knows.
+    pub async fn sign_in(
+        self: &Arc<Self>,
+        attempt: SignInAttempt,
+        last_uses: impl FnOnce(Snowflake) -> Vec<(SessionId, Time)>,
+    ) -> Result<SignedIn, SignInError> {
+        let SignInAttempt { code, verifier, redirect_uri, agent, client } = attempt;
+        let hash = code_hash(&code, verifier.as_ref(), &redirect_uri);
+        let exchange = self.exchanges.join(hash, || {
+            let this = Arc::clone(self);
+            async move {
+                let outcome = this.exchange_within_limits(client, hash, code, verifier, redirect_uri).await;
+                let counted = outcome.as_ref().map_or_else(SignInOutcome::from, |_| SignInOutcome::SignedIn);
+                this.sources.metrics.sign_ins.count(counted);
+                outcome.inspect_err(|error| this.note_refusal(client, error))
+            }
+        });
+        let user = exchange.outcome().await.ok_or(SignInError::Crashed)??;
+        self.open_session(user, &agent, last_uses).await.inspect_err(|error| self.note_refusal(client, error))
+    }
+
+    /// Tells operators that nobody was signed in. Like the counting, this is done where the exchange ends: who hangs up before is told
+    /// of, too.
+    fn note_refusal(&self, client: IpAddr, error: &SignInError) {
+        let id = request_id::current();
+        let request = id.as_ref().and_then(|id| id.to_str().ok()).unwrap_or_default();
+        let why = SignInOutcome::from(error).text();
+        self.sources.audit.refused(AuditKind::SignInRefused, AuditOrigin { client, request }, why);
+        if matches!(error, SignInError::Rejected | SignInError::ScopeMissing | SignInError::Blocked) {
+            self.sources.floods.note(FloodKind::RefusedSignIns, client, request, self.sources.clock.ticks());
+        }
+    }
+
+    /// Exchanges the code within the rate limits of its client address. They are counted here, in the background task, and not in
+    /// the request: a client that hangs up cancels its request, not the exchange. So each attempt counts as refused before it is
+    /// made, and is refunded unless it is refused.
+    async fn exchange_within_limits(
+        &self,
+        client: IpAddr,
+        hash: CodeHash,
+        code: SecretString,
+        verifier: Option<SecretString>,
+        redirect_uri: String,
+    ) -> Result<User, SignInError> {
+        let _permit =
+            self.exchange_permits.enter(self.rate_limits.counted_as(client)).map_err(|reached| match reached {
+                LimitReached::InAll => {
+                    self.sources.metrics.limits.count(LimitName::ConcurrentExchanges);
+                    SignInError::Overloaded(RETRY_AFTER)
+                }
+                LimitReached::PerSubject => self.limited(LimitName::ConcurrentExchangesPerAddress, RETRY_AFTER),
+            })?;
+        let refused = |wait| self.limited(LimitName::RefusedSignIns, wait);
+        let reservation = self.rate_limits.reserve_sign_in(client).map_err(refused)?;
+        let outcome = self.exchange_once(client, hash, code, verifier, redirect_uri).await;
+        if !outcome.as_ref().is_err_and(SignInError::counts_as_refused) {
+            self.rate_limits.refund_sign_in(reservation);
+        }
+        outcome
+    }
+
+    fn limited(&self, limit: LimitName, wait: Duration) -> SignInError {
+        self.sources.metrics.limits.count(limit);
+        SignInError::Limited(limit, wait)
+    }
+
+    /// Exchanges the code unless this or another replica has done so.
+    async fn exchange_once(
+        &self,
+        client: IpAddr,
+        hash: CodeHash,
+        code: SecretString,
+        verifier: Option<SecretString>,
+        redirect_uri: String,
+    ) -> Result<User, SignInError> {
+        let store = &self.sources.store;
+        // The exchange, a revocation that it may have to wait for, and the check afterwards.
+        let claim_limit = 2 * self.exchange_limit + self.revocation_lease() + CLAIM_MARGIN;
+        let mut waited = false;
+        loop {
+            let now = self.sources.clock.now();
+            match store.claim_code(hash, now, now.after(claim_limit)).await? {
+                Claim::Mine => break,
+                Claim::Running => {
+                    waited = true;
+                    tokio::time::sleep(POLL_EVERY).await;
+                }
+                Claim::Settled(Some(user)) if waited => return Ok(user),
+                Claim::Settled(_) => return Err(SignInError::Rejected),
+            }
+        }
+        let network = self.rate_limits.network_of(client);
+        let outcome = self.exchange(network, &code, verifier.as_ref(), &redirect_uri).await;
+        let unspent = matches!(&outcome, Err(SignInError::Idp(error)) if !error.code_spent);
+        let until = self.sources.clock.now().after(self.code_memory);
+        if unspent || self.code_memory.is_zero() {
+            store.release_code(hash).await?;
+        } else {
+            store.settle_code(hash, outcome.as_ref().ok().cloned(), until).await?;
+        }
+        if let Ok(user) = &outcome {
+            info!(user = %user.id, "signed in");
+            // In the background: the sign-in does not depend on it.
+            self.lists.prefetch(user.id);
+        }
+        outcome
+    }
+
+    async fn exchange(
+        &self,
+        network: Option<Subject>,
+        code: &SecretString,
+        verifier: Option<&SecretString>,
+        redirect_uri: &str,
+    ) -> Result<User, SignInError> {
+        let both = async {
+            let grant = self.sources.provider.exchange(network, code, verifier, redirect_uri).await?;
+            if !SCOPE.split(' ').all(|scope| grant.scopes.iter().any(|granted| granted == scope)) {
+                return Err(SignInError::ScopeMissing);
+            }
+            let user = self.sources.provider.user(network, &grant.access_token).await.map_err(mark_code_spent)?;
+            Ok((grant, user))
+        };
+        let (grant, user) = match tokio::time::timeout(self.exchange_limit, both).await {
+            Ok(Err(SignInError::Idp(IdpError { kind: IdpErrorKind::Rejected, .. }))) => {
+                return Err(SignInError::Rejected);
+            }
+            Ok(outcome) => outcome?,
+            Err(_) => {
+                let detail = "exchange and user together took too long".to_owned();
+                return Err(IdpError { kind: IdpErrorKind::Timeout, code_spent: true, detail }.into());
+            }
+        };
+        // The new grant is dropped, not revoked: a revocation would end the user's other sessions.
+        let too_many = |wait| self.limited(LimitName::SignInsPerUser, wait);
+        self.rate_limits.exchange_of(user.id).map_err(too_many)?;
+        self.save_grant(network, &user, &grant).await?;
+        Ok(user)
+    }
+
+    /// Stores the grant of a sign-in. A revocation of the user's former grant that is being sent ends all of the user's tokens at
+    /// the provider. So this waits for its end, and then checks that the new grant still works.
+    async fn save_grant(&self, network: Option<Subject>, user: &User, grant: &Grant) -> Result<(), SignInError> {
+        let sealed = self.seal(user, grant)?;
+        let mut verified = None;
+        // A little longer than a revocation may take.
+        let polls = self.revocation_lease().as_millis() / POLL_EVERY.as_millis() + 10;
+        for _ in 0..polls {
+            let now = self.sources.clock.now();
+            match self.sources.store.save_grant(user.clone(), sealed.clone(), now, verified).await? {
+                GrantSaved::Saved => return Ok(()),
+                GrantSaved::Blocked => return Err(SignInError::Blocked),
+                GrantSaved::RevocationRunning => tokio::time::sleep(POLL_EVERY).await,
+                GrantSaved::RevocationSent { tries } => {
+                    match self.sources.provider.user(network, &grant.access_token).await {
+                        Ok(_) => verified = Some(tries),
+                        Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => {
+                            info!(user = %user.id, "a revocation has ended the grant of this sign-in; the user has to sign in again");
+                            return Err(SignInError::Rejected);
+                        }
+                        Err(error) => return Err(mark_code_spent(error).into()),
+                    }
+                }
+            }
+        }
+        let detail = "the revocation of the user's former grant does not come to an end".to_owned();
+        Err(IdpError { kind: IdpErrorKind::Unavailable, code_spent: true, detail }.into())
+    }
+
+    fn seal(&self, user: &User, grant: &Grant) -> Result<SealedGrant, SignInError> {
+        self.sources.vault.seal(user.id, grant).map_err(|error| {
+            warn!(%error, "a grant could not be encrypted");
+            SignInError::Crashed
+        })
+    }
+}
+
+/// After the exchange the code is spent, whatever the next call says. A token that is refused right after it was issued is reported
+/// as a failure of the provider, but counts as a refused sign-in: the user may have withdrawn their consent in between.
+fn mark_code_spent(error: IdpError) -> IdpError {
+    IdpError { code_spent: true, ..error }
+}
+
+/// Identifies an exchange. Each part is preceded by its length, so that two different attempts never give the same bytes.
+fn code_hash(code: &SecretString, verifier: Option<&SecretString>, redirect_uri: &str) -> CodeHash {
+    let mut context = digest::Context::new(&digest::SHA256);
+    let verifier = verifier.map_or("", |verifier| verifier.expose_secret());
+    for part in [code.expose_secret(), verifier, redirect_uri] {
+        context.update(&(part.len() as u64).to_be_bytes());
+        context.update(part.as_bytes());
+    }
+    let mut hash = [0; 32];
+    hash.copy_from_slice(context.finish().as_ref());
+    CodeHash(hash)
+}

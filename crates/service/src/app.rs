@@ -1,0 +1,348 @@
+//! The service without its sockets: everything a handler can reach, built by one function for production and tests alike.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::Version;
+use domain::feed::InstanceId;
+use domain::picture::PictureHost;
+use provider::idp::{Provider, ProviderOptions};
+use runtime::background::Background;
+use runtime::clock::Clock;
+use runtime::random::Random;
+use store::{self, Freshness, Store, StoreError, StoreOptions};
+use telemetry::metrics::Metrics;
+use telemetry::traces::Traces;
+use tokio::sync::Semaphore;
+use tokio::time::MissedTickBehavior;
+use tracing::{debug, warn};
+
+use crate::accounts::Accounts;
+use crate::audit::Audit;
+use crate::clock_watch::ClockWatch;
+use crate::config::{self, Config, CurrentConfig, keyfile};
+use crate::floods::Floods;
+use crate::live::Live;
+use crate::rate_limits::RateLimits;
+use crate::recorder::Recorder;
+use crate::site::{IconError, Site};
+use crate::sources::Sources;
+use crate::uploads::Uploads;
+use crate::vault::{Vault, VaultError, VaultKeys};
+use crate::views::Views;
+
+/// How often the use of sessions is saved and grants are revoked, and how often expired sessions are deleted.
+const FLUSH_EVERY: Duration = Duration::from_secs(5);
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
+
+/// What a handler can reach.
+pub struct App {
+    /// What was set at the start.
+    pub config: Config,
+    /// What is in force of that which a reload changes: limits, origins.
+    pub current: CurrentConfig,
+    /// The time.
+    pub clock: Clock,
+    /// Numbers for ids and draws.
+    pub random: Random,
+    /// The database.
+    pub store: Arc<dyn Store>,
+    /// Cache invalidation.
+    pub freshness: Arc<Freshness>,
+    /// Cached responses.
+    pub views: Arc<Views>,
+    /// People: sign-in, sessions, guild lists.
+    pub accounts: Arc<Accounts>,
+    /// Rate limits.
+    pub rate_limits: Arc<RateLimits>,
+    /// How many requests may be handled at the same time.
+    pub request_permits: Semaphore,
+    /// Live streams.
+    pub live: Arc<Live>,
+    /// What the bot is sending.
+    pub uploads: Arc<Uploads>,
+    /// Background tasks.
+    pub background: Background,
+    /// Where traces go, if anywhere.
+    pub traces: OnceLock<Traces>,
+    /// What strangers cause again and again, for the log.
+    pub floods: Arc<Floods>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// What is written down of what happened.
+    pub audit: Arc<Audit>,
+    /// The pages.
+    pub site: Site,
+    /// Records how the bot does.
+    pub recorder: Recorder,
+    /// Watches the clock.
+    pub clock_watch: ClockWatch,
+    pub(crate) sources: Sources,
+    /// Who hears of bots, if anybody does.
+    bot_watch: OnceLock<Arc<dyn BotWatch>>,
+    /// The key file that was made when this was built, if one was.
+    new_key: Option<PathBuf>,
+    shutting_down: AtomicBool,
+}
+
+/// Hears of each process of a bot before what it sends counts; `dev` makes room for real bots that way.
+#[async_trait]
+pub trait BotWatch: Send + Sync {
+    /// This process sends something, which waits until this returns.
+    async fn before(&self, instance: &InstanceId);
+}
+
+/// Why the service cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The key file beside the database.
+    #[error(transparent)]
+    Key(#[from] keyfile::KeyFileError),
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The keys are of no use.
+    #[error("secrets.keys: {0}")]
+    Vault(#[from] VaultError),
+    /// The bot's picture.
+    #[error(transparent)]
+    Icon(#[from] IconError),
+    /// The client for the provider cannot be made.
+    #[error("the client for the identity provider cannot be made: {0}")]
+    Provider(String),
+}
+
+impl App {
+    /// Builds the service on the current runtime, which then runs its background tasks.
+    pub async fn build(
+        config: Config,
+        clock: Clock,
+        random: Random,
+        version: Version,
+    ) -> Result<Arc<Self>, BuildError> {
+        let site = Site::new(&config, clock.now(), version)?;
+        let freshness = Arc::new(Freshness::new(clock.clone()));
+        let config::StoreConfig { url, wait, connections, start_wait } = config.store.clone();
+        let options = StoreOptions { url, wait, connections, start_wait };
+        let store = store::open(options, Arc::clone(&freshness)).await?;
+        let (vault, new_key) = vault(&config)?;
+        let sources = Sources {
+            store: Arc::clone(&store),
+            freshness: Arc::clone(&freshness),
+            provider: Arc::new(provider(&config, &clock)?),
+            vault: Arc::new(vault),
+            clock: clock.clone(),
+            background: Background::here(),
+            pictures: PictureHost::new(&config.idp.cdn_url),
+            metrics: Arc::default(),
+            audit: Arc::new(Audit::new(Arc::clone(&store), clock.clone(), config.audit)),
+            floods: Arc::default(),
+            version,
+            stale_warnings: Arc::default(),
+        };
+        let rate_limits = Arc::new(RateLimits::new(&config.limits, &config.feed, clock.clone()));
+        let accounts = Arc::new(Accounts::new(&sources, Arc::clone(&rate_limits), &config));
+        let views = Arc::new(Views::new(&sources, Arc::clone(&accounts.lists), &config));
+        let live = Arc::new(Live::new(&sources, Arc::clone(&views), &config.limits));
+        let recorder = Recorder::new(Arc::clone(&store), clock.clone());
+        let clock_watch = ClockWatch::new(clock.clone(), Arc::clone(&store), Arc::clone(&sources.metrics));
+        Ok(Arc::new(Self {
+            live,
+            rate_limits,
+            request_permits: Semaphore::new(config.limits.concurrent_requests),
+            uploads: Arc::new(Uploads::new(Arc::clone(&store), sources.background.clone())),
+            clock,
+            random,
+            store,
+            freshness,
+            views,
+            accounts,
+            background: sources.background.clone(),
+            traces: OnceLock::new(),
+            floods: Arc::clone(&sources.floods),
+            metrics: Arc::clone(&sources.metrics),
+            audit: Arc::clone(&sources.audit),
+            site,
+            recorder,
+            clock_watch,
+            sources,
+            bot_watch: OnceLock::new(),
+            new_key,
+            shutting_down: AtomicBool::new(false),
+            current: CurrentConfig::new(&config),
+            config,
+        }))
+    }
+
+    /// The keys that a changed configuration names, ready for [`App::apply`].
+    pub fn prepare_keys(&self, config: &Config) -> Result<VaultKeys, BuildError> {
+        if !config.secrets.is_empty() {
+            return Ok(VaultKeys::new(&config.secrets)?);
+        }
+        // A start makes a key where there is none; a service that runs already does not.
+        let database = store::local_file(&config.store.url).ok_or(VaultError::NoKey)?;
+        let key = keyfile::load(&keyfile::beside(&database))?.ok_or(VaultError::NoKey)?;
+        Ok(VaultKeys::new(&[key])?)
+    }
+
+    /// Puts a changed configuration into force, as far as a running service can take it over; `keys` if they have changed.
+    pub fn apply(self: &Arc<Self>, config: &Config, keys: Option<VaultKeys>) {
+        let before = self.current.get().limits.concurrent_requests;
+        self.current.replace(config);
+        if let Some(keys) = keys {
+            self.sources.vault.replace(keys);
+        }
+        self.rate_limits.set(&config.limits, &config.feed);
+        self.accounts.set_limits(&config.limits);
+        self.live.set_limits(&config.limits);
+        let now = config.limits.concurrent_requests;
+        self.request_permits.add_permits(now.saturating_sub(before));
+        if now < before {
+            let surplus = u32::try_from(before - now).unwrap_or(u32::MAX);
+            let app = Arc::clone(self);
+            // Permits that are in use are taken away when they come back.
+            self.background.spawn(async move {
+                if let Ok(permits) = app.request_permits.acquire_many(surplus).await {
+                    permits.forget();
+                }
+            });
+        }
+    }
+
+    /// From now on this one hears of bots; the first who asks for it does.
+    pub fn watch_bots(&self, watch: Arc<dyn BotWatch>) {
+        // There is only one caller, `dev`.
+        let _ = self.bot_watch.set(watch);
+    }
+
+    /// A process of a bot has sent something that is about to count.
+    pub async fn bot_sends(&self, instance: &InstanceId) {
+        if let Some(watch) = self.bot_watch.get() {
+            watch.before(instance).await;
+        }
+    }
+
+    /// The ids of the keys that open grants; the first one also seals.
+    pub fn key_ids(&self) -> Vec<String> {
+        self.sources.vault.key_ids()
+    }
+
+    /// How many grants cannot be read, because the key that encrypted them is not configured, and the ids of those keys.
+    pub async fn unreadable_grants(&self) -> store::Result<(u64, Vec<String>)> {
+        let grants = self.store.grants_by_key().await?;
+        let known = self.key_ids();
+        let is_unknown = |(id, _): &(String, u64)| !known.contains(id);
+        let unknown: Vec<_> = grants.into_iter().filter(is_unknown).collect();
+        Ok((unknown.iter().map(|(_, count)| count).sum(), unknown.into_iter().map(|(id, _)| id).collect()))
+    }
+
+    /// The key file that was made when this was built, if one was.
+    pub fn new_key(&self) -> Option<&Path> {
+        self.new_key.as_deref()
+    }
+
+    /// Begins the shutdown: `/ready` says so, and a load balancer should send requests elsewhere.
+    pub fn begin_shutdown(&self) {
+        self.shutting_down.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the shutdown has begun.
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutting_down.load(Ordering::Relaxed)
+    }
+
+    /// Runs the periodic tasks until the returned task is aborted: saves uses of sessions, deletes expired ones, revokes grants,
+    /// records how the bot does, and watches the clock.
+    pub fn run_periodic_tasks(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
+        let app = Arc::clone(self);
+        // Beside each other: a slow write of the one does not delay the other.
+        tokio::spawn(async move {
+            tokio::join!(app.flush_and_sweep(), app.recorder.run(), app.clock_watch.run());
+        })
+    }
+
+    async fn flush_and_sweep(&self) {
+        let mut flush = tokio::time::interval(FLUSH_EVERY);
+        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        // A store that was away for minutes is not asked once for each turn that was missed.
+        flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = flush.tick() => {
+                    self.accounts.start_revoking();
+                    self.sources.report_served_stale();
+                    self.floods.report(self.clock.ticks());
+                    self.flush().await;
+                    self.audit.flush(false).await;
+                }
+                _ = sweep.tick() => {
+                    // This removes what an upload left in a crash, too.
+                    self.uploads.clean_up();
+                    match self.accounts.sweep().await {
+                        Ok(0) => {}
+                        Ok(swept) => debug!(swept, "expired sessions swept"),
+                        Err(error) => warn!(%error, "expired sessions could not be swept; trying again in a minute"),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keeps the public views cached until the returned task is aborted.
+    pub fn keep_warm(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
+        let views = Arc::clone(&self.views);
+        tokio::spawn(async move { views.keep_warm().await })
+    }
+
+    /// Tells live streams what changes until the returned task is aborted.
+    pub fn run_live(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
+        let live = Arc::clone(&self.live);
+        tokio::spawn(async move { live.run().await })
+    }
+
+    /// Waits for background tasks, saves what is only in memory, and closes the store.
+    pub async fn close(&self, limit: Duration) {
+        if !self.background.drain(limit).await {
+            warn!("background tasks did not finish in time");
+        }
+        self.flush().await;
+        self.audit.flush(true).await;
+        self.store.close().await;
+    }
+
+    async fn flush(&self) {
+        if let Err(error) = self.views.sessions.flush().await {
+            warn!(%error, "the last use of some sessions could not be saved");
+        }
+    }
+}
+
+/// The client for the provider; nothing is called yet.
+pub(crate) fn provider(config: &Config, clock: &Clock) -> Result<Provider, BuildError> {
+    Provider::new(ProviderOptions {
+        base_url: config.idp.base_url.clone(),
+        client_id: config.idp.client_id.clone(),
+        client_secret: config.idp.client_secret.clone(),
+        connect_timeout: config.idp.connect_timeout,
+        sign_in_timeout: config.idp.sign_in_timeout,
+        list_timeout: config.idp.list_timeout,
+        failure_budget: config.idp.failure_budget,
+        version: Version::NAME.to_owned(),
+        clock: clock.clone(),
+    })
+    .map_err(|error| BuildError::Provider(error.to_string()))
+}
+
+/// Where the store is a file of ours and no key is given, one is made beside it; then its path is given, too.
+fn vault(config: &Config) -> Result<(Vault, Option<PathBuf>), BuildError> {
+    if !config.secrets.is_empty() {
+        return Ok((Vault::new(&config.secrets)?, None));
+    }
+    let database = store::local_file(&config.store.url).ok_or(VaultError::NoKey)?;
+    let file = keyfile::load_or_create(&database)?;
+    Ok((Vault::new(&[file.key])?, file.is_new.then_some(file.path)))
+}

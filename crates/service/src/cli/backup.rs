@@ -1,0 +1,354 @@
+//! `bot-companion backup` and `bot-companion restore`: everything into one file and back, whichever the store.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use domain::audit::AuditKind;
+use domain::{Snowflake, Time};
+use indicatif::{ProgressBar, ProgressStyle};
+use runtime::clock::Clock;
+use serde_json::{Value, json};
+use store::backup::{
+    BackupHeader, BackupOptions, BackupWatch, RestoreOptions, RestoreReport, back_up, back_up_to, restore,
+};
+use store::{self, BotKey, Freshness, HeldGrant};
+use telemetry::untrusted::Untrusted;
+use tracing::warn;
+
+use super::database::{self, Missing};
+use super::exit::UsageError;
+use super::output::OutputForm;
+use super::{ConfigFile, print, runtime, secrets, vacuum};
+use crate::accounts::GrantReport;
+use crate::audit::Audit;
+use crate::config::{Config, keyfile};
+use crate::vault::Vault;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Backup {
+    /// The file to write, which must not be there yet; `-` writes to standard output and to nothing else.
+    file: PathBuf,
+    #[command(flatten)]
+    form: OutputForm,
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Restore {
+    /// The backup.
+    file: PathBuf,
+    /// Put the backup in place of everything that the store holds now.
+    #[arg(long)]
+    replace: bool,
+    /// Let the sessions of the backup go on; also those that have ended since.
+    #[arg(long)]
+    keep_sessions: bool,
+    #[command(flatten)]
+    form: OutputForm,
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
+/// Stands for standard output.
+const OUTPUT: &str = "-";
+
+pub(super) fn run_backup(Backup { file, form, config }: Backup) -> anyhow::Result<()> {
+    let to_output = file.as_os_str() == OUTPUT;
+    if to_output && std::io::stdout().is_terminal() {
+        return Err(UsageError(
+            "refusing to write a backup to the terminal: redirect the output, or give a file name".to_owned(),
+        )
+        .into());
+    }
+    let config = database::prepare(&config, Missing::Refuse)?;
+    let what = BackupOptions {
+        url: config.store.url.clone(),
+        start_wait: config.store.start_wait,
+        now: Clock::system().now(),
+    };
+    let mut watch = GrantWatch::new("backing up", readable_vault(&config)?);
+    let written = runtime()?.block_on(async {
+        if to_output {
+            back_up_to(&what, std::io::stdout().lock(), &mut watch).await
+        } else {
+            back_up(&what, &file, &mut watch).await
+        }
+    });
+    let (header, grants) = (written?, watch.finish());
+    tell_service(&config, &header);
+    let size = if to_output { None } else { std::fs::metadata(&file).ok().map(|data| data.len()) };
+    let value = json!({
+        "file": file.display().to_string(),
+        "bytes": size,
+        "taken": taken(&header),
+        "tables": tables(&header),
+        "grants": grants_value(&grants),
+    });
+    let said = form.one(&value, || {
+        let file = (!to_output).then_some(file.as_path());
+        backup_text(file, size.unwrap_or(0), &header, &grants, key_of(&config).as_deref())
+    });
+    if to_output {
+        // Standard output is the backup, and nothing else.
+        std::io::stderr().write_all(said.as_bytes())?;
+        return Ok(());
+    }
+    print(&said)
+}
+
+/// Notes the backup in the store, for the service's metrics. The backup is good without it.
+fn tell_service(config: &Config, header: &BackupHeader) {
+    let noted = runtime().and_then(|runtime| {
+        runtime.block_on(async {
+            let freshness = Arc::new(Freshness::new(Clock::system()));
+            let store = store::open(database::options(config), freshness).await?;
+            let noted = store.note_backup(Time::from_millis(header.taken)).await;
+            store.close().await;
+            Ok(noted?)
+        })
+    });
+    if let Err(error) = noted {
+        warn!(%error, "the backup is good, but could not be noted in the store: the service's metrics still show the one before it");
+    }
+}
+
+pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {
+    let Restore { file, replace, keep_sessions, form, config } = restoring;
+    if file.as_os_str() == OUTPUT {
+        return Err(UsageError("a backup is read twice, so it must be a file: save it first".to_owned()).into());
+    }
+    let config = database::prepare(&config, Missing::Make)?;
+    let what = RestoreOptions {
+        url: config.store.url.clone(),
+        start_wait: config.store.start_wait,
+        file,
+        replace,
+        keep_sessions,
+        now: Clock::system().now(),
+    };
+    let mut watch = GrantWatch::new("restoring", readable_vault(&config)?);
+    let restored = runtime()?.block_on(restore(&what, &mut watch));
+    let (report, grants) = (restored?, watch.finish());
+    follow_up(&config, &report).context(
+        "the backup is restored, but users who were forgotten since it was taken may be in it again; run this for each of them \
+         before the service is started: `bot-companion users forget ID`",
+    )?;
+    let key = key_of(&config).filter(|path| !path.exists());
+    print(&form.one(&restore_value(&report, &grants), || restore_text(&what, &report, &grants, key.as_deref())))
+}
+
+/// Forgets again who was forgotten since, and notes the restoration in the audit. No key file is made: the right one may still have
+/// to be put there.
+fn follow_up(config: &Config, report: &RestoreReport) -> anyhow::Result<()> {
+    runtime()?.block_on(async {
+        let clock = Clock::system();
+        let store = store::open(database::options(config), Arc::new(Freshness::new(clock.clone()))).await?;
+        let done = async {
+            for user in &report.forget_again {
+                store.forget(*user, clock.now()).await?;
+            }
+            if !report.forget_again.is_empty()
+                && let Some(left) = vacuum::after_forgetting(&config.store.url).await
+            {
+                warn!("{left}");
+            }
+            let audit = Audit::new(Arc::clone(&store), clock.clone(), config.audit);
+            let detail = format!("restore of a backup as of {}", taken(&report.header));
+            audit.command(AuditKind::Command, &detail, None, None);
+            audit.flush(true).await;
+            Ok(())
+        };
+        let done = done.await;
+        store.close().await;
+        done
+    })
+}
+
+/// The keys that there are. A key file of no use must not stand in the way of a backup.
+fn readable_vault(config: &Config) -> anyhow::Result<Vault> {
+    database::vault(config).or_else(|error| {
+        warn!("{error:#}; no grant can be opened");
+        Ok(Vault::for_reading(&[])?)
+    })
+}
+
+/// Shows how far it is, and tries to open each grant.
+struct GrantWatch {
+    bar: ProgressBar,
+    vault: Vault,
+    grants: GrantReport,
+}
+
+impl GrantWatch {
+    fn new(doing: &'static str, vault: Vault) -> Self {
+        Self { bar: progress(doing), grants: GrantReport::new(&vault), vault }
+    }
+
+    fn finish(self) -> GrantReport {
+        self.bar.finish_and_clear();
+        self.grants
+    }
+}
+
+impl BackupWatch for GrantWatch {
+    fn rows(&mut self, done: u64, of: u64) {
+        self.bar.set_length(of);
+        self.bar.set_position(done);
+    }
+
+    fn grant(&mut self, grant: &HeldGrant) {
+        self.grants.add(&self.vault, grant.user, &grant.sealed);
+    }
+}
+
+fn grants_value(grants: &GrantReport) -> Value {
+    json!({ "total": grants.total(), "readable": grants.readable(), "keys": secrets::status_value(grants) })
+}
+
+/// Which grants can be opened, and what to do about the others.
+fn grants_text(grants: &GrantReport) -> Vec<String> {
+    if grants.total() == 0 {
+        return vec!["It holds no grants.".to_owned()];
+    }
+    let of_keys = grants.configured.iter().filter(|(_, found)| found.grants > 0);
+    let of_keys: Vec<_> =
+        of_keys.map(|(id, found)| format!("{} with the key {id}", found.grants - found.damaged)).collect();
+    let of_keys = if of_keys.is_empty() { String::new() } else { format!(": {}", of_keys.join(", ")) };
+    let (readable, total) = (grants.readable(), grants.total());
+    let first = format!("{readable} of {total} grant(s) in it can be opened with the keys configured here{of_keys}.");
+    std::iter::once(first).chain(secrets::remedies(grants)).collect()
+}
+
+/// Shown only where standard error is a terminal.
+fn progress(doing: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new(0).with_message(doing);
+    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:40} {human_pos} of {human_len} rows, {eta} left") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// The key that a service without `secrets.keys` has made beside its file.
+fn key_of(config: &Config) -> Option<PathBuf> {
+    if !config.secrets.is_empty() {
+        return None;
+    }
+    Some(keyfile::beside(&store::local_file(&config.store.url)?))
+}
+
+fn taken(header: &BackupHeader) -> String {
+    Time::from_millis(header.taken).iso8601()
+}
+
+fn rows(header: &BackupHeader) -> u64 {
+    header.tables.iter().map(|table| table.rows).sum()
+}
+
+fn tables(header: &BackupHeader) -> Value {
+    header.tables.iter().map(|table| json!({ "table": table.name, "rows": table.rows })).collect()
+}
+
+fn backup_text(
+    file: Option<&Path>,
+    size: u64,
+    header: &BackupHeader,
+    grants: &GrantReport,
+    key: Option<&Path>,
+) -> String {
+    let key = key.map_or_else(|| "secrets.keys".to_owned(), |path| format!("the key in {}", path.display()));
+    let whole = match file {
+        Some(file) => format!("are in {} ({size} bytes), which was read again and is whole.", file.display()),
+        None => {
+            "were written to standard output. They were not read again: `restore` compares their checksum.".to_owned()
+        }
+    };
+    let mut lines = vec![format!("{} rows as of {} {whole}", rows(header), taken(header))];
+    lines.push(format!("The provider's tokens in it are encrypted, and the key is not in it: keep {key} elsewhere."));
+    lines.extend(grants_text(grants));
+    lines.join("\n") + "\n"
+}
+
+fn key_value(key: &BotKey) -> Value {
+    json!({ "id": key.id, "label": key.label, "revoked": key.revoked.map(Time::iso8601) })
+}
+
+fn restore_value(report: &RestoreReport, grants: &GrantReport) -> Value {
+    let users = |users: &[Snowflake]| -> Value { users.iter().map(|user| json!(user)).collect() };
+    let keys = |keys: &[BotKey]| -> Value { keys.iter().map(key_value).collect() };
+    json!({
+        "taken": taken(&report.header),
+        "release": report.header.release,
+        "tables": tables(&report.header),
+        "sessions_ended": report.sessions_ended,
+        "keys_that_work_again": keys(&report.keys_back),
+        "keys_that_are_gone": keys(&report.keys_gone),
+        "no_longer_blocked": users(&report.blocks_gone),
+        "blocked_again": users(&report.blocks_back),
+        "forgotten_again": report.forget_again.len(),
+        "grants": grants_value(grants),
+    })
+}
+
+fn restore_text(
+    what: &RestoreOptions,
+    report: &RestoreReport,
+    grants: &GrantReport,
+    missing_key: Option<&Path>,
+) -> String {
+    let header = &report.header;
+    let mut lines = vec![format!(
+        "{} rows as of {} are restored into {}; release {} took them from {}.",
+        rows(header),
+        taken(header),
+        store::kind(&what.url),
+        Untrusted(&header.release),
+        Untrusted(&header.store),
+    )];
+    lines.push(if what.keep_sessions {
+        "The sessions of the backup go on, also those that have ended since.".to_owned()
+    } else {
+        format!("{} session(s) of the backup have ended: users sign in again.", report.sessions_ended)
+    });
+    lines.extend(grants_text(grants));
+    if let Some(path) = missing_key.filter(|_| grants.total() > 0) {
+        lines.push(format!(
+            "There is no key file at {}: put the one of the backup there before the service starts, which would make a new one.",
+            path.display()
+        ));
+    }
+    for key in &report.keys_back {
+        let (id, label) = (Untrusted(&key.id), Untrusted(&key.label));
+        let before = key
+            .revoked
+            .map_or_else(|| "was unknown just before".to_owned(), |at| format!("was revoked at {}", at.iso8601()));
+        lines.push(format!(
+            "Key {id} ({label}) works now and {before}: if it must not, `bot-companion key revoke {id}`."
+        ));
+    }
+    for key in &report.keys_gone {
+        let label = Untrusted(&key.label);
+        lines.push(format!(
+            "Key {} ({label}) worked just before and does not any more: make a new one.",
+            Untrusted(&key.id)
+        ));
+    }
+    for user in &report.blocks_gone {
+        lines.push(format!(
+            "User {user} was blocked just before and is not any more: `bot-companion users block {user}`."
+        ));
+    }
+    for user in &report.blocks_back {
+        lines.push(format!(
+            "User {user} is blocked and was not just before: if they must not be, `bot-companion users unblock {user}`."
+        ));
+    }
+    if !report.forget_again.is_empty() {
+        let count = report.forget_again.len();
+        lines.push(format!("{count} user(s) who were forgotten since the backup were forgotten again."));
+    }
+    lines.push("Start the service; the bot sends again what has changed since.\n".to_owned());
+    lines.join("\n")
+}

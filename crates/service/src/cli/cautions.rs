@@ -1,0 +1,66 @@
+//! What the start and `check` warn of: data that is not as safe as it should be, and grants whose key is missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use runtime::file_access::{self, OTHERS};
+use store;
+use telemetry::untrusted::Untrusted;
+use tracing::warn;
+
+use crate::app::App;
+use crate::config::{Config, SecretFile, keyfile};
+
+/// What is not as safe as it should be about the store and the keys, each with its remedy.
+pub(super) fn of(config: &Config) -> Vec<String> {
+    let key = store::local_file(&config.store.url).filter(|_| config.secrets.is_empty());
+    let key = key.and_then(|database| keyfile::caution(&keyfile::beside(&database)));
+    store::cautions(&config.store.url).into_iter().chain(key).chain(readable_secrets(config)).collect()
+}
+
+/// The files with secrets that others can read: the configuration, those of `…_FILE`, the key of the certificate.
+fn readable_secrets(config: &Config) -> Vec<String> {
+    let mut held: BTreeMap<&Path, BTreeSet<&str>> = BTreeMap::new();
+    for SecretFile { setting, path } in &config.secret_files {
+        held.entry(path).or_default().insert(setting);
+    }
+    if let Some(tls) = &config.tls {
+        held.entry(&tls.key).or_default().insert("tls.key");
+    }
+    let is_open = |path: &Path| file_access::is_open_to(path, OTHERS) && !file_access::is_on_read_only_mount(path);
+    let open = held.into_iter().filter(|(path, _)| is_open(path));
+    let caution = |(path, settings): (&Path, BTreeSet<&str>)| {
+        let (path, settings) = (path.display(), Vec::from_iter(settings).join(", "));
+        format!(
+            "everybody on this machine can read {path}, which holds {settings}; let it belong to the service's user, and run \
+             `chmod 600 {path}`"
+        )
+    };
+    open.map(caution).collect()
+}
+
+/// What is lost with a key that is not there, and how to get it back.
+pub(super) fn unreadable_grants(count: u64, ids: &[String], new_key: Option<&Path>) -> String {
+    let ids: Vec<String> = ids.iter().map(|id| format!("`{}`", Untrusted(id))).collect();
+    let remedy = match new_key {
+        Some(path) => format!(
+            "put the old key file back at {0}, where a new one was made just now, or add what was in it to secrets.keys",
+            path.display()
+        ),
+        None => "add that key to secrets.keys, behind the first one".to_owned(),
+    };
+    format!(
+        "{count} grants in the database cannot be read, because the key that encrypted them is not configured ({}); those people \
+         have to sign in again before their guild lists can be refreshed. If the key is not lost: {remedy}, and restart",
+        ids.join(", ")
+    )
+}
+
+/// Says at the start how many grants cannot be read, if any.
+pub(super) async fn tell_of_unreadable_grants(app: &App) {
+    match app.unreadable_grants().await {
+        Ok((0, _)) => {}
+        Ok((count, ids)) => warn!("{}", unreadable_grants(count, &ids, app.new_key())),
+        Err(error) => warn!(%error, "cannot tell whether all grants can be read"),
+    }
+}

@@ -1,0 +1,151 @@
+//! For commands that work on the service's database, whether it runs or not. A running service notices within a second.
+
+use domain::Version;
+use std::sync::Arc;
+use std::time::Duration;
+
+use runtime::clock::Clock;
+use runtime::random::Random;
+use secrecy::ExposeSecret as _;
+use store::{self, Freshness, Store, StoreOptions};
+
+use super::{ConfigFile, logging, runtime};
+use crate::app::App;
+use crate::config::{self, Config, ConfigError, LogConfig, StoreConfig, keyfile};
+use crate::vault::Vault;
+
+/// How long to wait for background tasks that still run.
+const BACKGROUND_WAIT: Duration = Duration::from_secs(10);
+
+/// What `store.wait` may be at the most.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+/// A command says only what matters; that a key or a store was made does.
+const FILTER: &str = "warn,bot_companion::config::keyfile=info,bot_companion::new_store=info";
+
+/// What to do if there is no database yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// Create it: this command may be the first to use it.
+    Make,
+    /// Fail: without a database the configuration must be the wrong one.
+    Refuse,
+}
+
+/// Does the work on the configured database.
+pub(super) fn with<T>(
+    file: &ConfigFile,
+    missing: Missing,
+    work: impl AsyncFnOnce(&Arc<App>) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let config = prepare(file, missing)?;
+    refuse_lost(&config)?;
+    on(config, work)
+}
+
+/// Refuses to make an empty database beside the key that the service itself made for another one: that one is lost, or its volume is
+/// not mounted. A restore does not ask, because it brings the data.
+pub(super) fn refuse_lost(config: &Config) -> Result<(), ConfigError> {
+    let database = store::local_file(&config.store.url).filter(|_| config.secrets.is_empty());
+    let Some((database, key)) = database.and_then(|path| keyfile::without_database(&path).map(|key| (path, key)))
+    else {
+        return Ok(());
+    };
+    let shown = std::path::absolute(&database).unwrap_or(database);
+    Err(ConfigError::one(format!(
+        "the database {} is missing, but its key file {} is still there: mount its volume, put the file back, or restore a backup \
+         with `bot-companion restore FILE`. To begin with an empty database, run `bot-companion serve --new-database` once",
+        shown.display(),
+        key.display(),
+    )))
+}
+
+/// Loads the configuration, and starts the log of a command.
+pub(super) fn prepare(file: &ConfigFile, missing: Missing) -> anyhow::Result<Config> {
+    let mut config = file.load()?;
+    // Nobody else waits for a command, so each step may wait as long for a busy database as the start does.
+    config.store.wait = config.store.wait.max(config.store.start_wait.min(LONGEST_WAIT));
+    logging::start(&LogConfig { filter: FILTER.to_owned(), ..config.log.clone() })?;
+    refuse_missing(file, &config, missing)?;
+    Ok(config)
+}
+
+/// Does the work on the database of this configuration.
+pub(super) fn on<T>(config: Config, work: impl AsyncFnOnce(&Arc<App>) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    runtime()?.block_on(async {
+        let app = App::build(config, Clock::system(), Random::from_system(), Version::UNKNOWN).await?;
+        let done = work(&app).await;
+        app.close(BACKGROUND_WAIT).await;
+        done
+    })
+}
+
+/// What a command that only reads works with.
+pub(super) struct Reading {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Clock,
+    config: Config,
+}
+
+impl Reading {
+    /// The keys that there are; none is made.
+    pub(super) fn vault(&self) -> anyhow::Result<Vault> {
+        vault(&self.config)
+    }
+}
+
+/// Does work that only reads on the configured database. Nothing is created, migrated or sealed: a missing database, an older schema
+/// and a missing key file stay as they are.
+pub(super) fn reading<T>(
+    file: &ConfigFile,
+    work: impl AsyncFnOnce(&Reading) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let config = prepare(file, Missing::Refuse)?;
+    runtime()?.block_on(async {
+        let clock = Clock::system();
+        let store = store::open_read_only(options(&config), Arc::new(Freshness::new(clock.clone()))).await?;
+        let reading = Reading { store, clock, config };
+        let done = work(&reading).await;
+        reading.store.close().await;
+        done
+    })
+}
+
+/// A vault with the keys that there are: those of the configuration, or the one beside the database if it is there. None is made.
+pub(super) fn vault(config: &Config) -> anyhow::Result<Vault> {
+    if !config.secrets.is_empty() {
+        return Ok(Vault::for_reading(&config.secrets)?);
+    }
+    let beside = store::local_file(&config.store.url).map(|database| keyfile::beside(&database));
+    let key = beside.map(|path| keyfile::load(&path)).transpose()?.flatten();
+    Ok(Vault::for_reading(key.as_slice())?)
+}
+
+/// How the configuration says that the store is opened.
+pub(super) fn options(config: &Config) -> StoreOptions {
+    let StoreConfig { url, wait, connections, start_wait } = config.store.clone();
+    StoreOptions { url, wait, connections, start_wait }
+}
+
+/// Nobody wants an empty database in the folder in which a command happens to run.
+fn refuse_missing(file: &ConfigFile, config: &Config, missing: Missing) -> Result<(), ConfigError> {
+    let Some(database) = store::local_file(&config.store.url).filter(|database| !database.exists()) else {
+        return Ok(());
+    };
+    let shown = std::path::absolute(&database).unwrap_or(database);
+    let problem = match missing {
+        Missing::Refuse => {
+            format!("there is no database at {}; give the service's own --config, or set store.url", shown.display())
+        }
+        Missing::Make if file.file.is_none() && config.store.url.expose_secret() == config::default_store_url() => {
+            format!(
+                "no configuration is given, and there is no database at {}: give the service's own --config FILE, or set \
+                 COMPANION_CONFIG or COMPANION_STORE_URL. To make a database there, say so: COMPANION_STORE_URL=sqlite:{}",
+                shown.display(),
+                shown.display()
+            )
+        }
+        Missing::Make => return Ok(()),
+    };
+    Err(ConfigError::one(problem))
+}

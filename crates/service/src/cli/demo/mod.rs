@@ -1,0 +1,245 @@
+//! The demo bot of `bot-companion dev`. It is there until a real bot reports, and then gone with all that it has said.
+
+mod data;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use async_trait::async_trait;
+use domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey};
+use domain::health::{Heartbeat, SILENCE, ShardBeat};
+use domain::token::{self, random_text};
+use domain::{Change, Roster, Time};
+use runtime::random::secret_bytes;
+use store::{BotKey, Committed};
+use tokio::sync::Mutex;
+use tracing::{info, warn};
+
+use crate::app::{App, BotWatch};
+
+const BEAT_EVERY: Duration = Duration::from_secs(15);
+/// Longer ago than a process may be silent, also by the time of a heartbeat that waited while the demo bot took back what it had said.
+const LONG_SILENT: Duration = SILENCE.saturating_add(Duration::from_mins(1));
+const SHARDS: u32 = 2;
+/// The prefix of the demo bots' instance names; it tells those of earlier runs from real bots.
+const NAMED: &str = "demo-";
+/// The id of the demo key in a store.
+pub(super) const KEY_ID: &str = "demo";
+
+/// Makes the demo key good, in this process only.
+pub(super) async fn admit_key(app: &App) -> anyhow::Result<()> {
+    let hash = token::demo_key_hash();
+    match app.store.key(hash).await? {
+        None => {
+            let label = "the demo key of `dev`".to_owned();
+            let key = BotKey { id: KEY_ID.to_owned(), label, created: app.clock.now(), revoked: None };
+            app.store.add_key(key, hash).await?;
+        }
+        Some(known) => ensure!(
+            known.revoked.is_none(),
+            "the demonstration key was revoked in this store, so `dev` cannot use it: give another folder with --data"
+        ),
+    }
+    app.views.keys.admit_demo_key();
+    Ok(())
+}
+
+/// A bot of two shards. It is no client of the feed, because it has to make room for bots that started earlier: its data belongs to
+/// a process that counts as silent, so that whatever a real bot sends goes before it, and only its heartbeats are those of a living
+/// one.
+pub(super) struct DemoBot {
+    app: Arc<App>,
+    /// Whose heartbeats it sends.
+    living: InstanceId,
+    /// Whose data it sends.
+    silent: InstanceId,
+    started_at: Time,
+    presence: Mutex<Presence>,
+    /// Whether it is gone; asked with every call of a bot.
+    is_gone: AtomicBool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    /// It has said nothing yet.
+    Coming,
+    /// It has said everything and sends heartbeats.
+    Here,
+    /// It sends no heartbeats, because it was told so.
+    Offline,
+    /// A real bot reports.
+    Gone,
+}
+
+impl DemoBot {
+    /// A bot that started then.
+    pub(super) fn new(app: Arc<App>, started_at: Time) -> anyhow::Result<Self> {
+        let name = || {
+            let name = format!("{NAMED}{}", random_text(16, secret_bytes));
+            InstanceId::parse(KEY_ID, &name).context("a name of the demo bot")
+        };
+        let presence = Mutex::new(Presence::Coming);
+        Ok(Self { app, living: name()?, silent: name()?, started_at, presence, is_gone: AtomicBool::new(false) })
+    }
+
+    /// Says everything once, unless a real bot reports.
+    pub(super) async fn introduce(&self) {
+        let mut presence = self.presence.lock().await;
+        if *presence != Presence::Coming {
+            return;
+        }
+        *presence = Presence::Here;
+        match self.say_everything().await {
+            Ok(true) => {}
+            Ok(false) => {
+                info!("a real bot reports, so the demo bot stays away");
+                *presence = Presence::Gone;
+                self.is_gone.store(true, Ordering::Release);
+            }
+            Err(error) => warn!(error = format!("{error:#}"), "the demo bot could not say all it knows"),
+        }
+    }
+
+    /// Sends heartbeats until it is dropped or gone.
+    pub(super) async fn live(&self) {
+        let mut pace = tokio::time::interval(BEAT_EVERY);
+        // The first one was sent with everything else.
+        pace.tick().await;
+        loop {
+            pace.tick().await;
+            let presence = self.presence.lock().await;
+            if *presence == Presence::Here
+                && let Err(error) = self.beat(self.app.clock.now()).await
+            {
+                warn!(error = format!("{error:#}"), "the demo bot's heartbeat was lost");
+            }
+        }
+    }
+
+    /// Stops or resumes its heartbeats; the status shows that at once. `false` if it is gone.
+    pub(super) async fn set_online(&self, online: bool) -> anyhow::Result<bool> {
+        let mut presence = self.presence.lock().await;
+        match *presence {
+            Presence::Gone => return Ok(false),
+            _ if online => {
+                self.beat(self.app.clock.now()).await?;
+                *presence = Presence::Here;
+            }
+            _ => {
+                // As if this had been its last heartbeat; of the shards it tells nothing new.
+                let silent = |id| ShardBeat { id, sent: None, acknowledged: None, latency: None };
+                let shards = (0..SHARDS).map(silent).collect();
+                let last = self.app.clock.now().before(LONG_SILENT);
+                self.app.site.count_as_listening_since(last);
+                self.report(SHARDS, shards, last).await?;
+                *presence = Presence::Offline;
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) async fn is_offline(&self) -> bool {
+        *self.presence.lock().await == Presence::Offline
+    }
+
+    /// `false` if a real bot reports.
+    async fn say_everything(&self) -> anyhow::Result<bool> {
+        let now = self.app.clock.now();
+        let health = self.app.store.health().await?;
+        let is_real = |id: &InstanceId| !(id.key == KEY_ID && id.name.as_str().starts_with(NAMED));
+        if health.instances.iter().any(|(id, instance)| is_real(id) && now.since(instance.reported) < SILENCE) {
+            return Ok(false);
+        }
+        // Those of earlier runs, which may have ended only just now.
+        for (instance, known) in health.instances {
+            let (started_at, shards) = (known.started_at, Vec::new());
+            let last = Heartbeat { instance, started_at, memory: 0, shard_count: SHARDS, shards };
+            self.app.store.beat(last, now.before(LONG_SILENT)).await?;
+        }
+        self.beat(now).await?;
+        let guilds = data::guilds();
+        for shard in (0..SHARDS).filter_map(|id| ShardKey::new(SHARDS, id)) {
+            let own = guilds.iter().filter(|guild| shard.covers(guild.id)).cloned().map(GuildLine::Guild);
+            self.snapshot(Scope::Shard(shard), Lines::Guilds(own.collect())).await?;
+        }
+        self.snapshot(Scope::Subscriptions, Lines::Subscriptions(data::subscriptions(now))).await?;
+        let said = data::feedback(now).into_iter().map(Change::Feedback).chain([Change::Team(data::team())]);
+        self.app.store.apply(said.collect()).await?;
+        Ok(true)
+    }
+
+    /// Takes back all that it has said, so that nothing but the real bot's data is there.
+    async fn take_everything_back(&self) -> anyhow::Result<()> {
+        for shard in (0..SHARDS).filter_map(|id| ShardKey::new(SHARDS, id)) {
+            self.snapshot(Scope::Shard(shard), Lines::Guilds(Vec::new())).await?;
+        }
+        self.snapshot(Scope::Subscriptions, Lines::Subscriptions(Vec::new())).await?;
+        let now = self.app.clock.now();
+        let said = data::feedback(now).into_iter().map(|said| Change::FeedbackGone(said.id));
+        self.app.store.apply(said.chain([Change::Team(Roster(Vec::new()))]).collect()).await?;
+        // A process with no shards ends the records of those that it had; then it falls silent.
+        self.report(0, Vec::new(), now).await?;
+        self.report(0, Vec::new(), now.before(LONG_SILENT)).await
+    }
+
+    /// Replaces all of a scope. No event is ever numbered, so the number of the next one is always 1.
+    async fn snapshot(&self, scope: Scope, lines: Lines) -> anyhow::Result<()> {
+        let (store, then) = (&self.app.store, self.app.clock.now().before(LONG_SILENT));
+        let snapshot = store.begin_snapshot(scope, self.silent.clone(), 1, then).await?;
+        store.stage(snapshot, lines).await?;
+        let committed = store.commit_snapshot(snapshot, then).await?;
+        ensure!(matches!(committed, Committed::Replaced { .. }), "a snapshot does not count: {committed:?}");
+        Ok(())
+    }
+
+    async fn beat(&self, now: Time) -> anyhow::Result<()> {
+        let jitter = |spread: u64| self.app.random.number() % spread;
+        let shard = |id| {
+            let latency = 35 + jitter(30);
+            let sent = now.before(Duration::from_millis(100 + jitter(40_000)));
+            #[expect(clippy::cast_precision_loss, reason = "some milliseconds")]
+            let shown = latency as f64;
+            let acknowledged = Some(sent.after(Duration::from_millis(latency)));
+            ShardBeat { id, sent: Some(sent), acknowledged, latency: Some(shown) }
+        };
+        self.report(SHARDS, (0..SHARDS).map(shard).collect(), now).await
+    }
+
+    async fn report(&self, shard_count: u32, shards: Vec<ShardBeat>, now: Time) -> anyhow::Result<()> {
+        let memory = 84_000_000 + self.app.random.number() % 4_000_000;
+        let started_at = self.started_at;
+        let beat = Heartbeat { instance: self.living.clone(), started_at, memory, shard_count, shards };
+        Ok(self.app.store.beat(beat, now).await?)
+    }
+}
+
+#[async_trait]
+impl BotWatch for DemoBot {
+    /// Everything that comes by the feed comes from a real bot.
+    async fn before(&self, instance: &InstanceId) {
+        if self.is_gone.load(Ordering::Acquire) {
+            return;
+        }
+        let mut presence = self.presence.lock().await;
+        if *presence == Presence::Gone {
+            return;
+        }
+        // If the caller leaves meanwhile, the next one begins again.
+        let taken_back = if *presence == Presence::Coming { Ok(()) } else { self.take_everything_back().await };
+        if let Err(error) = taken_back {
+            let error = format!("{error:#}");
+            return warn!(
+                error,
+                "the demo bot could not take back all it has said; the next call of a bot tries again"
+            );
+        }
+        *presence = Presence::Gone;
+        self.is_gone.store(true, Ordering::Release);
+        info!(
+            instance = instance.name.as_str(),
+            "a real bot reports: the demo bot and its data are gone until `dev` starts again"
+        );
+    }
+}

@@ -1,0 +1,334 @@
+//! `bot-companion dev`: everything on this machine, nothing to configure.
+
+use std::ffi::OsString;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use domain::Version;
+use domain::token::{self, random_text};
+use provider::sandbox::{Sandbox, SandboxOptions, people};
+use runtime::clock::Clock;
+use runtime::random::{Random, secret_bytes};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::exit::UsageError;
+use super::switchboard::Switchboard;
+use super::{demo, logging, print, runtime, serve};
+use crate::admin::{self, AdminServer};
+use crate::app::{App, BotWatch};
+use crate::config::{AdminConfig, Config, Layer, keyfile, origin_of};
+use crate::http::HttpService;
+use crate::server;
+use crate::site::dashboard;
+
+const CLIENT_ID: &str = "sandbox";
+/// The redirect addresses that are registered from the start, of the usual development servers.
+const REDIRECT_URIS: [&str; 3] =
+    ["http://localhost:3000/callback", "http://localhost:5173/callback", "http://localhost:8000/callback"];
+
+/// What was asked for.
+#[derive(Debug)]
+pub(super) struct DevOptions {
+    pub(super) listen: SocketAddr,
+    pub(super) data: PathBuf,
+    /// Instead of a file in the folder.
+    pub(super) store: Option<SecretString>,
+    /// Beside the usual ones.
+    pub(super) redirect_uris: Vec<String>,
+    pub(super) no_limits: bool,
+}
+
+pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> {
+    super::log_lines::note_format(None);
+    let DevOptions { listen, data, store, .. } = options;
+    ensure_loopback(*listen)?;
+    std::fs::create_dir_all(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
+    runtime()?.block_on(async {
+        let clock = Clock::system();
+        let started_at = clock.now();
+        let secret = SecretString::from(random_text(32, secret_bytes));
+        let socket = sandbox_socket(*listen)?;
+        let sandbox_address = socket.local_addr()?;
+        let mut config = configuration(options, sandbox_address, &secret, std::env::vars_os())?;
+        if let Some(url) = store {
+            // Where it is no file there is no key beside it.
+            config.secrets = vec![keyfile::load_or_create(&data.join("bot-companion.db"))?.key];
+            config.store.url = url.clone();
+        }
+        logging::start(&config.log)?;
+
+        let listeners = serve::open(&mut config)?;
+        let address = serve::address(&listeners)?;
+        let service = format!("http://{address}{}", config.http.base_path);
+        register_dashboard(&mut config, address);
+        let sandbox = Sandbox::start(
+            socket,
+            SandboxOptions {
+                client_id: CLIENT_ID.to_owned(),
+                client_secret: secret,
+                redirect_uris: config.idp.redirect_uri.clone(),
+                people: people::with_pictures(people::demo()),
+                service_url: Some(service.clone()),
+                clock: clock.clone(),
+            },
+        )?;
+        let admin = admin_socket(config.admin)?;
+        let app = App::build(config, clock, Random::from_system(), version).await?;
+        let admin = serve::answer_operators(admin, &app)?;
+        demo::admit_key(&app).await?;
+        let bot = Arc::new(demo::DemoBot::new(Arc::clone(&app), started_at)?);
+        app.watch_bots(Arc::clone(&bot) as Arc<dyn BotWatch>);
+        sandbox.connect(Arc::new(Switchboard::new(Arc::clone(&app), Arc::clone(&bot))));
+        let shown = async {
+            // The banner promises data, so it comes after it.
+            bot.introduce().await;
+            print(&banner(&service, &sandbox, admin.as_ref(), data))?;
+            bot.live().await;
+            anyhow::Ok(())
+        };
+        tokio::select! {
+            () = server::run(listeners, None, HttpService::new(app), serve::asked_to_stop(serve::OnHangup::Stop)) => Ok(()),
+            failed = shown => failed,
+        }
+    })
+}
+
+fn ensure_loopback(listen: SocketAddr) -> anyhow::Result<()> {
+    let advice = "`dev` has a sign-in without passwords, so it listens on loopback only: give --listen 127.0.0.1:PORT, and unset \
+         COMPANION_HTTP_LISTEN";
+    if listen.ip().is_loopback() { Ok(()) } else { Err(UsageError(advice.to_owned()).into()) }
+}
+
+/// The port after the service's, so that a dashboard can be set up with it; any free one if that is taken.
+fn sandbox_socket(listen: SocketAddr) -> anyhow::Result<TcpListener> {
+    let next = listen.port().checked_add(1).filter(|_| listen.port() != 0).unwrap_or(0);
+    TcpListener::bind((listen.ip(), next))
+        .or_else(|_| TcpListener::bind((listen.ip(), 0)))
+        .context("no free port for the sandbox")
+}
+
+/// The default port if it is free, else any other: several `dev`s, or one beside a `serve`, get along.
+fn admin_socket(config: AdminConfig) -> anyhow::Result<Option<TcpListener>> {
+    let Some(listen) = config.listen.filter(|_| !config.is_set) else { return Ok(admin::bind(config)?) };
+    Ok(TcpListener::bind(listen).or_else(|_| TcpListener::bind((listen.ip(), 0))).ok())
+}
+
+/// What `dev` sets; the environment still wins, but not where that would open the sandbox's door to others or write demo data
+/// over somebody's own: a shell in which `serve` is set up must be safe to try `dev` in.
+fn configuration(
+    options: &DevOptions,
+    sandbox: SocketAddr,
+    secret: &SecretString,
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> anyhow::Result<Config> {
+    let DevOptions { listen, data, .. } = options;
+    let database = toml::Value::from(format!("sqlite:{}", data.join("bot-companion.db").display()));
+    let secret = secret.expose_secret();
+    let (redirect_uris, origins) = redirect_uris(&options.redirect_uris);
+    let limits = if options.no_limits { NO_LIMITS } else { LIMITS };
+    let text = format!(
+        r#"
+        [http]
+        listen = "{listen}"
+        allowed_origins = {origins}
+        [store]
+        url = {database}
+        [site]
+        name = "Lantern"
+        tagline = "A demo bot that keeps a light on for your server."
+        # The provider does not know this bot, so the sandbox has a page in place of its own.
+        invite_url = "http://{sandbox}/invite?client_id={{client_id}}"
+        [idp]
+        base_url = "http://{sandbox}/api/v10"
+        authorize_url = "http://{sandbox}/oauth2/authorize"
+        client_id = "{CLIENT_ID}"
+        client_secret = "{secret}"
+        redirect_uri = {redirect_uris}
+        invite_url = "http://{sandbox}/invite?client_id={{client_id}}&guild_id={{guild}}"
+        # The sandbox draws pictures, so that none is missing without a network.
+        cdn_url = "http://{sandbox}"
+        # A person's name is a code that works again and again.
+        code_memory = "0s"
+        [log]
+        filter = "warn,bot_companion=info"
+        {limits}
+        "#
+    );
+    let environment: Vec<_> = environment.into_iter().collect();
+    ensure!(
+        !environment.iter().any(|(name, _)| name == "COMPANION_STORE_URL" || name == "COMPANION_STORE_URL_FILE"),
+        "`dev` fills its store with demo data, so it takes none that is set elsewhere: unset COMPANION_STORE_URL and \
+         COMPANION_STORE_URL_FILE, and give --data or --store"
+    );
+    let mut config = Config::load_over(&[Layer::new("dev", text)], None, environment)?;
+    ensure_loopback(config.http.listen)?;
+    // A page elsewhere that lets its own name lead to this machine (DNS rebinding) must not sign in here.
+    config.http.loopback_names_only = true;
+    Ok(config)
+}
+
+/// As in production, but for one: the few people of the sandbox stand for all users, so each may sign in ten times as often. A
+/// dashboard that signs in again and again by mistake meets the limit all the same.
+const LIMITS: &str = "[limits]\nsign_ins_per_user = 200";
+const NO_LIMITS: &str = r#"
+        [limits]
+        exempt = ["127.0.0.0/8", "::1"]
+        sign_ins_per_user = 0
+        [feed]
+        requests_per_second = 0
+"#;
+
+/// The redirect addresses, those that were asked for first, and their origins. Of each origin there is one.
+fn redirect_uris(asked: &[String]) -> (toml::Value, toml::Value) {
+    let taken: Vec<_> = asked.iter().filter_map(|uri| origin_of(uri)).collect();
+    let usual = REDIRECT_URIS.into_iter().filter(|uri| !origin_of(uri).is_some_and(|origin| taken.contains(&origin)));
+    let all: Vec<String> = asked.iter().cloned().chain(usual.map(str::to_owned)).collect();
+    let origins: Vec<String> = all.iter().filter_map(|uri| origin_of(uri)).collect();
+    (all.into(), origins.into())
+}
+
+/// Lets people sign in on the service's own page, by both names of this machine. The port is known only when the socket is bound. Of
+/// each origin there is one redirect address, so one that was asked for stays.
+fn register_dashboard(config: &mut Config, address: SocketAddr) {
+    if !config.site.enabled {
+        return;
+    }
+    for host in [address.to_string(), format!("localhost:{}", address.port())] {
+        let page = format!("http://{host}{}{}", config.http.base_path, dashboard::PATH);
+        let Some(origin) = origin_of(&page) else { continue };
+        if config.idp.redirect_uri.iter().any(|known| origin_of(known).as_ref() == Some(&origin)) {
+            continue;
+        }
+        config.idp.redirect_uri.push(page);
+        if !config.http.allowed_origins.contains(&origin) {
+            config.http.allowed_origins.push(origin);
+        }
+    }
+}
+
+fn banner(service: &str, sandbox: &Sandbox, admin: Option<&AdminServer>, data: &Path) -> String {
+    let names: Vec<_> = sandbox.people().into_iter().map(|person| person.name).collect();
+    format!(
+        r#"
+bot-companion {version}, for trying out. All of it runs on this machine; Ctrl-C stops it.
+
+  site       {service}/site/
+  dashboard  {service}{dashboard}
+  service    {service}/
+  reference  {service}/docs
+  API        {service}/openapi.json
+  sign-in    {authorize}
+  failures   {control}
+  metrics    {metrics}
+  people     {people}
+  bot key    {key}
+  data       {data}
+
+Sign in as one of the people and list their guilds:
+
+  TOKEN=$(curl -s -X POST -H 'Idp-Code: owner' {service}/auth | grep -o 'bcs_[0-9A-Za-z]*')
+  curl -s -H "Token: $TOKEN" {service}/guilds
+
+Be the bot: the demo bot and its data are gone with the first call of yours. See what the service holds of it:
+
+  curl -s -X PUT -H 'Authorization: Bearer {key}' {service}/bot/heartbeat \
+    -d '{{"instance": "mine", "started_at": '$(date +%s)', "memory": 50000000, "shard_count": 1, "shards": [{{"id": 0}}]}}'
+  curl -s -H 'Authorization: Bearer {key}' {service}/bot/state
+
+Let things fail, such as the guild list; DELETE in place of PUT mends it:
+
+  curl -s -X PUT {control}/guilds-fail
+
+The codes refused, no-scope, slow, rate-limited, edge-limited, down and nonsense show what your dashboard does when a sign-in fails.
+
+"#,
+        version = Version::NAME,
+        dashboard = dashboard::PATH,
+        authorize = sandbox.authorize_url(),
+        control = sandbox.control_url(),
+        metrics = admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{}/metrics", admin.address)),
+        key = token::DEMO_KEY,
+        people = names.join(", "),
+        data = data.display(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded(environment: &[(&str, &str)]) -> anyhow::Result<Config> {
+        loaded_with(&[], false, environment)
+    }
+
+    fn loaded_with(redirects: &[&str], no_limits: bool, environment: &[(&str, &str)]) -> anyhow::Result<Config> {
+        let listen = "127.0.0.1:1".parse()?;
+        let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let redirect_uris = redirects.iter().map(|uri| (*uri).to_owned()).collect();
+        let options = DevOptions { listen, data: "data".into(), store: None, redirect_uris, no_limits };
+        configuration(&options, listen, &SecretString::from("s"), environment)
+    }
+
+    #[test]
+    fn redirect_addresses_are_added_with_their_origins_and_replace_those_of_the_same() {
+        let config = loaded_with(&["http://localhost:4200/back", "http://localhost:3000/auth"], false, &[]).unwrap();
+        let expected = ["http://localhost:4200/back", "http://localhost:3000/auth", REDIRECT_URIS[1], REDIRECT_URIS[2]];
+        assert_eq!(config.idp.redirect_uri, expected);
+        assert!(config.http.allowed_origins.contains(&"http://localhost:4200".to_owned()));
+        assert_eq!(config.http.allowed_origins.len(), 4);
+        let refused = loaded_with(&["localhost:3000"], false, &[]).unwrap_err().to_string();
+        assert!(refused.contains("idp.redirect_uri") && refused.contains("write the whole address"), "{refused}");
+    }
+
+    #[test]
+    fn the_sites_own_page_is_registered_at_the_port_that_was_found() {
+        let address = "127.0.0.1:4321".parse().unwrap();
+        let mut config = loaded(&[]).unwrap();
+        register_dashboard(&mut config, address);
+        let own = ["http://127.0.0.1:4321/site/dashboard", "http://localhost:4321/site/dashboard"];
+        assert_eq!(config.idp.redirect_uri, [&REDIRECT_URIS[..], &own].concat());
+        let origins = ["http://127.0.0.1:4321".to_owned(), "http://localhost:4321".to_owned()];
+        assert_eq!(config.http.allowed_origins[REDIRECT_URIS.len()..], origins);
+
+        let mut config = loaded_with(&["http://localhost:4321/mine"], false, &[]).unwrap();
+        register_dashboard(&mut config, address);
+        let last = &config.idp.redirect_uri[1 + REDIRECT_URIS.len()..];
+        assert_eq!(last, [own[0]], "the one that was asked for stays");
+
+        let mut config = loaded(&[("COMPANION_HTTP_BASE_PATH", "/api"), ("COMPANION_SITE_NAME", "Mine")]).unwrap();
+        register_dashboard(&mut config, "[::1]:4321".parse().unwrap());
+        assert!(config.idp.redirect_uri.contains(&"http://[::1]:4321/api/site/dashboard".to_owned()));
+
+        let mut config = loaded(&[("COMPANION_SITE_ENABLED", "false")]).unwrap();
+        register_dashboard(&mut config, address);
+        assert_eq!(config.idp.redirect_uri, REDIRECT_URIS);
+    }
+
+    #[test]
+    fn limits_are_those_of_production_unless_there_are_to_be_none() {
+        let usual = Config::load(None, Vec::<(String, String)>::new()).unwrap();
+        let config = loaded(&[]).unwrap();
+        assert_eq!(config.limits.requests_per_second, usual.limits.requests_per_second);
+        assert_eq!(config.feed.requests_per_second, usual.feed.requests_per_second);
+        assert!(config.limits.exempt.is_empty() && config.limits.sign_ins_per_user == 200);
+        let config = loaded_with(&[], true, &[]).unwrap();
+        assert_eq!((config.limits.exempt.len(), config.limits.sign_ins_per_user), (2, 0));
+        assert_eq!(config.feed.requests_per_second, 0);
+    }
+
+    #[test]
+    fn the_environment_neither_opens_the_door_nor_lends_its_store() {
+        assert_eq!(loaded(&[("COMPANION_LOG_FILTER", "debug")]).unwrap().log.filter, "debug");
+        assert!(loaded(&[("COMPANION_HTTP_LISTEN", "127.0.0.1:2")]).is_ok());
+        for (name, value) in [
+            ("COMPANION_HTTP_LISTEN", "0.0.0.0:1"),
+            ("COMPANION_STORE_URL", "sqlite:production.db"),
+            ("COMPANION_STORE_URL_FILE", "/run/secrets/url"),
+        ] {
+            let refused = loaded(&[(name, value)]).unwrap_err().to_string();
+            assert!(refused.contains("unset ") && refused.contains(name), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Exit codes. A supervisor tells by them whether another start can help: with systemd, `RestartPreventExitStatus=78`.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use super::check_line::CheckError;
+use crate::app::BuildError;
+use crate::config::{ConfigError, keyfile};
+use crate::server::TlsError;
+
+/// What the help says about them.
+pub(super) const HELP: &str = "\
+Exit codes:
+  0   done
+  1   failed
+  64  wrong usage: arguments that the command does not take
+  78  wrong configuration: to start it again does not help before somebody has corrected it";
+
+/// Arguments that the command does not take (`EX_USAGE` of sysexits.h).
+const USAGE: u8 = 64;
+/// Something that somebody has to correct (`EX_CONFIG` of sysexits.h).
+pub(super) const CONFIGURATION: u8 = 78;
+/// Anything else.
+pub(super) const FAILURE: u8 = 1;
+
+/// Arguments that each can be read, and make no sense all the same.
+#[derive(Debug)]
+pub(super) struct UsageError(pub(super) String);
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// The exit code for a command that failed with this.
+pub(super) fn code_of(error: &anyhow::Error) -> u8 {
+    let code = |cause: &(dyn std::error::Error + 'static)| {
+        if cause.is::<UsageError>() {
+            return Some(USAGE);
+        }
+        if let Some(failed) = cause.downcast_ref::<CheckError>() {
+            return Some(failed.code);
+        }
+        let key_file = match cause.downcast_ref() {
+            Some(BuildError::Key(error)) => Some(error),
+            _ => cause.downcast_ref(),
+        };
+        let configured = cause.is::<ConfigError>()
+            || cause.is::<TlsError>()
+            || matches!(
+                cause.downcast_ref(),
+                Some(BuildError::Vault(_) | BuildError::Provider(_) | BuildError::Icon(_))
+            )
+            || matches!(key_file, Some(keyfile::KeyFileError::Unusable { .. }));
+        configured.then_some(CONFIGURATION)
+    };
+    error.chain().find_map(code).unwrap_or(FAILURE)
+}
+
+/// Prints what the parser of the arguments has to say. What was asked for, such as the help, is no failure.
+pub fn of_arguments(error: &clap::Error) -> ExitCode {
+    // Standard output or error may be closed; then there is nobody to tell.
+    let _ = error.print();
+    if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+}
+
+/// The exit code for a command that failed with this.
+pub fn of_failure(error: &anyhow::Error) -> ExitCode {
+    ExitCode::from(code_of(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context as _, anyhow};
+    use store::StoreError;
+
+    use super::*;
+    use crate::cli::check_line::CheckLine;
+    use crate::config::Config;
+    use crate::site::IconError;
+    use crate::vault::VaultError;
+
+    #[test]
+    fn each_failure_has_its_code() {
+        let wrong = || Config::load(None, [("COMPANION_HTTP_LISTEN", "x")]).unwrap_err();
+        let key = |unusable| {
+            let (path, problem) = ("a.key".into(), String::new());
+            if unusable {
+                keyfile::KeyFileError::Unusable { path, problem }
+            } else {
+                keyfile::KeyFileError::NotMade { path, problem }
+            }
+        };
+        for (error, code) in [
+            (anyhow!("x"), 1),
+            (BuildError::Store(StoreError::Failed("x".to_owned())).into(), 1),
+            (wrong().into(), 78),
+            (Err::<(), _>(wrong()).context("outer").unwrap_err(), 78),
+            (BuildError::Vault(VaultError::NoKey).into(), 78),
+            (BuildError::Key(key(true)).into(), 78),
+            (BuildError::Key(key(false)).into(), 1),
+            (key(true).into(), 78),
+            (UsageError("x".to_owned()).into(), 64),
+            (BuildError::Icon(IconError::Unknown("a.txt".into())).into(), 78),
+            (CheckLine::wrong("x", "y").require().unwrap_err().into(), 78),
+            (CheckLine::failed("x", "y").require().unwrap_err().into(), 1),
+        ] {
+            assert_eq!(code_of(&error), code, "{error:#}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `bot-companion key …`: the keys with which bots send their data.
+
+use anyhow::ensure;
+use clap::Subcommand;
+use domain::Time;
+use domain::audit::AuditKind;
+use domain::token::{self, TokenKind, random_text};
+use runtime::random::secret_bytes;
+use secrecy::ExposeSecret;
+use serde_json::json;
+use store::BotKey;
+use telemetry::untrusted::Untrusted;
+
+use super::database::{self, Missing};
+use super::exit::UsageError;
+use super::output::OutputForm;
+use super::{ConfigFile, print};
+
+const ID: usize = 8;
+const LABEL: usize = 100;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Key {
+    /// Make a key and print it; it is shown this once.
+    Create {
+        /// What to call it, such as the bot that gets it.
+        #[arg(long)]
+        label: String,
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// List the keys, the oldest first.
+    List {
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Revoke a key: the bot that has it can send nothing any more.
+    Revoke {
+        /// The key's id, from `key list`.
+        id: String,
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+}
+
+pub(super) fn run(key: Key) -> anyhow::Result<()> {
+    let said = match key {
+        Key::Create { label, form, config } => create(label, form, &config)?,
+        Key::List { form, config } => list(form, &config)?,
+        Key::Revoke { id, form, config } => {
+            let (revoked, at) = database::with(&config, Missing::Refuse, async |app| {
+                let now = app.clock.now();
+                let revoked = app.store.revoke_key(id.clone(), now).await?;
+                if revoked {
+                    app.audit.command(AuditKind::Command, "key revoke", None, Some(&id));
+                }
+                Ok((revoked, now))
+            })?;
+            ensure!(revoked, "there is no key `{}` that still works; see `bot-companion key list`", Untrusted(&id));
+            let value = json!({ "id": id, "revoked": at.iso8601() });
+            form.one(&value, || format!("Key {} is revoked.\n", Untrusted(&id)))
+        }
+    };
+    print(&said)
+}
+
+fn create(label: String, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
+    let fits = (1..=LABEL).contains(&label.chars().count());
+    if !fits {
+        return Err(UsageError(format!("--label: give a text of 1 to {LABEL} characters")).into());
+    }
+    let secret = token::generate(TokenKind::BotKey, secret_bytes);
+    let id = random_text(ID, secret_bytes);
+    let key = database::with(config, Missing::Make, async |app| {
+        let key = BotKey { id: id.clone(), label, created: app.clock.now(), revoked: None };
+        app.store.add_key(key.clone(), token::hash_of(&secret)).await?;
+        app.audit.command(AuditKind::Command, "key create", None, Some(&id));
+        Ok(key)
+    })?;
+    let secret = secret.expose_secret();
+    let value = json!({ "id": id, "label": key.label, "created": key.created.iso8601(), "key": secret });
+    Ok(form.one(&value, || {
+        format!("Key {id} is made. Give it to the bot as COMPANION_BOT_KEY; it is shown this once:\n\n{secret}\n\n")
+    }))
+}
+
+fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
+    let keys = database::reading(config, async |reading| Ok(reading.store.keys().await?))?;
+    let value = |key: &BotKey| {
+        json!({
+            "id": key.id,
+            "label": key.label,
+            "created": key.created.iso8601(),
+            "revoked": key.revoked.map(Time::iso8601),
+        })
+    };
+    let cells = |key: &BotKey| {
+        let state = key.revoked.map_or_else(String::new, |at| format!("revoked {}", at.iso8601()));
+        vec![
+            Untrusted(&key.id).to_string(),
+            format!("made {}", key.created.iso8601()),
+            state,
+            Untrusted(&key.label).to_string(),
+        ]
+    };
+    Ok(form.list(&keys, "There are no keys.", value, cells))
+}

@@ -1,0 +1,148 @@
+//! `bot-companion check --live`: looks at what the configuration names, and changes nothing. Each line says what was found and, where
+//! that is not as it should be, what to do.
+
+mod findings;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use domain::Time;
+use runtime::clock::Clock;
+
+use super::check_line::CheckLine;
+use super::database;
+use super::local_request::{Answer, admin_of, ask, reachable, ready_url};
+use crate::app;
+use crate::config::{Config, keyfile};
+use crate::server::{self, LoadedCertificate};
+
+pub(super) use findings::connections;
+
+/// How long the store may take to answer a question.
+const STORE_LIMIT: Duration = Duration::from_secs(10);
+/// How long a program that has our port may take to answer.
+const ASK_LIMIT: Duration = Duration::from_secs(3);
+
+/// All checks beside those of the start (`start_checks.rs`), one after the other.
+pub(super) async fn run(config: &Config) -> Vec<CheckLine> {
+    let now = Clock::system().now();
+    let mut lines = vec![port(config).await];
+    lines.extend(admin_port(config).await);
+    lines.extend(store(config, now).await);
+    lines.extend(provider(config).await);
+    lines.extend(certificate(config, now));
+    lines
+}
+
+/// Whether this process could listen for requests. A service of ours that does so now is fine, too.
+async fn port(config: &Config) -> CheckLine {
+    let listen = config.http.listen;
+    let Err(taken) = server::try_bind(listen) else { return CheckLine::fine("port", format!("{listen} is free")) };
+    findings::port("port", listen, &taken, service_runs(config).await, true)
+}
+
+/// Whether a service of ours answers at the address of this configuration.
+async fn service_runs(config: &Config) -> bool {
+    let listen = config.http.listen;
+    let answer = if listen.port() == 0 { None } else { ask(&ready_url(config, listen), ASK_LIMIT).await.ok() };
+    answer.is_some_and(|(_, answer)| Answer::of_service(&answer).is_some())
+}
+
+/// The same for operators.
+async fn admin_port(config: &Config) -> Option<CheckLine> {
+    let listen = config.admin.listen?;
+    let Err(taken) = server::try_bind(listen) else {
+        return Some(CheckLine::fine("admin port", format!("{listen} is free")));
+    };
+    let is_ours = listen.port() != 0
+        && (admin_of(config, ASK_LIMIT).await.is_some()
+            || former_admin_answers(listen).await && service_runs(config).await);
+    Some(findings::port("admin port", listen, &taken, is_ours, config.admin.is_set))
+}
+
+/// Whether the service that runs is of a release that did not name itself yet: this command is run before an upgrade, too.
+async fn former_admin_answers(listen: SocketAddr) -> bool {
+    let answer = ask(&format!("http://{}/readyz", reachable(listen)), ASK_LIMIT).await;
+    answer.is_ok_and(|(_, answer)| Answer::is_of_former_admin(&answer))
+}
+
+/// Store, what the server allows, schema, keys, bot.
+async fn store(config: &Config, now: Time) -> Vec<CheckLine> {
+    let location = store::location(&config.store.url);
+    let look = match store::look(&config.store.url, STORE_LIMIT).await {
+        Ok(Some(look)) => look,
+        Ok(None) => {
+            // The checks of the start have said so.
+            if database::refuse_lost(config).is_err() {
+                return Vec::new();
+            }
+            let text = format!("there is no database at {location} yet; the first start makes it");
+            return vec![CheckLine::warning("store", text)];
+        }
+        Err(error) => return vec![CheckLine::failed("store", error.to_string())],
+    };
+    let mut lines = vec![
+        CheckLine::fine("store", format!("{} answers: {location}", store::kind(&config.store.url))),
+        findings::schema(look.schema, look.newest),
+    ];
+    if let Some(server) = &look.server {
+        lines.push(findings::role(server));
+        lines.push(findings::connections(server, config.store.connections));
+    }
+    if let Some(file) = look.file {
+        lines.extend(findings::file(&file, &location));
+    }
+    if let Some(content) = look.content {
+        lines.push(keys(config, &content.grants_by_key));
+        let reported = content.health.instances.values().map(|instance| instance.reported).max();
+        lines.push(findings::bot(reported, now));
+    }
+    lines
+}
+
+/// Whether all grants can be read with the keys that are configured.
+fn keys(config: &Config, grants_by_key: &[(String, u64)]) -> CheckLine {
+    let configured: Vec<String> = config.secrets.iter().map(|key| key.id.clone()).collect();
+    let file = store::local_file(&config.store.url).filter(|_| configured.is_empty());
+    let Some(path) = file.map(|database| keyfile::beside(&database)) else {
+        return findings::keys(&configured, None, grants_by_key);
+    };
+    match keyfile::load(&path) {
+        Ok(Some(key)) => findings::keys(&[key.id], None, grants_by_key),
+        Ok(None) => findings::keys(&[], Some(&path), grants_by_key),
+        Err(error) => CheckLine::wrong("keys", error.to_string()),
+    }
+}
+
+/// The same for a plain `check`, where the store is a file: to look only at the grants costs little. Says only what is wrong.
+pub(super) async fn unreadable_grants(config: &Config) -> Option<String> {
+    let grants_by_key = store::grants_in_file(&config.store.url).await.ok()??;
+    let line = keys(config, &grants_by_key);
+    line.has_failed().then_some(line.text)
+}
+
+/// Provider, credentials, clock.
+async fn provider(config: &Config) -> Vec<CheckLine> {
+    let clock = Clock::system();
+    // What is wrong with it stops the start, too, which has its own line.
+    let Ok(client) = app::provider(config, &clock) else { return Vec::new() };
+    let redirect_uri = config.idp.redirect_uri.first().map_or("", String::as_str);
+    let began = clock.now();
+    let (date, probed) = client.probe(redirect_uri).await;
+    let mut lines = findings::provider(&config.idp.base_url, redirect_uri, &probed);
+    // The answer was written between the two, and the header has whole seconds.
+    lines.extend(date.map(|date| findings::clock(date, began, clock.now())));
+    lines
+}
+
+/// What the certificate says of itself; that it can be used at all is a check of the start.
+fn certificate(config: &Config, now: Time) -> Option<CheckLine> {
+    let Some(tls) = &config.tls else {
+        let text = "none: plain HTTP, so TLS is the business of a proxy before the service";
+        return Some(CheckLine::fine("certificate", text));
+    };
+    let loaded = LoadedCertificate::load(tls).ok()?;
+    Some(findings::certificate(&tls.cert, loaded.facts().as_ref(), now))
+}

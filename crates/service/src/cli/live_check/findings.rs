@@ -1,0 +1,258 @@
+//! What each finding of a live check means, and what to do about it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use domain::Time;
+use domain::health::SILENCE;
+use provider::idp::{IdpError, IdpErrorKind};
+use store::{FileLook, Integrity, ServerLook};
+use telemetry::untrusted::Untrusted;
+
+use crate::cli::cautions;
+use crate::cli::check_line::CheckLine;
+use crate::server::{CertificateFacts, listen_advice};
+
+/// A clock that is further off than this makes times look odd; one that is much further off breaks TLS and the expiry of tokens.
+const SKEW_NOTICED: Duration = Duration::from_secs(30);
+const SKEW_HARMFUL: Duration = Duration::from_mins(5);
+/// A certificate should have been renewed by then.
+const RENEWAL: Duration = Duration::from_hours(14 * 24);
+
+pub(super) fn port(
+    name: &'static str,
+    listen: SocketAddr,
+    taken: &io::Error,
+    is_ours: bool,
+    is_needed: bool,
+) -> CheckLine {
+    let setting = if name == "port" { "http.listen" } else { "admin.listen" };
+    if taken.kind() == io::ErrorKind::AddrInUse && is_ours {
+        return CheckLine::fine(name, format!("{listen} is taken by a bot-companion that runs"));
+    }
+    let advice = listen_advice(listen, taken);
+    let text = format!("{listen} cannot be listened on ({taken}); {advice}, or set {setting} to another address");
+    if is_needed { CheckLine::failed(name, text) } else { CheckLine::warning(name, text) }
+}
+
+pub(super) fn schema(found: i64, newest: usize) -> CheckLine {
+    match usize::try_from(found) {
+        Ok(0) => CheckLine::fine("schema", "there are no tables yet; the first start makes them"),
+        Ok(found) if found == newest => CheckLine::fine("schema", format!("version {found}, as this release has it")),
+        Ok(found) if found < newest => CheckLine::warning(
+            "schema",
+            format!(
+                "version {found}; the next start of this release brings it to {newest}, and an older release then refuses it: make a backup first"
+            ),
+        ),
+        _ => CheckLine::failed(
+            "schema",
+            format!(
+                "version {found}, and this release knows only up to {newest}; run the newer release, or restore a backup"
+            ),
+        ),
+    }
+}
+
+/// Whether the role may make the tables, which it does at each start if they are missing.
+pub(super) fn role(server: &ServerLook) -> CheckLine {
+    let ServerLook { role, schema, may_create, .. } = server;
+    match schema {
+        Some(schema) if *may_create => {
+            CheckLine::fine("role", format!("`{role}` may make tables in the schema `{schema}`"))
+        }
+        Some(schema) => CheckLine::failed(
+            "role",
+            format!(
+                "`{role}` may not make tables in the schema `{schema}`, so the start fails; let the role own the database, or run \
+                 `GRANT CREATE ON SCHEMA {schema} TO {role}` as its owner"
+            ),
+        ),
+        None => CheckLine::failed(
+            "role",
+            format!(
+                "`{role}` may use no schema of its search_path; run `GRANT USAGE, CREATE ON SCHEMA public TO {role}`"
+            ),
+        ),
+    }
+}
+
+/// Whether the server takes as many connections as one replica may open: the pool, the listener, and one while it starts.
+pub(in crate::cli) fn connections(server: &ServerLook, pool: usize) -> CheckLine {
+    let (most, setting) = server.connections;
+    let needed = i64::try_from(pool).unwrap_or(i64::MAX).saturating_add(2);
+    if needed <= most {
+        return CheckLine::fine("connections", format!("{needed} of at most {most} are for this replica"));
+    }
+    CheckLine::failed(
+        "connections",
+        format!(
+            "store.connections is {pool}, so this replica needs {needed} connections with the two beside them, but the server allows this \
+             role only {most}; lower store.connections, or raise {setting} (docs/scaling.md)"
+        ),
+    )
+}
+
+/// Whether the file at this place is damaged, and whether it holds what should be gone.
+pub(super) fn file(look: &FileLook, location: &str) -> Vec<CheckLine> {
+    let damage = match &look.integrity {
+        Integrity::Sound => CheckLine::fine("damage", "none: SQLite's quick_check found nothing"),
+        Integrity::Damaged(found) => CheckLine::failed(
+            "damage",
+            format!(
+                "the database file is damaged ({}): stop the service, keep a copy of the file, then salvage it or restore a backup \
+                 (docs/alerts.md, CompanionStoreDamaged)",
+                Untrusted(found)
+            ),
+        ),
+        Integrity::TooLarge(size) => CheckLine::fine(
+            "damage",
+            format!(
+                "skipped, because checking {} MB takes a while. Run this at a quiet time: `sqlite3 -readonly {location} 'PRAGMA quick_check'`",
+                size.div_ceil(1_000_000)
+            ),
+        ),
+    };
+    let leftovers = look.needs_vacuum.then(|| {
+        CheckLine::warning(
+            "deleted data",
+            "an older release may have left deleted names in the file; the next start removes them, or \
+             `bot-companion store vacuum` if its log says so",
+        )
+    });
+    std::iter::once(damage).chain(leftovers).collect()
+}
+
+/// `missing` is where the key file should be, if there is none.
+pub(super) fn keys(configured: &[String], missing: Option<&Path>, grants_by_key: &[(String, u64)]) -> CheckLine {
+    let unknown: Vec<_> = grants_by_key.iter().filter(|(id, _)| !configured.contains(id)).collect();
+    let count: u64 = unknown.iter().map(|(_, count)| count).sum();
+    let all: u64 = grants_by_key.iter().map(|(_, count)| count).sum();
+    let ids: Vec<String> = unknown.iter().map(|(id, _)| id.clone()).collect();
+    match (count, missing) {
+        (0, None) => CheckLine::fine("keys", format!("all {all} grants can be read")),
+        (0, Some(path)) => {
+            CheckLine::fine("keys", format!("there is no key yet; the first start makes one at {}", path.display()))
+        }
+        (count, None) => CheckLine::failed("keys", cautions::unreadable_grants(count, &ids, None)),
+        (count, Some(path)) => CheckLine::failed(
+            "keys",
+            format!(
+                "{count} grants cannot be read, because the key file {} is missing; put it back before the service starts, or it \
+                 makes a new one and those people have to sign in again",
+                path.display()
+            ),
+        ),
+    }
+}
+
+/// `reported` is when a process of the bot last sent a heartbeat.
+pub(super) fn bot(reported: Option<Time>, now: Time) -> CheckLine {
+    let Some(reported) = reported else {
+        let advice = "make a key with `bot-companion key create` and give it to the bot (docs/feed.md)";
+        return CheckLine::warning("bot", format!("no bot has ever reported; {advice}"));
+    };
+    let age = now.since(reported);
+    let last = format!("it reported last at {}, {} s ago", reported.iso8601(), age.as_secs());
+    if age <= SILENCE {
+        return CheckLine::fine("bot", last);
+    }
+    let advice = "if the service runs, see whether the bot does, and its log for what it says about the companion";
+    CheckLine::warning("bot", format!("the bot is silent: {last}; {advice}"))
+}
+
+pub(super) fn provider(base_url: &str, redirect_uri: &str, probed: &Result<(), IdpError>) -> Vec<CheckLine> {
+    let reached = CheckLine::fine("provider", format!("{base_url} answers"));
+    let error = match probed {
+        Ok(()) => {
+            let odd = "it took a code that nobody was given; is idp.base_url the provider's?";
+            return vec![reached, CheckLine::failed("credentials", odd)];
+        }
+        Err(error) => error,
+    };
+    let credentials = match error.kind {
+        IdpErrorKind::Rejected => {
+            CheckLine::fine("credentials", "taken; a code that cannot be good was sent, and only that was refused")
+        }
+        IdpErrorKind::Misconfigured => CheckLine::failed(
+            "credentials",
+            format!(
+                "{}; compare idp.client_id and idp.client_secret with the provider's page: a secret that was reset there is the \
+                 usual cause. This counts as one refused call there",
+                error.detail
+            ),
+        ),
+        IdpErrorKind::RedirectRefused => CheckLine::failed(
+            "credentials",
+            format!(
+                "{}; register {redirect_uri} at the provider, letter by letter, or correct idp.redirect_uri",
+                error.detail
+            ),
+        ),
+        IdpErrorKind::RateLimited(span) | IdpErrorKind::BackingOff(span) | IdpErrorKind::CircuitOpen(span) => {
+            CheckLine::warning(
+                "credentials",
+                format!("it limits this address now; try again in {} s", span.as_secs().max(1)),
+            )
+        }
+        IdpErrorKind::Refused | IdpErrorKind::Unauthorized => CheckLine::failed(
+            "credentials",
+            format!(
+                "{}; see whether idp.base_url is right, and whether the provider blocks this machine's address",
+                error.detail
+            ),
+        ),
+        IdpErrorKind::Unavailable | IdpErrorKind::Timeout => {
+            let advice = "check idp.base_url, name resolution, outgoing HTTPS, and HTTPS_PROXY if there is one";
+            return vec![CheckLine::failed("provider", format!("{base_url}: {}; {advice}", error.detail))];
+        }
+    };
+    vec![reached, credentials]
+}
+
+/// `date` is the provider's time, in whole seconds, at some moment between the two of ours.
+pub(super) fn clock(date: Time, began: Time, ended: Time) -> CheckLine {
+    let ahead = began.since(date.after(Duration::from_secs(1)));
+    let behind = date.since(ended);
+    let (off, word) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
+    if off <= SKEW_NOTICED {
+        return CheckLine::fine("clock", "this machine's clock agrees with the provider's");
+    }
+    let text = format!(
+        "this machine's clock is {} s {word} the provider's; set it, and keep it right with NTP (`timedatectl set-ntp true`)",
+        off.as_secs()
+    );
+    if off > SKEW_HARMFUL { CheckLine::failed("clock", text) } else { CheckLine::warning("clock", text) }
+}
+
+pub(super) fn certificate(path: &Path, facts: Option<&CertificateFacts>, now: Time) -> CheckLine {
+    let path = path.display();
+    let Some(CertificateFacts { names, valid_from, expires }) = facts else {
+        return CheckLine::warning(
+            "certificate",
+            format!("{path} goes with its key; what is in it cannot be read here"),
+        );
+    };
+    let until = expires.iso8601();
+    let named = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
+    if *expires <= now {
+        return CheckLine::failed("certificate", format!("{path} has expired at {until}; renew it"));
+    }
+    if *valid_from > now {
+        let text =
+            format!("{path} is valid only from {} on; check this machine's clock, or wait", valid_from.iso8601());
+        return CheckLine::failed("certificate", text);
+    }
+    if names.is_empty() {
+        let advice = "browsers refuse it: ask for one with the service's name as a subject alternative name";
+        return CheckLine::failed("certificate", format!("{path} names nobody; {advice}"));
+    }
+    if expires.since(now) <= RENEWAL {
+        let text =
+            format!("{path} for {named} expires at {until}; renew it, and see why that did not happen by itself");
+        return CheckLine::warning("certificate", text);
+    }
+    CheckLine::fine("certificate", format!("{path} is for {named} and good until {until}"))
+}

@@ -1,0 +1,169 @@
+//! How a log line looks: text for people, JSON for machines, or text for journald, which has its own time and takes the level from a
+//! prefix. Each line that belongs to a request carries the request's id. A fatal error is such a line, too.
+
+use std::fmt::{self, Write as _};
+use std::fs::File;
+use std::io::IsTerminal as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use telemetry::request_id;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::{Format, Full, Json, Writer};
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::config::LogFormat;
+
+/// Writes the lines of the log.
+pub(super) enum LineFormat {
+    Text(Format),
+    Journal(Format<Full, ()>),
+    Json(Format<Json>),
+}
+
+impl LineFormat {
+    /// As configured; text goes to journald in its own way.
+    pub(super) fn new(format: LogFormat) -> Self {
+        // Colours are for a terminal; in a file they are noise.
+        let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        match format {
+            LogFormat::Json => Self::Json(Format::default().json().flatten_event(true)),
+            LogFormat::Text if goes_to_journal() => Self::Journal(Format::default().without_time().with_ansi(false)),
+            LogFormat::Text => Self::Text(Format::default().with_ansi(ansi)),
+        }
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for LineFormat
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut line = String::with_capacity(256);
+        let own = Writer::new(&mut line);
+        match self {
+            Self::Text(format) => format.format_event(context, own, event),
+            Self::Journal(format) => format.format_event(context, own, event),
+            Self::Json(format) => format.format_event(context, own, event),
+        }?;
+        // Many say it themselves.
+        if event.metadata().fields().field("id").is_none()
+            && let Some(id) = request_id::current()
+            && let Ok(id) = id.to_str()
+        {
+            // An id is made of letters, digits, `_` and `-`.
+            let (end, addition) = match self {
+                Self::Json(_) => ("}\n", format!(",\"id\":\"{id}\"}}\n")),
+                Self::Text(_) | Self::Journal(_) => ("\n", format!(" id=\"{id}\"\n")),
+            };
+            line.truncate(line.trim_end_matches('\n').len() + 1 - end.len());
+            line.push_str(&addition);
+        }
+        if matches!(self, Self::Journal(_)) {
+            line = for_journal(*event.metadata().level(), &line);
+        }
+        writer.write_str(&line)
+    }
+}
+
+/// Each line with its level, as sd-daemon(3) has it.
+fn for_journal(level: Level, text: &str) -> String {
+    let priority = match level {
+        Level::ERROR => "3",
+        Level::WARN => "4",
+        Level::INFO => "6",
+        _ => "7",
+    };
+    text.lines().flat_map(|line| ["<", priority, ">", line.trim_start(), "\n"]).collect()
+}
+
+/// Whether standard error is connected to journald: systemd says which file that is.
+fn goes_to_journal() -> bool {
+    let Some(stream) = std::env::var_os("JOURNAL_STREAM") else { return false };
+    let found = std::io::stderr().as_fd().try_clone_to_owned().and_then(|file| File::from(file).metadata());
+    found.is_ok_and(|found| stream.to_str() == Some(&format!("{}:{}", found.dev(), found.ino())))
+}
+
+/// Whether a fatal error is written as JSON.
+static FATAL_AS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Finds out how a fatal error is to be written. The configuration itself may be what is wrong, so this looks for the one setting
+/// and takes no notice of the rest.
+pub(super) fn note_format(file: Option<&Path>) {
+    let json = match std::env::var("COMPANION_LOG_FORMAT") {
+        Ok(format) => format == "json",
+        Err(_) => file.and_then(|file| std::fs::read_to_string(file).ok()).is_some_and(|text| asks_for_json(&text)),
+    };
+    FATAL_AS_JSON.store(json, Ordering::Relaxed);
+}
+
+fn asks_for_json(text: &str) -> bool {
+    let mut section = "";
+    text.lines().any(|line| {
+        let line = line.trim();
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.split(']').next().unwrap_or_default().trim();
+        }
+        let Some((key, value)) = line.split_once('=') else { return false };
+        let is_format = match section {
+            "" => key.split('.').map(str::trim).eq(["log", "format"]),
+            "log" => key.trim() == "format",
+            _ => false,
+        };
+        is_format && ["\"json\"", "'json'"].iter().any(|json| value.trim_start().starts_with(json))
+    })
+}
+
+/// A command's last words.
+pub(super) fn fatal(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    if FATAL_AS_JSON.load(Ordering::Relaxed) {
+        let mut timestamp = String::new();
+        // It cannot fail; a line without a time is better than none.
+        let _ = SystemTime.format_time(&mut Writer::new(&mut timestamp));
+        let (level, target) = ("ERROR", "bot_companion");
+        let line = serde_json::json!({"timestamp": timestamp, "level": level, "message": text, "target": target});
+        return format!("{line}\n");
+    }
+    let mut line = String::new();
+    let _ = writeln!(line, "bot-companion: {text}");
+    if goes_to_journal() { for_journal(Level::ERROR, &line) } else { line }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_is_found_in_a_file_that_is_wrong_otherwise() {
+        for text in [
+            "log.format = \"json\"",
+            "[http]\nlisten = 5\n[log] # lines\n  format='json' # for machines\n",
+            "log . format = \"json\"\nnonsense",
+            "[ log ]\nfilter = \"x\"\nformat = \"json\"",
+        ] {
+            assert!(asks_for_json(text), "{text}");
+        }
+        for text in
+            ["", "format = \"json\"", "[http]\nformat = \"json\"", "# log.format = \"json\"", "log.format = \"text\""]
+        {
+            assert!(!asks_for_json(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_line_has_its_level_for_journald() {
+        assert_eq!(for_journal(Level::ERROR, "a\nb\n"), "<3>a\n<3>b\n");
+        assert_eq!(for_journal(Level::WARN, " WARN x\n"), "<4>WARN x\n");
+        assert_eq!(for_journal(Level::INFO, "x\n"), "<6>x\n");
+        assert_eq!(
+            (for_journal(Level::DEBUG, "x\n"), for_journal(Level::TRACE, "x\n")),
+            ("<7>x\n".into(), "<7>x\n".into())
+        );
+    }
+}

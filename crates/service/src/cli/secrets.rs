@@ -1,0 +1,203 @@
+//! `bot-companion secrets …`: the keys that encrypt the provider's tokens, and how to change them while the service runs.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::Subcommand;
+use domain::audit::AuditKind;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use store;
+use telemetry::untrusted::Untrusted;
+use tracing::warn;
+
+use super::database::{self, Missing};
+use super::local_request::{admin_of, ask};
+use super::output::{OutputForm, columns};
+use super::{ConfigFile, print};
+use crate::accounts::{GrantReport, ResealReport};
+use crate::config::Config;
+
+/// How long the running service may take to say which keys it has. Its store is probed for that.
+const ASK_LIMIT: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Secrets {
+    /// Say how many of the provider's grants are encrypted with each key, and whether each can be read.
+    Status {
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Encrypt everything with the first key that is not yet, while the service runs.
+    ///
+    /// First put the new key in front of the old one in the configuration of every replica, and restart them: a replica that does
+    /// not have the new key cannot read what this writes. Then run this, then take the old key out. If the service that runs here does not
+    /// have the new key, this refuses.
+    Reseal {
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+}
+
+pub(super) fn run(secrets: &Secrets) -> anyhow::Result<()> {
+    let said = match secrets {
+        Secrets::Status { form, config } => {
+            let report = database::reading(config, async |reading| {
+                Ok(GrantReport::of(&*reading.store, &reading.vault()?).await?)
+            })?;
+            form.one(&status_value(&report), || status_text(&report))
+        }
+        Secrets::Reseal { form, config } => {
+            let (done, report) = database::with(config, Missing::Refuse, async |app| {
+                refuse_before_restart(&app.config, &app.key_ids()).await?;
+                let grants = app.store.grants_by_key().await?.iter().map(|(_, grants)| grants).sum();
+                let bar = progress(grants);
+                let done = app.accounts.reseal(|report| bar.set_position(report.seen)).await;
+                bar.finish_and_clear();
+                app.audit.command(AuditKind::Command, "secrets reseal", None, None);
+                Ok((done?, app.accounts.grant_report().await?))
+            })?;
+            let value = json!({
+                "looked_at": done.seen,
+                "resealed": done.resealed,
+                "changed_meanwhile": done.changed,
+                "unreadable": done.unreadable,
+                "removable": removable(&report),
+                "keys": status_value(&report),
+            });
+            form.one(&value, || reseal_text(done, &report))
+        }
+    };
+    print(&said)
+}
+
+/// A service that does not have the first key yet could not read what is about to be written.
+async fn refuse_before_restart(config: &Config, keys: &[String]) -> anyhow::Result<()> {
+    let first = keys.first().map_or("", String::as_str);
+    let others = "Every service that uses this store must have the key `";
+    let until = "` already: one that was not restarted or reloaded since cannot read what this writes";
+    let Some((admin, loaded)) = loaded_keys(config).await else {
+        warn!("no running service could be asked at admin.listen. {others}{first}{until}");
+        return Ok(());
+    };
+    if !loaded.iter().any(|key| key == first) {
+        bail!(
+            "the service that runs here (admin listener {admin}) does not have the key `{first}` yet, so it could not read what this \
+             writes: restart it, or reload it if secrets.keys was set before, and run this again. If that service has another store, \
+             correct admin.listen or run this with COMPANION_ADMIN_LISTEN=off. Nothing was changed"
+        );
+    }
+    if store::needs_shared_keys(&config.store.url) {
+        warn!("only the service at {admin} was asked. {others}{first}{until}");
+    }
+    Ok(())
+}
+
+/// The ids of the keys that the service which runs here has loaded, and its admin listener. `None` if it cannot be asked.
+async fn loaded_keys(config: &Config) -> Option<(SocketAddr, Vec<String>)> {
+    let (admin, _) = admin_of(config, ASK_LIMIT).await?;
+    let (_, health) = ask(&format!("http://{admin}/health"), ASK_LIMIT).await.ok()?;
+    let ids = health["keys"].as_array()?.iter().filter_map(|id| id.as_str().map(ToOwned::to_owned));
+    Some((admin, ids.collect()))
+}
+
+/// Shown only where standard error is a terminal.
+fn progress(grants: u64) -> ProgressBar {
+    let bar = ProgressBar::new(grants);
+    if let Ok(style) = ProgressStyle::with_template("resealing {bar:40} {human_pos} of {human_len} grants, {eta} left")
+    {
+        bar.set_style(style);
+    }
+    bar
+}
+
+pub(super) fn status_value(report: &GrantReport) -> Value {
+    let configured = report.configured.iter().enumerate().map(|(place, (id, found))| {
+        json!({ "id": id, "configured": true, "writes": place == 0, "grants": found.grants, "unreadable": found.damaged })
+    });
+    let missing = report.missing.iter().map(|(id, grants)| {
+        json!({ "id": id, "configured": false, "writes": false, "grants": grants, "unreadable": grants })
+    });
+    Value::Array(configured.chain(missing).collect())
+}
+
+fn status_text(report: &GrantReport) -> String {
+    let row = |cells: [&str; 4]| cells.map(ToOwned::to_owned).to_vec();
+    let mut rows = vec![row(["key", "grants", "unreadable", ""])];
+    for (place, (id, found)) in report.configured.iter().enumerate() {
+        let role = if place == 0 { "configured; writes" } else { "configured; reads" };
+        rows.push(row([id, &found.grants.to_string(), &found.damaged.to_string(), role]));
+    }
+    for (id, grants) in &report.missing {
+        let (id, grants) = (if id.is_empty() { "(none)" } else { id }, grants.to_string());
+        rows.push(row([&Untrusted(id).to_string(), &grants, &grants, "not configured"]));
+    }
+    let mut lines = columns(&rows);
+    if report.configured.is_empty() {
+        lines.push("There is no key here: the service makes one at its start, unless secrets.keys is set.".to_owned());
+    }
+    lines.extend(remedies(report));
+    let waiting: u64 = report.configured.iter().skip(1).map(|(_, found)| found.grants - found.damaged).sum();
+    if waiting > 0 {
+        lines.push(format!("{waiting} grant(s) are not under the first key: run `bot-companion secrets reseal`."));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// What to do about grants that cannot be read.
+pub(super) fn remedies(report: &GrantReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (id, found) in report.configured.iter().filter(|(_, found)| found.damaged > 0) {
+        lines.push(format!(
+            "{} grant(s) name the key {id} and cannot be read with it: either secrets.keys has other bytes under that id than \
+             when they were written, which only the right key mends, or they are damaged. Their users sign in again to mend it.",
+            found.damaged
+        ));
+    }
+    for (id, grants) in &report.missing {
+        lines.push(if id.is_empty() {
+            format!("{grants} grant(s) are damaged: they name no key. Their users sign in again to mend it.")
+        } else {
+            let id = Untrusted(id);
+            format!(
+                "{grants} grant(s) need the key {id}, which is not configured: add it to secrets.keys (from its backup, or from \
+                 the .key file that was beside the database). If it is lost, their users sign in again to mend it."
+            )
+        });
+    }
+    lines
+}
+
+/// The keys that nothing needs any more.
+fn removable(report: &GrantReport) -> Vec<&str> {
+    let idle = report.configured.iter().skip(1).filter(|(_, found)| found.grants == 0);
+    idle.map(|(id, _)| id.as_str()).collect()
+}
+
+fn reseal_text(done: ResealReport, report: &GrantReport) -> String {
+    let first = report.configured.first().map_or("", |(id, _)| id.as_str());
+    let mut lines = vec![format!("{} of {} grant(s) are encrypted with {first} now.", done.resealed, done.seen)];
+    if done.changed > 0 {
+        lines.push(format!("{} changed meanwhile and were left as they are.", done.changed));
+    }
+    lines.extend(remedies(report));
+    for (id, found) in report.configured.iter().skip(1) {
+        lines.push(if found.grants == 0 {
+            format!("Nothing needs the key {id} any more: take it out of secrets.keys and restart the service.")
+        } else if found.grants == found.damaged {
+            format!("What is left under the key {id} cannot be read.")
+        } else {
+            let left = found.grants - found.damaged;
+            format!(
+                "The key {id} is still needed by {left} grant(s): is a replica running that does not have {first} in front? \
+                 Restart it, and run this again."
+            )
+        });
+    }
+    lines.join("\n") + "\n"
+}

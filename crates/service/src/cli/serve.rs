@@ -1,0 +1,198 @@
+//! `bot-companion serve`: the service.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use domain::Version;
+use domain::token;
+use runtime::clock::Clock;
+use runtime::random::Random;
+use telemetry::traces::Traces;
+use tracing::{info, warn};
+
+use super::{ConfigFile, cautions, demo, live_check, logging, runtime, start_checks, vacuum};
+use crate::app::App;
+use crate::config::{Config, OtelConfig};
+use crate::http::HttpService;
+use crate::reload::{self, Reload};
+use crate::{admin, server};
+
+/// What the process needs beside its connections: the store's files, the provider, the log.
+const OTHER_FILES: u64 = 256;
+/// How long the database server may take to say what it allows.
+const SERVER_LIMIT: Duration = Duration::from_secs(2);
+
+pub(super) fn run(
+    file: &ConfigFile,
+    listen: Option<SocketAddr>,
+    may_start_empty: bool,
+    version: Version,
+) -> anyhow::Result<()> {
+    let mut config = file.load()?;
+    config.require_idp()?;
+    if let Some(listen) = listen {
+        config.http.listen = listen;
+    }
+    let log = logging::start(&config.log)?;
+    let checks = [start_checks::of_configuration(&config), start_checks::of_machine(&config, may_start_empty)].concat();
+    for check in &checks {
+        check.require()?;
+    }
+    runtime()?.block_on(async {
+        // From here on it neither ends the process nor is lost.
+        let hangup = reload::Hangup::hear();
+        let listeners = open(&mut config)?;
+        let address = address(&listeners)?;
+        let admin = admin::bind(config.admin)?;
+        let tls = config.tls.as_ref().map(server::acceptor).transpose()?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let (kind, location) = (store::kind(&config.store.url), store::location(&config.store.url));
+        info!(version = Version::NAME, store = kind, location, "starting");
+        let base_path = config.http.base_path.clone();
+        let started = config.clone();
+        vacuum::once(&config.store.url).await;
+        let app = App::build(config, Clock::system(), Random::from_system(), version).await?;
+        for check in checks.iter().filter(|check| check.is_warning()) {
+            warn!("{}", check.text);
+        }
+        tell_of_few_connections(&started).await;
+        cautions::tell_of_unreadable_grants(&app).await;
+        tell_of_demo_key(&app).await;
+        // Before it says that it listens: who reads that may stop it at once, and in good order.
+        let stop = asked_to_stop(OnHangup::GoOn);
+        info!("listening on {scheme}://{address}{base_path}/");
+        let _admin = answer_operators(admin, &app)?;
+        if let Some(endpoint) = &started.otel.endpoint {
+            let OtelConfig { service_name, sample_percent, .. } = &started.otel;
+            let traces =
+                Traces::start(endpoint, service_name, *sample_percent).map_err(|problem| anyhow::anyhow!(problem))?;
+            info!("traces are sent to otel.endpoint");
+            // Nobody else sets it.
+            let _ = app.traces.set(traces);
+        }
+        let reload = Reload {
+            app: Arc::clone(&app),
+            tls: tls.clone(),
+            load: loader(file.clone()),
+            log_filter: Box::new(move |text| {
+                let (log, filter) = (log.clone(), logging::filter(text)?);
+                Ok(Box::new(move || log.set_filter(filter)))
+            }),
+            taken: started.clone(),
+            started,
+        };
+        let reloading = tokio::task::spawn(reload.run(hangup, server::WATCH_EVERY));
+        server::run(listeners, tls, HttpService::new(Arc::clone(&app)), stop).await;
+        reloading.abort();
+        send_last_traces(app).await;
+        Ok(())
+    })
+}
+
+/// Starts the admin listener, and says where it is.
+pub(super) fn answer_operators(
+    listener: Option<TcpListener>,
+    app: &Arc<App>,
+) -> anyhow::Result<Option<admin::AdminServer>> {
+    let Some(listener) = listener else { return Ok(None) };
+    let server = admin::start(listener, Arc::clone(app)).context("the admin listener cannot start")?;
+    info!("metrics and health are on http://{}/", server.address);
+    Ok(Some(server))
+}
+
+/// Sending blocks, and the runtime must go on meanwhile.
+async fn send_last_traces(app: Arc<App>) {
+    let sent = tokio::task::spawn_blocking(move || app.traces.get().map(Traces::shutdown)).await;
+    if sent.is_err() {
+        warn!("the last traces could not be sent");
+    }
+}
+
+/// Reads the configuration again, from where it was read at the start.
+fn loader(file: ConfigFile) -> Box<dyn Fn() -> anyhow::Result<Config> + Send> {
+    Box::new(move || {
+        let mut config = file.load()?;
+        config.require_idp()?;
+        allow_connections(&mut config);
+        Ok(config)
+    })
+}
+
+/// A database server that takes fewer connections than configured fails under load.
+async fn tell_of_few_connections(config: &Config) {
+    // If it does not answer now, the first request that needs it logs that.
+    if let Ok(Some(server)) = store::look_at_server(&config.store.url, SERVER_LIMIT).await
+        && let line = live_check::connections(&server, config.store.connections)
+        && line.has_failed()
+    {
+        warn!("{}", line.text);
+    }
+}
+
+/// A store that `dev` has used holds the demonstration key, which everybody knows.
+async fn tell_of_demo_key(app: &App) {
+    // If the store does not answer now, the first request that needs it logs that.
+    if let Ok(Some(key)) = app.store.key(token::demo_key_hash()).await
+        && key.revoked.is_none()
+    {
+        warn!(
+            "the store holds the demonstration key of `dev`; it opens nothing here. Remove it with `bot-companion key revoke {}`, and \
+             check whether the demonstration's data is still in the store",
+            demo::KEY_ID
+        );
+    }
+}
+
+/// Binds the listening sockets and sees to it that there are enough file descriptors for the connections.
+pub(super) fn open(config: &mut Config) -> anyhow::Result<Vec<TcpListener>> {
+    allow_connections(config);
+    Ok(server::bind(config.http.listen)?)
+}
+
+/// Sees to it that there are enough file descriptors for the connections, or else that there are fewer of those.
+fn allow_connections(config: &mut Config) {
+    let wanted = config.limits.connections as u64 + OTHER_FILES;
+    let allowed = rlimit::increase_nofile_limit(wanted).unwrap_or(1024);
+    if allowed < wanted {
+        config.limits.connections = usize::try_from(allowed.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(64);
+        warn!(
+            connections = config.limits.connections,
+            "the system allows {allowed} open files, so there can be fewer connections than limits.connections; raise it with `ulimit -n` or LimitNOFILE="
+        );
+    }
+}
+
+/// The address that the first listener is bound to.
+pub(super) fn address(listeners: &[TcpListener]) -> anyhow::Result<SocketAddr> {
+    Ok(listeners.first().context("nothing to listen on")?.local_addr()?)
+}
+
+/// What SIGHUP means: a configuration that has changed, or a terminal that was closed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnHangup {
+    /// Somebody else hears it.
+    GoOn,
+    /// It drains like SIGTERM.
+    Stop,
+}
+
+/// Waits until the process is asked to stop. Signals are heard from the call on, before anybody waits.
+pub(super) fn asked_to_stop(on_hangup: OnHangup) -> impl Future<Output = ()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+    let signals = kinds.map(signal);
+    async move {
+        if let [Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)] = signals {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+                _ = hangup.recv(), if on_hangup == OnHangup::Stop => {}
+            }
+        } else {
+            warn!("signals cannot be heard; stop the service by killing it");
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! `bot-companion store copy`: the data moves to another store, in a maintenance window. And `bot-companion store vacuum`.
+
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use store;
+use store::copy::{CopyOptions, CopyReport, CopyStage, Progress, copy};
+
+use super::output::OutputForm;
+use super::{ConfigFile, logging, print, runtime, vacuum};
+use crate::config::{self, AccessLog, LogConfig, LogFormat};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum StoreCommand {
+    /// Copy everything from one store to another, and compare the two.
+    ///
+    /// Stop the service first, and start it on the destination afterwards. The destination must be empty: a new database, or a
+    /// file that does not exist. The source stays as it is. If the copy breaks off, run the same command again, and it goes on
+    /// where it stopped; no service starts on a destination that is half full.
+    ///
+    /// A URL is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`. One with a password is better given in
+    /// `COMPANION_COPY_FROM` or `COMPANION_COPY_TO`: everybody on the machine can see a command's arguments.
+    Copy {
+        /// The store that has the data.
+        #[arg(long, value_name = "URL", env = "COMPANION_COPY_FROM", hide_env_values = true, value_parser = secret)]
+        from: SecretString,
+        /// The store that takes it.
+        #[arg(long, value_name = "URL", env = "COMPANION_COPY_TO", hide_env_values = true, value_parser = secret)]
+        to: SecretString,
+        /// Give up a copy that was not finished: empty the destination and begin anew.
+        #[arg(long)]
+        start_over: bool,
+        #[command(flatten)]
+        form: OutputForm,
+        /// How long to keep trying to reach a database server; the service has `store.start_wait` for that.
+        #[arg(
+            long,
+            value_name = "DURATION",
+            env = "COMPANION_STORE_START_WAIT",
+            hide_env_values = true,
+            default_value = "30s",
+            value_parser = config::start_wait
+        )]
+        start_wait: Duration,
+    },
+    /// Rewrite the SQLite database file, so that nothing deleted is left in it.
+    ///
+    /// Writes of a running service wait meanwhile and may be refused, so stop it before a large file is vacuumed. It needs twice the
+    /// size of the file as free disk space.
+    Vacuum {
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+}
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the parser of arguments asks for it; what is wrong with a URL is said later, without it"
+)]
+fn secret(url: &str) -> Result<SecretString, Infallible> {
+    Ok(url.into())
+}
+
+pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
+    let (from, to, start_over, form, start_wait) = match command {
+        StoreCommand::Copy { from, to, start_over, form, start_wait } => (from, to, start_over, form, start_wait),
+        StoreCommand::Vacuum { form, config } => return vacuum::run(form, &config),
+    };
+    // It says so if it waits for a database.
+    logging::start(&LogConfig { filter: "warn".to_owned(), format: LogFormat::Text, access: AccessLog::Off })?;
+    let what = CopyOptions { from, to, start_over, start_wait };
+    let (bar, mut begun) = (progress(), false);
+    let copied = runtime()?.block_on(async {
+        let copying = copy(&what, |progress| {
+            begun = true;
+            show(&bar, progress);
+        });
+        tokio::select! {
+            copied = copying => copied.map_err(anyhow::Error::from),
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted.context("cannot tell when to stop")?;
+                bail!("the copy was interrupted")
+            }
+        }
+    });
+    bar.finish_and_clear();
+    match copied {
+        Ok(report) => print(&form.one(&value(&report), || text(&what, &report, key_beside(&what.from).as_deref()))),
+        Err(error) if begun && !is_refusal(&error) => {
+            bail!("{error:#}\nWhat was copied stays: run the same command again, and it goes on where it stopped.")
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether running the same command again would be refused again.
+fn is_refusal(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(store::copy::CopyError::Refused(_)))
+}
+
+/// Shown only where standard error is a terminal.
+fn progress() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{msg:30} {bar:40} {human_pos} of {human_len} rows, {eta} left") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    let doing = match progress.stage {
+        CopyStage::Copying => "copying",
+        CopyStage::Comparing => "comparing",
+    };
+    let message = format!("{doing} {}", progress.table);
+    if progress.rows < bar.position() {
+        // Comparing begins at the beginning.
+        bar.reset();
+    }
+    if bar.message() != message {
+        bar.set_message(message);
+    }
+    bar.set_length(progress.of);
+    bar.set_position(progress.rows);
+}
+
+/// The key that a service without `secrets.keys` has made beside its file.
+fn key_beside(url: &SecretString) -> Option<PathBuf> {
+    let mut path = store::local_file(url)?.into_os_string();
+    path.push(".key");
+    Some(PathBuf::from(path)).filter(|path| path.exists())
+}
+
+fn value(report: &CopyReport) -> Value {
+    let table =
+        |(name, rows, checksum): &(&str, u64, String)| json!({ "table": name, "rows": rows, "checksum": checksum });
+    json!({
+        "tables": report.tables.iter().map(table).collect::<Vec<_>>(),
+        "checksum": report.checksum,
+        "resumed": report.resumed,
+        "mended": report.mended,
+    })
+}
+
+fn text(what: &CopyOptions, report: &CopyReport, key: Option<&Path>) -> String {
+    let total: u64 = report.tables.iter().map(|(_, rows, _)| rows).sum();
+    let mut lines = vec![format!("{:<20} {:>12}  checksum", "table", "rows")];
+    for (table, rows, checksum) in &report.tables {
+        let short: String = checksum.chars().take(16).collect();
+        lines.push(format!("{table:<20} {rows:>12}  {short}"));
+    }
+    lines.push(format!("{:<20} {total:>12}\n", "all"));
+    lines.push(format!("Both stores were read again and are equal: {}", report.checksum));
+    if report.resumed > 0 {
+        lines.push(format!("{} of the rows were there from a run that was broken off.", report.resumed));
+    }
+    if report.mended > 0 {
+        lines.push(format!(
+            "{} row(s) had the character U+0000, which {} cannot store; U+FFFD stands in its place.",
+            report.mended,
+            store::kind(&what.to)
+        ));
+    }
+    if let Some(key) = key {
+        lines.push(format!(
+            "The provider's tokens are encrypted with the key in {0}, unless secrets.keys is set: the service needs it from now \
+             on as COMPANION_SECRETS_KEYS_FILE={0}.",
+            key.display()
+        ));
+    }
+    let (from, to) = (store::kind(&what.from), store::kind(&what.to));
+    lines.push(format!("Copied from {from} to {to}. Now set store.url to what --to says, and start the service.\n"));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_says_what_was_copied_and_what_comes_next() {
+        let what = CopyOptions {
+            from: "sqlite:a".into(),
+            to: "postgres://me:hush@b/c".into(),
+            start_over: false,
+            start_wait: Duration::ZERO,
+        };
+        let report = CopyReport {
+            tables: vec![("users", 2, "0123456789abcdef0123".to_owned()), ("guilds", 1_000_000, "ff".repeat(32))],
+            checksum: "5e".repeat(32),
+            resumed: 7,
+            mended: 1,
+        };
+        let said = text(&what, &report, Some(Path::new("a.key")));
+        assert!(said.contains("users                           2  0123456789abcdef\n"), "{said}");
+        assert!(said.contains("all                       1000002\n"), "{said}");
+        assert!(said.contains(&format!("are equal: {}\n", "5e".repeat(32))), "{said}");
+        assert!(said.contains("7 of the rows") && said.contains("1 row(s)"), "{said}");
+        assert!(said.contains("COMPANION_SECRETS_KEYS_FILE=a.key."), "{said}");
+        assert!(
+            said.ends_with("from SQLite to PostgreSQL. Now set store.url to what --to says, and start the service.\n")
+        );
+        assert_eq!(
+            value(&report)["tables"][1],
+            json!({ "table": "guilds", "rows": 1_000_000, "checksum": "ff".repeat(32) })
+        );
+        let quiet = text(&what, &CopyReport { resumed: 0, mended: 0, ..report }, None);
+        assert!(
+            !quiet.contains("broken off")
+                && !quiet.contains("U+0000")
+                && !quiet.contains("KEYS")
+                && !quiet.contains("hush"),
+            "{quiet}"
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! What the sandbox's switches do to the service of `dev`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::Snowflake;
+use parking_lot::Mutex;
+use provider::sandbox::{ServiceState, ServiceSwitches};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::demo::DemoBot;
+use crate::app::App;
+
+/// How long requests are refused.
+const LIMITED: Duration = Duration::from_secs(30);
+/// The addresses of this machine.
+const HERE: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+
+/// The service's side of the switches.
+pub(super) struct Switchboard {
+    app: Arc<App>,
+    bot: Arc<DemoBot>,
+    /// By the clock's ticks.
+    limited_until: Mutex<Duration>,
+    overload: Mutex<Option<Overload>>,
+}
+
+/// A task that holds all permits until it is told to let go.
+struct Overload {
+    release: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Switchboard {
+    pub(super) fn new(app: Arc<App>, bot: Arc<DemoBot>) -> Self {
+        Self { app, bot, limited_until: Mutex::default(), overload: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl ServiceSwitches for Switchboard {
+    async fn state(&self) -> Result<ServiceState, String> {
+        let blocked = self.app.store.blocked().await.map_err(|error| error.to_string())?;
+        Ok(ServiceState {
+            bot_offline: self.bot.is_offline().await,
+            blocked: blocked.into_iter().map(|entry| entry.user).collect(),
+            rate_limited: self.app.clock.ticks() < *self.limited_until.lock(),
+            overloaded: self.overload.lock().is_some(),
+        })
+    }
+
+    async fn set_bot_online(&self, online: bool) -> Result<(), String> {
+        match self.bot.set_online(online).await {
+            Ok(true) => Ok(()),
+            Ok(false) if online => Ok(()),
+            Ok(false) => {
+                Err("Your own bot reports: stop it, and 90 seconds after its last heartbeat it is offline.".to_owned())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    async fn set_blocked(&self, user: Snowflake, blocked: bool) -> Result<(), String> {
+        let done = if blocked {
+            self.app.accounts.block(user, "switched in the sandbox".to_owned()).await.map(drop)
+        } else {
+            self.app.store.unblock(user).await.map(drop)
+        };
+        done.map_err(|error| error.to_string())
+    }
+
+    async fn end_sessions(&self, user: Snowflake) -> Result<(), String> {
+        self.app.accounts.end_sessions(user).await.map_err(|error| error.to_string())
+    }
+
+    async fn settle_list(&self, user: Snowflake) {
+        self.app.accounts.lists.settle(user).await;
+    }
+
+    async fn make_list_older(&self, user: Snowflake, age: Duration) -> Result<bool, String> {
+        self.app.accounts.lists.make_older(user, age).await.map_err(|error| error.to_string())
+    }
+
+    async fn set_rate_limited(&self, limited: bool) -> Result<(), String> {
+        if !limited {
+            *self.limited_until.lock() = Duration::ZERO;
+            self.app.rate_limits.reset();
+            return Ok(());
+        }
+        // All of them, not only the first.
+        let limits = HERE.map(|address| self.app.rate_limits.exhaust(address, LIMITED));
+        if !limits.contains(&true) {
+            return Err("There are no limits: start `dev` without --no-limits.".to_owned());
+        }
+        *self.limited_until.lock() = self.app.clock.ticks() + LIMITED;
+        Ok(())
+    }
+
+    async fn set_overloaded(&self, overloaded: bool) -> Result<(), String> {
+        if !overloaded {
+            let overload = self.overload.lock().take();
+            if let Some(Overload { release, task }) = overload {
+                drop(release);
+                // The permits are back when it has ended.
+                let _ = task.await;
+            }
+            return Ok(());
+        }
+        if self.overload.lock().is_some() {
+            return Ok(());
+        }
+        let (release, released) = oneshot::channel::<()>();
+        let (tell, taken_all) = oneshot::channel();
+        let app = Arc::clone(&self.app);
+        let task = tokio::spawn(async move {
+            let all = u32::try_from(app.config.limits.concurrent_requests).unwrap_or(u32::MAX);
+            // It waits for requests that are being handled, and takes each permit that is given back.
+            let taken = async {
+                let permits = app.request_permits.acquire_many(all).await;
+                let _ = tell.send(());
+                std::future::pending::<()>().await;
+                drop(permits);
+            };
+            tokio::select! { () = taken => {}, _ = released => {} }
+        });
+        *self.overload.lock() = Some(Overload { release, task });
+        // A request that takes long keeps its permit, but no other gets one.
+        let _ = tokio::time::timeout(Duration::from_secs(5), taken_all).await;
+        Ok(())
+    }
+
+    fn forget_failures(&self) {
+        self.app.sources.provider.forget_failures();
+        self.app.accounts.lists.forget_failures();
+    }
+}

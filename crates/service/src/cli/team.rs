@@ -1,0 +1,236 @@
+//! `bot-companion team …`: the roster as a file, for bots that do not send it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use api::team::TeamMemberData;
+use clap::{Subcommand, ValueEnum};
+use domain::audit::AuditKind;
+use domain::team::RosterEntry;
+use domain::{Change, Permission, Roster, feed};
+use serde::Serialize;
+use serde_json::{Value, json};
+use telemetry::untrusted::Untrusted;
+
+use super::database::{self, Missing};
+use super::output::OutputForm;
+use super::{ConfigFile, print};
+use crate::config::suggest;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Team {
+    /// Replace the whole team by that in a file (TOML or JSON), such as `team export` writes.
+    Import {
+        /// The file: `[[members]]` in TOML, or {"members": […]} in JSON.
+        file: PathBuf,
+        /// Only check the file.
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Print the team, in a form that `team import` takes.
+    Export {
+        /// The form.
+        #[arg(long, value_enum, default_value_t = Form::Toml)]
+        format: Form,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Form {
+    /// TOML.
+    Toml,
+    /// JSON.
+    Json,
+}
+
+/// The team as it stands in a file.
+#[derive(Serialize)]
+struct TeamFile {
+    members: Vec<TeamFileMember>,
+}
+
+#[derive(Serialize)]
+struct TeamFileMember {
+    #[serde(flatten)]
+    member: TeamMemberData,
+    permissions: Vec<&'static str>,
+}
+
+pub(super) fn run(team: Team) -> anyhow::Result<()> {
+    match team {
+        Team::Import { file, dry_run, form: output, config } => {
+            let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            let (roster, notes) = read(&text, form(&file, &text)).with_context(|| file.display().to_string())?;
+            let count = roster.0.len();
+            if !dry_run {
+                let change = vec![Change::Team(roster)];
+                database::with(&config, Missing::Refuse, async |app| {
+                    app.store.apply(change).await?;
+                    app.audit.command(AuditKind::Command, "team import", None, None);
+                    Ok(())
+                })?;
+            }
+            print(&output.one(&json!({ "changed": !dry_run, "members": count, "notes": notes }), || {
+                let done = if dry_run {
+                    format!("{count} member(s); the file is fine, and nothing was changed.\n")
+                } else {
+                    format!("The team is replaced: {count} member(s).\n")
+                };
+                let notes = notes.iter().map(|note| format!("Note: {note}"));
+                notes.chain([done]).collect::<Vec<_>>().join("\n")
+            }))
+        }
+        Team::Export { format, config } => {
+            let roster = database::reading(&config, async |reading| Ok(reading.store.team().await?))?;
+            print(&write(&roster, format)?)
+        }
+    }
+}
+
+/// By the file's name; where it does not tell, by its first character.
+fn form(file: &Path, text: &str) -> Form {
+    let json = match file.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => false,
+        Some("json") => true,
+        _ => text.trim_start().starts_with(['{', '[']) && !text.trim_start().starts_with("[["),
+    };
+    if json { Form::Json } else { Form::Toml }
+}
+
+/// The team in a file's text, with what was left out of it; the error lists everything that is wrong.
+fn read(text: &str, form: Form) -> anyhow::Result<(Roster, Vec<String>)> {
+    let mut value: Value = match form {
+        Form::Toml => serde_json::to_value(toml::from_str::<toml::Table>(text)?)?,
+        Form::Json => serde_json::from_str(text)?,
+    };
+    if value.is_array() {
+        value = json!({"members": value});
+    }
+    let unknown = unknown_fields(&value);
+    let read = feed::roster(&serde_json::to_vec(&value)?);
+    let wrong = read.as_ref().err().into_iter().flatten().map(ToString::to_string);
+    let reasons: Vec<String> = unknown.into_iter().chain(wrong).collect();
+    match read {
+        Ok(read) if reasons.is_empty() => Ok(read),
+        _ => {
+            let lines: Vec<String> = reasons.iter().map(|reason| format!("\n  {reason}")).collect();
+            bail!("{} problem(s), nothing was changed:{}", reasons.len(), lines.concat())
+        }
+    }
+}
+
+const FIELDS: [&str; 9] =
+    ["username", "name", "avatar", "discord_id", "role", "color", "category", "position", "permissions"];
+
+/// What stands in the file and would be left out: in a file that a person wrote, that is a typing mistake.
+fn unknown_fields(value: &Value) -> Vec<String> {
+    let refuse = |place: String, name: &str, known: &[&'static str]| {
+        let meant = suggest(name, name, known.iter().copied());
+        let meant = meant
+            .map_or_else(|| format!("; there are {}", known.join(", ")), |name| format!("; did you mean `{name}`?"));
+        let name: String = name.chars().take(64).collect();
+        format!("{place}`{}` is not a field{meant}", Untrusted(&name))
+    };
+    let names = |value: &Value| -> Vec<String> {
+        value.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect()
+    };
+    let unknown_of = |value: &Value, place: &str, known: &[&'static str]| -> Vec<String> {
+        let unknown = names(value).into_iter().filter(|name| !known.contains(&name.as_str()));
+        unknown.map(|name| refuse(place.to_owned(), &name, known)).collect()
+    };
+    let members = value["members"].as_array().into_iter().flatten();
+    let of_members =
+        (1..).zip(members).flat_map(|(number, member)| unknown_of(member, &format!("Member {number}: "), &FIELDS));
+    unknown_of(value, "", &["members"]).into_iter().chain(of_members).collect()
+}
+
+fn write(roster: &Roster, form: Form) -> anyhow::Result<String> {
+    let written = roster.0.iter().map(|RosterEntry { member, permissions }| {
+        let permissions = permissions.keys().map(Permission::name).collect();
+        TeamFileMember { member: member.clone().into(), permissions }
+    });
+    let team = TeamFile { members: written.collect() };
+    Ok(match form {
+        Form::Toml => toml::to_string_pretty(&team)?,
+        Form::Json => serde_json::to_string_pretty(&team)? + "\n",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{PermissionSet, Snowflake, TeamMember, picture};
+
+    use super::*;
+
+    fn roster() -> Roster {
+        let id = Snowflake::new(301_557_200_914_883_072).unwrap();
+        let member = |name: &str, position| RosterEntry {
+            member: TeamMember {
+                username: "u.1".to_owned(),
+                name: name.to_owned(),
+                avatar: picture::avatar(id, None),
+                discord_id: id,
+                role: "Head of \"things\"".to_owned(),
+                color: "#E0A030".to_owned(),
+                category: "direction".to_owned(),
+                position,
+            },
+            permissions: PermissionSet::of(&[Permission::Founder, Permission::Executive]),
+        };
+        Roster(vec![member("سميرة 🎉\\", 1), member("Ann\nLee", -5)])
+    }
+
+    #[test]
+    fn what_is_exported_can_be_imported() {
+        for form in [Form::Toml, Form::Json] {
+            for roster in [roster(), Roster::default()] {
+                let text = write(&roster, form).unwrap();
+                assert_eq!(read(&text, form).unwrap(), (roster, Vec::new()), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_problem_is_listed() {
+        let text = "[[members]]\nusername = 'a'\n[[members]]\ndiscord_id = 5";
+        let error = read(text, Form::Toml).unwrap_err().to_string();
+        assert!(error.contains("2 problem(s)") && error.contains("\n  Member 1:") && error.contains("\n  Member 2:"));
+        assert!(read("nonsense", Form::Toml).is_err() && read("nonsense", Form::Json).is_err());
+    }
+
+    #[test]
+    fn unknown_fields_are_refused_with_what_was_meant() {
+        let member = "username = 'a'\nname = 'A'\ndiscord_id = '7'\nrole = 'R'\ncolor = '#5865F2'\ncategory = 'x'\nposition = 1\n";
+        assert!(read(&format!("[[members]]\n{member}"), Form::Toml).is_ok());
+        for (text, said) in [
+            (
+                format!("[[members]]\n{member}permisions = []"),
+                "\n  Member 1: `permisions` is not a field; did you mean `permissions`?",
+            ),
+            (
+                format!("[[members]]\n{member}[[members]]\n{member}zodiac = 1"),
+                "Member 2: `zodiac` is not a field; there are username, name",
+            ),
+            (format!("[[member]]\n{member}"), "`member` is not a field; did you mean `members`?"),
+            (format!("members = []\n[other]\n{member}"), "`other` is not a field; there are members"),
+        ] {
+            let error = read(&text, Form::Toml).unwrap_err().to_string();
+            assert!(error.contains(said) && error.contains("nothing was changed"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_form_comes_from_the_name_or_the_text() {
+        let of = |name: &str, text| form(Path::new(name), text);
+        assert_eq!(of("a.json", ""), Form::Json);
+        assert_eq!(of("a.toml", "{"), Form::Toml);
+        assert_eq!(of("a", " {}"), Form::Json);
+        assert_eq!(of("a", "[[members]]"), Form::Toml);
+    }
+}

@@ -1,0 +1,104 @@
+//! `bot-companion users …`: blocks users, shows what is stored of one, and forgets them. A running service notices within a second.
+
+use clap::Subcommand;
+use domain::Snowflake;
+use domain::audit::AuditKind;
+use serde_json::json;
+use store::BlockedUser;
+use telemetry::untrusted::Untrusted;
+
+use super::database::{self, Missing};
+use super::output::OutputForm;
+use super::{ConfigFile, person, print};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Users {
+    /// Block a user: ends all their sessions, and they cannot sign in.
+    Block {
+        /// The user's id at the identity provider.
+        id: Snowflake,
+        /// Why; shown by `users blocked`.
+        #[arg(long, default_value = "", hide_default_value = true)]
+        reason: String,
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Let a blocked user sign in again.
+    Unblock {
+        /// The user's id at the identity provider.
+        id: Snowflake,
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Say what is stored of a user.
+    Show {
+        /// The user's id at the identity provider.
+        id: Snowflake,
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Forget a user: ends their sessions, revokes their grant, removes their name and id.
+    ///
+    /// Their feedback stays without its author. What the bot sends of them later is stored without their name, until they sign in
+    /// again. A block stays.
+    Forget {
+        /// The user's id at the identity provider.
+        id: Snowflake,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// List the blocked users, the latest first.
+    Blocked {
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+}
+
+pub(super) fn run(users: &Users) -> anyhow::Result<()> {
+    let said = match users {
+        Users::Block { id, reason, form, config } => database::with(config, Missing::Refuse, async |app| {
+            let since = app.clock.now();
+            let ended = app.accounts.block(*id, reason.clone()).await?;
+            app.audit.command(AuditKind::Blocked, "users block", Some(id.to_string()), None);
+            let value = json!({ "user": id, "since": since.iso8601(), "reason": reason, "sessions_ended": ended });
+            Ok(form.one(&value, || format!("User {id} is blocked; {ended} session(s) ended.\n")))
+        }),
+        Users::Unblock { id, form, config } => database::with(config, Missing::Refuse, async |app| {
+            let unblocked = app.store.unblock(*id).await?;
+            if unblocked {
+                app.audit.command(AuditKind::Unblocked, "users unblock", Some(id.to_string()), None);
+            }
+            let text = if unblocked { "may sign in again" } else { "was not blocked" };
+            Ok(form.one(&json!({ "user": id, "unblocked": unblocked }), || format!("User {id} {text}.\n")))
+        }),
+        Users::Show { id, form, config } => {
+            database::reading(config, async |reading| person::show(reading, *id, *form).await)
+        }
+        Users::Forget { id, yes, form, config } => {
+            database::with(config, Missing::Refuse, async |app| person::forget(app, *id, *yes, *form).await)
+        }
+        Users::Blocked { form, config } => {
+            let blocked = database::reading(config, async |reading| Ok(reading.store.blocked().await?))?;
+            let value = |entry: &BlockedUser| json!({ "user": entry.user.to_string(), "since": entry.since.iso8601(), "reason": entry.reason });
+            let cells = |entry: &BlockedUser| {
+                let since = format!("since {}", entry.since.iso8601());
+                vec![entry.user.to_string(), since, Untrusted(&entry.reason).to_string()]
+            };
+            Ok(form.list(&blocked, "Nobody is blocked.", value, cells))
+        }
+    }?;
+    print(&said)
+}

@@ -1,0 +1,103 @@
+//! Vacuuming a store that is a file: once at the start after an upgrade, with `users forget`, and by `bot-companion store vacuum`.
+
+use anyhow::bail;
+use secrecy::SecretString;
+use serde_json::json;
+use store::{self, StoreError, VacuumNeeds};
+use tracing::{info, warn};
+
+use super::database::{self, Missing};
+use super::output::OutputForm;
+use super::{ConfigFile, print, runtime};
+
+/// A larger file would delay a start for so long that a liveness probe ends it, again and again.
+const MOST_AT_START: u64 = 128 << 20;
+/// A larger file would make a running service refuse writes: its writes wait for the vacuum, and not for long.
+const MOST_BESIDE_SERVICE: u64 = 64 << 20;
+
+/// Before the service opens its store: removes what releases before `secure_delete` have left in the file, once.
+pub(super) async fn once(url: &SecretString) {
+    // Whatever is wrong with the file is said when it is opened.
+    let Ok(Some(needs)) = store::vacuum_needs(url).await else { return };
+    if needs.is_done {
+        return;
+    }
+    let told = told(&needs);
+    if needs.size > MOST_AT_START || !needs.has_room() {
+        warn!(
+            "deleted names may be left in the database file, from before this release; remove them with `bot-companion store vacuum` while the service is stopped: {told}"
+        );
+        return;
+    }
+    info!("vacuuming the database file, once after this upgrade: deleted names may be left in it; {told}");
+    match store::vacuum(url).await {
+        Ok(()) => info!("the database file is vacuumed"),
+        Err(error) => warn!(%error, "the database file could not be vacuumed; the next start tries again"),
+    }
+}
+
+/// What it takes, for people.
+fn told(needs: &VacuumNeeds) -> String {
+    let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
+    let free = needs.free.map_or_else(String::new, |free| format!(" ({} MB are free)", megabytes(free)));
+    format!(
+        "{} MB, which needs {} MB of free disk space for a while{free} and may take {} s",
+        megabytes(needs.size),
+        megabytes(needs.room()),
+        needs.seconds()
+    )
+}
+
+/// After somebody was forgotten; gives what is left to do.
+pub(super) async fn after_forgetting(url: &SecretString) -> Option<String> {
+    let by_hand = |why: &str| {
+        format!(
+            "Copies of their name may still be in free parts of the database file ({why}): stop the service and run `bot-companion store vacuum`."
+        )
+    };
+    match store::vacuum_needs(url).await {
+        Ok(None) => None,
+        Ok(Some(needs)) if needs.size > MOST_BESIDE_SERVICE => {
+            Some(by_hand("it is too large to vacuum beside the service"))
+        }
+        Ok(Some(needs)) if !needs.has_room() => Some(by_hand("there is too little disk space to vacuum it")),
+        Ok(Some(_)) => match store::vacuum(url).await {
+            Ok(()) => None,
+            Err(error) => Some(by_hand(&error.to_string())),
+        },
+        Err(error) => Some(by_hand(&error.to_string())),
+    }
+}
+
+/// `bot-companion store vacuum`.
+pub(super) fn run(form: OutputForm, file: &ConfigFile) -> anyhow::Result<()> {
+    let config = database::prepare(file, Missing::Refuse)?;
+    let url = &config.store.url;
+    runtime()?.block_on(async {
+        let Some(needs) = store::vacuum_needs(url).await? else {
+            let text = "There is no SQLite database to vacuum. PostgreSQL vacuums by itself; `VACUUM FULL` rewrites its tables.\n";
+            return print(&form.one(&json!({ "vacuumed": false }), || text.to_owned()));
+        };
+        if !needs.has_room() {
+            bail!("there is too little disk space: {}", told(&needs));
+        }
+        store::vacuum(url).await.map_err(|error| match error {
+            StoreError::Busy(why) => anyhow::anyhow!("{why}; stop the service, and try again"),
+            other => other.into(),
+        })?;
+        let text = "The database file is vacuumed: nothing that was deleted is left in it.\n";
+        print(&form.one(&json!({ "vacuumed": true }), || text.to_owned()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_need_of_room_and_time_is_told() {
+        let needs = VacuumNeeds { size: 90_000_000, free: Some(5_000_000), is_done: false };
+        let said = told(&needs);
+        assert_eq!(said, "90 MB, which needs 197 MB of free disk space for a while (5 MB are free) and may take 4 s");
+    }
+}

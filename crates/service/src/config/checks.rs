@@ -1,0 +1,127 @@
+//! Settings that have to fit each other.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use secrecy::ExposeSecret as _;
+use store;
+
+use super::layers::{SECRETS, Settings, variable};
+use super::{Config, ConfigError, value};
+
+impl Config {
+    /// Whether the provider's settings, without which nobody can sign in, are all there; the error says how to set them.
+    pub fn require_idp(&self) -> Result<(), ConfigError> {
+        let missing = [
+            ("idp.client_id", self.idp.client_id.is_empty()),
+            ("idp.client_secret", self.idp.client_secret.expose_secret().is_empty()),
+            ("idp.redirect_uri", self.idp.redirect_uri.is_empty()),
+        ];
+        let problem = |key: &str| {
+            let variable = variable(key);
+            let file = if SECRETS.contains(&key) { format!(" or {variable}_FILE") } else { String::new() };
+            format!("{key} is not set: write it in the configuration file, or set {variable}{file}")
+        };
+        ConfigError::of(missing.iter().filter(|(_, missing)| *missing).map(|(key, _)| problem(key)).collect())
+    }
+}
+
+/// The certificate is useless without its key, and the other way round.
+pub(super) fn tls_pair(cert: bool, key: bool, settings: &mut Settings) {
+    if !settings.are_valid(&["tls.cert", "tls.key"]) {
+        return;
+    }
+    match (cert, key) {
+        (true, false) => settings.conflict("tls.cert", "tls.cert is set without tls.key: set both, or neither"),
+        (false, true) => settings.conflict("tls.key", "tls.key is set without tls.cert: set both, or neither"),
+        _ => {}
+    }
+}
+
+/// Notes what is wrong between settings that are each right by themselves.
+pub(super) fn cross_check(config: &Config, settings: &mut Settings) {
+    let guilds = &config.guilds;
+    let sessions = &config.sessions;
+    let mut not_longer = |short: (&'static str, Duration), long: (&'static str, Duration)| {
+        if settings.are_valid(&[short.0, long.0]) && short.1 > long.1 {
+            settings.conflict(short.0, format!("{} is longer than {}: make it the shorter one", short.0, long.0));
+        }
+    };
+    not_longer(("sessions.idle", sessions.idle), ("sessions.absolute", sessions.absolute));
+    not_longer(("guilds.fresh", guilds.fresh), ("guilds.stale_while_revalidate", guilds.stale_while_revalidate));
+    not_longer(
+        ("guilds.stale_while_revalidate", guilds.stale_while_revalidate),
+        ("guilds.max_stale", guilds.max_stale),
+    );
+    store_url(config, settings);
+    key_ids(config, settings);
+    shared_keys(config, settings);
+    redirects(config, settings);
+    site_url(config, settings);
+}
+
+/// The store knows best what its URL has to look like.
+fn store_url(config: &Config, settings: &mut Settings) {
+    if settings.are_valid(&["store.url"])
+        && let Err(problem) = store::check(&config.store.url)
+    {
+        settings.conflict("store.url", format!("store.url: {problem}"));
+    }
+}
+
+fn key_ids(config: &Config, settings: &mut Settings) {
+    let mut ids = BTreeSet::new();
+    if let Some(index) = config.secrets.iter().position(|key| !ids.insert(&key.id)) {
+        settings.conflict(
+            "secrets.keys",
+            format!("secrets.keys: the id of key {} was used before it: give each its own", index + 1),
+        );
+    }
+}
+
+/// A key of its own would be of no use to the other replicas.
+fn shared_keys(config: &Config, settings: &mut Settings) {
+    if settings.are_valid(&["store.url", "secrets.keys"])
+        && config.secrets.is_empty()
+        && store::needs_shared_keys(&config.store.url)
+    {
+        let advice = "set secrets.keys to a key that all replicas share: what the .key file of a SQLite database that was moved holds, or \
+             \"main:\" and what `openssl rand -base64 32` prints";
+        let kind = store::kind(&config.store.url);
+        settings.conflict("store.url", format!("store.url names {kind}: {advice}"));
+    }
+}
+
+/// Every page is below the base path, so a public address without it leads nowhere.
+fn site_url(config: &Config, settings: &mut Settings) {
+    let base_path = &config.http.base_path;
+    let path = |url: &str| url.splitn(4, '/').nth(3).map(|path| format!("/{path}")).unwrap_or_default();
+    if let Some(url) = &config.site.url
+        && settings.are_valid(&["site.url", "http.base_path"])
+        && !path(url).ends_with(base_path.as_str())
+    {
+        settings.conflict(
+            "site.url",
+            format!(
+                "site.url: the pages are below http.base_path, so write \"{url}{base_path}\", or change http.base_path"
+            ),
+        );
+    }
+}
+
+/// The redirect address is chosen by the request's origin, so the origins have to differ and be allowed to call.
+fn redirects(config: &Config, settings: &mut Settings) {
+    const KEY: &str = "idp.redirect_uri";
+    if !settings.are_valid(&[KEY, "http.allowed_origins"]) {
+        return;
+    }
+    let mut origins = BTreeSet::new();
+    for origin in config.idp.redirect_uri.iter().filter_map(|address| value::origin_of(address)) {
+        if !config.http.allowed_origins.contains(&origin) {
+            settings.conflict(KEY, format!("{KEY}: add its origin \"{origin}\" to http.allowed_origins"));
+        }
+        if !origins.insert(origin.clone()) {
+            settings.conflict(KEY, format!("{KEY}: two addresses have the origin \"{origin}\": keep one of them"));
+        }
+    }
+}

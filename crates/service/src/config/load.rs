@@ -1,0 +1,258 @@
+//! Loads the configuration: the defaults, the layers over them, the environment. Then every value is parsed, then the values are
+//! compared with each other.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain::SessionLimits;
+
+use super::layers::Settings;
+use super::value::{self, duration};
+use super::{
+    AdminConfig, AuditConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig,
+    LimitsConfig, LogConfig, OtelConfig, SiteConfig, StoreConfig, TlsConfig, checks, log_filter, site_value,
+};
+
+/// A text in TOML that sets some of the settings.
+#[derive(Clone)]
+pub struct Layer {
+    /// What errors call it: the file's path, or who wrote it.
+    pub name: String,
+    /// The TOML text.
+    pub text: String,
+    /// The file that it was read from, if it was.
+    pub(super) file: Option<PathBuf>,
+}
+
+impl Layer {
+    /// A layer from a text.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { name: name.into(), text: text.into(), file: None }
+    }
+
+    /// A layer from a file.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let name = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Ok(Self { name, text, file: Some(path.to_owned()) }),
+            Err(error) => Err(ConfigError::one(format!("{name}: cannot be read: {error}"))),
+        }
+    }
+}
+
+// The text may hold secrets.
+impl fmt::Debug for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Layer").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Everything that is wrong with a configuration, one problem per line. It holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", problems.join("\n"))]
+pub struct ConfigError {
+    problems: Vec<String>,
+}
+
+impl ConfigError {
+    pub(super) fn of(problems: Vec<String>) -> Result<(), Self> {
+        if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
+    }
+
+    /// A configuration with one problem.
+    pub(crate) fn one(problem: String) -> Self {
+        Self { problems: vec![problem] }
+    }
+
+    /// The problems, each on one line and with its place.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+}
+
+impl Config {
+    /// The defaults, then the file, then the environment (`std::env::vars_os()`); later ones win.
+    pub fn load<K, V>(file: Option<&Path>, environment: impl IntoIterator<Item = (K, V)>) -> Result<Self, ConfigError>
+    where
+        K: Into<OsString>,
+        V: Into<OsString>,
+    {
+        Self::load_over(&[], file, environment)
+    }
+
+    /// Like [`Config::load`], with layers between the defaults and the file.
+    pub fn load_over<K, V>(
+        layers: &[Layer],
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, ConfigError>
+    where
+        K: Into<OsString>,
+        V: Into<OsString>,
+    {
+        read(layers, file, environment).map(|(config, _)| config)
+    }
+
+    /// Every setting with its value and where that came from, of a configuration that can be loaded. Secrets are hidden.
+    pub fn effective<K, V>(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Vec<EffectiveSetting>, ConfigError>
+    where
+        K: Into<OsString>,
+        V: Into<OsString>,
+    {
+        read(&[], file, environment).map(|(_, settings)| settings.effective())
+    }
+}
+
+fn read<K, V>(
+    layers: &[Layer],
+    file: Option<&Path>,
+    environment: impl IntoIterator<Item = (K, V)>,
+) -> Result<(Config, Settings), ConfigError>
+where
+    K: Into<OsString>,
+    V: Into<OsString>,
+{
+    let file = file.map(Layer::read).transpose()?;
+    let mut settings = Settings::new(&Layer::new("default.toml", DEFAULTS));
+    for layer in layers.iter().chain(&file) {
+        settings.layer(layer);
+    }
+    settings.environment(environment.into_iter().map(|(name, value)| (name.into(), value.into())));
+
+    let config = build(&mut settings);
+    if let Some(config) = &config {
+        checks::cross_check(config, &mut settings);
+    }
+    settings.finish()?;
+    let config = config.ok_or_else(|| ConfigError::one("the defaults of this build are incomplete".into()))?;
+    Ok((config, settings))
+}
+
+/// Reads every setting. `None` only if the defaults are broken; what is wrong in other layers is noted in `settings`.
+fn build(settings: &mut Settings) -> Option<Config> {
+    let s = settings;
+    let cert = s.text("tls.cert", value::path)?;
+    let key = s.text("tls.key", value::path)?;
+    checks::tls_pair(cert.is_some(), key.is_some(), s);
+    Some(Config {
+        http: HttpConfig {
+            listen: s.text("http.listen", value::listen)?,
+            base_path: s.text("http.base_path", value::base_path)?,
+            allowed_origins: value::distinct(s.list("http.allowed_origins", value::origin)?),
+            allowed_headers: value::distinct(s.list("http.allowed_headers", value::header_name)?),
+            trusted_proxies: s.list("http.trusted_proxies", value::network)?,
+            loopback_names_only: false,
+        },
+        tls: cert.zip(key).map(|(cert, key)| TlsConfig { cert, key }),
+        store: StoreConfig {
+            url: s.text("store.url", value::store_url)?,
+            wait: s.text("store.wait", duration("2s", TEN_MS..=MINUTE))?,
+            connections: s.number("store.connections", 2..=1_000)?,
+            start_wait: s.text("store.start_wait", start_wait)?,
+        },
+        idp: IdpConfig {
+            base_url: s.text("idp.base_url", value::base_url)?,
+            client_id: s.text("idp.client_id", value::line)?,
+            client_secret: s.text("idp.client_secret", value::secret)?,
+            redirect_uri: s.list("idp.redirect_uri", value::redirect_uri)?,
+            authorize_url: s.text("idp.authorize_url", value::page_url)?,
+            invite_url: s.text("idp.invite_url", value::invite_url)?,
+            cdn_url: s.text("idp.cdn_url", value::cdn_url)?,
+            connect_timeout: s.text("idp.connect_timeout", duration("3s", TEN_MS..=MINUTE))?,
+            sign_in_timeout: s.text("idp.sign_in_timeout", duration("12s", TEN_MS..=2 * MINUTE))?,
+            list_timeout: s.text("idp.list_timeout", duration("8s", TEN_MS..=2 * MINUTE))?,
+            failure_budget: s.number("idp.failure_budget", 1..=10_000)?,
+            code_memory: s.text("idp.code_memory", duration("2m", Duration::ZERO..=HOUR))?,
+        },
+        secrets: s.list("secrets.keys", value::secret_key)?,
+        sessions: SessionLimits {
+            idle: s.text("sessions.idle", duration("7d", MINUTE..=365 * DAY))?,
+            absolute: s.text("sessions.absolute", duration("30d", MINUTE..=365 * DAY))?,
+            per_user: s.number("sessions.per_user", 1..=1_000)?,
+        },
+        guilds: GuildsConfig {
+            fresh: s.text("guilds.fresh", duration("60s", Duration::ZERO..=DAY))?,
+            stale_while_revalidate: s.text("guilds.stale_while_revalidate", duration("10m", Duration::ZERO..=DAY))?,
+            max_stale: s.text("guilds.max_stale", duration("1h", Duration::ZERO..=7 * DAY))?,
+            refresh_wait: s.text("guilds.refresh_wait", duration("2s", Duration::ZERO..=MINUTE))?,
+            failure_backoff: s.text("guilds.failure_backoff", duration("15s", Duration::ZERO..=HOUR))?,
+            forced_refresh_interval: s
+                .text("guilds.forced_refresh_interval", duration("10s", Duration::ZERO..=HOUR))?,
+        },
+        limits: LimitsConfig {
+            refused_sign_ins_per_minute: s.number("limits.refused_sign_ins_per_minute", 0..=MILLION)?,
+            sign_ins_per_user: s.number("limits.sign_ins_per_user", 0..=MILLION)?,
+            concurrent_exchanges: s.number("limits.concurrent_exchanges", 1..=MILLION)?,
+            concurrent_exchanges_per_address: s.number("limits.concurrent_exchanges_per_address", 0..=MILLION)?,
+            requests_per_second: s.number("limits.requests_per_second", 0..=MILLION)?,
+            requests_burst: s.number("limits.requests_burst", 1..=MILLION)?,
+            exempt: s.list("limits.exempt", value::network)?,
+            connections: s.number("limits.connections", 1..=MILLION)?,
+            connections_per_address: s.number("limits.connections_per_address", 0..=MILLION)?,
+            concurrent_requests: s.number("limits.concurrent_requests", 1..=MILLION)?,
+            live: s.number("limits.live", 0..=MILLION)?,
+            live_per_address: s.number("limits.live_per_address", 0..=MILLION)?,
+            streams_per_connection: s.number("limits.streams_per_connection", 1..=65_536)?,
+            handshake_timeout: s.text("limits.handshake_timeout", duration("10s", TEN_MS..=5 * MINUTE))?,
+            header_timeout: s.text("limits.header_timeout", duration("10s", TEN_MS..=5 * MINUTE))?,
+            request_timeout: s.text("limits.request_timeout", duration("15s", TEN_MS..=5 * MINUTE))?,
+            write_timeout: s.text("limits.write_timeout", duration("30s", TEN_MS..=HOUR))?,
+            idle_timeout: s.text("limits.idle_timeout", duration("75s", TEN_MS..=HOUR))?,
+            drain_delay: s.text("limits.drain_delay", duration("5s", Duration::ZERO..=MINUTE))?,
+            drain_timeout: s.text("limits.drain_timeout", duration("20s", Duration::ZERO..=10 * MINUTE))?,
+        },
+        feed: FeedConfig {
+            snapshot_bytes: s.number("feed.snapshot_bytes", 65_536..=1 << 40)?,
+            idle_timeout: s.text("feed.idle_timeout", duration("30s", TEN_MS..=10 * MINUTE))?,
+            requests_per_second: s.number("feed.requests_per_second", 0..=MILLION)?,
+            refused_keys_per_minute: s.number("feed.refused_keys_per_minute", 0..=MILLION)?,
+        },
+        audit: AuditConfig {
+            keep: s.text("audit.keep", duration("30d", Duration::ZERO..=3_650 * DAY))?,
+            rows: s.number("audit.rows", 1..=100_000_000)?,
+        },
+        log: LogConfig {
+            filter: s.text("log.filter", log_filter::log_filter)?,
+            format: s.text("log.format", value::log_format)?,
+            access: s.text("log.access", value::access_log)?,
+        },
+        admin: AdminConfig { listen: s.text("admin.listen", value::listen_or_off)?, is_set: s.is_set("admin.listen") },
+        site: site(s)?,
+        otel: OtelConfig {
+            endpoint: s.text("otel.endpoint", value::collector_url)?,
+            service_name: s.text("otel.service_name", value::line)?,
+            sample_percent: s.number("otel.sample_percent", 0..=100)?,
+        },
+        secret_files: s.secret_files(),
+        written: s.written(),
+    })
+}
+
+/// The pages.
+fn site(s: &mut Settings) -> Option<SiteConfig> {
+    Some(SiteConfig {
+        enabled: s.switch("site.enabled")?,
+        url: s.text("site.url", site_value::site_url)?,
+        name: s.text("site.name", site_value::site_name)?,
+        tagline: s.text("site.tagline", value::line)?,
+        icon: s.text("site.icon", value::path)?,
+        invite_url: s.text("site.invite_url", site_value::site_invite_url)?,
+        links: s.list("site.links", site_value::site_link)?,
+    })
+}
+
+/// `store.start_wait`, which a command without a configuration has, too.
+pub(crate) fn start_wait(text: &str) -> Result<Duration, String> {
+    duration("30s", Duration::ZERO..=10 * MINUTE)(text)
+}
+
+const TEN_MS: Duration = Duration::from_millis(10);
+const MINUTE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+const MILLION: u64 = 1_000_000;

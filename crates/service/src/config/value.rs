@@ -1,0 +1,357 @@
+//! What a single value may look like. Each function gives the value, or the advice on what to write instead.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::Url;
+use secrecy::SecretString;
+
+use super::{AccessLog, LogFormat, SecretKey};
+use domain::Network;
+
+/// What to write instead; the value that was refused is shown, or not, by the caller.
+pub(super) type Advice = String;
+
+pub(super) fn listen(text: &str) -> Result<SocketAddr, Advice> {
+    text.parse().map_err(|_| "write an address and a port, such as \"127.0.0.1:8080\"".into())
+}
+
+/// An address, or none if the text is empty or `off`.
+pub(super) fn listen_or_off(text: &str) -> Result<Option<SocketAddr>, Advice> {
+    if text.is_empty() || text == "off" {
+        return Ok(None);
+    }
+    let advice = "write an address and a port, such as \"127.0.0.1:9464\", or \"off\"";
+    text.parse().map(Some).map_err(|_| advice.into())
+}
+
+/// Text of one line; it may be empty.
+pub(super) fn line(text: &str) -> Result<String, Advice> {
+    if text.chars().any(char::is_control) {
+        return Err("write it on one line, without control characters".into());
+    }
+    Ok(text.to_owned())
+}
+
+/// A path, or none if the text is empty.
+pub(super) fn path(text: &str) -> Result<Option<PathBuf>, Advice> {
+    Ok(Some(line(text)?).filter(|text| !text.is_empty()).map(PathBuf::from))
+}
+
+pub(super) fn secret(text: &str) -> Result<SecretString, Advice> {
+    Ok(line(text)?.into())
+}
+
+pub(super) fn secret_key(text: &str) -> Result<SecretKey, Advice> {
+    text.parse().map_err(|error: super::SecretKeyError| error.to_string())
+}
+
+pub(super) fn network(text: &str) -> Result<Network, Advice> {
+    text.parse().map_err(|error: domain::NetworkError| error.to_string())
+}
+
+pub(super) fn access_log(text: &str) -> Result<AccessLog, Advice> {
+    match text {
+        "off" => Ok(AccessLog::Off),
+        "errors" => Ok(AccessLog::Errors),
+        "all" => Ok(AccessLog::All),
+        _ => Err("write \"off\", \"errors\" or \"all\"".into()),
+    }
+}
+
+pub(super) fn log_format(text: &str) -> Result<LogFormat, Advice> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err("write \"text\" or \"json\"".into()),
+    }
+}
+
+/// `example` appears in the advice and is within `range`.
+pub(super) fn duration(
+    example: &'static str,
+    range: RangeInclusive<Duration>,
+) -> impl Fn(&str) -> Result<Duration, Advice> {
+    move |text| {
+        let parsed = span(text).ok_or_else(|| format!("write a number and a unit, such as \"{example}\""))?;
+        if range.contains(&parsed) {
+            Ok(parsed)
+        } else {
+            Err(format!("write a duration from {} to {}", show_span(*range.start()), show_span(*range.end())))
+        }
+    }
+}
+
+/// Any duration.
+pub(crate) fn any_duration(text: &str) -> Result<Duration, Advice> {
+    duration("1h", Duration::ZERO..=Duration::from_hours(24 * 36_500))(text)
+}
+
+const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+
+fn span(text: &str) -> Option<Duration> {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let (_, milliseconds) = UNITS.iter().find(|(name, _)| *name == unit)?;
+    number.parse::<u64>().ok()?.checked_mul(*milliseconds).map(Duration::from_millis)
+}
+
+fn show_span(span: Duration) -> String {
+    let milliseconds = span.as_millis();
+    let whole = UNITS
+        .iter()
+        .rev()
+        .find(|(_, size)| milliseconds >= (*size).into() && milliseconds.is_multiple_of(u128::from(*size)));
+    whole.map_or_else(|| "0s".into(), |(unit, size)| format!("{}{unit}", milliseconds / u128::from(*size)))
+}
+
+/// `sqlite:PATH` or `postgres://…`; forms known from elsewhere (two slashes before a path, `postgresql:`) become these too.
+pub(super) fn store_url(text: &str) -> Result<SecretString, Advice> {
+    let odd = text.contains(char::is_control);
+    if let Some(path) = text.strip_prefix("sqlite:").map(|rest| rest.strip_prefix("//").unwrap_or(rest))
+        && !(odd || path.is_empty() || path.contains('?'))
+    {
+        return Ok(format!("sqlite:{path}").into());
+    }
+    if let Some(address) = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"))
+        && !(odd || address.is_empty())
+    {
+        return Ok(format!("postgres://{address}").into());
+    }
+    Err("write \"sqlite:\" and the path of the database, such as \"sqlite:bot-companion.db\", or \
+         \"postgres://USER:PASSWORD@HOST/DATABASE\""
+        .into())
+}
+
+/// Empty, or `/` and a path without a slash at its end.
+pub(super) fn base_path(text: &str) -> Result<String, Advice> {
+    let path = text.strip_suffix('/').unwrap_or(text);
+    let path = path.strip_prefix('/').unwrap_or(path);
+    if path.is_empty() {
+        return Ok(String::new());
+    }
+    let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let plain = |part: &str| !["", ".", ".."].contains(&part) && part.bytes().all(unreserved);
+    if path.split('/').all(plain) {
+        Ok(format!("/{path}"))
+    } else {
+        Err("write a path such as \"/api/v1\", of letters, digits, \"-\", \".\", \"_\" and \"~\"".into())
+    }
+}
+
+/// An exact origin, in the form in which browsers send it.
+pub(super) fn origin(text: &str) -> Result<String, Advice> {
+    let advice = "write an exact origin, such as \"https://dashboard.example\"";
+    let url = web_url(text).ok_or_else(|| advice.to_owned())?;
+    let origin = url.origin().ascii_serialization();
+    // What the parser repairs (a path, backslashes, blanks) is refused, so that what is written is what is meant.
+    let authority = text.split_once("://").map_or("", |(_, rest)| rest);
+    if url.path() != "/" || url.query().is_some() || authority.contains(['/', '?', '#', '*']) {
+        return Err(format!("{advice}, without a path, a slash at its end or \"*\""));
+    }
+    Ok(origin)
+}
+
+/// A header's name, in lower case.
+pub(super) fn header_name(text: &str) -> Result<String, Advice> {
+    // In a list of names that may be sent, the star would mean every header.
+    let name = http::HeaderName::try_from(text).ok().filter(|name| name != "*");
+    name.map(|name| name.to_string()).ok_or_else(|| "write the name of a header, such as \"traceparent\"".into())
+}
+
+/// The provider's API, without a slash at its end.
+pub(super) fn base_url(text: &str) -> Result<String, Advice> {
+    let url = web_url(text)
+        .filter(|url| url.query().is_none())
+        .ok_or("write an address such as \"https://discord.com/api/v10\"")?;
+    if url.scheme() == "http" && !is_loopback(&url) {
+        return Err("write https: over http, tokens would travel in the clear".into());
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// The address of a collector, without a slash at its end; empty for none.
+pub(super) fn collector_url(text: &str) -> Result<Option<String>, Advice> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let url = web_url(text).filter(|url| url.query().is_none());
+    let url =
+        url.ok_or("write the address of a collector that takes OTLP over HTTP, such as \"http://127.0.0.1:4318\"")?;
+    Ok(Some(url.as_str().trim_end_matches('/').to_owned()))
+}
+
+/// A page to which a browser is sent, as it is written.
+pub(super) fn page_url(text: &str) -> Result<String, Advice> {
+    let url = web_url(text).ok_or("write the whole address, such as \"https://discord.com/oauth2/authorize\"")?;
+    if url.scheme() == "http" && !is_loopback(&url) {
+        return Err("write https: over http, anybody on the way could change the page".into());
+    }
+    Ok(text.to_owned())
+}
+
+/// The template of the address at which a bot is added to a guild.
+pub(super) fn invite_url(text: &str) -> Result<String, Advice> {
+    if !text.contains("{guild}") {
+        return Err("write an address in which \"{guild}\" stands for the guild's id".into());
+    }
+    // Digits, because an id is made of them.
+    page_url(&text.replace("{guild}", "1").replace("{client_id}", "1"))?;
+    Ok(text.to_owned())
+}
+
+/// The address below which pictures lie, without a slash at its end.
+pub(super) fn cdn_url(text: &str) -> Result<String, Advice> {
+    let url = web_url(text).filter(|url| url.query().is_none());
+    let url = url.ok_or("write the whole address, such as \"https://cdn.discordapp.com\"")?;
+    if url.scheme() == "http" && !is_loopback(&url) {
+        return Err("write https: a page over https does not show pictures over http".into());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+/// Kept as it is written, because the provider compares it letter by letter.
+pub(super) fn redirect_uri(text: &str) -> Result<String, Advice> {
+    match web_url(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("write the whole address, such as \"https://dashboard.example/callback\"".into()),
+    }
+}
+
+/// The origin of an address that [`redirect_uri`] accepted.
+pub(crate) fn origin_of(address: &str) -> Option<String> {
+    web_url(address).map(|url| url.origin().ascii_serialization())
+}
+
+/// An http or https address of a host, without credentials and fragment, that the parser did not have to repair.
+fn web_url(text: &str) -> Option<Url> {
+    let clean = text.chars().all(|letter| !letter.is_control() && !letter.is_whitespace() && letter != '\\');
+    let url = Url::parse(text).ok().filter(|_| clean)?;
+    let (scheme, rest) = text.split_once("://")?;
+    let whole = url.has_host() && !rest.starts_with('/') && scheme.eq_ignore_ascii_case(url.scheme());
+    let bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+    (whole && bare && ["http", "https"].contains(&url.scheme())).then_some(url)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
+    host == "localhost" || address.is_some_and(|address| address.to_canonical().is_loopback())
+}
+
+/// The values in their order, each once.
+pub(super) fn distinct(values: Vec<String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    values.into_iter().filter(|value| seen.insert(value.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret as _;
+
+    use super::*;
+
+    #[test]
+    fn spans() {
+        for (text, milliseconds) in
+            [("500ms", 500), ("15s", 15_000), ("2m", 120_000), ("1h", 3_600_000), ("7d", 604_800_000), ("0s", 0)]
+        {
+            assert_eq!(span(text), Some(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["", "7", "s", "7 d", "-7d", "1.5h", "7days", "7D", "99999999999999999999s", "999999999999999999d"]
+        {
+            assert_eq!(span(text), None, "{text}");
+        }
+        for (milliseconds, text) in [(0, "0s"), (10, "10ms"), (60_000, "1m"), (90_000, "90s"), (86_400_000, "1d")] {
+            assert_eq!(show_span(Duration::from_millis(milliseconds)), text);
+        }
+    }
+
+    #[test]
+    fn origins() {
+        for (text, normal) in [
+            ("https://a.example", "https://a.example"),
+            ("HTTPS://A.Example:443", "https://a.example"),
+            ("http://localhost:3000", "http://localhost:3000"),
+            ("http://a.example:80", "http://a.example"),
+            ("https://[::1]:8443", "https://[::1]:8443"),
+        ] {
+            assert_eq!(origin(text).as_deref(), Ok(normal));
+        }
+        for text in [
+            "",
+            "*",
+            "null",
+            "a.example",
+            "https://",
+            "https:a.example",
+            "https://a.example/",
+            "https://a.example/x",
+            "https://a.example?x",
+            "https://a.example#x",
+            "https://*.a.example",
+            "https://u:p@a.example",
+            "ftp://a.example",
+            " https://a.example",
+            "https:\\\\a.example",
+            "https:///a.example",
+            "file:///x",
+            "https://a.example:99999",
+        ] {
+            assert!(origin(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn base_urls() {
+        for (text, normal) in [
+            ("https://discord.com/api/v10/", "https://discord.com/api/v10"),
+            ("https://discord.com", "https://discord.com"),
+            ("http://127.0.0.1:9000/api", "http://127.0.0.1:9000/api"),
+            ("http://[::1]:9000", "http://[::1]:9000"),
+            ("http://localhost", "http://localhost"),
+        ] {
+            assert_eq!(base_url(text).as_deref(), Ok(normal));
+        }
+        for text in [
+            "",
+            "discord.com",
+            "http://discord.com",
+            "http://localhost.example",
+            "https://u:p@x",
+            "https://x?y",
+            "https://x#y",
+        ] {
+            assert!(base_url(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn base_paths() {
+        for (text, normal) in [("", ""), ("/", ""), ("/api", "/api"), ("api/v1/", "/api/v1"), ("/~x/a.b", "/~x/a.b")] {
+            assert_eq!(base_path(text).as_deref(), Ok(normal));
+        }
+        for text in ["///", "/a//b", "/../x", "/a b", "/ä", "/a?b", "/{x}", "/a%20"] {
+            assert!(base_path(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn store_urls() {
+        for (text, normal) in [
+            ("sqlite:a.db", "sqlite:a.db"),
+            ("sqlite:///var/a.db", "sqlite:/var/a.db"),
+            ("sqlite://a.db", "sqlite:a.db"),
+            ("postgres://u:p@a,b/x?sslmode=require", "postgres://u:p@a,b/x?sslmode=require"),
+            ("postgresql:///x?host=/run", "postgres:///x?host=/run"),
+        ] {
+            assert_eq!(store_url(text).map(|url| url.expose_secret().to_owned()).as_deref(), Ok(normal));
+        }
+        for text in ["", "a.db", "sqlite:", "sqlite://", "postgres://", "mysql://localhost/x", "sqlite:a.db?mode=rwc"] {
+            assert!(store_url(text).is_err(), "{text}");
+        }
+    }
+}

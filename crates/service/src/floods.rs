@@ -1,0 +1,165 @@
+//! What strangers can cause again and again, and operators must hear of: each kind is logged at once the first time, then at most
+//! once per minute with how often it happened. A flood that has ended is told to its end. Requests that fail are such a flood per error
+//! code.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use api::error::ErrorCode;
+use telemetry::log_throttle::Throttle;
+use tracing::{error, warn};
+
+/// A kind of event that comes in floods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FloodKind {
+    /// `limits.requests_per_second`
+    Requests,
+    /// `limits.refused_sign_ins_per_minute`
+    RefusedSignInLimit,
+    /// `limits.sign_ins_per_user`
+    SignInsPerUser,
+    /// `limits.concurrent_exchanges_per_address`
+    ConcurrentSignIns,
+    /// Sign-ins that were refused for another reason.
+    RefusedSignIns,
+    /// Keys of bots that are not valid.
+    WrongKeys,
+    /// `feed.refused_keys_per_minute`
+    GuessedKeys,
+    /// `feed.requests_per_second`
+    Feed,
+    /// `limits.live_per_address`
+    LiveStreams,
+    /// A header that is believed from trusted proxies only.
+    ForwardedFor,
+}
+
+const KINDS: [FloodKind; 10] = [
+    FloodKind::Requests,
+    FloodKind::RefusedSignInLimit,
+    FloodKind::SignInsPerUser,
+    FloodKind::ConcurrentSignIns,
+    FloodKind::RefusedSignIns,
+    FloodKind::WrongKeys,
+    FloodKind::GuessedKeys,
+    FloodKind::Feed,
+    FloodKind::LiveStreams,
+    FloodKind::ForwardedFor,
+];
+
+impl FloodKind {
+    const fn line(self) -> &'static str {
+        match self {
+            Self::Requests => "requests refused: a client address sends more than limits.requests_per_second allows",
+            Self::RefusedSignInLimit => {
+                "sign-ins refused: a client address causes more refused ones than limits.refused_sign_ins_per_minute allows"
+            }
+            Self::SignInsPerUser => "sign-ins refused: a user signs in more often than limits.sign_ins_per_user allows",
+            Self::ConcurrentSignIns => {
+                "sign-ins refused: a client address has limits.concurrent_exchanges_per_address of them running"
+            }
+            Self::RefusedSignIns => {
+                "sign-ins refused: the code was wrong or used before, a scope is missing, or the user is blocked"
+            }
+            Self::WrongKeys => "bots refused: their key is missing, wrong or revoked; see `bot-companion key list`",
+            Self::GuessedKeys => {
+                "bots refused: a client address tries more invalid keys than feed.refused_keys_per_minute allows"
+            }
+            Self::Feed => "bots refused: a key sends more than feed.requests_per_second allows",
+            Self::LiveStreams => "live streams refused: a client address has limits.live_per_address open",
+            Self::ForwardedFor => {
+                "X-Forwarded-For is ignored: it comes from an address that is not in http.trusted_proxies. If that is your proxy, add \
+                 it, or all its clients share one rate limit"
+            }
+        }
+    }
+}
+
+/// How often each kind happened.
+#[derive(Debug)]
+pub struct Floods {
+    kinds: [Throttle; KINDS.len()],
+    /// Requests that failed, by error code.
+    failures: [Throttle; ErrorCode::ALL.len()],
+}
+
+impl Default for Floods {
+    fn default() -> Self {
+        Self { kinds: Default::default(), failures: std::array::from_fn(|_| Throttle::default()) }
+    }
+}
+
+impl Floods {
+    /// It happened, at these ticks of the clock, because of this address and in the request with this id.
+    pub fn note(&self, kind: FloodKind, client: IpAddr, id: &str, now: Duration) {
+        if let Some(times) = self.kinds[kind as usize].count(now) {
+            warn!(id, %client, times, "{}", kind.line());
+        }
+    }
+
+    /// A request failed with this code. `Some` if that is to be logged now: how many did since the last line, this one included.
+    pub fn count_failure(&self, code: ErrorCode, now: Duration) -> Option<u64> {
+        self.failures[code as usize].count(now)
+    }
+
+    /// Logs what was not logged yet and may be now.
+    pub fn report(&self, now: Duration) {
+        for kind in KINDS {
+            if let Some(times) = self.kinds[kind as usize].rest(now) {
+                warn!(times, "{}", kind.line());
+            }
+        }
+        for code in ErrorCode::ALL {
+            let Some(times) = self.failures[*code as usize].rest(now) else { continue };
+            let (status, name) = (code.status().as_u16(), code.name());
+            if code.server_error().is_some() {
+                error!(status, code = name, times, "request failed");
+            } else {
+                warn!(status, code = name, times, "request failed");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use runtime::test_folder::TestFolder;
+
+    use super::*;
+
+    #[test]
+    fn a_flood_is_told_at_once_then_once_per_minute_and_to_its_end() {
+        let folder = TestFolder::new();
+        let lines = std::fs::File::create(folder.path("log")).unwrap();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .without_time()
+            .with_writer(std::sync::Mutex::new(lines))
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let floods = Floods::default();
+            let client = |last| Ipv4Addr::new(192, 0, 2, last).into();
+            for second in 0..90 {
+                floods.note(FloodKind::Requests, client(1), "a", Duration::from_secs(second));
+                floods.report(Duration::from_secs(second));
+            }
+            floods.note(FloodKind::WrongKeys, client(2), "b", Duration::from_secs(90));
+            (90..400).for_each(|second| floods.report(Duration::from_secs(second)));
+        });
+        let written = std::fs::read_to_string(folder.path("log")).unwrap();
+        let told: Vec<_> = written.lines().map(|line| line.split("allows ").last().unwrap()).collect();
+        assert_eq!(told.len(), 4, "{written}");
+        assert_eq!((told[0], told[1]), ("id=\"a\" client=192.0.2.1 times=1", "id=\"a\" client=192.0.2.1 times=60"));
+        assert!(told[2].ends_with("id=\"b\" client=192.0.2.2 times=1"), "{}", told[2]);
+        assert_eq!(told[3], "times=29");
+    }
+
+    #[test]
+    fn each_kind_has_its_place() {
+        for (index, kind) in KINDS.into_iter().enumerate() {
+            assert_eq!(kind as usize, index);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What the log says of a request: a line per error, and with `log.access` a line per request. Never a query or a header: they may
+//! hold secrets.
+
+use std::sync::Arc;
+
+use api::error::ErrorCode;
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Frame};
+use telemetry::metrics::{Label as _, RequestMethod};
+use telemetry::traces::{RequestSpan, TraceParent, Traces};
+use telemetry::untrusted::Untrusted;
+use tracing::{debug, error, info, warn};
+
+use super::context::RequestContext;
+use super::error::ApiError;
+use super::pipeline::Body;
+use crate::app::App;
+use crate::config::AccessLog;
+use crate::floods::FloodKind;
+
+/// The status of a request whose client left before there was a response, as nginx writes it.
+const CLIENT_LEFT: u16 = 499;
+
+/// Logs a request that the fast path has answered, if such are logged.
+pub(super) fn log_cached<B>(app: &App, request: &Request<B>, context: &RequestContext, response: &Response<Body>) {
+    let access = app.current.access();
+    if let Some(traces) = app.traces.get() {
+        let span = begin_span(app, traces, request, context);
+        span.end(app.clock.ticks().saturating_sub(context.ticks), response.status().as_u16(), context.id());
+    }
+    if access != AccessLog::Off {
+        let bytes = response.body().size_hint().exact().unwrap_or(0);
+        write(app, access, context, request.method(), request.uri().path(), response.status().as_u16(), bytes);
+    }
+}
+
+/// A request that is to be logged or traced when it ends: when its response is there or, if that is a stream, when the stream ends.
+pub(super) struct AccessRecord {
+    app: Arc<App>,
+    access: AccessLog,
+    context: RequestContext,
+    method: Method,
+    path: String,
+    status: u16,
+    bytes: u64,
+    span: Option<RequestSpan>,
+}
+
+impl AccessRecord {
+    /// `None` if requests are neither logged nor traced.
+    pub(super) fn begin<B>(app: &Arc<App>, context: &RequestContext, request: &Request<B>) -> Option<Self> {
+        let (access, traces) = (app.current.access(), app.traces.get());
+        (access != AccessLog::Off || traces.is_some()).then(|| Self {
+            app: Arc::clone(app),
+            access,
+            context: context.clone(),
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            status: CLIENT_LEFT,
+            bytes: 0,
+            span: traces.map(|traces| begin_span(app, traces, request, context)),
+        })
+    }
+
+    /// What spans of the work for it are below.
+    pub(super) fn trace_parent(&self) -> Option<TraceParent> {
+        self.span.as_ref()?.parent()
+    }
+
+    fn count(&mut self, frame: &Frame<Bytes>) {
+        self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+    }
+
+    /// The request has this response.
+    pub(super) fn end(mut self, response: Response<Body>) -> Response<Body> {
+        self.status = response.status().as_u16();
+        if let Some(bytes) = response.body().size_hint().exact() {
+            self.bytes = bytes;
+            return response;
+        }
+        response.map(|body| {
+            Body::Right(axum::body::Body::new(body.map_frame(move |frame| {
+                // The record as a whole: it is written when this is dropped.
+                self.count(&frame);
+                frame
+            })))
+        })
+    }
+}
+
+// However it ends.
+impl Drop for AccessRecord {
+    fn drop(&mut self) {
+        if let Some(span) = self.span.take() {
+            span.end(self.app.clock.ticks().saturating_sub(self.context.ticks), self.status, self.context.id());
+        }
+        write(&self.app, self.access, &self.context, &self.method, &self.path, self.status, self.bytes);
+    }
+}
+
+/// Begins the span of a request, which is named after its route.
+fn begin_span<B>(app: &App, traces: &Traces, request: &Request<B>, context: &RequestContext) -> RequestSpan {
+    let route = app.metrics.requests.get().map_or("unknown", |requests| requests.route(context.route as usize));
+    let name = format!("{} {route}", RequestMethod::from(request.method()).text());
+    let parent = request.headers().get("traceparent").filter(|_| context.from_proxy);
+    traces.begin(name, context.time, parent.map(HeaderValue::as_bytes))
+}
+
+fn write(app: &App, access: AccessLog, context: &RequestContext, method: &Method, path: &str, status: u16, bytes: u64) {
+    if access == AccessLog::Off || access == AccessLog::Errors && status < 400 {
+        return;
+    }
+    let (id, client) = (context.id(), context.client);
+    let (method, path) = (Untrusted(method.as_str()), Untrusted(path));
+    let micros = app.clock.ticks().saturating_sub(context.ticks).as_micros();
+    #[expect(clippy::cast_precision_loss, reason = "a duration in a log line")]
+    let millis = micros as f64 / 1000.0;
+    info!(target: "bot_companion::access", id, %client, %method, %path, status, millis, bytes, "request");
+}
+
+/// Logs an error, once, here: what is our fault at the level error, other failures as warnings, what is the client's at debug. Strangers
+/// can cause failures as often as they like, so each code has at most one line per minute; the others are there at debug. A sign-in that
+/// the provider or the operator refuses is noted where it is made, in `accounts/sign_in.rs`.
+pub(super) fn log(app: &App, refusal: &ApiError, context: &RequestContext, method: &Method, path: &str) {
+    if let Some(kind) = refusal.flood.or_else(|| flood_of(refusal.code)) {
+        app.floods.note(kind, context.client, context.id(), context.ticks);
+    }
+    let cause = refusal.cause.as_deref().unwrap_or("-");
+    let (id, status, code) = (context.id(), refusal.code.status(), refusal.code.name());
+    // The client may write anything as a method, up to the parser's bound.
+    let (method, path) = (Untrusted(method.as_str()), Untrusted(path));
+    // Balancers are told on purpose, and again and again, that the process is stopping. That the provider refuses us is logged
+    // where it is called, at most once per minute.
+    let is_expected =
+        matches!(refusal.code, ErrorCode::Draining | ErrorCode::IdpMisconfigured | ErrorCode::IdpRedirectRefused);
+    let failed = status.is_server_error() && !is_expected;
+    let times = if failed { app.floods.count_failure(refusal.code, app.clock.ticks()) } else { None };
+    let status = status.as_u16();
+    match times {
+        Some(times) if refusal.code.server_error().is_some() => {
+            error!(id, %method, %path, status, code, cause, times, "request failed");
+        }
+        Some(times) => warn!(id, %method, %path, status, code, cause, times, "request failed"),
+        None if failed => debug!(id, %method, %path, status, code, cause, "request failed"),
+        None => debug!(id, %method, %path, status, code, cause, "request refused"),
+    }
+}
+
+fn flood_of(code: ErrorCode) -> Option<FloodKind> {
+    (code == ErrorCode::BotKeyInvalid).then_some(FloodKind::WrongKeys)
+}

@@ -1,0 +1,132 @@
+//! `/auth`: `GET` tells how to sign in, `POST` signs in, `DELETE` signs out.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use api::auth::{NewSession, SignInOptions};
+use api::envelope::{self, Nothing};
+use api::error::ErrorCode;
+use api::refusals::{IdpRefusals, Refusals, SignInRefusals, TokenRefusals};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use domain::audit::AuditKind;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use provider::idp::Provider;
+use secrecy::ExposeSecret;
+
+use super::context::RequestContext;
+use super::cors;
+use super::error::ApiError;
+use super::extract::{self, UserSession};
+use super::respond::{Success, json};
+use super::sessions::to_its_end;
+use crate::accounts::{SCOPE, SignInAttempt};
+use crate::app::App;
+use crate::config::IdpConfig;
+
+const CODE: HeaderName = HeaderName::from_static("idp-code");
+const VERIFIER: HeaderName = HeaderName::from_static("idp-code-verifier");
+const REDIRECT_URI: HeaderName = HeaderName::from_static("idp-redirect-uri");
+
+/// Get what a sign-in needs
+///
+/// What a dashboard needs to send a user to the identity provider, so that one build of it works with the sandbox and in
+/// production. The redirect address is the one for the page's own origin.
+#[utoipa::path(get, path = "/auth", operation_id = "getSignInOptions", tag = "dashboard",
+    responses((status = 200, description = "Where to send the user", body = SignInOptions), Refusals))]
+pub(super) async fn options(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let idp = &app.config.idp;
+    let body = envelope::success(&SignInOptions {
+        authorize_url: &idp.authorize_url,
+        client_id: &idp.client_id,
+        scope: SCOPE,
+        redirect_uri: redirect_uri_of_page(idp, &headers).unwrap_or_default(),
+    });
+    json(body).into_response()
+}
+
+/// Sign in
+///
+/// Turns a code from the identity provider into a new session. A code works once. After `idp_rate_limited`, and after
+/// `idp_unavailable` with `Retry-After`, the same code may be sent again once that time is over; after any other failure it
+/// takes a new one.
+#[utoipa::path(post, path = "/auth", operation_id = "signIn", tag = "dashboard",
+    params(("Idp-Code" = String, Header, min_length = 1, max_length = 512, pattern = "^[0-9A-Za-z._~-]+$",
+            description = "The identity provider's OAuth 2.0 code."),
+        ("Idp-Code-Verifier" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[0-9A-Za-z._~-]+$",
+            description = "PKCE's `code_verifier`, if the code was asked for with a challenge."),
+        ("Idp-Redirect-Uri" = Option<String>, Header,
+            description = "The redirect address that the code was asked for with, from a server: one of those in `idp.redirect_uri` of the service. Not needed if there is only one. A page's own `Origin` goes first.")),
+    responses((status = 200, description = "Signed in", body = NewSession),
+        Refusals, IdpRefusals, SignInRefusals))]
+pub(super) async fn sign_in(
+    State(app): State<Arc<App>>,
+    context: RequestContext,
+    headers: HeaderMap,
+) -> Result<Success<NewSession>, ApiError> {
+    let attempt = attempt(&app, &headers, context.client)?;
+    let signed_in = app.accounts.sign_in(attempt, |user| app.views.sessions.last_uses(user)).await;
+    let mut signed_in = signed_in?;
+    app.audit.of_user(AuditKind::SignIn, signed_in.user.id, context.origin(), "");
+    signed_in.user.avatar = app.sources.pictures.shown(signed_in.user.avatar);
+    Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user: signed_in.user.into() }))
+}
+
+/// Sign out
+///
+/// Ends the session of the token, and no other.
+#[utoipa::path(delete, path = "/auth", operation_id = "signOut", tag = "dashboard", security(("session" = [])),
+    responses((status = 200, description = "Signed out", body = Nothing), Refusals, TokenRefusals))]
+pub(super) async fn sign_out(
+    State(app): State<Arc<App>>,
+    context: RequestContext,
+    session: UserSession,
+) -> Result<Success<Nothing>, ApiError> {
+    // Another request may have ended it meanwhile; it is over either way.
+    let ending = Arc::clone(&app);
+    to_its_end(&app, async move {
+        ending.accounts.end_session(session.user, session.id).await?;
+        ending.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "this session");
+        Ok(Success(Nothing {}))
+    })
+    .await
+}
+
+fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<SignInAttempt, ApiError> {
+    let code = extract::secret(headers, &CODE, Provider::may_be_code).map_err(|()| ErrorCode::IdpCodeMalformed)?;
+    let verifier = extract::secret(headers, &VERIFIER, Provider::may_be_verifier)
+        .map_err(|()| ErrorCode::IdpCodeVerifierMalformed)?;
+    // An empty one means that the page has lost its verifier; without it the provider would only say that the code is bad.
+    if verifier.is_none() && headers.contains_key(VERIFIER) {
+        return Err(ErrorCode::IdpCodeVerifierMalformed.into());
+    }
+    let agent = headers.get(header::USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned());
+    Ok(SignInAttempt {
+        code: code.ok_or(ErrorCode::IdpCodeMissing)?,
+        verifier,
+        redirect_uri: redirect_uri(&app.config.idp, headers)?,
+        agent: agent.unwrap_or_default(),
+        client,
+    })
+}
+
+/// The redirect address that the code of a sign-in was asked for with. A page is known by its origin; a server, which has none,
+/// may name the address.
+fn redirect_uri(idp: &IdpConfig, headers: &HeaderMap) -> Result<String, ApiError> {
+    let named = headers.get(REDIRECT_URI).filter(|_| !headers.contains_key(header::ORIGIN));
+    let known = match named {
+        Some(name) => idp.redirect_uri_named(name.as_bytes()),
+        None => Some(redirect_uri_of_page(idp, headers).unwrap_or_default()),
+    };
+    known.map(str::to_owned).ok_or_else(|| ApiError::redirect_uri_unknown(idp.redirect_uri.len()))
+}
+
+/// The redirect address of the page that asks.
+fn redirect_uri_of_page<'a>(idp: &'a IdpConfig, headers: &HeaderMap) -> Option<&'a str> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    match (text(header::ORIGIN), text(header::HOST)) {
+        // A page of the service's own site asks without an origin.
+        (None, Some(host)) if cors::is_same_origin(headers) => idp.redirect_uri_at(host),
+        (origin, _) => idp.redirect_uri_for(origin),
+    }
+}

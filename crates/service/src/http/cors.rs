@@ -1,0 +1,112 @@
+//! Cross-origin resource sharing: which page may read a response. Public data is for every page; what depends on a session is for
+//! the configured origins only, never a reflected one; what is for the bot is for no page. Errors have the same headers, or a
+//! browser shows "Failed to fetch".
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use telemetry::log_throttle::Throttle;
+use telemetry::untrusted::Untrusted;
+use tracing::warn;
+
+use super::context::RequestContext;
+use crate::config::CurrentConfig;
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, DELETE");
+const HEADERS: &str = "Idp-Code, Idp-Code-Verifier, Token, Sent-Epoch, If-None-Match, Cache-Control, Content-Type";
+const EXPOSED: HeaderValue = HeaderValue::from_static("Retry-After, X-Request-Id, Age, ETag");
+const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
+const ANY: HeaderValue = HeaderValue::from_static("*");
+const ORIGIN: HeaderValue = HeaderValue::from_static("origin");
+/// For a response that may be compressed.
+const ORIGIN_AND_ENCODING: HeaderValue = HeaderValue::from_static("origin, accept-encoding");
+
+/// Which pages may read a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cors {
+    /// Any page.
+    AnyOrigin,
+    /// Pages of the configured origins.
+    AllowedOrigins,
+    /// No page.
+    NoOrigin,
+}
+
+impl Cors {
+    /// Adds to a response who may read it. `Err` has the origin of a page that may not.
+    pub(super) fn add_headers<'a>(
+        self,
+        headers: &mut HeaderMap,
+        origin: Option<&'a HeaderValue>,
+        current: &CurrentConfig,
+    ) -> Result<(), &'a HeaderValue> {
+        match self {
+            Self::AnyOrigin => {
+                headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY);
+            }
+            Self::AllowedOrigins => {
+                let vary = if headers.contains_key(header::VARY) { ORIGIN_AND_ENCODING } else { ORIGIN };
+                headers.insert(header::VARY, vary);
+                let Some(origin) = origin else { return Ok(()) };
+                if !is_allowed(origin, &current.get().allowed_origins) {
+                    return Err(origin);
+                }
+                headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            }
+            Self::NoOrigin => return Ok(()),
+        }
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+        Ok(())
+    }
+
+    /// Adds to the response to a preflight what may be sent: `more` are names of headers.
+    pub(super) fn add_preflight_headers(self, headers: &mut HeaderMap, more: &[String]) {
+        if self.has_readers() {
+            let sendable = more.iter().fold(HEADERS.to_owned(), |names, name| names + ", " + name);
+            let permits: [(HeaderName, HeaderValue); 3] = [
+                (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
+                (
+                    header::ACCESS_CONTROL_ALLOW_HEADERS,
+                    HeaderValue::try_from(sendable).unwrap_or(HeaderValue::from_static(HEADERS)),
+                ),
+                (header::ACCESS_CONTROL_MAX_AGE, MAX_AGE),
+            ];
+            headers.extend(permits);
+        }
+    }
+
+    /// Whether any page may read it, so that preflights are answered.
+    pub(super) fn has_readers(self) -> bool {
+        self != Self::NoOrigin
+    }
+}
+
+/// Whether an origin is configured, to the letter.
+fn is_allowed(origin: &HeaderValue, allowed: &[String]) -> bool {
+    allowed.iter().any(|listed| listed.as_bytes() == origin.as_bytes())
+}
+
+/// Whether a browser says that a page of the service's own origin has sent this; such a page needs no permission.
+pub(super) fn is_same_origin(asked: &HeaderMap) -> bool {
+    asked.get(FETCH_SITE).is_some_and(|site| site == "same-origin")
+}
+
+/// Tells the operator of pages whose browsers show them nothing of a response.
+#[derive(Debug, Default)]
+pub(super) struct UnlistedOrigins(Throttle);
+
+impl UnlistedOrigins {
+    /// A page of this origin has sent this request.
+    pub(super) fn warn(&self, origin: &HeaderValue, asked: &HeaderMap, context: &RequestContext) {
+        if is_same_origin(asked) {
+            return;
+        }
+        let Some(times) = self.0.count(context.ticks) else { return };
+        let (id, origin) = (context.id(), String::from_utf8_lossy(origin.as_bytes()));
+        warn!(
+            id, origin = %Untrusted(&origin), times,
+            "a page called whose origin is not in http.allowed_origins; its browser does not show it the response. If the page is \
+             yours, add the origin"
+        );
+    }
+}

@@ -1,0 +1,206 @@
+//! Extractors: what handlers ask for in their signatures.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::error::ErrorCode;
+use axum::extract::FromRequestParts;
+use domain::audit::AuditKind;
+use domain::feed::{InstanceId, InstanceName};
+use domain::token::{self, TokenKind};
+use domain::{SessionId, Snowflake, Time, TokenHash};
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName};
+use secrecy::SecretString;
+use telemetry::metrics::LimitName;
+
+use super::context::RequestContext;
+use super::error::ApiError;
+use super::pipeline::OVERLOAD_RETRY;
+use crate::app::App;
+use crate::floods::FloodKind;
+
+const INSTANCE: HeaderName = HeaderName::from_static("feed-instance");
+const SEQUENCE: HeaderName = HeaderName::from_static("feed-sequence");
+const LAST_SEQUENCE: u64 = 1 << 62;
+const TOKEN: HeaderName = HeaderName::from_static("token");
+
+/// The session of the header `Token`.
+#[derive(Clone, Debug)]
+pub(super) struct UserSession {
+    pub(super) id: SessionId,
+    pub(super) user: Snowflake,
+    pub(super) created: Time,
+    pub(super) last_seen: Time,
+}
+
+impl FromRequestParts<Arc<App>> for UserSession {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let token = session_token(&parts.headers)?;
+        let live = app.views.sessions.find(token).await?.ok_or(ErrorCode::TokenInvalid)?;
+        Ok(Self { id: live.id.clone(), user: live.user, created: live.created, last_seen: live.last_seen() })
+    }
+}
+
+/// The hash of the token that a request carries.
+pub(super) fn session_token(headers: &HeaderMap) -> Result<TokenHash, ApiError> {
+    match single(headers, &TOKEN) {
+        Single::Absent => Err(ErrorCode::TokenMissing.into()),
+        Single::Repeated => Err(ErrorCode::TokenInvalid.into()),
+        Single::Once(text) => token::parse(TokenKind::Session, text).ok_or_else(|| ErrorCode::TokenInvalid.into()),
+    }
+}
+
+/// The bot of a key, which is checked before a byte of the body is read.
+#[derive(Clone, Debug)]
+pub(super) struct Bot {
+    /// The key's id.
+    pub(super) key: Arc<str>,
+    pub(super) hash: TokenHash,
+    /// When the key was checked, in ticks of the clock.
+    pub(super) checked: Duration,
+}
+
+impl FromRequestParts<Arc<App>> for Bot {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let checked =
+            parts.extensions.get::<RequestContext>().map_or_else(|| app.clock.ticks(), |context| context.ticks);
+        let hash = bot_key(&parts.headers);
+        let cached = hash.and_then(|hash| Some((app.views.keys.cached(&hash)?, hash)));
+        let found = match cached {
+            Some(cached) => Ok(cached),
+            None => find_uncached(parts, app, hash).await,
+        };
+        if let Some(origin) = parts.extensions.get::<RequestContext>().map(RequestContext::origin) {
+            match &found {
+                Ok((key, _)) => app.audit.key_used(key, origin),
+                Err(error) => app.audit.refused(AuditKind::KeyRefused, origin, error.code.name()),
+            }
+        }
+        let (key, hash) = found?;
+        app.rate_limits.feed(&hash).map_err(|wait| {
+            app.metrics.limits.count(LimitName::FeedRequests);
+            ApiError::limited(FloodKind::Feed, wait)
+        })?;
+        Ok(Self { key, hash, checked })
+    }
+}
+
+/// Finds a key that is not cached. Guessing must not cost the store, so a client address may try only so many; past that, the store
+/// is asked only about keys on the list of valid ones, so that no bot is refused because another client at its address guesses keys.
+async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<(Arc<str>, TokenHash), ApiError> {
+    let client = parts.extensions.get::<RequestContext>().map(|context| context.client);
+    let allowed = client.map_or(Ok(()), |client| app.rate_limits.unknown_key(client));
+    let Ok(_permit) = app.uploads.key_lookups.try_acquire() else { return Err(feed_overloaded(app)) };
+    if let Some(hash) = hash
+        && (allowed.is_ok() || app.views.keys.was_valid(&hash).await?)
+        && let Some(key) = app.views.keys.find(hash).await?
+    {
+        return Ok((key, hash));
+    }
+    Err(match allowed {
+        Ok(()) => ApiError::new(ErrorCode::BotKeyInvalid),
+        Err(wait) => {
+            app.metrics.limits.count(LimitName::RefusedKeys);
+            ApiError::limited(FloodKind::GuessedKeys, wait)
+        }
+    })
+}
+
+/// There is no place for a bot's request.
+pub(super) fn feed_overloaded(app: &App) -> ApiError {
+    app.metrics.limits.count(LimitName::ConcurrentRequests);
+    ApiError::new(ErrorCode::Overloaded).after(OVERLOAD_RETRY)
+}
+
+/// The hash of the bot's key that a request carries.
+fn bot_key(headers: &HeaderMap) -> Option<TokenHash> {
+    let Single::Once(text) = single(headers, &AUTHORIZATION) else { return None };
+    let (scheme, key) = text.split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token::parse(TokenKind::BotKey, key.trim_ascii()))?
+}
+
+/// The name of the bot's process that sends, and the number of what it sends.
+#[derive(Clone, Debug)]
+pub(super) struct Sender {
+    name: InstanceName,
+    pub(super) sequence: u64,
+}
+
+impl Sender {
+    /// The instance: the process under this bot's key.
+    pub(super) fn instance(&self, bot: &Bot) -> InstanceId {
+        InstanceId { key: bot.key.to_string(), name: self.name.clone() }
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Sender {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
+        let text = |name: HeaderName| match single(&parts.headers, &name) {
+            Single::Once(value) => std::str::from_utf8(value).ok(),
+            Single::Absent | Single::Repeated => None,
+        };
+        let name = text(INSTANCE).and_then(InstanceName::parse);
+        let digits = text(SEQUENCE).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        // The store counts up from it in signed numbers.
+        let sequence = digits.and_then(|text| text.parse().ok()).filter(|number| (1..=LAST_SEQUENCE).contains(number));
+        name.zip(sequence)
+            .map(|(name, sequence)| Self { name, sequence })
+            .ok_or_else(|| ErrorCode::FeedHeaderInvalid.into())
+    }
+}
+
+/// A header that may come once.
+pub(super) enum Single<'a> {
+    /// Not sent, or empty.
+    Absent,
+    /// Sent once.
+    Once(&'a [u8]),
+    /// Sent more than once.
+    Repeated,
+}
+
+/// The only value of a header.
+pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Single<'a> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) if !value.is_empty() => Single::Once(value.as_bytes()),
+        (None, _) | (Some(_), None) => Single::Absent,
+        (Some(_), Some(_)) => Single::Repeated,
+    }
+}
+
+/// The only value of a header that holds a secret of this shape; `Err` if it has another.
+pub(super) fn secret(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    is_well_formed: impl FnOnce(&[u8]) -> bool,
+) -> Result<Option<SecretString>, ()> {
+    match single(headers, name) {
+        Single::Absent => Ok(None),
+        Single::Once(value) if is_well_formed(value) => {
+            Ok(Some(SecretString::from(String::from_utf8_lossy(value).into_owned())))
+        }
+        Single::Once(_) | Single::Repeated => Err(()),
+    }
+}
+
+/// The context that the middleware made.
+impl FromRequestParts<Arc<App>> for RequestContext {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
+        parts
+            .extensions
+            .get()
+            .cloned()
+            .ok_or_else(|| ApiError::new(ErrorCode::Internal).because(&"a request without a context"))
+    }
+}

@@ -1,0 +1,264 @@
+//! A snapshot: its lines are staged as they arrive, and committed in one step when the last one confirms that all of them came.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::error::ErrorCode;
+use api::feed::Taken;
+use domain::feed::{
+    GuildLine, InstanceId, Lines, Reason, Scope, ShardKey, SnapshotLine, guild_line, subscription_line,
+};
+use domain::{Subscription, TokenHash};
+use store::{Committed, SnapshotId, StoreError};
+use tokio::task::JoinHandle;
+use tracing::warn;
+
+use super::body::Upload;
+use super::{overruled_reason, warn_operator};
+use crate::app::App;
+use crate::http::error::ApiError;
+use crate::uploads::SnapshotPermit;
+
+/// A batch is staged when it has this many lines or bytes.
+const BATCH_LINES: usize = 2_000;
+const BATCH_BYTES: usize = 4 << 20;
+/// How many bytes a line counts for if it leaves something as it is stored: that is copied, however short the line is.
+const CARRIED_BYTES: usize = BATCH_BYTES / 256;
+/// When a client that got no permit should try again.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// What a snapshot is of: which lines it is made of, and what it replaces.
+pub(super) trait SnapshotKind {
+    type Line: Send + 'static;
+    fn read(&self, line: &[u8]) -> Result<SnapshotLine<Self::Line>, Reason>;
+    /// Whether this snapshot replaces what the line is about.
+    fn is_own(&self, line: &Self::Line) -> bool;
+    /// What staging the line costs beyond its own bytes.
+    fn weight(line: &Self::Line) -> usize;
+    fn lines(batch: Vec<Self::Line>) -> Lines;
+    fn scope(&self) -> Scope;
+}
+
+impl SnapshotKind for ShardKey {
+    type Line = GuildLine;
+
+    fn read(&self, line: &[u8]) -> Result<SnapshotLine<GuildLine>, Reason> {
+        let read = guild_line(line)?;
+        let SnapshotLine::One(guild, ignored) = &read else { return Ok(read) };
+        let id = guild.id();
+        if self.covers(id) {
+            return Ok(read);
+        }
+        let home = Self::of(id, self.count);
+        let reason = format!("`id` belongs to shard {} of {}, not to this one.", home.id, home.count);
+        match guild {
+            GuildLine::Guild(_) => Err(Reason::new(reason)),
+            // It is counted but not staged: it belongs to another shard.
+            GuildLine::Unavailable(_) => {
+                Ok(SnapshotLine::One(guild.clone(), ignored.iter().cloned().chain([reason]).collect()))
+            }
+        }
+    }
+
+    fn is_own(&self, line: &GuildLine) -> bool {
+        self.covers(line.id())
+    }
+
+    fn weight(line: &GuildLine) -> usize {
+        match line {
+            GuildLine::Guild(guild) if guild.grants.is_none() || guild.staff.is_none() => CARRIED_BYTES,
+            GuildLine::Guild(_) | GuildLine::Unavailable(_) => 0,
+        }
+    }
+
+    fn lines(batch: Vec<GuildLine>) -> Lines {
+        Lines::Guilds(batch)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Shard(*self)
+    }
+}
+
+/// A snapshot of all subscriptions.
+pub(super) struct Subscriptions;
+
+impl SnapshotKind for Subscriptions {
+    type Line = Subscription;
+
+    fn read(&self, line: &[u8]) -> Result<SnapshotLine<Subscription>, Reason> {
+        subscription_line(line)
+    }
+
+    fn is_own(&self, _: &Subscription) -> bool {
+        true
+    }
+
+    fn weight(_: &Subscription) -> usize {
+        0
+    }
+
+    fn lines(batch: Vec<Subscription>) -> Lines {
+        Lines::Subscriptions(batch)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Subscriptions
+    }
+}
+
+/// Receives a snapshot: all of it or nothing.
+pub(super) async fn receive<K: SnapshotKind>(
+    app: &Arc<App>,
+    kind: K,
+    (key, instance): (TokenHash, InstanceId),
+    sequence: u64,
+    mut upload: Upload,
+) -> Result<Taken, ApiError> {
+    let busy = || ApiError::new(ErrorCode::SnapshotBusy).after(RETRY_AFTER);
+    let permit = app.uploads.try_acquire(kind.scope(), key, app.clock.ticks(), upload.revoked()).ok_or_else(busy)?;
+    let mut staging = SnapshotStaging::begin(app, kind.scope(), instance, sequence, permit).await?;
+    match stage_all(&mut staging, &kind, &mut upload).await {
+        Ok((count, taken)) => staging.commit(count, taken).await,
+        Err(refusal) => {
+            drop(staging);
+            let refusal = if upload.revoked().is_cancelled() { busy() } else { refusal };
+            upload.discard().await;
+            Err(refusal)
+        }
+    }
+}
+
+/// Stages every line; returns how many there were.
+async fn stage_all<K: SnapshotKind>(
+    staging: &mut SnapshotStaging,
+    kind: &K,
+    upload: &mut Upload,
+) -> Result<(u64, Taken), ApiError> {
+    let mut taken = Taken::default();
+    let (mut batch, mut bytes, mut count, mut end) = (Vec::new(), 0, 0_u64, None);
+    while let Some(line) = upload.next_line().await? {
+        bytes += line.len();
+        let read = kind.read(line);
+        let number = upload.number();
+        if end.is_some() {
+            return Err(ApiError::line(number, &"Nothing may follow the line with `end`."));
+        }
+        match read.map_err(|reason| ApiError::line(number, &reason))? {
+            SnapshotLine::End(said) if said == count => end = Some(said),
+            SnapshotLine::End(_) => {
+                let reason = format!("`end` must be the number of lines before it, which is {count}.");
+                return Err(ApiError::line(number, &reason));
+            }
+            SnapshotLine::One(line, reasons) => {
+                count += 1;
+                taken.ignore(reasons);
+                bytes += K::weight(&line);
+                if kind.is_own(&line) {
+                    batch.push(line);
+                }
+                if batch.len() >= BATCH_LINES || bytes >= BATCH_BYTES {
+                    staging.stage(K::lines(std::mem::take(&mut batch))).await?;
+                    bytes = 0;
+                }
+            }
+        }
+    }
+    if end.is_none() {
+        let reason =
+            "The last line must be {\"end\": N} with the number of lines before it; the body may have been cut.";
+        return Err(ApiError::line(upload.number() + 1, &reason));
+    }
+    if !batch.is_empty() {
+        staging.stage(K::lines(batch)).await?;
+    }
+    staging.finish_batch().await?;
+    Ok((count, taken))
+}
+
+/// A snapshot that is being staged. If it is dropped before its commit, a background task abandons it.
+struct SnapshotStaging {
+    app: Arc<App>,
+    instance: InstanceId,
+    snapshot: SnapshotId,
+    /// The batch that is being written while the next one is read.
+    batch: Option<JoinHandle<Result<(), StoreError>>>,
+    _permit: SnapshotPermit,
+    is_committed: bool,
+}
+
+impl SnapshotStaging {
+    /// In the background: if the client leaves meanwhile, the snapshot that was begun is dropped there, and so abandoned.
+    async fn begin(
+        app: &Arc<App>,
+        scope: Scope,
+        instance: InstanceId,
+        sequence: u64,
+        permit: SnapshotPermit,
+    ) -> Result<Self, ApiError> {
+        let app = Arc::clone(app);
+        let background = app.background.clone();
+        let begun = background.spawn(async move {
+            let snapshot = app.store.begin_snapshot(scope, instance.clone(), sequence, app.clock.now()).await?;
+            Ok::<_, StoreError>(Self { app, instance, snapshot, batch: None, _permit: permit, is_committed: false })
+        });
+        Ok(begun.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))??)
+    }
+
+    async fn stage(&mut self, lines: Lines) -> Result<(), ApiError> {
+        self.finish_batch().await?;
+        let (store, snapshot) = (Arc::clone(&self.app.store), self.snapshot);
+        self.batch = Some(self.app.background.spawn(async move { store.stage(snapshot, lines).await }));
+        Ok(())
+    }
+
+    /// Waits until the batch that is being written is written.
+    async fn finish_batch(&mut self) -> Result<(), ApiError> {
+        let Some(batch) = &mut self.batch else { return Ok(()) };
+        let staged = batch.await;
+        self.batch = None;
+        staged.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))??;
+        Ok(())
+    }
+
+    /// Runs to its end even if the client leaves.
+    async fn commit(mut self, count: u64, taken: Taken) -> Result<Taken, ApiError> {
+        let (app, instance) = (Arc::clone(&self.app), self.instance.clone());
+        let commit = app.background.spawn(async move {
+            let committed = self.app.store.commit_snapshot(self.snapshot, self.app.clock.now()).await;
+            self.is_committed = matches!(committed, Ok(Committed::Replaced { .. }));
+            self.app.uploads.clean_up();
+            committed
+        });
+        match commit.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))?? {
+            Committed::Replaced { next } => Ok(taken.with(count, 0, next)),
+            Committed::Outranked { next, owner } => {
+                warn_operator(&app, &instance, &owner, count);
+                let mut taken = Taken::default();
+                taken.explain_first(overruled_reason(count, &owner));
+                Ok(taken.with(0, count, next))
+            }
+            Committed::KeyRefused => Err(ErrorCode::BotKeyInvalid.into()),
+            Committed::Outdated { next } => Err(ApiError::new(ErrorCode::SnapshotOutdated).with_next(next)),
+        }
+    }
+}
+
+impl Drop for SnapshotStaging {
+    fn drop(&mut self) {
+        if self.is_committed {
+            return;
+        }
+        let (app, snapshot, batch) = (Arc::clone(&self.app), self.snapshot, self.batch.take());
+        self.app.background.spawn(async move {
+            // A batch that is still being written must not be staged after the snapshot was abandoned.
+            if let Some(batch) = batch {
+                let _ = batch.await;
+            }
+            if let Err(error) = app.store.abandon_snapshot(snapshot).await {
+                warn!(%error, "a snapshot could not be abandoned; it is cleaned up at the next start");
+            }
+            app.uploads.clean_up();
+        });
+    }
+}

@@ -1,0 +1,22 @@
+//! `GET /feedback`: five random entries of good feedback.
+
+use std::sync::Arc;
+
+use api::feedback::FeedbackData;
+use api::refusals::{Refusals, StoreRefusals};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+
+use super::context::RequestContext;
+use super::error::ApiError;
+use super::respond::json;
+use crate::app::App;
+
+/// List some feedback
+///
+/// At most five entries of 4 or 5 stars, chosen at random at each call.
+#[utoipa::path(get, path = "/feedback", operation_id = "listFeedback", tag = "public",
+    responses((status = 200, description = "Some feedback", body = Vec<FeedbackData>), Refusals, StoreRefusals))]
+pub(super) async fn list(State(app): State<Arc<App>>, context: RequestContext) -> Result<Response, ApiError> {
+    Ok(json(app.views.feedback.get(context.seed).await?).into_response())
+}

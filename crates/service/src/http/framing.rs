@@ -1,0 +1,86 @@
+//! Where a request begins and ends, and for which host it is. What two programs on the way could read in two ways (several `Host`s,
+//! an odd `Transfer-Encoding`) is refused, against request smuggling; and a connection is not used again if a part of a request on
+//! it was not read.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use domain::host;
+use http::{HeaderMap, Request, Version, header};
+use hyper::body::{Body, Frame, SizeHint};
+
+/// Whether a request names its host once, and in a form that all programs read alike. Only HTTP/1.1 must say so:
+/// HTTP/1.0 does not know `Host`, and HTTP/2 has `:authority`, which its parser has checked.
+pub(super) fn has_valid_host<B>(request: &Request<B>, loopback_only: bool) -> bool {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let named = match (hosts.next(), hosts.next()) {
+        (None, _) => request.version() != Version::HTTP_11,
+        (Some(host), None) if loopback_only => host::is_loopback(host.as_bytes()),
+        (Some(host), None) => host::is_valid(host.as_bytes()),
+        (Some(_), Some(_)) => false,
+    };
+    // The target itself may name a host, which then is the one that counts.
+    let target = if loopback_only { request.uri().authority() } else { None };
+    named && target.is_none_or(|target| host::is_loopback(target.as_str().as_bytes()))
+}
+
+/// Whether the body's end is found in a way that all programs know: by its length, or by `chunked` alone.
+pub(super) fn has_valid_transfer_encoding(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => true,
+        (Some(coding), None) => coding.as_bytes().eq_ignore_ascii_case(b"chunked"),
+        (Some(_), Some(_)) => false,
+    }
+}
+
+/// A request body that notes whether all of it was read.
+pub(super) struct TrackedBody<B> {
+    body: B,
+    unread: Arc<AtomicBool>,
+}
+
+/// Tells whether a part of a [`TrackedBody`] is unread, also when the body is gone.
+pub(super) struct BodyTracker(Arc<AtomicBool>);
+
+impl BodyTracker {
+    pub(super) fn has_unread(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl<B: Body> TrackedBody<B> {
+    pub(super) fn new(body: B) -> (Self, BodyTracker) {
+        let unread = Arc::new(AtomicBool::new(!body.is_end_stream()));
+        (Self { body, unread: Arc::clone(&unread) }, BodyTracker(unread))
+    }
+}
+
+impl<B: Body + Unpin> Body for TrackedBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        // A body that broke off counts as unread.
+        if matches!(polled, Poll::Ready(None))
+            || matches!(polled, Poll::Ready(Some(Ok(_)))) && self.body.is_end_stream()
+        {
+            self.unread.store(false, Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

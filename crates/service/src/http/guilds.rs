@@ -1,0 +1,120 @@
+//! `/guilds`: the guilds that the session's user is in and that have the bot, one of them, and those to which it could be added.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::error::ErrorCode;
+use api::guilds::{GuildData, InvitableGuildData};
+use api::refusals::{GuildNotFound, IdpRefusals, Refusals, TokenRefusals};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use domain::{Snowflake, Time};
+use http::{HeaderMap, HeaderValue, header};
+use http_body_util::Full;
+
+use super::encoding::{self, EncodedBody};
+use super::error::ApiError;
+use super::extract::UserSession;
+use super::respond::encoded_json;
+use crate::app::App;
+use crate::views::compressible::CompressibleBody;
+use crate::views::guilds::{GuildsResponse, Listing};
+
+/// List your guilds
+///
+/// All guilds that the session's user is in and that have the bot, by role (Owner first), then name. The provider's list behind it
+/// may be up to an hour old while the provider does not work; the header `Age` tells. Send `Cache-Control: no-cache` to ask the
+/// provider first, at most once in 10 seconds.
+#[utoipa::path(get, path = "/guilds", operation_id = "listGuilds", tag = "dashboard", security(("session" = [])),
+    params(("Cache-Control" = Option<String>, Header, example = "no-cache",
+            description = "`no-cache` asks the identity provider first, at most once in 10 seconds per user.")),
+    responses((status = 200, description = "The guilds", body = Vec<GuildData>,
+            headers(("Age" = u64))),
+        Refusals, TokenRefusals, IdpRefusals))]
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    session: UserSession,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    respond_list(&app, Listing::WithBot, &session, &headers).await
+}
+
+/// Get one guild
+///
+/// One entry of `GET /guilds`. A guild that is not known, does not have the bot or is not the user's is not found, and the answer
+/// does not say which. A backend that saves a guild's settings checks its caller's token with this; before what matters, it sends
+/// `Cache-Control: no-cache`.
+#[utoipa::path(get, path = "/guilds/{id}", operation_id = "getGuild", tag = "dashboard", security(("session" = [])),
+    params(("id" = String, Path, example = "871203344918732833", description = "The guild's id."),
+        ("Cache-Control" = Option<String>, Header, example = "no-cache",
+            description = "`no-cache` asks the identity provider first, at most once in 10 seconds per user.")),
+    responses((status = 200, description = "The guild", body = GuildData,
+            headers(("Age" = u64))),
+        Refusals, GuildNotFound, TokenRefusals, IdpRefusals))]
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    session: UserSession,
+    id: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let id: Option<Snowflake> = id.ok().and_then(|Path(id)| id.parse().ok());
+    // A list is fetched even for what is no id, so that the time that it takes says nothing.
+    let cached = app.views.guilds.get(Listing::WithBot, session.user, wants_fresh(&headers)).await?;
+    let body = id.and_then(|id| cached.list.one(id)).ok_or(ErrorCode::GuildNotFound)?;
+    let body = encoding::encode(&CompressibleBody::new(body), &headers).await;
+    Ok(respond(body, cached.age(app.clock.now())).into_response())
+}
+
+/// List the guilds to add the bot to
+///
+/// The guilds that the user may manage and that are known not to have the bot, by name, each with the provider's page on which the
+/// user adds the bot.
+#[utoipa::path(get, path = "/guilds/invitable", operation_id = "listInvitableGuilds", tag = "dashboard",
+    security(("session" = [])),
+    params(("Cache-Control" = Option<String>, Header, example = "no-cache",
+            description = "`no-cache` asks the identity provider first, at most once in 10 seconds per user.")),
+    responses((status = 200, description = "The guilds", body = Vec<InvitableGuildData>,
+            headers(("Age" = u64))),
+        Refusals, TokenRefusals, IdpRefusals))]
+pub(super) async fn invitable(
+    State(app): State<Arc<App>>,
+    session: UserSession,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    respond_list(&app, Listing::Invitable, &session, &headers).await
+}
+
+async fn respond_list(
+    app: &App,
+    listing: Listing,
+    session: &UserSession,
+    headers: &HeaderMap,
+) -> Result<Response, ApiError> {
+    let cached = app.views.guilds.get(listing, session.user, wants_fresh(headers)).await?;
+    let body = encoding::encode(&cached.body, headers).await;
+    Ok(respond(body, cached.age(app.clock.now())).into_response())
+}
+
+/// The whole list, if nothing is left to do.
+pub(super) fn try_respond(
+    cached: &GuildsResponse,
+    now: Time,
+    headers: &HeaderMap,
+) -> Option<http::Response<Full<Bytes>>> {
+    encoding::try_encode(&cached.body, headers).map(|body| respond(body, cached.age(now)))
+}
+
+/// A response with the age of the provider's list.
+fn respond(body: EncodedBody, age: Duration) -> http::Response<Full<Bytes>> {
+    let mut response = encoded_json(body);
+    response.headers_mut().insert(header::AGE, HeaderValue::from(age.as_secs()));
+    response
+}
+
+/// Whether the client asks for a list that is fetched now.
+pub(super) fn wants_fresh(headers: &HeaderMap) -> bool {
+    let directives = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|value| value.to_str().ok());
+    directives.flat_map(|value| value.split(',')).any(|directive| directive.trim().eq_ignore_ascii_case("no-cache"))
+}

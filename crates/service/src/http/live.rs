@@ -1,0 +1,72 @@
+//! `GET /live` and `GET /me/live`: streams that say what to read again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::error::ErrorCode;
+use api::live::{Changes, UserChanges};
+use api::refusals::{LiveRefusals, Refusals, TokenRefusals, UserLiveRefusals};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use runtime::concurrency::LimitReached;
+
+use super::context::RequestContext;
+use super::error::ApiError;
+use super::extract::{self, UserSession};
+use crate::app::App;
+use crate::floods::FloodKind;
+use crate::live::{LiveError, StreamOwner};
+
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+/// nginx would collect the events otherwise.
+const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+const NO: HeaderValue = HeaderValue::from_static("no");
+/// When a client that was refused should come back.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// Stream what has changed
+///
+/// Server-Sent Events that say what to read again: `event: changed` with the topics `status`, `team`, `feedback` and `stats`. The
+/// first event names them all. A stream holds no data, so nothing is missed if it is opened again. At most one event per second, and
+/// a comment every 15 seconds. It does not end by itself. The schema is that of an event's data.
+#[utoipa::path(get, path = "/live", operation_id = "streamChanges", tag = "public",
+    responses((status = 200, description = "A stream of events", body = Changes, content_type = "text/event-stream"),
+        Refusals, LiveRefusals))]
+pub(super) async fn public(State(app): State<Arc<App>>, context: RequestContext) -> Result<Response, ApiError> {
+    open(&app, &context, None).await
+}
+
+/// Stream what has changed for the user
+///
+/// The same as `GET /live` with the topics `guilds`, `sessions` and `me`, too. It does not count as a use of the session, and ends with it, after
+/// `event: ended`. A browser's `EventSource` cannot send the header `Token`: read the stream with `fetch`.
+#[utoipa::path(get, path = "/me/live", operation_id = "streamMyChanges", tag = "dashboard", security(("session" = [])),
+    responses((status = 200, description = "A stream of events", body = UserChanges, content_type = "text/event-stream"),
+        Refusals, TokenRefusals, UserLiveRefusals))]
+pub(super) async fn of_user(
+    State(app): State<Arc<App>>,
+    context: RequestContext,
+    headers: HeaderMap,
+    session: UserSession,
+) -> Result<Response, ApiError> {
+    let token = extract::session_token(&headers)?;
+    open(&app, &context, Some(StreamOwner { id: session.id, token, user: session.user })).await
+}
+
+async fn open(app: &App, context: &RequestContext, session: Option<StreamOwner>) -> Result<Response, ApiError> {
+    let subjects = app.rate_limits.counted_as(context.client);
+    let body = app.live.open(subjects, session, app.random.number()).await.map_err(refusal)?;
+    let headers = [(header::CONTENT_TYPE, EVENT_STREAM), (BUFFERING, NO)];
+    Ok((headers, axum::body::Body::new(body)).into_response())
+}
+
+fn refusal(error: LiveError) -> ApiError {
+    match error {
+        LiveError::Limit(LimitReached::PerSubject) => ApiError::limited(FloodKind::LiveStreams, RETRY_AFTER),
+        LiveError::Limit(LimitReached::InAll) => ApiError::new(ErrorCode::Overloaded).after(RETRY_AFTER),
+        LiveError::Stopping => ApiError::new(ErrorCode::Draining).after(RETRY_AFTER),
+        LiveError::SessionEnded => ErrorCode::TokenInvalid.into(),
+        LiveError::Store(error) => error.into(),
+    }
+}

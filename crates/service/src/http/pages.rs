@@ -1,0 +1,192 @@
+//! The pages of the site: read the facts, let `site` make the page, respond.
+
+use std::sync::Arc;
+
+use api::error::ErrorCode;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+
+use super::context::RequestContext;
+use super::error::ApiError;
+use super::{encoding, etag, openapi};
+use crate::app::App;
+use crate::site::dashboard::SignIn;
+use crate::site::status::{SharedStatusPage, StatusFacts};
+use crate::site::{self, Facts, FixedPage, Language, PageName};
+use crate::views::tagged::TaggedBody;
+
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+const ATOM: HeaderValue = HeaderValue::from_static("application/atom+xml; charset=utf-8");
+const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
+/// A page shows what is now; a browser may keep it, and asks each time whether it still holds.
+const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+const FOR_A_MINUTE: HeaderValue = HeaderValue::from_static("public, max-age=60");
+const FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+/// The address changes with the content.
+const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+const NOTHING_LOADED: HeaderValue = HeaderValue::from_static("default-src 'none'");
+/// The longest query of a page.
+const LONGEST_QUERY: usize = 256;
+const VARY: HeaderValue = HeaderValue::from_static("accept-encoding, accept-language");
+const SECURITY: [(HeaderName, HeaderValue); 4] = [
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+];
+
+/// `/site`: the home page has a slash at its end.
+pub(super) async fn to_home(State(app): State<Arc<App>>) -> Response {
+    let to = HeaderValue::try_from(app.site.home_path()).unwrap_or(HeaderValue::from_static("/site/"));
+    (StatusCode::PERMANENT_REDIRECT, HeaderMap::from_iter([(header::LOCATION, to)])).into_response()
+}
+
+/// `/site/`
+pub(super) async fn home(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let (language, facts) = (language(&headers), app.views.site.get().await?);
+    // Not the time when the request arrived: how long ago that is, its body decides, and with it the client.
+    let now = app.clock.now();
+    let made_of = vec![Arc::clone(&facts) as Facts];
+    let page = app.site.rendered.get_or_render((PageName::Home, language), (made_of, now), || {
+        site::home::page(&app.site, language, &facts, now)
+    });
+    Ok(respond(&app, &page, &headers).await)
+}
+
+/// `/site/status`
+pub(super) async fn status(
+    State(app): State<Arc<App>>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let (language, facts, history) = (language(&headers), app.views.site.get().await?, app.views.history.get().await?);
+    let server = query.as_deref().and_then(server_of);
+    // As above.
+    let now = app.clock.now();
+    let made_of = vec![Arc::clone(&facts) as Facts, Arc::clone(&history) as Facts];
+    let rendered = app.site.rendered.get_or_render_status(language, (made_of, now), || {
+        let shown = StatusFacts { health: &facts.health, history: &history, now };
+        SharedStatusPage::new(&app.site, language, &shown)
+    });
+    let Some(server) = server else { return Ok(respond(&app, &rendered.page, &headers).await) };
+    let [typed, answer] = rendered.answer_to(&server);
+    let texts = [typed.as_str(), answer.as_str()];
+    let body = encoding::splice(&rendered.spliced, &texts, &headers).await;
+    let tags = rendered.page.tags_with(&texts);
+    let mut response = etag::respond_encoded(body, &tags, NO_CACHE, &headers).into_response();
+    add_page_headers(response.headers_mut(), &app);
+    Ok(response)
+}
+
+/// The server that a visitor of the status page asks for, as typed. A query that is too long asks for none that there is.
+fn server_of(query: &str) -> Option<String> {
+    if query.len() > LONGEST_QUERY {
+        return Some(String::new());
+    }
+    let mut fields = form_urlencoded::parse(query.as_bytes());
+    fields.find(|(name, _)| name == "server").map(|(_, server)| server.into_owned())
+}
+
+/// `/site/incidents.atom`
+pub(super) async fn incidents(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let (language, history) = (language(&headers), app.views.history.get().await?);
+    let made_of = Arc::clone(&history) as Facts;
+    let feed = app.site.rendered.get_or_render_timeless((PageName::Incidents, language), made_of, || {
+        site::status::feed(&app.site, language, &history)
+    });
+    let mut response = etag::respond_as(&feed, ATOM, FOR_A_MINUTE, &headers).await.into_response();
+    response.headers_mut().insert(header::VARY, VARY);
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, NOTHING_LOADED);
+    Ok(response)
+}
+
+/// `/site/dashboard`
+pub(super) async fn dashboard(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let language = language(&headers);
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let sign_in = site::dashboard::sign_in_at(&app.site, &app.config.idp, host);
+    let name = if sign_in == SignIn::Ready { PageName::Dashboard } else { PageName::DashboardWithoutSignIn };
+    let page = app.site.rendered.get_or_render((name, language), (Vec::new(), app.clock.now()), || {
+        site::dashboard::page(&app.site, language, &sign_in)
+    });
+    respond(&app, &page, &headers).await
+}
+
+/// `/docs`
+pub(super) async fn reference(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let language = language(&headers);
+    let page = app.site.rendered.get_or_render_once((FixedPage::Reference, language), || {
+        site::reference::page(&app.site, language, &openapi::document())
+    });
+    respond(&app, page, &headers).await
+}
+
+/// `/docs/feed`
+pub(super) async fn feed_reference(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let language = language(&headers);
+    let page = app.site.rendered.get_or_render_once((FixedPage::Feed, language), || {
+        site::reference::feed::page(&app.site, language, &openapi::document())
+    });
+    respond(&app, page, &headers).await
+}
+
+/// `/site/roles.css`: the colours of the team's roles.
+pub(super) async fn role_colours(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let facts = app.views.site.get().await?;
+    let made_of = Arc::clone(&facts) as Facts;
+    let page = (PageName::RoleColours, Language::English);
+    let sheet = app.site.rendered.get_or_render_timeless(page, made_of, || app.site.role_colours(&facts.team));
+    Ok(etag::respond_as(&sheet, CSS, NO_CACHE, &headers).await.into_response())
+}
+
+/// `/site/icon`: the picture that the operator has given.
+pub(super) async fn icon(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let (media_type, body) = app.site.icon().ok_or(ErrorCode::NotFound)?;
+    let media_type = HeaderValue::from_static(media_type);
+    Ok(etag::respond_as(body, media_type, FOR_AN_HOUR, &headers).await.into_response())
+}
+
+/// `/site/assets/…`
+pub(super) async fn asset(Path(file): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let asset = site::assets::find(&file).ok_or(ErrorCode::NotFound)?;
+    let body = encoding::encode(&asset.body, &headers).await;
+    let mut response = http::Response::new(axum::body::Body::empty());
+    body.add_headers(response.headers_mut());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(asset.media_type));
+    response.headers_mut().insert(header::CACHE_CONTROL, IMMUTABLE);
+    *response.body_mut() = body.bytes.into();
+    Ok(response)
+}
+
+/// Makes a page of a response that is an error.
+pub(super) fn show_error(
+    response: &mut Response,
+    app: &App,
+    code: ErrorCode,
+    asked: &HeaderMap,
+    context: &RequestContext,
+) {
+    *response.body_mut() = site::error_page::page(&app.site, language(asked), code, context.id()).into();
+    add_page_headers(response.headers_mut(), app);
+}
+
+async fn respond(app: &App, page: &TaggedBody, asked: &HeaderMap) -> Response {
+    let mut response = etag::respond_as(page, HTML, NO_CACHE, asked).await.into_response();
+    add_page_headers(response.headers_mut(), app);
+    response
+}
+
+fn add_page_headers(headers: &mut HeaderMap, app: &App) {
+    headers.insert(header::CONTENT_TYPE, HTML);
+    headers.insert(header::VARY, VARY);
+    headers.extend(SECURITY);
+    if let Ok(policy) = HeaderValue::from_str(app.site.policy()) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+}
+
+fn language(asked: &HeaderMap) -> Language {
+    let accepted = asked.get(header::ACCEPT_LANGUAGE).and_then(|accepted| accepted.to_str().ok());
+    Language::preferred(accepted.unwrap_or_default())
+}

@@ -1,0 +1,377 @@
+//! Middleware: what every request passes on its way to a handler, and every response on its way back. Limits come first, then a
+//! cached response or the router; panics and deadlines become ordinary errors; every response gets its headers and, if it is an
+//! error, a log line.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::envelope::Nothing;
+use api::error::ErrorCode;
+use axum::Router;
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use domain::Time;
+use futures_util::FutureExt;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
+use http_body_util::{Either, Full};
+use hyper::body::Body as _;
+use telemetry::metrics::{GaugeGuard, LimitName, RequestMetrics};
+use telemetry::request_id::{self, RequestScope};
+use telemetry::untrusted::Untrusted;
+use tokio::sync::{SemaphorePermit, TryAcquireError};
+use tower::ServiceExt;
+use tracing::debug;
+
+use super::access::{self, AccessRecord};
+use super::context::{Peer, REQUEST_ID, RequestContext};
+use super::cors::UnlistedOrigins;
+use super::error::ApiError;
+use super::framing::TrackedBody;
+use super::measure::MeasuredRequest;
+use super::respond::Success;
+use super::zone::{Deadline, ErrorFormat, PermitPool, RateLimitedBy, RequestBody, Zone, Zones};
+use super::{bounds, date, fast_path, framing, pages};
+use crate::app::App;
+use crate::floods::FloodKind;
+
+/// When a client that was refused because of load should come back.
+pub(super) const OVERLOAD_RETRY: Duration = Duration::from_secs(1);
+
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A response's body: cached bytes, or what the router made.
+pub type Body = Either<Full<Bytes>, axum::body::Body>;
+
+/// The service as the server sees it: a request in, a response out, whatever happens.
+#[derive(Clone)]
+pub struct HttpService {
+    app: Arc<App>,
+    router: Router,
+    zones: Arc<Zones>,
+    unlisted_origins: Arc<UnlistedOrigins>,
+    requests: Arc<RequestMetrics>,
+}
+
+impl HttpService {
+    /// The service over this app.
+    pub fn new(app: Arc<App>) -> Self {
+        let table = super::routes(app.config.site.enabled);
+        let router = table.router.fallback(async || ApiError::new(ErrorCode::NotFound)).with_state(Arc::clone(&app));
+        let requests = app.metrics.requests.get_or_init(|| Arc::new(RequestMetrics::new(table.zones.routes())));
+        let requests = Arc::clone(requests);
+        Self { app, router, zones: Arc::new(table.zones), unlisted_origins: Arc::default(), requests }
+    }
+
+    /// The app inside.
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// Responds by the fast path, without waiting for anything, and tells the ticks at which the request arrived; if it cannot, gives
+    /// the request's context for [`HttpService::call`]. `has_room`: whether the connection has room for another response now.
+    pub(crate) fn try_cached<B>(
+        &self,
+        request: &Request<B>,
+        peer: Peer,
+        has_room: bool,
+    ) -> Result<(Response<Body>, Duration), RequestContext>
+    where
+        B: hyper::body::Body<Data = Bytes>,
+    {
+        let path = self.inner_path(request.uri().path());
+        let context = self.context(path, request.headers(), peer);
+        let may_respond = has_room
+            && context.rate_limit.is_ok()
+            && framing::has_valid_host(request, self.app.config.http.loopback_names_only);
+        let Some(path) = path.filter(|_| may_respond) else {
+            return Err(context);
+        };
+        // A panic here is a bug that the router then answers for.
+        let cached = catch_unwind(AssertUnwindSafe(|| fast_path::try_respond(&self.app, request, path, &context)));
+        let Some(response) = cached.unwrap_or_default() else {
+            return Err(context);
+        };
+        debug!(id = context.id(), method = %Untrusted(request.method().as_str()), status = response.status().as_u16(), "answered by the fast path");
+        let response = if request.method() == Method::HEAD { without_body(response) } else { response };
+        let mut response = response.map(Either::Left);
+        self.add_headers(&mut response, request.headers(), &context, context.time);
+        MeasuredRequest::new(&self.requests, &self.app.clock, request.method(), &context).end(response.status());
+        access::log_cached(&self.app, request, &context, &response);
+        Ok((response, context.ticks))
+    }
+
+    /// Responds by the router, whatever happens. `start_work` is awaited before any work is done: after a body that is
+    /// drained has arrived, before one that is streamed is read.
+    pub(crate) async fn call<B>(
+        self,
+        request: Request<B>,
+        context: RequestContext,
+        start_work: impl Future<Output = ()> + Send,
+    ) -> Response<Body>
+    where
+        B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let record = AccessRecord::begin(&self.app, &context, &request);
+        let trace = record.as_ref().and_then(AccessRecord::trace_parent);
+        // All that is logged meanwhile carries the id.
+        let scope = RequestScope { id: context.id.clone(), trace };
+        request_id::scope(scope, self.respond(request, context, record, start_work)).await
+    }
+
+    async fn respond<B>(
+        self,
+        request: Request<B>,
+        context: RequestContext,
+        record: Option<AccessRecord>,
+        start_work: impl Future<Output = ()> + Send,
+    ) -> Response<Body>
+    where
+        B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let asked = request.uri().path().to_owned();
+        let (method, headers, version) = (request.method().clone(), request.headers().clone(), request.version());
+        let measured = MeasuredRequest::new(&self.requests, &self.app.clock, &method, &context);
+        let (parts, body) = request.into_parts();
+        let (body, tracker) = TrackedBody::new(body);
+        let request = Request::from_parts(parts, body);
+        let work = AssertUnwindSafe(self.route(request, self.inner_path(&asked), &context, start_work)).catch_unwind();
+        let mut response = work
+            .await
+            .unwrap_or_else(|_| ApiError::new(ErrorCode::Internal).because(&"a handler panicked").into_response());
+        if let Some(refusal) = response.extensions_mut().remove::<ApiError>() {
+            if let Some(error) = refusal.code.server_error() {
+                self.app.metrics.server_errors.count(error);
+            }
+            access::log(&self.app, &refusal, &context, &method, &asked);
+            // The router has set the length of the empty body that the error travelled with.
+            response.headers_mut().remove(header::CONTENT_LENGTH);
+            match context.zone.errors {
+                ErrorFormat::Envelope => {
+                    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
+                    *response.body_mut() = refusal.body(context.id()).into();
+                }
+                ErrorFormat::Page => pages::show_error(&mut response, &self.app, refusal.code, &headers, &context),
+            }
+            // The unread rest of the body cannot be told from the next request.
+            if version < Version::HTTP_2 && (refusal.ends_connection() || tracker.has_unread()) {
+                response.headers_mut().insert(header::CONNECTION, CLOSE);
+            }
+        }
+        debug!(id = context.id(), method = %Untrusted(method.as_str()), path = %Untrusted(&asked), status = response.status().as_u16(), "answered");
+        if method == Method::HEAD {
+            response = without_body(response);
+        }
+        let mut response = response.map(Either::Right);
+        self.add_headers(&mut response, &headers, &context, self.app.clock.now());
+        measured.end(response.status());
+        match record {
+            Some(record) => record.end(response),
+            None => response,
+        }
+    }
+
+    /// Checks the request against its bounds and its zone's limits, then hands it to the router. The client and we each have the
+    /// zone's time limit, one after the other: a client that sends slowly cannot make us late.
+    async fn route<B>(
+        &self,
+        request: Request<B>,
+        path: Option<&str>,
+        context: &RequestContext,
+        start_work: impl Future<Output = ()> + Send,
+    ) -> axum::response::Response
+    where
+        B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let zone = context.zone;
+        if let Err(refusal) = self.check(&request, context) {
+            return refusal.into_response();
+        }
+        let (parts, body) = request.into_parts();
+        let limit = match zone.deadline {
+            Deadline::RequestTimeout => Some(self.app.current.get().limits.request_timeout),
+            Deadline::Unbounded => None,
+        };
+        let body = match within(limit, receive(body, zone, start_work)).await {
+            Some(Ok(body)) => body,
+            Some(Err(code)) => return ApiError::new(code).into_response(),
+            None => return ApiError::new(ErrorCode::RequestTimeout).into_response(),
+        };
+        let worked = within(limit, self.work(Request::from_parts(parts, body), path, context)).await;
+        worked.unwrap_or_else(|| ApiError::new(ErrorCode::Timeout).after(OVERLOAD_RETRY).into_response())
+    }
+
+    /// Answers a request that has arrived, or whose body the handler reads.
+    async fn work(
+        &self,
+        request: Request<axum::body::Body>,
+        path: Option<&str>,
+        context: &RequestContext,
+    ) -> axum::response::Response {
+        let zone = context.zone;
+        let (mut parts, body) = request.into_parts();
+        // Only now: a request whose body never comes must not take a permit from others.
+        let Ok(_permit) = self.permit(zone) else {
+            self.app.metrics.limits.count(LimitName::ConcurrentRequests);
+            return ApiError::new(ErrorCode::Overloaded).after(OVERLOAD_RETRY).into_response();
+        };
+        if is_preflight(&parts.method, &parts.headers) && zone.cors.has_readers() {
+            let mut response = StatusCode::NO_CONTENT.into_response();
+            zone.cors.add_preflight_headers(response.headers_mut(), &self.app.current.get().allowed_headers);
+            return response;
+        }
+        let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        let Some(uri) = path.and_then(|path| format!("{path}{query}").parse::<Uri>().ok()) else {
+            return ApiError::new(ErrorCode::NotFound).into_response();
+        };
+        // HTTP/2 names the host in its target, which is cut to its path here.
+        if let Some(host) = parts.uri.authority().and_then(|host| HeaderValue::try_from(host.as_str()).ok()) {
+            parts.headers.entry(header::HOST).or_insert(host);
+        }
+        parts.uri = uri;
+        parts.extensions.insert(context.clone());
+        let asks_options = parts.method == Method::OPTIONS;
+        let routed = self.router.clone().oneshot(Request::from_parts(parts, body)).await;
+        let response = routed.unwrap_or_else(|never| match never {});
+        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+            refuse_method(&response, asks_options)
+        } else if !zone.may_stream && response.body().size_hint().exact().is_none() {
+            ApiError::new(ErrorCode::Internal).because(&"a streamed response in a zone that has none").into_response()
+        } else {
+            response
+        }
+    }
+
+    /// What is checked before the body is read.
+    fn check<B>(&self, request: &Request<B>, context: &RequestContext) -> Result<(), ApiError> {
+        if !bounds::headers_fit(request.headers()) {
+            return Err(ErrorCode::HeadersTooLarge.into());
+        }
+        if !framing::has_valid_host(request, self.app.config.http.loopback_names_only) {
+            return Err(ErrorCode::HostInvalid.into());
+        }
+        if !framing::has_valid_transfer_encoding(request.headers()) {
+            return Err(ErrorCode::BodyBroken.into());
+        }
+        context.rate_limit.map_err(|wait| ApiError::limited(FloodKind::Requests, wait))
+    }
+
+    /// The context of a request that has just arrived, counted against its client's rate limit where the zone says so.
+    fn context(&self, path: Option<&str>, headers: &HeaderMap, peer: Peer) -> RequestContext {
+        let mut context = RequestContext::new(&self.app, headers, peer, self.zones.of(path));
+        if context.zone.rate_limit == RateLimitedBy::ClientAddress {
+            context.rate_limit = self.app.rate_limits.request(context.client);
+            if context.rate_limit.is_err() {
+                self.app.metrics.limits.count(LimitName::Requests);
+            }
+        }
+        context
+    }
+
+    fn permit(&self, zone: Zone) -> Result<Option<(SemaphorePermit<'_>, GaugeGuard)>, TryAcquireError> {
+        match zone.permits {
+            PermitPool::Requests => {
+                let permit = self.app.request_permits.try_acquire()?;
+                Ok(Some((permit, self.app.metrics.requests_in_flight.hold())))
+            }
+            PermitPool::PerKey => Ok(None),
+        }
+    }
+
+    /// The path below the base path; `None` if it is not below it.
+    fn inner_path<'a>(&self, path: &'a str) -> Option<&'a str> {
+        match path.strip_prefix(self.app.config.http.base_path.as_str())? {
+            "" => Some("/"),
+            below if below.starts_with('/') => Some(below),
+            _ => None,
+        }
+    }
+
+    /// Adds the headers that every response has.
+    fn add_headers(&self, response: &mut Response<Body>, asked: &HeaderMap, context: &RequestContext, now: Time) {
+        let status = response.status();
+        let headers = response.headers_mut();
+        if status == StatusCode::NOT_MODIFIED {
+            // It would have to be the length of the response that the client has, not that of this empty one.
+            headers.remove(header::CONTENT_LENGTH);
+        }
+        headers.insert(REQUEST_ID, context.id.clone());
+        headers.insert(header::DATE, date::header(now));
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+        if !headers.contains_key(header::CACHE_CONTROL) {
+            headers.insert(header::CACHE_CONTROL, NO_STORE);
+        }
+        if context.secure {
+            headers.insert(header::STRICT_TRANSPORT_SECURITY, HSTS);
+        }
+        if let Err(origin) = context.zone.cors.add_headers(headers, asked.get(header::ORIGIN), &self.app.current) {
+            self.unlisted_origins.warn(origin, asked, context);
+        }
+    }
+}
+
+/// What comes of this work within the limit, if there is one.
+async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, work).await.ok(),
+        None => Some(work.await),
+    }
+}
+
+/// Waits for what is up to the client: that the body arrives, unless the handler reads it, and that there is room for a response.
+async fn receive<B>(body: B, zone: Zone, start_work: impl Future<Output = ()>) -> Result<axum::body::Body, ErrorCode>
+where
+    B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let body = match zone.body {
+        RequestBody::Streamed => axum::body::Body::new(body),
+        RequestBody::Drained => {
+            bounds::drain(body).await?;
+            axum::body::Body::empty()
+        }
+    };
+    start_work.await;
+    Ok(body)
+}
+
+fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
+    const ASKS: HeaderName = header::ACCESS_CONTROL_REQUEST_METHOD;
+    method == Method::OPTIONS && headers.contains_key(header::ORIGIN) && headers.contains_key(ASKS)
+}
+
+/// Answers a known path with another method: `OPTIONS` is told what there is, all else is refused, both with `Allow`.
+fn refuse_method(refused: &axum::response::Response, asks_options: bool) -> axum::response::Response {
+    let methods = refused.headers().get(header::ALLOW).and_then(|allow| allow.to_str().ok()).unwrap_or_default();
+    let allow = methods.split(',').map(str::trim).chain(["OPTIONS"]).collect::<Vec<_>>().join(", ");
+    let mut response = if asks_options {
+        Success(Nothing {}).into_response()
+    } else {
+        ApiError::new(ErrorCode::MethodNotAllowed).into_response()
+    };
+    if let Ok(allow) = HeaderValue::from_str(&allow) {
+        response.headers_mut().insert(header::ALLOW, allow);
+    }
+    response
+}
+
+/// The response to a `HEAD`: every header of the `GET`, its length too, and no body.
+fn without_body<B: hyper::body::Body + Default>(response: Response<B>) -> Response<B> {
+    let (mut parts, body) = response.into_parts();
+    if let Some(length) = body.size_hint().exact()
+        && !parts.headers.contains_key(header::CONTENT_LENGTH)
+    {
+        parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    Response::from_parts(parts, B::default())
+}
+
+#[cfg(test)]
+mod tests;

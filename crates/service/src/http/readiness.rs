@@ -1,0 +1,39 @@
+//! `GET /ready`: whether a balancer may send requests to this process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::envelope;
+use api::error::ErrorCode;
+use api::readiness::{READY, Readiness};
+use api::refusals::ReadinessRefusals;
+use axum::extract::State;
+use bytes::Bytes;
+use http::Response;
+use http_body_util::Full;
+
+use super::error::ApiError;
+use super::respond::{Success, json};
+use crate::app::App;
+
+/// After this long a process that is restarted may be back.
+const RESTART_TIME: Duration = Duration::from_secs(5);
+
+/// Get whether requests are taken
+///
+/// For load balancers: 200 while this process takes requests, 503 `draining` as soon as it was asked to stop. It says nothing about
+/// the store on purpose: all replicas share it, and taking all of them out of service would help nobody.
+#[utoipa::path(get, path = "/ready", operation_id = "getReadiness", tag = "operations",
+    responses((status = 200, description = "Requests are taken", body = Readiness), ReadinessRefusals))]
+pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Success<Readiness>, ApiError> {
+    if app.is_shutting_down() {
+        Err(ApiError::new(ErrorCode::Draining).after(RESTART_TIME))
+    } else {
+        Ok(Success(READY))
+    }
+}
+
+/// The response without a permit: a service that is busy must not be taken out of service.
+pub(super) fn try_respond(app: &App) -> Option<Response<Full<Bytes>>> {
+    (!app.is_shutting_down()).then(|| json(envelope::success(&READY)))
+}

@@ -1,0 +1,84 @@
+//! `/sessions`: lists and ends the user's own sessions.
+
+use std::sync::Arc;
+
+use api::envelope::Nothing;
+use api::error::ErrorCode;
+use api::refusals::{Refusals, SessionNotFound, TokenRefusals};
+use api::sessions::SessionData;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use domain::SessionId;
+use domain::audit::AuditKind;
+
+use super::context::RequestContext;
+use super::error::ApiError;
+use super::extract::UserSession;
+use super::respond::Success;
+use crate::app::App;
+
+/// List your sessions
+///
+/// Every session of the user, newest first.
+#[utoipa::path(get, path = "/sessions", operation_id = "listSessions", tag = "dashboard", security(("session" = [])),
+    responses((status = 200, description = "The sessions", body = Vec<SessionData>), Refusals, TokenRefusals))]
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    session: UserSession,
+) -> Result<Success<Vec<SessionData>>, ApiError> {
+    let sessions = app.views.sessions.of(session.user).await?;
+    let is_own = |other: &SessionId| *other == session.id;
+    Ok(Success(sessions.into_iter().map(|found| SessionData::new(is_own(&found.id), found)).collect()))
+}
+
+/// End all your sessions
+///
+/// Signs the user out everywhere: ends every session, the one that asks too.
+#[utoipa::path(delete, path = "/sessions", operation_id = "endAllSessions", tag = "dashboard", security(("session" = [])),
+    responses((status = 200, description = "All ended", body = Nothing), Refusals, TokenRefusals))]
+pub(super) async fn end_all(
+    State(app): State<Arc<App>>,
+    context: RequestContext,
+    session: UserSession,
+) -> Result<Success<Nothing>, ApiError> {
+    let ending = Arc::clone(&app);
+    to_its_end(&app, async move {
+        ending.accounts.end_sessions(session.user).await?;
+        ending.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "all sessions");
+        Ok(Success(Nothing {}))
+    })
+    .await
+}
+
+/// End one of your sessions
+///
+/// Ends one session of the user, such as the one on a lost device.
+#[utoipa::path(delete, path = "/sessions/{id}", operation_id = "endSession", tag = "dashboard", security(("session" = [])),
+    params(("id" = String, Path, example = "5Txg0sEHwN9s0CHB", description = "The session's id, from `GET /sessions`.")),
+    responses((status = 200, description = "Ended", body = Nothing), Refusals, SessionNotFound, TokenRefusals))]
+pub(super) async fn end_one(
+    State(app): State<Arc<App>>,
+    context: RequestContext,
+    session: UserSession,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Success<Nothing>, ApiError> {
+    let id = id.ok().and_then(|Path(id)| SessionId::parse(&id)).ok_or(ErrorCode::SessionNotFound)?;
+    let ending = Arc::clone(&app);
+    to_its_end(&app, async move {
+        if !ending.accounts.end_session(session.user, id).await? {
+            return Err(ErrorCode::SessionNotFound.into());
+        }
+        ending.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "another session");
+        Ok(Success(Nothing {}))
+    })
+    .await
+}
+
+/// Does the work in the background and waits for it: sessions that end are in the audit, also if the client leaves meanwhile.
+pub(super) async fn to_its_end<T: Send + 'static>(
+    app: &App,
+    work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+) -> Result<T, ApiError> {
+    let ended = app.background.spawn(work).await;
+    ended.unwrap_or_else(|error| Err(ApiError::new(ErrorCode::Internal).because(&error)))
+}

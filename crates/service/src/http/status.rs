@@ -1,0 +1,74 @@
+//! `GET /`: the status: version, memory, latencies and the bot's shards.
+
+use std::sync::Arc;
+
+use api::refusals::{Refusals, StoreRefusals};
+use api::status::StatusData;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use domain::Time;
+use http::{HeaderMap, HeaderName};
+
+use super::context::RequestContext;
+use super::error::ApiError;
+use super::respond::json;
+use crate::app::App;
+
+const SENT_EPOCH: HeaderName = HeaderName::from_static("sent-epoch");
+/// A `Sent-Epoch` older than this says nothing about latency.
+const OLDEST_SENT: f64 = 3600.0 * 1000.0;
+
+/// Get the status
+///
+/// That the API is online, its version and latency, and how the bot and its shards are.
+#[utoipa::path(get, path = "/", operation_id = "getStatus", tag = "public",
+    params(("Sent-Epoch" = Option<String>, Header, example = "1800000000.25", description = "When the request was sent, epoch seconds; the answer then tells the latency. Anything else is ignored.")),
+    responses((status = 200, description = "The status", body = StatusData), Refusals, StoreRefusals))]
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    context: RequestContext,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let body = app.views.status.get(|| latencies(&app, &context, &headers)).await?;
+    Ok(json(body).into_response())
+}
+
+/// The two latencies in milliseconds: from sending to arrival, if the client tells when it sent, and from arrival to now.
+pub(super) fn latencies(app: &App, context: &RequestContext, headers: &HeaderMap) -> (Option<f64>, f64) {
+    let process = app.clock.ticks().saturating_sub(context.ticks);
+    let sent = headers.get(SENT_EPOCH).and_then(|value| value.to_str().ok());
+    (sent.and_then(|sent| response_latency(sent, context.time)), process.as_secs_f64() * 1000.0)
+}
+
+fn response_latency(sent: &str, arrived: Time) -> Option<f64> {
+    let sent: f64 = sent.trim().parse().ok().filter(|sent: &f64| sent.is_finite())?;
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 fit a double exactly")]
+    let latency = arrived.millis() as f64 - sent * 1000.0;
+    (latency <= OLDEST_SENT).then_some(latency.max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn response_latency_needs_a_usable_time() {
+        let arrived = Time::from_seconds(10_000);
+        let table = [
+            ("9999.5", Some(500.0)),
+            ("10000", Some(0.0)),
+            ("10001", Some(0.0)),
+            (" 9999 ", Some(1000.0)),
+            ("6400", Some(3_600_000.0)),
+            ("6399", None),
+            ("", None),
+            ("yesterday", None),
+            ("NaN", None),
+            ("inf", None),
+            ("-inf", None),
+        ];
+        for (sent, expected) in table {
+            assert_eq!(response_latency(sent, arrived), expected, "{sent:?}");
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Live updates: streams that say which parts of the API a client should read again. They carry no data, so nothing can be
+//! missed. One task compares marks for all streams (cache invalidation, `store::freshness`); a stream has no timer of its own.
+//!
+//! A change costs each stream a look at its marks, not a read of the store: that a guild has changed is said without asking what it
+//! is now. Only when the user's own list has changed is it read again. Sessions are looked up in a loop of their own, so that the end
+//! of one waits for no list.
+
+mod stream;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use parking_lot::Mutex;
+use tracing::debug;
+
+pub use stream::LiveBody;
+
+use domain::live::LiveTopics;
+use domain::{SessionId, Snowflake, TokenHash};
+use runtime::clock::Clock;
+use runtime::concurrency::{ConcurrencyLimit, LimitReached};
+use runtime::subjects::Subjects;
+use store::freshness::{Dependencies, Mark};
+use store::{StoreError, Topic};
+use stream::Stream;
+use telemetry::metrics::LimitName;
+use watch::Watch;
+
+use crate::config::LimitsConfig;
+use crate::sources::Sources;
+use crate::views::Views;
+
+/// How often it is looked whether something has changed.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// While other replicas cannot be heard, the sessions of all streams are looked up in every fourth round: once per second.
+const ROUNDS_PER_LOOKUP: u32 = 4;
+/// How many users' lists, or sessions that may have expired, are read from the store at the same time.
+const READS_AT_ONCE: usize = 4;
+/// A lost stream is opened again after a time in this span, so that clients do not come back all at once.
+const RETRY_MILLIS: (u64, u64) = (1000, 4000);
+
+/// All live streams of this process.
+pub struct Live {
+    streams: Mutex<HashMap<u64, Arc<Stream>>>,
+    permits: ConcurrencyLimit,
+    next_id: AtomicU64,
+    closed: AtomicBool,
+    views: Arc<Views>,
+    sources: Sources,
+    clock: Clock,
+}
+
+/// Whose stream it is.
+#[derive(Clone, Debug)]
+pub struct StreamOwner {
+    /// The session.
+    pub id: SessionId,
+    /// Its token.
+    pub token: TokenHash,
+    /// Its user.
+    pub user: Snowflake,
+}
+
+/// Why a stream cannot be opened.
+#[derive(Debug)]
+pub enum LiveError {
+    /// There are too many.
+    Limit(LimitReached),
+    /// The process is stopping.
+    Stopping,
+    /// The session has ended.
+    SessionEnded,
+    /// The store failed.
+    Store(StoreError),
+}
+
+/// A public topic, with the mark under which clients were last told about it.
+struct PublicTopic {
+    topic: LiveTopics,
+    dependencies: Dependencies,
+    mark: Mark,
+}
+
+impl Live {
+    /// No streams yet.
+    pub fn new(sources: &Sources, views: Arc<Views>, limits: &LimitsConfig) -> Self {
+        Self {
+            streams: Mutex::default(),
+            permits: ConcurrencyLimit::new(limits.live, limits.live_per_address),
+            next_id: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            views,
+            sources: sources.clone(),
+            clock: sources.clock.clone(),
+        }
+    }
+
+    /// Changes how many streams there may be; those that are open stay so.
+    pub fn set_limits(&self, limits: &LimitsConfig) {
+        self.permits.set(limits.live, limits.live_per_address);
+    }
+
+    /// Opens a stream. `subjects` is whom it counts for, `chance` a random number.
+    pub async fn open(
+        self: &Arc<Self>,
+        subjects: Subjects,
+        session: Option<StreamOwner>,
+        chance: u64,
+    ) -> Result<LiveBody, LiveError> {
+        let permit = self.permits.enter(subjects).map_err(|reached| {
+            self.sources.metrics.limits.count(match reached {
+                LimitReached::InAll => LimitName::Live,
+                LimitReached::PerSubject => LimitName::LivePerAddress,
+            });
+            LiveError::Limit(reached)
+        })?;
+        let watch = match session {
+            None => None,
+            Some(StreamOwner { id, token, user }) => {
+                let now = self.clock.ticks();
+                let watch = Watch::begin(&self.views, &self.sources.freshness, (id, token, user), now).await;
+                Some(watch.map_err(LiveError::Store)?.ok_or(LiveError::SessionEnded)?)
+            }
+        };
+        let (shortest, longest) = RETRY_MILLIS;
+        let retry_millis = shortest + chance % (longest - shortest);
+        let stream = Arc::new(Stream::new(watch, self.clock.ticks(), retry_millis));
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        self.streams.lock().insert(id, Arc::clone(&stream));
+        let body = LiveBody { stream, hub: Arc::downgrade(self), id, _permit: permit };
+        // Asked last: a stream that was added after `close` went over all of them is not left open.
+        if self.closed.load(Ordering::SeqCst) { Err(LiveError::Stopping) } else { Ok(body) }
+    }
+
+    fn forget(&self, id: u64) {
+        self.streams.lock().remove(&id);
+    }
+
+    /// Ends all streams, and lets no other begin.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        for stream in self.all() {
+            stream.close();
+        }
+    }
+
+    /// How many streams there are.
+    pub fn count(&self) -> usize {
+        self.streams.lock().len()
+    }
+
+    /// How many streams are public, and how many belong to users.
+    pub fn counts(&self) -> (usize, usize) {
+        let streams = self.streams.lock();
+        let of_users = streams.values().filter(|stream| stream.watch.is_some()).count();
+        (streams.len() - of_users, of_users)
+    }
+
+    fn all(&self) -> Vec<Arc<Stream>> {
+        self.streams.lock().values().cloned().collect()
+    }
+
+    /// Tells the streams what changes; never ends.
+    pub async fn run(&self) {
+        tokio::join!(self.tell(), self.read_lists(), self.watch_sessions());
+    }
+
+    /// Notes what has changed, and hands every stream what is due. Waits for nothing but the time.
+    async fn tell(&self) {
+        let mut public = [
+            self.mark(LiveTopics::STATUS, Topic::Health),
+            self.mark(LiveTopics::TEAM, Topic::Team),
+            self.mark(LiveTopics::FEEDBACK, Topic::Feedback),
+            self.mark(LiveTopics::STATS, Topic::Stats),
+        ];
+        let mut was_online = None;
+        let mut pace = interval(LOOK_EVERY);
+        loop {
+            pace.tick().await;
+            // Read first: what changes after this moment waits for the next round, with whatever changes beside it.
+            let now = self.clock.ticks();
+            let streams = self.all();
+            let online = self.views.status.bot_is_online();
+            let flipped = was_online.is_some() && online.is_some() && was_online != online;
+            was_online = online.or(was_online);
+            let mut changed = if flipped { LiveTopics::STATUS } else { LiveTopics::NONE };
+            for known in &mut public {
+                if !self.sources.freshness.is_current(&known.dependencies, known.mark) {
+                    changed = changed.with(known.topic);
+                    *known = self.mark_again(known);
+                }
+            }
+            for stream in streams {
+                let of_user = stream.watch.as_ref().map(|watch| watch.look(&self.sources.freshness, self.clock.now()));
+                let changed = changed.with(of_user.unwrap_or_default());
+                if !changed.is_empty() {
+                    stream.note(changed, flipped);
+                }
+                stream.advance(now);
+            }
+        }
+    }
+
+    fn mark(&self, topic: LiveTopics, depends_on: Topic) -> PublicTopic {
+        let mut marking = self.sources.freshness.marking();
+        marking.depend_on([depends_on]);
+        let (dependencies, mark, _) = marking.finish();
+        PublicTopic { topic, dependencies, mark }
+    }
+
+    fn mark_again(&self, known: &PublicTopic) -> PublicTopic {
+        let (dependencies, mark) = (known.dependencies.clone(), self.sources.freshness.mark(&known.dependencies));
+        PublicTopic { topic: known.topic, dependencies, mark }
+    }
+
+    /// Reads the lists of users again where one may have other guilds now, and tells their streams.
+    async fn read_lists(&self) {
+        let mut pace = interval(LOOK_EVERY);
+        loop {
+            pace.tick().await;
+            let now = self.clock.ticks();
+            let mut due = self.all();
+            due.retain(|stream| stream.watch.as_ref().is_some_and(|watch| watch.is_list_due(now)));
+            let reads = due.into_iter().map(|stream| self.read_list(stream, now));
+            futures_util::stream::iter(reads).buffer_unordered(READS_AT_ONCE).collect::<()>().await;
+        }
+    }
+
+    async fn read_list(&self, stream: Arc<Stream>, now: Duration) {
+        let Some(watch) = &stream.watch else { return };
+        match watch.read_list(&self.views, &self.sources.freshness, now).await {
+            Ok(()) => stream.note(LiveTopics::GUILDS, false),
+            Err(error) => debug!(%error, "the list of a live stream could not be read; trying again"),
+        }
+    }
+
+    /// Ends streams whose session has ended, and tells the user's others.
+    async fn watch_sessions(&self) {
+        let mut pace = interval(LOOK_EVERY);
+        let mut suspended_rounds = 0_u32;
+        loop {
+            pace.tick().await;
+            let is_suspended = self.sources.freshness.is_suspended();
+            let all = is_suspended && suspended_rounds.is_multiple_of(ROUNDS_PER_LOOKUP);
+            suspended_rounds = if is_suspended { suspended_rounds.wrapping_add(1) } else { 0 };
+            self.look_up_sessions(all).await;
+            self.end_expired_sessions().await;
+        }
+    }
+
+    /// Looks up, in one query, the sessions of users whose sessions have changed; with `all`, those of all streams: while the cache is
+    /// suspended, changes by other replicas cannot be heard.
+    async fn look_up_sessions(&self, all: bool) {
+        let freshness = &self.sources.freshness;
+        let mut sessions = Vec::new();
+        let mut looked_up = Vec::new();
+        for stream in self.all() {
+            let Some(watch) = &stream.watch else { continue };
+            let marked = if all { Some(watch.mark_sessions(freshness)) } else { watch.moved_sessions(freshness) };
+            if let Some(marked) = marked {
+                sessions.push(watch.session.clone());
+                looked_up.push((stream, marked));
+            }
+        }
+        if sessions.is_empty() {
+            return;
+        }
+        let alive = match self.sources.store.sessions_among(sessions).await {
+            Ok(alive) => alive,
+            Err(error) => {
+                debug!(%error, "the sessions of live streams could not be looked up; trying again");
+                return;
+            }
+        };
+        for (stream, marked) in looked_up {
+            let Some(watch) = &stream.watch else { continue };
+            if !alive.contains(&watch.session) {
+                stream.end_with_session();
+            } else if watch.sessions_looked_up(marked) {
+                stream.note(LiveTopics::SESSIONS, false);
+            }
+        }
+    }
+
+    /// Ends streams whose session has not been used for too long, or is too old.
+    async fn end_expired_sessions(&self) {
+        let now = self.clock.now();
+        let mut expired = self.all();
+        expired.retain(|stream| stream.watch.as_ref().is_some_and(|watch| watch.may_have_expired(now)));
+        let checks = expired.into_iter().map(|stream| async move {
+            let Some(watch) = &stream.watch else { return };
+            match watch.is_still_used(&self.views).await {
+                Ok(true) => {}
+                Ok(false) => stream.end_with_session(),
+                Err(error) => debug!(%error, "the session of a live stream could not be checked; trying again"),
+            }
+        });
+        futures_util::stream::iter(checks).buffer_unordered(READS_AT_ONCE).collect::<()>().await;
+    }
+}
+
+fn interval(every: Duration) -> tokio::time::Interval {
+    let mut interval = tokio::time::interval(every);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    interval
+}

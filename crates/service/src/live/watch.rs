@@ -1,0 +1,182 @@
+//! What a user's live stream watches: the session, the user, and everything that the guild list is made of.
+
+use std::time::Duration;
+
+use domain::live::LiveTopics;
+use domain::{SessionId, Snowflake, Time, TokenHash};
+use parking_lot::Mutex;
+use store::freshness::{Dependencies, Mark};
+use store::{Freshness, Result, Topic};
+
+use crate::accounts::ListError;
+use crate::views::Views;
+
+/// Between two reads of the list of one stream.
+const READ_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A stream's user and session, and the marks under which the client was last told about them.
+pub(super) struct Watch {
+    pub(super) session: SessionId,
+    token: TokenHash,
+    user: Snowflake,
+    sessions: Mutex<SessionMarks>,
+    marks: Mutex<Marks>,
+}
+
+/// The user's sessions, and when this one ends by itself.
+struct SessionMarks {
+    marked: Marked,
+    expires: Time,
+}
+
+struct Marks {
+    user: Marked,
+    list: ListMarks,
+    /// The list must be read again before more can be said of it.
+    must_read: bool,
+    /// A guild has changed a moment ago. The counters of one change are incremented one after the other, so the outline is looked
+    /// at once more.
+    look_again: bool,
+    /// When the list was last read, in ticks of the clock.
+    read_at: Duration,
+}
+
+/// The guild list, as it was last read.
+struct ListMarks {
+    /// All that it is made of.
+    guilds: Marked,
+    /// What decides which guilds are on it, and when it expires. While this stays, a change is noted without a read.
+    outline: Marked,
+    /// When it expires by itself.
+    expires: Option<Time>,
+}
+
+/// Counters, and their sum when they were last looked at.
+pub(super) struct Marked {
+    dependencies: Dependencies,
+    mark: Mark,
+}
+
+impl Marked {
+    fn of(freshness: &Freshness, topic: Topic) -> Self {
+        let mut marking = freshness.marking();
+        marking.depend_on([topic]);
+        let (dependencies, mark, _) = marking.finish();
+        Self { dependencies, mark }
+    }
+
+    fn has_moved(&self, freshness: &Freshness) -> bool {
+        !freshness.is_current(&self.dependencies, self.mark)
+    }
+
+    /// Marks them anew; whether they have moved.
+    fn renew(&mut self, freshness: &Freshness) -> bool {
+        let before = self.mark;
+        self.mark = freshness.mark(&self.dependencies);
+        self.mark != before
+    }
+}
+
+impl Watch {
+    /// Begins to watch at `now`, in ticks of the clock; `None` if the session has ended meanwhile. Everything is marked before this
+    /// returns, so a change that comes after the client's next read is noticed.
+    pub(super) async fn begin(
+        views: &Views,
+        freshness: &Freshness,
+        (session, token, user): (SessionId, TokenHash, Snowflake),
+        now: Duration,
+    ) -> Result<Option<Self>> {
+        let marked = Marked::of(freshness, Topic::SessionsOf(user));
+        let Some(expires) = views.sessions.end_of(token).await? else { return Ok(None) };
+        let user_marked = Marked::of(freshness, Topic::Id(user));
+        let list = mark_list(views, freshness, user).await?;
+        let marks = Marks { user: user_marked, list, must_read: false, look_again: false, read_at: now };
+        let sessions = Mutex::new(SessionMarks { marked, expires });
+        Ok(Some(Self { session, token, user, sessions, marks: Mutex::new(marks) }))
+    }
+
+    /// Notes what has changed of the user and their guilds, without asking the store. What only a read of the list can tell is left
+    /// to [`Watch::read_list`].
+    pub(super) fn look(&self, freshness: &Freshness, now: Time) -> LiveTopics {
+        let mut marks = self.marks.lock();
+        let marks = &mut *marks;
+        let mut changed = LiveTopics::NONE;
+        if marks.user.renew(freshness) {
+            changed = changed.with(LiveTopics::ME);
+        }
+        if marks.must_read {
+            return changed;
+        }
+        // Marked before the outline is looked at: a change in between is noticed the next time.
+        let has_moved = marks.list.guilds.renew(freshness);
+        let has_expired = marks.list.expires.is_some_and(|expires| now >= expires);
+        let moved_before = std::mem::replace(&mut marks.look_again, has_moved);
+        if has_expired || (has_moved || moved_before) && marks.list.outline.has_moved(freshness) {
+            marks.must_read = true;
+        } else if has_moved {
+            changed = changed.with(LiveTopics::GUILDS);
+        }
+        changed
+    }
+
+    /// Whether the list must be read again, and may be at `now`, in ticks of the clock.
+    pub(super) fn is_list_due(&self, now: Duration) -> bool {
+        let marks = self.marks.lock();
+        marks.must_read && now.saturating_sub(marks.read_at) >= READ_INTERVAL
+    }
+
+    /// Reads the list again and marks it anew. The client is to be told afterwards, so that nothing is missed between the two.
+    pub(super) async fn read_list(&self, views: &Views, freshness: &Freshness, now: Duration) -> Result<()> {
+        self.marks.lock().read_at = now;
+        let list = mark_list(views, freshness, self.user).await?;
+        let mut marks = self.marks.lock();
+        (marks.list, marks.must_read, marks.look_again) = (list, false, false);
+        Ok(())
+    }
+
+    /// The user's sessions, marked now, if they have changed since they were last looked up. Look them up after this call.
+    pub(super) fn moved_sessions(&self, freshness: &Freshness) -> Option<Marked> {
+        let has_moved = self.sessions.lock().marked.has_moved(freshness);
+        has_moved.then(|| self.mark_sessions(freshness))
+    }
+
+    /// The user's sessions, marked now.
+    pub(super) fn mark_sessions(&self, freshness: &Freshness) -> Marked {
+        Marked::of(freshness, Topic::SessionsOf(self.user))
+    }
+
+    /// The session was looked up after this was marked, and goes on; whether that is news of the user's sessions.
+    pub(super) fn sessions_looked_up(&self, marked: Marked) -> bool {
+        let mut sessions = self.sessions.lock();
+        let is_news = sessions.marked.mark != marked.mark;
+        sessions.marked = marked;
+        is_news
+    }
+
+    /// Whether the session ends now, as far as its last use was known.
+    pub(super) fn may_have_expired(&self, now: Time) -> bool {
+        now >= self.sessions.lock().expires
+    }
+
+    /// Whether the session goes on: it may have been used meanwhile.
+    pub(super) async fn is_still_used(&self, views: &Views) -> Result<bool> {
+        let Some(expires) = views.sessions.end_of(self.token).await? else { return Ok(false) };
+        self.sessions.lock().expires = expires;
+        Ok(true)
+    }
+}
+
+/// Marks what the guild list is made of. The list as the client will read it is cached with that.
+async fn mark_list(views: &Views, freshness: &Freshness, user: Snowflake) -> Result<ListMarks> {
+    // There may be no list yet. When there is one, the user has changed.
+    let (guilds, outline) = (Marked::of(freshness, Topic::Id(user)), Marked::of(freshness, Topic::Id(user)));
+    match views.guilds.watch(user).await {
+        Ok(watched) => Ok(ListMarks {
+            guilds: Marked { dependencies: watched.all.0, mark: watched.all.1 },
+            outline: Marked { dependencies: watched.outline.0, mark: watched.outline.1 },
+            expires: watched.expires,
+        }),
+        Err(ListError::Store(error)) => Err(error),
+        Err(ListError::SignedOut | ListError::Idp(_)) => Ok(ListMarks { guilds, outline, expires: None }),
+    }
+}

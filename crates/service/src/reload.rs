@@ -1,0 +1,164 @@
+//! Reload: SIGHUP makes a running service take over what has changed in its configuration, all of it or nothing. What can be taken
+//! over is listed in `config/reloadable.rs`. The certificate's files are watched beside that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::Time;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::{error, info, warn};
+
+use crate::app::App;
+use crate::config::{Config, ConfigChanges, ConfigError};
+use crate::server::{CertificateWatch, CertifiedAcceptor, LoadedCertificate};
+
+/// Without it the service is of no use to any page, so a file that lost it must not take effect.
+const ORIGINS: &str = "http.allowed_origins";
+
+/// What a reload works on.
+pub struct Reload {
+    /// The running service.
+    pub app: Arc<App>,
+    /// Its certificate, if it has one.
+    pub tls: Option<Arc<CertifiedAcceptor>>,
+    /// Reads the configuration again, from where it was read at the start.
+    pub load: Box<dyn Fn() -> anyhow::Result<Config> + Send>,
+    /// Checks a log filter, and gives what puts it into force.
+    pub log_filter: CheckFilter,
+    /// The configuration with which the process was started.
+    pub started: Config,
+    /// The configuration that was taken over last.
+    pub taken: Config,
+}
+
+/// Checks a log filter.
+pub type CheckFilter = Box<dyn Fn(&str) -> anyhow::Result<ApplyFilter> + Send>;
+/// Puts a log filter into force.
+pub type ApplyFilter = Box<dyn FnOnce()>;
+
+impl Reload {
+    /// Reloads at each SIGHUP, and looks at the certificate's files each `watch_every`. For ever.
+    pub async fn run(mut self, mut hangup: Hangup, watch_every: Duration) {
+        let mut watch = self.tls.clone().map(|tls| CertificateWatch::new(tls, self.app.clock.clone()));
+        let mut pace = tokio::time::interval(watch_every);
+        self.count_expiry();
+        loop {
+            tokio::select! {
+                () = hangup.heard() => {
+                    if self.reload() && let Some(watch) = &mut watch {
+                        watch.forget();
+                    }
+                    self.count_expiry();
+                }
+                _ = pace.tick(), if watch.is_some() => {
+                    if let Some(watch) = &mut watch {
+                        watch.look();
+                    }
+                    self.count_expiry();
+                }
+            }
+        }
+    }
+
+    /// Tells the metrics when the certificate in use expires.
+    fn count_expiry(&self) {
+        let expires = self.tls.as_ref().and_then(|tls| tls.expires());
+        self.app.metrics.certificate_expiry.set(expires.map_or(0, Time::seconds));
+    }
+
+    /// Takes over what has changed; if anything is wrong, nothing of it. Says whether it did.
+    pub fn reload(&mut self) -> bool {
+        let reloaded = self.try_reload();
+        self.app.metrics.reload_failed.set(u64::from(reloaded.is_err()));
+        match reloaded {
+            Ok(()) => true,
+            Err(problems) => {
+                for problem in problems {
+                    error!(%problem, "reload: the configuration is wrong; everything stays as it was");
+                }
+                false
+            }
+        }
+    }
+
+    fn try_reload(&mut self) -> Result<(), Vec<String>> {
+        // All that can fail comes first.
+        let config = (self.load)().map_err(|error| problems_of(&error))?;
+        let mut problems = Vec::new();
+        let mut note = |problem: String| problems.push(problem);
+        let filter = (self.log_filter)(&config.log.filter).map_err(|error| note(format!("{error:#}"))).ok();
+        let files = config.tls.as_ref().filter(|_| self.tls.is_some());
+        let certificate = files.map(LoadedCertificate::load).transpose();
+        let certificate = certificate.map_err(|error| note(error.to_string())).ok().flatten();
+        let ConfigChanges { reloadable: mut changed, unset, .. } = self.taken.changes_to(&config);
+        if unset.iter().any(|name| name == ORIGINS) {
+            note(format!(
+                "{ORIGINS} was set and is not any more, so no page could call the service: set it again, or write \
+                 `allowed_origins = []` below [http] if that is what you want"
+            ));
+        }
+        // If they are as they were, the key file beside the database is left alone: what is lost there is not replaced now.
+        let has_new_keys = changed.iter().any(|name| name == "secrets.keys");
+        let keys = has_new_keys.then(|| self.app.prepare_keys(&config)).transpose();
+        let keys = keys.map_err(|error| note(error.to_string())).ok().flatten();
+        let (true, Some(filter)) = (problems.is_empty(), filter) else { return Err(problems) };
+
+        self.app.apply(&config, keys);
+        if let (Some(tls), Some(certificate)) = (&self.tls, certificate) {
+            if !certificate.is_same(&tls.certificate()) {
+                changed.push("the certificate".to_owned());
+            }
+            tls.replace(certificate);
+        }
+        // Last, so that the line about it is written by the new one.
+        filter();
+        let need_restart = self.started.changes_to(&config).need_restart;
+        if !need_restart.is_empty() {
+            let settings = need_restart.join(", ");
+            warn!(%settings, "reload: these settings have changed and need a restart");
+        }
+        if !unset.is_empty() {
+            let settings = unset.join(", ");
+            warn!(%settings, "reload: these settings are no longer set, so their defaults apply");
+        }
+        let changed = if changed.is_empty() { "nothing".to_owned() } else { changed.join(", ") };
+        info!(%changed, "reloaded");
+        self.taken = config;
+        Ok(())
+    }
+}
+
+/// Each problem of a configuration by itself.
+fn problems_of(error: &anyhow::Error) -> Vec<String> {
+    match error.downcast_ref::<ConfigError>() {
+        Some(error) => error.problems().to_vec(),
+        None => vec![format!("{error:#}")],
+    }
+}
+
+/// SIGHUP, which no longer ends the process once this exists. What comes before it is asked for is not lost.
+pub struct Hangup(Option<Signal>);
+
+impl Hangup {
+    /// From now on.
+    pub fn hear() -> Self {
+        let heard = signal(SignalKind::hangup());
+        Self(
+            heard
+                .inspect_err(
+                    |error| warn!(%error, "SIGHUP cannot be heard; a change of the configuration needs a restart"),
+                )
+                .ok(),
+        )
+    }
+
+    async fn heard(&mut self) {
+        let heard = match &mut self.0 {
+            Some(hangup) => hangup.recv().await,
+            None => None,
+        };
+        if heard.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Watches the certificate's files, and takes a renewed certificate without a restart. Looking at them every few seconds works with
+//! files that are written over, renamed over, and reached through a symbolic link that is replaced (certbot, Kubernetes).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use runtime::clock::Clock;
+use telemetry::log_throttle::Throttle;
+use tracing::{error, info, warn};
+
+use super::tls::{CertifiedAcceptor, FilesStamp, LoadedCertificate};
+
+/// How often the files are looked at.
+pub const WATCH_EVERY: Duration = Duration::from_secs(2);
+/// A certificate that expires this soon is a warning.
+const EXPIRES_SOON: Duration = Duration::from_hours(14 * 24);
+const WARN_EVERY: Duration = Duration::from_hours(24);
+/// A certificate and its key are written one after the other, so one look that finds them apart is no error yet.
+const LOOKS_BEFORE_ERROR: u32 = 2;
+
+/// The watch over one certificate.
+pub struct CertificateWatch {
+    tls: Arc<CertifiedAcceptor>,
+    clock: Clock,
+    /// What the files looked like the last time.
+    last_seen: Option<FilesStamp>,
+    failures: u32,
+    errors: Throttle,
+    /// When the next warning that it expires may come, in the clock's ticks.
+    next_warning: Duration,
+}
+
+impl CertificateWatch {
+    /// Over this certificate.
+    pub fn new(tls: Arc<CertifiedAcceptor>, clock: Clock) -> Self {
+        Self { tls, clock, last_seen: None, failures: 0, errors: Throttle::default(), next_warning: Duration::ZERO }
+    }
+
+    /// Looks again and again.
+    pub async fn run(mut self, every: Duration) {
+        let mut pace = tokio::time::interval(every);
+        loop {
+            pace.tick().await;
+            self.look();
+        }
+    }
+
+    /// Looks once: takes files that have changed and are not being written any more.
+    pub fn look(&mut self) {
+        let current = self.tls.certificate();
+        let seen = FilesStamp::of(&current.files);
+        let has_settled = self.last_seen.as_ref() == Some(&seen);
+        self.last_seen = Some(seen.clone());
+        if seen == current.stamp {
+            self.failures = 0;
+        } else if has_settled {
+            self.take(&current);
+        }
+        self.warn_of_expiry();
+    }
+
+    fn take(&mut self, current: &LoadedCertificate) {
+        match LoadedCertificate::load(&current.files) {
+            Ok(loaded) => {
+                let is_new = !loaded.is_same(current);
+                self.tls.replace(loaded);
+                self.failures = 0;
+                self.next_warning = Duration::ZERO;
+                if is_new {
+                    info!("the certificate was replaced; new connections use it");
+                }
+            }
+            Err(problem) => {
+                self.failures = self.failures.saturating_add(1);
+                if self.failures >= LOOKS_BEFORE_ERROR
+                    && let Some(times) = self.errors.count(self.clock.ticks())
+                {
+                    error!(%problem, times, "the certificate's files have changed and cannot be used; the old certificate stays in force");
+                }
+            }
+        }
+    }
+
+    /// Warns once per day of a certificate that expires soon, or does not count yet.
+    pub fn warn_of_expiry(&mut self) {
+        let (Some(from), Some(expires)) = (self.tls.valid_from(), self.tls.expires()) else { return };
+        let (now, ticks) = (self.clock.now(), self.clock.ticks());
+        let left = expires.since(now);
+        if (left > EXPIRES_SOON && from <= now) || ticks < self.next_warning {
+            return;
+        }
+        self.next_warning = ticks + WARN_EVERY;
+        if from > now {
+            let from = from.iso8601();
+            error!(%from, "the certificate is not valid yet, so browsers refuse it; check this machine's clock, or use the old one until then");
+        } else if left.is_zero() {
+            error!("the certificate has expired; renew it: write the new one to tls.cert and tls.key");
+        } else {
+            let days = left.as_secs() / (24 * 60 * 60);
+            warn!(days, "the certificate expires soon; renew it: write the new one to tls.cert and tls.key");
+        }
+    }
+
+    /// The certificate was replaced by somebody else, so what was said about the old one counts no more.
+    pub fn forget(&mut self) {
+        (self.last_seen, self.failures, self.next_warning) = (None, 0, Duration::ZERO);
+    }
+}

@@ -1,0 +1,341 @@
+//! The registry of open connections, so that none can wait for ever and a new one finds room.
+//!
+//! A connection waits for a request, is in the middle of one, or is busy with a response. A pass over all of them twice a second
+//! closes those that waited too long, which costs less than a timer each. At the connection limit, the connection that has waited
+//! longest without ever completing a request is evicted, so that a flood of slow requests cannot shut others out. One client address
+//! can have only a part of all connections.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use runtime::clock::Clock;
+use runtime::subjects::{Subjects, Tally};
+use telemetry::log_throttle::Throttle;
+use telemetry::metrics::{LimitName, Metrics};
+use tracing::{debug, warn};
+
+use super::state::{ConnectionState, Phase, millis};
+use crate::config::{Config, CurrentConfig, LimitsConfig};
+use domain::Network;
+
+/// How long a new connection may wait before it counts as one that sends no request.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// All open connections.
+pub(super) struct Registry {
+    open: Mutex<OpenConnections>,
+    /// For the log line about connections that were refused because their address has too many.
+    refusals: Throttle,
+    /// For the one about connections that were refused because all others are busy.
+    overloads: Throttle,
+    /// For the one about connections that the system has no room for.
+    exhaustions: Throttle,
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    draining: AtomicBool,
+    /// Its limits may change while it runs.
+    current: CurrentConfig,
+    /// Their addresses have no limit of their own.
+    trusted_proxies: Vec<Network>,
+}
+
+/// Both grow with the open connections only.
+#[derive(Default)]
+struct OpenConnections {
+    states: Vec<Arc<ConnectionState>>,
+    /// How many connections each client address has, if addresses have a limit.
+    addresses: Tally,
+}
+
+impl Registry {
+    pub(super) fn new(config: &Config, current: CurrentConfig, clock: Clock, metrics: Arc<Metrics>) -> Self {
+        Self {
+            open: Mutex::default(),
+            refusals: Throttle::default(),
+            overloads: Throttle::default(),
+            exhaustions: Throttle::default(),
+            metrics,
+            clock,
+            draining: AtomicBool::new(false),
+            current,
+            trusted_proxies: config.http.trusted_proxies.clone(),
+        }
+    }
+
+    /// Adds a connection, and evicts another at the limit; `None` if all are busy, or if the address has too many.
+    pub(super) fn add(&self, address: IpAddr) -> Option<Arc<ConnectionState>> {
+        let current = self.current.get();
+        let LimitsConfig { connections, connections_per_address, exempt, .. } = &current.limits;
+        let is_shared = self.trusted_proxies.iter().chain(exempt).any(|network| network.contains(address));
+        let most = usize::try_from(*connections_per_address).unwrap_or(usize::MAX);
+        let subjects = if most == 0 || is_shared { Subjects::default() } else { Subjects::of(address) };
+        let mut open = self.open.lock();
+        if !open.addresses.has_room(&subjects, most) {
+            drop(open);
+            self.metrics.limits.count(LimitName::ConnectionsPerAddress);
+            if let Some(count) = self.refusals.count(self.clock.ticks()) {
+                let address = address.to_canonical();
+                warn!(count, %address, "connections refused: a client address has limits.connections_per_address open");
+            }
+            return None;
+        }
+        open.addresses.add(&subjects);
+        let is_full = open.states.len() >= *connections;
+        drop(open);
+        if is_full && !self.evict_one() {
+            self.metrics.limits.count(LimitName::Connections);
+            self.open.lock().addresses.remove(&subjects);
+            // Every connection is busy with a request: closing the new one at once is the kindest way to say so.
+            if let Some(count) = self.overloads.count(self.clock.ticks()) {
+                warn!(count, %address, "connections refused: limits.connections are open, and all of them are busy");
+            }
+            return None;
+        }
+        let state = Arc::new(ConnectionState::new(&self.clock, subjects, is_shared));
+        let mut open = self.open.lock();
+        // A drain that has begun does not know this connection.
+        state.draining.store(self.draining.load(Ordering::SeqCst), Ordering::SeqCst);
+        open.states.push(Arc::clone(&state));
+        self.metrics.accepted.increment();
+        self.metrics.connections.set(open.states.len() as u64);
+        Some(state)
+    }
+
+    pub(super) fn remove(&self, state: &Arc<ConnectionState>) {
+        let mut open = self.open.lock();
+        if let Some(index) = open.states.iter().position(|other| Arc::ptr_eq(other, state)) {
+            open.states.swap_remove(index);
+            self.metrics.connections.set(open.states.len() as u64);
+            open.addresses.remove(&state.subjects);
+        }
+    }
+
+    /// Makes room for a connection that the system has no room for.
+    pub(super) fn make_room(&self, error: &io::Error) {
+        if let Some(count) = self.exhaustions.count(self.clock.ticks()) {
+            warn!(count, %error, "no room for another connection; evicting an idle one");
+        }
+        self.evict_one();
+    }
+
+    /// Evicts a connection that waits; `false` if all are busy.
+    pub(super) fn evict_one(&self) -> bool {
+        let open = self.open.lock();
+        let now = millis(&self.clock);
+        let waiting = open.states.iter().filter(|state| !state.is_busy());
+        let first = waiting.min_by_key(|state| {
+            let since = state.since.load(Ordering::Relaxed);
+            let is_new = Duration::from_millis(now.saturating_sub(since)) < GRACE;
+            // First those that never completed a request, then those that were served and wait; a new one may send its request.
+            // Live streams come last: they are in use, but a request is worth more.
+            let rank = match state.answered.load(Ordering::Relaxed) {
+                _ if state.has_stream() => 3,
+                0 if is_new => 2,
+                0 => 0,
+                _ => 1,
+            };
+            (rank, since)
+        });
+        let evicted = first.cloned();
+        drop(open);
+        evicted.inspect(|state| state.abort()).inspect(|state| self.remove(state)).is_some()
+    }
+
+    /// Tells every connection, and those still to come, to finish what is in flight and close.
+    pub(super) fn drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+        for state in &self.open.lock().states {
+            state.draining.store(true, Ordering::SeqCst);
+            state.waker.wake();
+        }
+    }
+
+    /// Closes every connection that has waited too long, or that takes nothing of its responses.
+    pub(super) fn reap(&self) {
+        let now = millis(&self.clock);
+        let current = self.current.get();
+        let mut open = self.open.lock();
+        let reaped: Vec<_> = open.states.extract_if(.., |state| is_overdue(&current.limits, state, now)).collect();
+        for state in &reaped {
+            open.addresses.remove(&state.subjects);
+        }
+        self.metrics.connections.set(open.states.len() as u64);
+        drop(open);
+        if !reaped.is_empty() {
+            debug!(count = reaped.len(), "connections that waited too long were closed");
+        }
+        for state in reaped {
+            state.abort();
+        }
+        if let Some(count) = self.refusals.rest(self.clock.ticks()) {
+            warn!(count, "connections refused: a client address has limits.connections_per_address open");
+        }
+        if let Some(count) = self.overloads.rest(self.clock.ticks()) {
+            warn!(count, "connections refused: limits.connections are open, and all of them are busy");
+        }
+        if let Some(count) = self.exhaustions.rest(self.clock.ticks()) {
+            warn!(count, "no room for another connection; evicting an idle one");
+        }
+    }
+}
+
+fn is_overdue(limits: &LimitsConfig, state: &ConnectionState, now: u64) -> bool {
+    if state.stalled_for(now) > limits.write_timeout {
+        return true;
+    }
+    let waited = Duration::from_millis(now.saturating_sub(state.since.load(Ordering::Relaxed)));
+    !state.is_busy() && !state.has_stream() && !state.awaits_body() && waited > timeout_of(limits, state)
+}
+
+fn timeout_of(limits: &LimitsConfig, state: &ConnectionState) -> Duration {
+    if state.is_in(Phase::Handshake) {
+        limits.handshake_timeout
+    } else if state.is_in(Phase::Idle) {
+        limits.idle_timeout
+    } else {
+        limits.header_timeout
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::Time;
+
+    use super::super::state::RequestGuard;
+    use super::*;
+    use crate::config::Layer;
+
+    fn registry(settings: &str) -> (Registry, Clock) {
+        let nothing = std::iter::empty::<(String, String)>();
+        let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
+        let clock = Clock::manual(Time::from_seconds(1));
+        (Registry::new(&config, CurrentConfig::new(&config), clock.clone(), Arc::default()), clock)
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_evicted_before_its_task_is_known_ends_all_the_same() {
+        let (registry, _) = registry("");
+        let state = registry.add(address("192.0.2.1")).unwrap();
+        assert!(registry.evict_one(), "by another thread's new connection");
+        let task = tokio::spawn(std::future::pending::<()>());
+        state.set_task(task.abort_handle());
+        tokio::task::yield_now().await;
+        assert!(task.is_finished());
+    }
+
+    #[test]
+    fn each_address_has_its_own_bound_an_ipv6_client_its_64_and_proxies_none() {
+        let (registry, _) = registry(
+            "[http]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[limits]\nconnections_per_address = 2\nexempt = [\"2001:db8:1::/48\"]",
+        );
+        let mut states = Vec::new();
+        for (client, is_added) in [
+            ("192.0.2.1", true),
+            ("::ffff:192.0.2.1", true),
+            ("192.0.2.1", false),
+            ("192.0.2.2", true),
+            ("2001:db8::1", true),
+            ("2001:db8::ffff:1", true),
+            ("2001:db8::2", false),
+            ("2001:db8:0:1::1", true),
+            ("10.1.2.3", true),
+            ("10.1.2.3", true),
+            ("10.1.2.3", true),
+            ("2001:db8:1::1", true),
+            ("2001:db8:1::1", true),
+            ("2001:db8:1::1", true),
+        ] {
+            let state = registry.add(address(client));
+            assert_eq!(state.is_some(), is_added, "{client}");
+            states.extend(state);
+        }
+        registry.remove(&states[0]);
+        registry.remove(&states[0]);
+        assert!(registry.add(address("192.0.2.1")).is_some(), "one was removed");
+        assert!(registry.add(address("192.0.2.1")).is_none(), "and only one");
+    }
+
+    #[test]
+    fn the_64s_of_one_56_have_four_times_the_connections_of_one_and_those_of_a_48_eight_times() {
+        let (registry, _) = registry("limits.connections_per_address = 2");
+        let mut states = Vec::new();
+        let mut added = |subnets: std::ops::Range<u16>| {
+            let before = states.len();
+            for subnet in subnets.cycle().take(2_000) {
+                states.extend(registry.add(address(&format!("2001:db8:0:{subnet:x}::1"))));
+            }
+            states.len() - before
+        };
+        assert_eq!(added(0..32), 8, "of one /56");
+        assert_eq!(added(0x100..0x200), 8, "of another");
+        assert_eq!(added(0x200..0x300), 0, "the /48 has no more");
+        assert!(registry.add(address("2001:db8:1::1")).is_some(), "another /48 has");
+        registry.remove(&states[0]);
+        assert!(registry.add(address("2001:db8:0:300::1")).is_some(), "one was removed at every level");
+    }
+
+    #[test]
+    fn the_count_of_an_address_ends_with_its_connections_however_they_end() {
+        let (registry, clock) = registry("limits.connections_per_address = 2\nlimits.connections = 2");
+        let client = address("192.0.2.1");
+        for _ in 0..3 {
+            let busy = registry.add(address("192.0.2.9")).unwrap();
+            let guard = RequestGuard::new(&busy, None, false);
+            assert!(registry.add(client).is_some());
+            assert!(registry.add(client).is_some(), "the first one was evicted");
+            clock.advance(Duration::from_secs(11));
+            registry.reap();
+            let kept = registry.add(client).unwrap();
+            let kept_guard = RequestGuard::new(&kept, None, false);
+            assert!(registry.add(client).is_none(), "all are busy");
+            drop((guard, kept_guard));
+            registry.remove(&busy);
+            registry.remove(&kept);
+            assert!(registry.open.lock().addresses.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_is_overdue_after_the_write_timeout_and_one_that_moves_is_not() {
+        let (registry, clock) = registry("");
+        let state = registry.add(address("192.0.2.1")).unwrap();
+        let overdue = || is_overdue(&registry.current.get().limits, &state, millis(&clock));
+        // Even while it is being answered otherwise.
+        let _guard = RequestGuard::new(&state, None, false);
+        state.note_unread();
+        clock.advance(Duration::from_secs(20));
+        state.note_unread();
+        clock.advance(Duration::from_secs(10));
+        assert!(!overdue());
+        clock.advance(Duration::from_millis(1));
+        assert!(overdue());
+        for _ in 0..10 {
+            state.note_taken(true);
+            clock.advance(Duration::from_secs(30));
+            assert!(!overdue(), "a byte in 30 seconds is enough");
+        }
+        state.note_taken(false);
+        clock.advance(Duration::from_mins(5));
+        assert!(!overdue(), "nothing is left to take");
+    }
+
+    #[test]
+    fn a_connection_that_waits_for_a_body_is_evicted_but_not_reaped() {
+        let (registry, clock) = registry("limits.connections = 1");
+        let state = registry.add(address("192.0.2.1")).unwrap();
+        let guard = RequestGuard::new(&state, None, true);
+        clock.advance(Duration::from_mins(5));
+        registry.reap();
+        assert_eq!(registry.open.lock().states.len(), 1, "its request has a limit of its own");
+        assert!(registry.evict_one());
+        drop(guard);
+    }
+}

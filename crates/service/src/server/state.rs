@@ -1,0 +1,287 @@
+//! The state of one open connection: what it waits for, and what it is busy with.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::task::Context;
+use std::time::Duration;
+
+use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
+use runtime::clock::Clock;
+use runtime::subjects::Subjects;
+use tokio::task::AbortHandle;
+
+use super::backlog::Backlog;
+
+/// Stands for "nothing is unread".
+const NEVER: u64 = u64::MAX;
+
+/// One open connection.
+pub(super) struct ConnectionState {
+    clock: Clock,
+    /// Whom the connection counts for; nobody where addresses have no limit.
+    pub(super) subjects: Subjects,
+    /// Whether it may carry many clients: the peer is a trusted proxy, or exempt from limits.
+    pub(super) is_shared: bool,
+    /// When the current wait began, in milliseconds of the clock's ticks.
+    pub(super) since: AtomicU64,
+    phase: AtomicU32,
+    /// Since when the client has taken nothing of a response that is there for it.
+    stalled: AtomicU64,
+    /// Whether the client has sent anything at all.
+    has_sent: AtomicBool,
+    /// Whether several requests share the connection, so that bytes between two requests mean nothing.
+    multiplexed: AtomicBool,
+    /// Requests in progress.
+    in_flight: AtomicU32,
+    /// Requests whose body has not arrived yet.
+    awaiting_body: AtomicU32,
+    /// Responses of unknown length that are being sent: live streams.
+    streams: AtomicU32,
+    /// How many requests were answered.
+    pub(super) answered: AtomicU64,
+    /// Whether no new request may begin.
+    pub(super) draining: AtomicBool,
+    pub(super) waker: AtomicWaker,
+    task: Mutex<ConnectionTask>,
+}
+
+/// The task that serves a connection.
+#[derive(Default)]
+struct ConnectionTask {
+    handle: Option<AbortHandle>,
+    /// The task is to be aborted; if there is no handle yet, as soon as there is one.
+    aborted: bool,
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The TLS handshake.
+    Handshake,
+    /// The first byte.
+    FirstByte,
+    /// The rest of a request's headers.
+    Headers,
+    /// A request's body.
+    Body,
+    /// The next request.
+    Idle,
+}
+
+impl ConnectionState {
+    pub(super) fn new(clock: &Clock, subjects: Subjects, is_shared: bool) -> Self {
+        Self {
+            clock: clock.clone(),
+            subjects,
+            is_shared,
+            since: AtomicU64::new(millis(clock)),
+            phase: AtomicU32::new(Phase::FirstByte as u32),
+            stalled: AtomicU64::new(NEVER),
+            has_sent: AtomicBool::new(false),
+            multiplexed: AtomicBool::new(false),
+            in_flight: AtomicU32::new(0),
+            awaiting_body: AtomicU32::new(0),
+            streams: AtomicU32::new(0),
+            answered: AtomicU64::new(0),
+            draining: AtomicBool::new(false),
+            waker: AtomicWaker::new(),
+            task: Mutex::default(),
+        }
+    }
+
+    /// Sets the task whose end ends the connection.
+    pub(super) fn set_task(&self, handle: AbortHandle) {
+        let mut task = self.task.lock();
+        if task.aborted {
+            handle.abort();
+        }
+        task.handle = Some(handle);
+    }
+
+    /// Ends the connection.
+    pub(super) fn abort(&self) {
+        let mut task = self.task.lock();
+        task.aborted = true;
+        if let Some(handle) = &task.handle {
+            handle.abort();
+        }
+    }
+
+    /// Begins to wait for something else.
+    pub(super) fn enter_phase(&self, phase: Phase) {
+        self.since.store(self.now(), Ordering::Relaxed);
+        self.phase.store(phase as u32, Ordering::Relaxed);
+    }
+
+    /// Whether this is what it waits for.
+    pub(super) fn is_in(&self, phase: Phase) -> bool {
+        self.phase.load(Ordering::Relaxed) == phase as u32
+    }
+
+    /// Whether a request is in progress, so that the connection must not be evicted.
+    pub(super) fn is_busy(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether it waits for a request's body, which has a limit of its own.
+    pub(super) fn awaits_body(&self) -> bool {
+        self.awaiting_body.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether it carries a live stream: then it is not idle, but it may be evicted.
+    pub(super) fn has_stream(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) > 0
+    }
+
+    /// For how long the client has taken nothing though there is something to take.
+    pub(super) fn stalled_for(&self, now: u64) -> Duration {
+        match self.stalled.load(Ordering::Relaxed) {
+            NEVER => Duration::ZERO,
+            since => Duration::from_millis(now.saturating_sub(since)),
+        }
+    }
+
+    /// Notes that it speaks HTTP/2.
+    pub(super) fn set_multiplexed(&self) {
+        self.multiplexed.store(true, Ordering::Relaxed);
+        self.stalled.store(NEVER, Ordering::Relaxed);
+    }
+
+    /// Whether it speaks HTTP/2.
+    pub(super) fn is_multiplexed(&self) -> bool {
+        self.multiplexed.load(Ordering::Relaxed)
+    }
+
+    /// Whether the client has sent nothing yet, apart from a handshake.
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_in(Phase::FirstByte) || !self.has_sent.load(Ordering::Relaxed)
+    }
+
+    /// Notes that bytes have arrived. If nothing was going on, the headers of a request begin.
+    pub(super) fn note_received(&self) {
+        self.has_sent.store(true, Ordering::Relaxed);
+        let idle = self.is_in(Phase::Idle) && !self.is_busy() && !self.is_multiplexed();
+        if idle || self.is_in(Phase::FirstByte) {
+            self.enter_phase(Phase::Headers);
+        }
+    }
+
+    /// Notes that the client has not taken all that there is for it.
+    pub(super) fn note_unread(&self) {
+        // The first time counts, not the latest.
+        let _ = self.stalled.compare_exchange(NEVER, self.now(), Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Notes that the client has taken something, and so is not idle; `more`: whether there is more to take.
+    pub(super) fn note_taken(&self, more: bool) {
+        let now = self.now();
+        self.stalled.store(if more { now } else { NEVER }, Ordering::Relaxed);
+        // Also in the middle of the next request's headers, which wait until the response is taken.
+        if more || self.is_in(Phase::Idle) {
+            self.since.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// For several responses at once: sets since when nothing was taken of the one that has waited longest, if any is unread.
+    pub(super) fn set_unread_since(&self, since: Option<u64>) {
+        self.stalled.store(since.unwrap_or(NEVER), Ordering::Relaxed);
+        if self.is_in(Phase::Idle) {
+            self.since.store(self.now(), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        millis(&self.clock)
+    }
+
+    /// Whether to finish what is in flight and close; if not yet, the task is woken when the drain begins.
+    pub(super) fn poll_draining(&self, context: &Context<'_>) -> bool {
+        self.waker.register(context.waker());
+        self.draining.load(Ordering::SeqCst)
+    }
+
+    /// Notes a request that was answered from the cache, at these ticks.
+    pub(super) fn note_answered(&self, ticks: Duration) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        self.since.store(in_millis(ticks), Ordering::Relaxed);
+        self.phase.store(Phase::Idle as u32, Ordering::Relaxed);
+    }
+}
+
+/// A request in progress: while this lives, its connection is not idle.
+pub(super) struct RequestGuard {
+    connection: Arc<ConnectionState>,
+    backlog: Option<Arc<Backlog>>,
+    /// Whether the request has arrived as a whole.
+    has_started: AtomicBool,
+    /// Whether it has reserved room in the backlog.
+    has_room: AtomicBool,
+}
+
+impl RequestGuard {
+    /// A request has arrived, perhaps without its body. While it waits for that, its connection may be evicted like one that waits
+    /// for a request.
+    pub(super) fn new(connection: &Arc<ConnectionState>, backlog: Option<&Arc<Backlog>>, awaits_body: bool) -> Self {
+        if awaits_body {
+            connection.enter_phase(Phase::Body);
+            connection.awaiting_body.fetch_add(1, Ordering::Relaxed);
+        } else {
+            connection.in_flight.fetch_add(1, Ordering::Relaxed);
+        }
+        let (has_started, has_room) = (AtomicBool::new(!awaits_body), AtomicBool::new(false));
+        Self { connection: Arc::clone(connection), backlog: backlog.cloned(), has_started, has_room }
+    }
+
+    /// Notes that the request has arrived as a whole, and waits until the client has taken enough of the responses before it.
+    pub(super) async fn start_work(&self) {
+        if !self.has_started.swap(true, Ordering::Relaxed) {
+            self.connection.in_flight.fetch_add(1, Ordering::Relaxed);
+            self.connection.awaiting_body.fetch_sub(1, Ordering::Relaxed);
+        }
+        if let Some(backlog) = &self.backlog {
+            backlog.reserve().await;
+            self.has_room.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        if let Some(backlog) = &self.backlog
+            && *self.has_room.get_mut()
+        {
+            backlog.release();
+        }
+        self.connection.answered.fetch_add(1, Ordering::Relaxed);
+        self.connection.enter_phase(Phase::Idle);
+        let whole = *self.has_started.get_mut();
+        let counter = if whole { &self.connection.in_flight } else { &self.connection.awaiting_body };
+        counter.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A live stream on a connection; it ends when this is dropped.
+pub(super) struct StreamGuard(Arc<ConnectionState>);
+
+impl StreamGuard {
+    pub(super) fn new(connection: &Arc<ConnectionState>) -> Self {
+        connection.streams.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(connection))
+    }
+}
+
+impl Drop for StreamGuard {
+    fn drop(&mut self) {
+        self.0.enter_phase(Phase::Idle);
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+pub(super) fn millis(clock: &Clock) -> u64 {
+    in_millis(clock.ticks())
+}
+
+fn in_millis(ticks: Duration) -> u64 {
+    u64::try_from(ticks.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,277 @@
+//! `/site/dashboard`: a person's servers. The page is a frame; `assets/dashboard.js` fills it.
+
+use domain::Permission;
+use maud::{Markup, PreEscaped, html};
+use serde_json::{Map, Value};
+
+use super::home::shape_of;
+use super::layout::{PageFrame, Section};
+use super::words::dashboard::DashboardWords;
+use super::{Language, Site, assets};
+use crate::config::{IdpConfig, origin_of};
+
+/// Where the page is, below the base path.
+pub const PATH: &str = "/site/dashboard";
+
+/// The client. Its address holds a hash that the script cannot know, so the page tells it (`data-client`); that the page loads it beside
+/// the script saves a round trip.
+const CLIENT: &str = "companion.js";
+
+/// Whether one can sign in on the page as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignIn {
+    /// Yes.
+    Ready,
+    /// Only at this address of it.
+    At(String),
+    /// No redirect address leads to it.
+    NotSetUp,
+}
+
+/// Whether one can sign in on the page at this host: whether the redirect address that `GET /auth` would tell it leads back to it.
+pub fn sign_in_at(site: &Site, idp: &IdpConfig, host: &str) -> SignIn {
+    let page = site.path(PATH);
+    let leads_to_page = |uri: &str| leads_to(uri, &page);
+    let is_here = |uri: &str| {
+        let origin = origin_of(uri).unwrap_or_default();
+        let public = site.config.url.as_deref().and_then(origin_of);
+        origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
+            // A proxy may have changed the host.
+            || public.is_some_and(|public| public == origin)
+    };
+    if idp.redirect_uri_at(host).is_some_and(|uri| leads_to_page(uri) && is_here(uri)) {
+        return SignIn::Ready;
+    }
+    let elsewhere = idp.redirect_uri.iter().find(|uri| leads_to_page(uri));
+    elsewhere.map_or(SignIn::NotSetUp, |uri| SignIn::At(uri.clone()))
+}
+
+/// Whether an address has exactly this path.
+pub fn leads_to(uri: &str, path: &str) -> bool {
+    let own = uri.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..]));
+    own == Some(path)
+}
+
+/// The page.
+pub fn page(site: &Site, language: Language, sign_in: &SignIn) -> String {
+    let title = language.words().shared.dashboard;
+    let frame = PageFrame {
+        site,
+        language,
+        section: Section::Dashboard,
+        title,
+        description: language.words().dashboard.description,
+        scripts: if *sign_in == SignIn::Ready { &[CLIENT, "dashboard.js"] } else { &[] },
+        live: "",
+    };
+    let words = &language.words().dashboard;
+    frame.page(&html! {
+        div id="dashboard" class="wide stack dashboard" data-pictures=(site.pictures.allowed())
+            data-client=(site.path(&assets::path(CLIENT))) {
+            div {
+                h1 { (title) }
+                p id="problem" class="message bad" role="alert" {}
+                p id="notice" class="message" role="status" {}
+                p id="announcement" class="visually-hidden" role="status" {}
+            }
+            @match sign_in {
+                SignIn::Ready => {
+                    (without_script(&frame))
+                    p id="loading" class="quiet needs-script" { (words.loading) }
+                    (signed_out(words))
+                    div id="signed-in" class="stack" hidden {
+                        (person(words))
+                        (servers(&frame))
+                        (invitable(words))
+                        (missing(words))
+                        (sessions(words))
+                    }
+                    script type="application/json" id="words" { (PreEscaped(script_words(words))) }
+                }
+                SignIn::At(_) | SignIn::NotSetUp => (not_set_up(site, words, sign_in)),
+            }
+        }
+    })
+}
+
+/// The words of the script, as JSON in which no text can end the element that it stands in.
+fn script_words(words: &DashboardWords) -> String {
+    let permissions: Map<String, Value> =
+        Permission::ALL.into_iter().map(|key| (key.name().to_owned(), (words.permission)(key).into())).collect();
+    let mut all = serde_json::to_value(&words.script).unwrap_or_default();
+    all["permissionNames"] = permissions.into();
+    all.to_string().replace('<', "\\u003c")
+}
+
+fn without_script(frame: &PageFrame<'_>) -> Markup {
+    let (site, words, shared) = (frame.site, &frame.words().dashboard, &frame.words().shared);
+    html! {
+        noscript {
+            div class="card prose" {
+                h2 { (words.needs_script) }
+                p { (words.needs_script_why) }
+                ul class="plain-links" {
+                    @for (path, label) in [("/site/", shared.home), ("/site/status", shared.status), ("/docs", shared.reference)] {
+                        li { a href=(site.path(path)) { (label) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What whoever runs the service has to do.
+fn not_set_up(site: &Site, words: &DashboardWords, sign_in: &SignIn) -> Markup {
+    html! {
+        section id="not-set-up" class="card prose" {
+            h2 { (words.not_set_up) }
+            @if let SignIn::At(address) = sign_in {
+                p { (words.works_at) " " a href=(address) { (address) } }
+            }
+            p {
+                (words.operator_adds.0)
+                @match site.address(PATH) {
+                    Some(address) => code { (address) },
+                    None => (words.this_pages_address),
+                }
+                (words.operator_adds.1)
+            }
+        }
+    }
+}
+
+fn signed_out(words: &DashboardWords) -> Markup {
+    html! {
+        section id="signed-out" class="card welcome" aria-labelledby="sign-in-title" hidden {
+            h2 id="sign-in-title" { (words.sign_in_title) }
+            ul class="gives" {
+                @for line in words.sign_in_gives {
+                    li { (shape_of("up")) span { (line) } }
+                }
+            }
+            p { button id="sign-in" class="button primary" type="button" { (words.sign_in) } }
+            p class="quiet" { (words.sign_in_privacy) }
+        }
+    }
+}
+
+fn person(words: &DashboardWords) -> Markup {
+    html! {
+        section id="person" class="card who" aria-label=(words.you) {
+            img id="avatar" class="round" alt="" width="56" height="56";
+            div class="grow" {
+                p class="name clamp" { bdi id="person-name" {} }
+                p class="quiet clamp" { bdi id="person-username" {} }
+            }
+            button id="sign-out" class="button" type="button" { (words.sign_out) }
+        }
+    }
+}
+
+fn servers(frame: &PageFrame<'_>) -> Markup {
+    let words = &frame.words().dashboard;
+    html! {
+        section id="servers-section" aria-labelledby="servers-title" {
+            h2 id="servers-title" tabindex="-1" { (words.servers) }
+            p id="bot-silent" class="message warn" role="status" hidden { (words.bot_silent) }
+            div id="servers-failed" class="message bad" role="alert" hidden {
+                p id="servers-problem" {}
+                button id="try-again" class="button small" type="button" { (words.try_again) }
+            }
+            div id="search-row" class="search-row" hidden {
+                label class="visually-hidden" for="search" { (words.search) }
+                input id="search" type="search" autocomplete="off" spellcheck="false" maxlength="200" placeholder=(words.search);
+                p id="matches" class="quiet" role="status" {}
+            }
+            p id="servers-loading" class="quiet" hidden { (words.loading) }
+            ul id="servers" class="servers" aria-labelledby="servers-title" {}
+            div id="no-servers" class="card empty" hidden {
+                h3 { (words.no_servers) }
+                p { (words.no_servers_what) }
+                @if let Some(invite) = &frame.site.invite_url {
+                    p { a class="button primary" href=(invite) target="_blank" rel="noopener noreferrer" { (words.invite) } }
+                }
+            }
+            p id="list-row" class="list-row quiet" hidden {
+                span id="list-age" {}
+                " "
+                button id="refresh" class="button small" type="button" { (words.refresh) }
+                " "
+                span id="list-state" role="status" {}
+            }
+        }
+    }
+}
+
+fn invitable(words: &DashboardWords) -> Markup {
+    html! {
+        section id="invitable-section" aria-labelledby="invitable-title" hidden {
+            h2 id="invitable-title" tabindex="-1" { (words.invitable) }
+            p class="quiet" { (words.invitable_what) }
+            ul id="invitable" class="servers" aria-labelledby="invitable-title" {}
+        }
+    }
+}
+
+fn missing(words: &DashboardWords) -> Markup {
+    html! {
+        section id="missing-section" aria-labelledby="missing-title" {
+            h2 id="missing-title" { (words.missing) }
+            div class="card" {
+                form id="missing" class="ask" {
+                    label for="missing-server" { (words.missing_label) }
+                    div class="ask-row" {
+                        input id="missing-server" type="text" autocomplete="off" spellcheck="false" maxlength="200" required;
+                        button class="button" type="submit" { (words.missing_ask) }
+                    }
+                }
+                div id="missing-answer" class="prose" role="status" {}
+            }
+        }
+    }
+}
+
+fn sessions(words: &DashboardWords) -> Markup {
+    html! {
+        section id="sessions-section" aria-labelledby="sessions-title" {
+            h2 id="sessions-title" tabindex="-1" { (words.sessions) }
+            p class="quiet" { (words.sessions_what) }
+            p id="sessions-problem" class="message bad" role="alert" {}
+            ul id="sessions" class="card sessions" aria-labelledby="sessions-title" {}
+            p class="list-row" {
+                button id="sign-out-everywhere" class="button" type="button" { (words.sign_out_everywhere) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scripts_words_cannot_end_their_element_and_are_the_same_in_each_language() {
+        fn keys(value: &Value, path: &str, into: &mut Vec<String>) {
+            match value.as_object() {
+                Some(fields) => fields.iter().for_each(|(name, value)| keys(value, &format!("{path}.{name}"), into)),
+                None => into.push(path.to_owned()),
+            }
+        }
+        let mut found = Vec::new();
+        for language in Language::ALL {
+            let text = script_words(&language.words().dashboard);
+            assert!(!text.contains('<'), "{text}");
+            let mut names = Vec::new();
+            let parsed: Value = serde_json::from_str(&text).unwrap();
+            keys(&parsed, "", &mut names);
+            assert_eq!(parsed["permissionNames"].as_object().unwrap().len(), Permission::ALL.len());
+            // The same places to fill.
+            let mut places: Vec<_> = text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).collect();
+            places.retain(|(name, _)| name.chars().all(|letter| letter.is_ascii_lowercase()));
+            let mut places: Vec<_> = places.into_iter().map(|(name, _)| name.to_owned()).collect();
+            places.sort();
+            found.push((names, places));
+        }
+        assert_eq!(found[0], found[1]);
+    }
+}

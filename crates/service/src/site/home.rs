@@ -1,0 +1,191 @@
+//! `/site/`: the bot's face.
+
+use domain::feedback::FeedbackEntry;
+use domain::history::BotState;
+use domain::{Health, Stats, TeamMember, Time};
+use maud::{Markup, html};
+
+use super::layout::{PageFrame, Section, grouped};
+use super::{Language, Site, colour};
+use crate::views::site::SiteFacts;
+
+/// The page.
+pub fn page(site: &Site, language: Language, facts: &SiteFacts, now: Time) -> String {
+    let frame = PageFrame {
+        site,
+        language,
+        section: Section::Home,
+        title: "",
+        description: &site.config.tagline,
+        scripts: &[],
+        live: "status stats team feedback",
+    };
+    let words = &frame.words().home;
+    let is_empty = facts.team.is_empty() && facts.reviews.is_empty() && facts.stats == Stats::default();
+    frame.page(&html! {
+        link rel="stylesheet" href=(site.path("/site/roles.css"));
+        (hero(&frame))
+        div class="wide stack" {
+            (state(&frame, &facts.health, now))
+            @if is_empty {
+                p class="card empty" { (words.nothing_yet) }
+            } @else {
+                (numbers(&frame, facts.stats))
+                @if !facts.reviews.is_empty() { (reviews(&frame, &facts.reviews, now)) }
+                @if !facts.team.is_empty() { (team(&frame, &facts.team)) }
+            }
+        }
+    })
+}
+
+fn hero(frame: &PageFrame<'_>) -> Markup {
+    let (site, words) = (frame.site, &frame.words().home);
+    html! {
+        section class="hero" {
+            div class="wide" {
+                img class="face" src=(frame.icon()) alt="" width="96" height="96";
+                h1 dir="auto" { (site.config.name) }
+                @if !site.config.tagline.is_empty() { p class="tagline" dir="auto" { (site.config.tagline) } }
+                p class="actions" {
+                    @if let Some(invite) = &site.invite_url {
+                        a class="button primary" href=(invite) rel="noopener noreferrer" { (words.invite) }
+                    }
+                    a class={ "button" @if site.invite_url.is_none() { " primary" } } href=(site.path("/site/dashboard")) { (words.open_dashboard) }
+                }
+            }
+        }
+    }
+}
+
+/// Whether the bot is up, in words and by a shape.
+fn state(frame: &PageFrame<'_>, health: &Health, now: Time) -> Markup {
+    let (words, shared) = (&frame.words().home, &frame.words().shared);
+    let state = frame.site.observe(health, now).map(|seen| seen.state);
+    let (title, shape) = match state {
+        Some(BotState::Up) => (words.up, "up"),
+        Some(BotState::Partial) => (words.partly_up, "partial"),
+        Some(BotState::Down) => (words.down, "down"),
+        None => (words.unknown, "unknown"),
+    };
+    let detail = match (state, health.report_age(now)) {
+        (None, _) | (_, None) => None,
+        (Some(BotState::Down), Some(age)) => Some((words.last_heard)(&(shared.ago)(age))),
+        (Some(_), _) => {
+            let since = Time::from_seconds(health.summary(now).uptime.epoch);
+            Some((words.up_since)(&(shared.span)(now.since(since))))
+        }
+    };
+    html! {
+        section class={ "card state " (shape) } aria-live="polite" {
+            (shape_of(shape))
+            div {
+                h2 { (title) }
+                @if let Some(detail) = detail { p { (detail) } }
+            }
+            a href=(frame.site.path("/site/status")) { (words.see_status) }
+        }
+    }
+}
+
+/// A sign that is told apart by its shape: a check mark, an exclamation mark, a cross, a question mark.
+pub(super) fn shape_of(shape: &str) -> Markup {
+    let drawn = match shape {
+        "up" => "M7 12.5l3.5 3.5L17 9",
+        "partial" => "M12 6.5v7M12 16.5v.5",
+        "down" => "M8 8l8 8M16 8l-8 8",
+        _ => "M9.5 9.5a2.5 2.5 0 1 1 3.5 2.3c-.7.4-1 .9-1 1.7M12 16.7v.3",
+    };
+    html! {
+        svg class={ "shape " (shape) } viewBox="0 0 24 24" width="40" height="40" aria-hidden="true" {
+            @match shape {
+                "partial" => { path class="fill" d="M12 1.5L23.5 22H.5z" {} }
+                "down" => { rect class="fill" x="1.5" y="1.5" width="21" height="21" rx="4" {} }
+                _ => { circle class="fill" cx="12" cy="12" r="11" {} }
+            }
+            path class="line" d=(drawn) {}
+        }
+    }
+}
+
+fn numbers(frame: &PageFrame<'_>, stats: Stats) -> Markup {
+    let (words, all) = (&frame.words().home, frame.words());
+    let shown = |number| grouped(number, all);
+    html! {
+        section aria-labelledby="numbers" {
+            h2 id="numbers" { (words.numbers) }
+            dl class="numbers" {
+                (number(&shown(stats.guilds), words.servers))
+                (number(&shown(stats.members), words.members))
+                (number(&shown(stats.shards), words.shards))
+                @if let Some(average) = stats.ratings.average() {
+                    div class="card number" {
+                        dt { (words.rating) " · " ((words.ratings)(stats.ratings.count, &shown(stats.ratings.count))) }
+                        dd { (format!("{average:.1}").replace('.', &all.shared.decimal.to_string())) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn number(value: &str, label: &str) -> Markup {
+    html! { div class="card number" { dt { (label) } dd { (value) } } }
+}
+
+fn reviews(frame: &PageFrame<'_>, reviews: &[FeedbackEntry], now: Time) -> Markup {
+    let (words, shared) = (&frame.words().home, &frame.words().shared);
+    html! {
+        section aria-labelledby="reviews" {
+            h2 id="reviews" { (words.reviews) }
+            ul class="reviews" {
+                @for review in reviews {
+                    @let written = Time::from_seconds(review.timestamp);
+                    li class="card review" {
+                        p class="stars" role="img" aria-label=((words.stars)(review.rating)) {
+                            @for star in 1..=5_u8 {
+                                span class=[(star > review.rating).then_some("off")] aria-hidden="true" { "★" }
+                            }
+                        }
+                        // One that may be higher than its card is scrolled, by keyboard too.
+                        blockquote dir="auto" tabindex=[is_long(&review.feedback).then_some("0")] { (review.feedback) }
+                        p class="person" {
+                            img src=(frame.site.pictures.safe(&review.submitter.avatar)) alt="" width="32" height="32" loading="lazy";
+                            span {
+                                bdi { (review.submitter.name) }
+                                " "
+                                time class="quiet" datetime=(written.iso8601()) { ((shared.ago)(now.since(written))) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_long(text: &str) -> bool {
+    text.chars().count() > 150 || text.lines().count() > 5
+}
+
+fn team(frame: &PageFrame<'_>, team: &[TeamMember]) -> Markup {
+    let categories = team.chunk_by(|a, b| a.category == b.category);
+    html! {
+        section aria-labelledby="team" {
+            h2 id="team" { (frame.words().home.team) }
+            @for members in categories {
+                h3 class="category" { (members.first().map_or("", |member| &member.category)) }
+                ul class="team" {
+                    @for member in members {
+                        li class="card member" {
+                            img src=(frame.site.pictures.safe(&member.avatar)) alt="" width="48" height="48" loading="lazy";
+                            div {
+                                p class="name" { bdi { (member.name) } }
+                                p class={ "role " (colour::role_class(&member.color).unwrap_or_default()) } { bdi { (member.role) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The frame of every page: head, navigation, footer.
+
+use domain::Version;
+use maud::{DOCTYPE, Markup, html};
+
+use super::words::Words;
+use super::{Language, Site, assets};
+
+/// Which page it is, for the navigation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    Home,
+    Status,
+    Dashboard,
+    Reference,
+    /// The page about the feed, which belongs to the reference.
+    Feed,
+    /// None of these.
+    Other,
+}
+
+/// What a page is beside its content.
+pub(super) struct PageFrame<'a> {
+    pub(super) site: &'a Site,
+    pub(super) language: Language,
+    pub(super) section: Section,
+    pub(super) title: &'a str,
+    /// One sentence for previews and search engines.
+    pub(super) description: &'a str,
+    /// Names of scripts in `assets`, loaded as modules.
+    pub(super) scripts: &'a [&'a str],
+    /// Whether the page is read again when something of these topics of `/live` changes; empty for never.
+    pub(super) live: &'a str,
+}
+
+impl PageFrame<'_> {
+    pub(super) fn words(&self) -> &'static Words {
+        self.language.words()
+    }
+
+    /// The whole page around its content.
+    pub(super) fn page(&self, main: &Markup) -> String {
+        let Self { site, language, title, description, .. } = self;
+        let words = &self.words().shared;
+        let name = &site.config.name;
+        let title = if title.is_empty() { name.clone() } else { format!("{title} · {name}") };
+        html! {
+            (DOCTYPE)
+            html lang=(language.tag()) data-base=(site.base_path) {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (title) }
+                    @if !description.is_empty() { meta name="description" content=(description); }
+                    meta property="og:title" content=(title);
+                    @if !description.is_empty() { meta property="og:description" content=(description); }
+                    @if let Some(url) = site.address(self.path()) {
+                        meta property="og:url" content=(url);
+                        link rel="canonical" href=(url);
+                    }
+                    link rel="icon" href=(self.icon());
+                    link rel="stylesheet" href=(site.path(&assets::path("style.css")));
+                    link rel="alternate" type="application/atom+xml" href=(site.path("/site/incidents.atom")) title=(words.status);
+                    @for script in self.scripts {
+                        script type="module" src=(site.path(&assets::path(script))) {}
+                    }
+                    @if !self.live.is_empty() {
+                        script type="module" src=(site.path(&assets::path("live.js"))) {}
+                    }
+                }
+                body {
+                    a class="skip" href="#content" { (words.skip_to_content) }
+                    (self.navigation())
+                    main id="content" data-live=[(!self.live.is_empty()).then_some(self.live)] { (main) }
+                    (self.footer())
+                }
+            }
+        }
+        .into_string()
+    }
+
+    /// The address of the bot's picture.
+    pub(super) fn icon(&self) -> String {
+        let path = if self.site.icon.is_some() { "/site/icon".to_owned() } else { assets::path("icon.svg") };
+        self.site.path(&path)
+    }
+
+    fn path(&self) -> &'static str {
+        match self.section {
+            Section::Home | Section::Other => "/site/",
+            Section::Status => "/site/status",
+            Section::Dashboard => "/site/dashboard",
+            Section::Reference => "/docs",
+            Section::Feed => "/docs/feed",
+        }
+    }
+
+    fn navigation(&self) -> Markup {
+        let words = &self.words().shared;
+        let pages = [
+            (Section::Home, "/site/", words.home),
+            (Section::Status, "/site/status", words.status),
+            (Section::Dashboard, "/site/dashboard", words.dashboard),
+            (Section::Reference, "/docs", words.reference_short),
+        ];
+        html! {
+            header class="top" {
+                div class="wide top-row" {
+                    a class="brand" href=(self.site.path("/site/")) {
+                        img src=(self.icon()) alt="" width="28" height="28";
+                        span dir="auto" { (self.site.config.name) }
+                    }
+                    nav aria-label=(words.navigation) {
+                        ul {
+                            @for (section, path, label) in pages {
+                                li {
+                                    a href=(self.site.path(path)) aria-current=[self.current(section)] {
+                                        (label)
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a link of the navigation leads to this page, or to the one above it.
+    fn current(&self, section: Section) -> Option<&'static str> {
+        match (section, self.section) {
+            (Section::Reference, Section::Feed) => Some("true"),
+            (section, own) => (section == own).then_some("page"),
+        }
+    }
+
+    fn footer(&self) -> Markup {
+        let words = &self.words().shared;
+        let links = &self.site.config.links;
+        html! {
+            footer class="bottom" {
+                div class="wide bottom-row" {
+                    @if !links.is_empty() {
+                        nav aria-label=(words.links) {
+                            ul {
+                                @for link in links {
+                                    li { a href=(link.url) rel="noopener noreferrer" { (link.label) } }
+                                }
+                            }
+                        }
+                    }
+                    p { (words.made_with) " " (Version::NAME) }
+                }
+            }
+        }
+    }
+}
+
+/// A number with its thousands apart, as the language writes it.
+pub(super) fn grouped(number: u64, words: &Words) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(words.shared.thousands);
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_apart() {
+        for (number, english, german) in
+            [(0, "0", "0"), (999, "999", "999"), (1_000, "1,000", "1.000"), (12_345_678, "12,345,678", "12.345.678")]
+        {
+            assert_eq!(grouped(number, Language::English.words()), english);
+            assert_eq!(grouped(number, Language::German.words()), german);
+        }
+    }
+}

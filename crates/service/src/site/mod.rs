@@ -1,0 +1,124 @@
+//! The site: pages for people, made on the server, and what belongs to them. It works without JavaScript wherever it can.
+//!
+//! A page is a function from facts to HTML; `http/pages.rs` reads the facts and sends it. Every sentence is in `words`.
+
+pub mod assets;
+pub mod badge;
+mod calendar;
+mod colour;
+pub mod dashboard;
+pub mod error_page;
+pub mod home;
+pub mod icon;
+pub mod language;
+mod layout;
+mod picture;
+pub mod reference;
+mod rendered;
+pub mod status;
+mod words;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use domain::history::{Observation, observe};
+use domain::{Health, TeamMember, Time, Version};
+use icon::Icon;
+
+use crate::config::{Config, SiteConfig, origin_of};
+use crate::views::tagged::TaggedBody;
+pub use icon::IconError;
+pub use language::Language;
+use picture::Pictures;
+pub use rendered::{Facts, FixedPage, PageName, RenderedPages};
+
+/// What all pages share.
+pub struct Site {
+    config: SiteConfig,
+    /// The path under which every route stands; empty for none.
+    base_path: String,
+    /// Where people add the bot to a server.
+    invite_url: Option<String>,
+    pictures: Pictures,
+    icon: Option<Icon>,
+    /// The Content-Security-Policy of pages.
+    policy: String,
+    /// Since when the service listens for the bot, in epoch milliseconds: what seems silent before may have had nobody to report to.
+    listening_since: AtomicU64,
+    /// When the running build was committed.
+    built: Time,
+    /// Pages that were made a moment ago.
+    pub rendered: RenderedPages,
+}
+
+impl Site {
+    /// The site that is configured, of a service that starts now. It reads the file of the icon.
+    pub fn new(config: &Config, now: Time, version: Version) -> Result<Self, IconError> {
+        let pictures = Pictures::new(&config.idp.cdn_url);
+        let invite_url = config.site.invite_url.as_ref().filter(|_| !config.idp.client_id.is_empty());
+        Ok(Self {
+            icon: config.site.icon.as_deref().map(Icon::read).transpose()?,
+            config: config.site.clone(),
+            base_path: config.http.base_path.clone(),
+            invite_url: invite_url.map(|url| url.replace("{client_id}", &config.idp.client_id)),
+            policy: policy(&origin_of(&config.idp.cdn_url).unwrap_or_default()),
+            pictures,
+            listening_since: AtomicU64::new(now.millis()),
+            built: Time::from_seconds(version.commit.timestamp),
+            rendered: RenderedPages::default(),
+        })
+    }
+
+    /// The Content-Security-Policy of pages.
+    pub fn policy(&self) -> &str {
+        &self.policy
+    }
+
+    /// The picture of the bot, if the operator has given one, and its media type.
+    pub fn icon(&self) -> Option<(&'static str, &TaggedBody)> {
+        self.icon.as_ref().map(|icon| (icon.media_type, &icon.body))
+    }
+
+    /// How the bot does; `None` if that is not known.
+    pub fn observe(&self, health: &Health, now: Time) -> Option<Observation> {
+        observe(health, self.listening_since(), now)
+    }
+
+    fn listening_since(&self) -> Time {
+        Time::from_millis(self.listening_since.load(Ordering::Relaxed))
+    }
+
+    /// Counts as listening since then. The demo bot may fall silent before anybody could have noticed.
+    pub fn count_as_listening_since(&self, then: Time) {
+        self.listening_since.fetch_min(then.millis(), Ordering::Relaxed);
+    }
+
+    /// The path of one of our own addresses, such as `/site/status`.
+    fn path(&self, path: &str) -> String {
+        format!("{}{path}", self.base_path)
+    }
+
+    /// The whole address of one of our own paths; `None` if the public address is not known.
+    fn address(&self, path: &str) -> Option<String> {
+        self.config.url.as_ref().map(|url| format!("{url}{path}"))
+    }
+
+    /// The path of the home page.
+    pub fn home_path(&self) -> String {
+        self.path("/site/")
+    }
+
+    /// The style sheet with the colours of the team's roles, which the pages cannot hold themselves: no style is inline.
+    pub fn role_colours(&self, team: &[TeamMember]) -> String {
+        let colours: BTreeSet<&str> = team.iter().map(|member| member.color.as_str()).collect();
+        colours.into_iter().filter_map(colour::role_rule).collect()
+    }
+}
+
+/// Scripts, styles and calls are ours alone, pictures ours and the provider's; nothing is inline, and nobody frames a page.
+fn policy(pictures: &str) -> String {
+    format!(
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' {pictures}; connect-src 'self'; form-action \
+         'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+}

@@ -1,0 +1,175 @@
+//! Pages that were made a moment ago, so that many visitors at once cost one rendering.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwapOption;
+use domain::Time;
+
+use super::Language;
+use super::status::SharedStatusPage;
+use crate::views::tagged::TaggedBody;
+
+/// Pages that are the same for everybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageName {
+    /// `/site/`
+    Home,
+    /// `/site/dashboard`
+    Dashboard,
+    /// The same where nobody can sign in.
+    DashboardWithoutSignIn,
+    /// `/site/incidents.atom`
+    Incidents,
+    /// `/site/roles.css`, the same in each language.
+    RoleColours,
+}
+
+/// Pages that do not change while the process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FixedPage {
+    /// `/docs`
+    Reference,
+    /// `/docs/feed`
+    Feed,
+}
+
+/// The last rendering of each page in each language.
+#[derive(Default)]
+pub struct RenderedPages {
+    slots: [[PageSlot<TaggedBody>; Language::ALL.len()]; 5],
+    status: [PageSlot<SharedStatusPage>; Language::ALL.len()],
+    fixed: [[OnceLock<TaggedBody>; Language::ALL.len()]; 2],
+    /// How many pages were rendered.
+    renderings: AtomicU64,
+}
+
+/// How far ahead of the clock a rendering may be and still be used. One that is further ahead was made before the clock was set back.
+const MOST_SECONDS_AHEAD: u64 = 60;
+
+/// Facts that a page is made of; the same allocation means the same facts.
+pub type Facts = Arc<dyn Any + Send + Sync>;
+
+/// The last rendering of one page in one language.
+struct PageSlot<T>(ArcSwapOption<RenderedPage<T>>);
+
+impl<T> Default for PageSlot<T> {
+    fn default() -> Self {
+        Self(ArcSwapOption::empty())
+    }
+}
+
+struct RenderedPage<T> {
+    /// Pages say how long ago things were, so a rendering is good for one second.
+    second: u64,
+    /// What it was made of.
+    facts: Vec<Facts>,
+    body: Arc<T>,
+}
+
+impl<T> RenderedPage<T> {
+    /// Whether it can be shown for these facts in this second. A later one is, too: visitors who read the clock a
+    /// moment before others must not make the page again.
+    fn serves(&self, facts: &[Facts], second: u64) -> bool {
+        (second..=second.saturating_add(MOST_SECONDS_AHEAD)).contains(&self.second)
+            && self.facts.len() == facts.len()
+            && self.facts.iter().zip(facts).all(|(a, b)| Arc::ptr_eq(a, b))
+    }
+}
+
+impl<T> PageSlot<T> {
+    fn get_or_render(&self, facts: Vec<Facts>, second: u64, render: impl FnOnce() -> T) -> Arc<T> {
+        if let Some(rendered) = &*self.0.load()
+            && rendered.serves(&facts, second)
+        {
+            return Arc::clone(&rendered.body);
+        }
+        let body = Arc::new(render());
+        let new = Arc::new(RenderedPage { second, facts, body: Arc::clone(&body) });
+        // Somebody else may have stored a later one meanwhile.
+        self.0.rcu(|stored| match stored {
+            Some(stored) if stored.serves(&new.facts, second) => Some(Arc::clone(stored)),
+            _ => Some(Arc::clone(&new)),
+        });
+        body
+    }
+}
+
+impl RenderedPages {
+    /// The page of these facts at this time: the one at hand, or a new one.
+    pub fn get_or_render(
+        &self,
+        (page, language): (PageName, Language),
+        (facts, now): (Vec<Facts>, Time),
+        render: impl FnOnce() -> String,
+    ) -> Arc<TaggedBody> {
+        let slot = &self.slots[page as usize][language as usize];
+        slot.get_or_render(facts, now.seconds(), || {
+            self.renderings.fetch_add(1, Ordering::Relaxed);
+            TaggedBody::new(render().into())
+        })
+    }
+
+    /// The same for a page that does not say how long ago things were: it is good for as long as its facts are.
+    pub fn get_or_render_timeless(
+        &self,
+        page: (PageName, Language),
+        facts: Facts,
+        render: impl FnOnce() -> String,
+    ) -> Arc<TaggedBody> {
+        self.get_or_render(page, (vec![facts], Time::from_seconds(0)), render)
+    }
+
+    /// `/site/status`, in the same way. One rendering serves those too who look up a server on it.
+    pub fn get_or_render_status(
+        &self,
+        language: Language,
+        (facts, now): (Vec<Facts>, Time),
+        render: impl FnOnce() -> SharedStatusPage,
+    ) -> Arc<SharedStatusPage> {
+        self.status[language as usize].get_or_render(facts, now.seconds(), || {
+            self.renderings.fetch_add(1, Ordering::Relaxed);
+            render()
+        })
+    }
+
+    /// How many pages were rendered so far, without those that are rendered once.
+    pub fn renderings(&self) -> u64 {
+        self.renderings.load(Ordering::Relaxed)
+    }
+
+    /// A page that is rendered once.
+    pub fn get_or_render_once(
+        &self,
+        (page, language): (FixedPage, Language),
+        render: impl FnOnce() -> String,
+    ) -> &TaggedBody {
+        self.fixed[page as usize][language as usize].get_or_init(|| TaggedBody::new(render().into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_rendering_of_the_same_facts_serves_everybody_until_the_clock_is_far_behind() {
+        let pages = RenderedPages::default();
+        let (facts, changed): (Facts, Facts) = (Arc::new(1), Arc::new(2));
+        let shown = |facts: &Facts, second: u64| {
+            let made_of = (vec![Arc::clone(facts)], Time::from_seconds(second));
+            let page = pages.get_or_render((PageName::Home, Language::English), made_of, || second.to_string());
+            String::from_utf8(page.body.plain().to_vec()).unwrap()
+        };
+        assert_eq!(shown(&facts, 100), "100");
+        assert_eq!(shown(&facts, 101), "101");
+        for _ in 0..3 {
+            assert_eq!((shown(&facts, 100), shown(&facts, 101)), ("101".to_owned(), "101".to_owned()));
+        }
+        assert_eq!(pages.renderings(), 2);
+        assert_eq!(shown(&changed, 100), "100", "other facts are another page");
+        assert_eq!((shown(&changed, 40), shown(&changed, 39)), ("100".to_owned(), "39".to_owned()), "it was set back");
+        assert_eq!(shown(&changed, 40), "40");
+    }
+}

@@ -1,0 +1,261 @@
+//! `/site/status`: is the bot up, and how has it been.
+
+mod atom;
+mod availability;
+mod incidents;
+mod latency;
+mod legend;
+mod lookup;
+mod series;
+mod shards;
+
+use std::time::Duration;
+
+use domain::Version;
+use domain::history::{Announcement, BotState, History, Observation};
+use domain::{Health, Time};
+use maud::{Markup, html};
+
+use super::calendar::CalendarTime;
+use super::home::shape_of;
+use super::layout::{PageFrame, Section, grouped};
+use super::words::Words;
+use super::{Language, Site};
+use crate::views::spliced::SplicedBody;
+use crate::views::tagged::TaggedBody;
+pub use atom::feed;
+use shards::ShardNow;
+
+/// How many announcements that hold are shown, newest first.
+const MOST_HOLDING: usize = 5;
+
+/// What the page is made of.
+#[derive(Clone, Copy)]
+pub struct StatusFacts<'a> {
+    /// What the bot reported.
+    pub health: &'a Health,
+    /// How it did.
+    pub history: &'a History,
+    /// Now.
+    pub now: Time,
+}
+
+/// The page that is the same for everybody, and what it takes to answer who looks up a server on it.
+pub struct SharedStatusPage {
+    /// The page without a question.
+    pub page: TaggedBody,
+    /// The same page, with places for what was typed and for the answer.
+    pub spliced: SplicedBody,
+    language: Language,
+    shards: Vec<ShardNow>,
+}
+
+/// The page in the making: the facts, and what follows from them.
+struct StatusPage<'a> {
+    frame: PageFrame<'a>,
+    facts: StatusFacts<'a>,
+    /// How the bot does; `None` if that is not known.
+    seen: Option<Observation>,
+    shards: Vec<ShardNow>,
+}
+
+impl SharedStatusPage {
+    /// Renders the page.
+    pub fn new(site: &Site, language: Language, facts: &StatusFacts<'_>) -> Self {
+        let shards = shards::all(facts.health, site.listening_since(), facts.now);
+        let html = render(site, language, facts, shards.clone());
+        let places = lookup::places(&html);
+        let page = TaggedBody::new(html.into());
+        Self { spliced: SplicedBody::new(page.body.plain().clone(), places.into()), page, language, shards }
+    }
+
+    /// What stands in the two places of the page for a visitor who has typed this id of a server.
+    pub fn answer_to(&self, server: &str) -> [String; 2] {
+        lookup::texts(self.language.words(), server, &self.shards)
+    }
+}
+
+/// The whole page, for a visitor who has not looked up anything.
+fn render(site: &Site, language: Language, facts: &StatusFacts<'_>, shards: Vec<ShardNow>) -> String {
+    let title = language.words().shared.status;
+    let frame = PageFrame {
+        site,
+        language,
+        section: Section::Status,
+        title,
+        description: language.words().status.description,
+        scripts: &[],
+        live: "status",
+    };
+    let page = StatusPage { frame, facts: *facts, seen: site.observe(facts.health, facts.now), shards };
+    let time = facts.now.iso8601();
+    let time = time.get(11..19).unwrap_or_default();
+    page.frame.page(&html! {
+        div class="wide stack status" {
+            div class="page-head" {
+                h1 { (title) }
+                p class="quiet" { time datetime=(facts.now.iso8601()) { ((page.words().status.as_of)(time)) } }
+            }
+            (page.announcements())
+            (page.state())
+            (page.numbers())
+            (page.lookup())
+            (page.shards())
+            (page.latency())
+            (page.availability())
+            (page.incidents())
+        }
+    })
+}
+
+impl StatusPage<'_> {
+    fn words(&self) -> &'static Words {
+        self.frame.words()
+    }
+
+    /// Announcements that hold, before everything else.
+    fn announcements(&self) -> Markup {
+        let words = &self.words().status;
+        let holding = || self.facts.history.announcements.iter().filter(|announcement| announcement.ended.is_none());
+        html! {
+            @if holding().next().is_some() {
+                section class="announcements" aria-label=(words.announcements) {
+                    @for announcement in holding().take(MOST_HOLDING) { (self.announcement(announcement)) }
+                }
+            }
+        }
+    }
+
+    fn announcement(&self, announcement: &Announcement) -> Markup {
+        let posted = long_moment(self.words(), announcement.posted);
+        html! {
+            article class="card announcement" {
+                h2 dir="auto" { (announcement.title) }
+                @if !announcement.text.is_empty() { p class="lines" dir="auto" { (announcement.text) } }
+                p class="quiet" {
+                    time datetime=(announcement.posted.iso8601()) { ((self.words().status.posted)(&posted)) }
+                }
+            }
+        }
+    }
+
+    /// Is it up, since when, what is known, what to do.
+    fn state(&self) -> Markup {
+        let (home, words, shared) = (&self.words().home, &self.words().status, &self.words().shared);
+        let now = self.facts.now;
+        let ago = |since: Time| (shared.ago)(now.since(since));
+        let (shape, title, known, todo) = match &self.seen {
+            Some(Observation { state: BotState::Up, shard_count, .. }) => {
+                let span = self.up_since().map(|since| (shared.span)(now.since(since)));
+                ("up", home.up, (words.all_report)(*shard_count, span.as_deref()), words.todo_up)
+            }
+            Some(seen @ Observation { state: BotState::Partial, silent, shard_count, .. }) => {
+                let since = self.trouble_since(seen);
+                let known = (words.some_silent)(*silent, *shard_count, &moment(self.words(), since), &ago(since));
+                ("partial", home.partly_up, known, words.todo_partial)
+            }
+            Some(seen @ Observation { state: BotState::Down, .. }) => {
+                let since = self.trouble_since(seen);
+                let known = (words.nothing_heard)(&moment(self.words(), since), &ago(since));
+                ("down", home.down, known, words.todo_down)
+            }
+            None if self.shards.is_empty() => {
+                ("unknown", home.unknown, words.never_reported.to_owned(), words.todo_unknown)
+            }
+            None => ("unknown", shared.unknown, words.just_started.to_owned(), words.todo_unknown),
+        };
+        html! {
+            section class={ "card state " (shape) } aria-live="polite" {
+                (shape_of(shape))
+                div {
+                    h2 { (title) }
+                    p class="known" { (known) }
+                    p { (todo) }
+                }
+            }
+        }
+    }
+
+    /// Since when it has been up without a break, as far as that is known: its start, or the end of the last incident.
+    fn up_since(&self) -> Option<Time> {
+        let started = self.facts.health.summary(self.facts.now).uptime.epoch;
+        let started = (started > 0).then(|| Time::from_seconds(started))?;
+        let last = self.facts.history.incidents.iter().filter_map(|incident| incident.ended).max();
+        Some(last.map_or(started, |last| last.max(started)))
+    }
+
+    /// Since when it has not been up: the begin of the open incident, which outlasts a restart of this service, or what was seen.
+    fn trouble_since(&self, seen: &Observation) -> Time {
+        let open = self.facts.history.incidents.iter().find(|incident| incident.ended.is_none());
+        open.map_or(seen.since, |open| open.began.min(seen.since))
+    }
+
+    fn numbers(&self) -> Markup {
+        let (words, all) = (&self.words().status, self.words());
+        let summary = self.facts.health.summary(self.facts.now);
+        let latency = shards::average_latency(&self.shards);
+        let count = |number: u64| grouped(number, all);
+        let shards = u64::try_from(self.shards.len()).unwrap_or(u64::MAX);
+        let facts = [
+            self.up_since().map(|_| {
+                let started = Time::from_seconds(summary.uptime.epoch);
+                (words.uptime, (all.shared.span)(self.facts.now.since(started)))
+            }),
+            (!self.shards.is_empty())
+                .then(|| (words.shards_reporting, (words.of)(&count(self.count_up()), &count(shards)))),
+            latency.map(|latency| (words.average_latency, milliseconds(latency))),
+            (summary.memory > 0.0).then(|| (words.memory, megabytes(summary.memory, all.shared.decimal))),
+            Some((words.version, Version::NAME.to_owned())),
+        ];
+        html! {
+            section aria-labelledby="facts" {
+                h2 id="facts" class="visually-hidden" { (words.facts) }
+                dl class="numbers status-facts" {
+                    @for (label, value) in facts.into_iter().flatten() {
+                        div class="card number" { dt { (label) } dd { (value) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// "15 Nov, 23:17 UTC"
+fn moment(words: &Words, time: Time) -> String {
+    let at = CalendarTime::of(time);
+    format!("{}, {} UTC", (words.status.day)(&at), at.time)
+}
+
+/// "15 Nov 2026, 23:17 UTC"
+fn long_moment(words: &Words, time: Time) -> String {
+    let at = CalendarTime::of(time);
+    format!("{}, {} UTC", (words.status.date)(&at), at.time)
+}
+
+/// "41 ms"
+fn milliseconds(latency: f64) -> String {
+    format!("{latency:.0} ms")
+}
+
+/// "123.4 MB", or "1.2 GB"
+fn megabytes(megabytes: f64, decimal: char) -> String {
+    let (number, unit) = if megabytes < 1_000.0 { (megabytes, "MB") } else { (megabytes / 1_000.0, "GB") };
+    format!("{number:.1} {unit}").replace('.', &decimal.to_string())
+}
+
+/// Minutes in a span.
+const fn minutes(span: Duration) -> u64 {
+    span.as_secs() / 60
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_the_unit_that_fits() {
+        assert_eq!(megabytes(123.44, '.'), "123.4 MB");
+        assert_eq!(megabytes(1_550.0, ','), "1,6 GB");
+        assert_eq!(milliseconds(41.5), "42 ms");
+    }
+}

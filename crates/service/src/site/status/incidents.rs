@@ -1,0 +1,152 @@
+//! What went wrong, and what was announced, newest first.
+
+use domain::Time;
+use domain::history::{Announcement, BotState, Incident};
+use maud::{Markup, html};
+
+use super::{StatusPage, long_moment, moment};
+use crate::site::calendar::CalendarTime;
+use crate::site::home::shape_of;
+use crate::site::words::Words;
+
+/// How many are shown at once.
+const SHOWN: usize = 10;
+/// How many more can be opened.
+const FOLDED: usize = 90;
+/// How much of the text of an announcement that is over is shown, in characters.
+const TEXT: usize = 1_000;
+
+/// Something that happened.
+#[derive(Clone, Copy)]
+pub(super) enum Happening<'a> {
+    Incident(&'a Incident),
+    Announcement(&'a Announcement),
+}
+
+impl Happening<'_> {
+    pub(super) fn began(self) -> Time {
+        match self {
+            Self::Incident(incident) => incident.began,
+            Self::Announcement(announcement) => announcement.posted,
+        }
+    }
+
+    pub(super) fn ended(self) -> Option<Time> {
+        match self {
+            Self::Incident(incident) => incident.ended,
+            Self::Announcement(announcement) => announcement.ended,
+        }
+    }
+}
+
+/// What an incident affected, in words.
+pub(super) fn affected(words: &Words, incident: &Incident) -> String {
+    let words = &words.status;
+    let is_all = incident.worst == BotState::Down || incident.shards >= incident.shard_count;
+    if is_all && incident.shard_count != 1 {
+        words.affected_all.to_owned()
+    } else {
+        (words.affected)(incident.shards, incident.shard_count)
+    }
+}
+
+/// From when to when something was, and how long, in words; without `now` only what does not change.
+pub(super) fn time_span(words: &Words, happening: Happening<'_>, now: Option<Time>) -> String {
+    let (began, span) = (happening.began(), words.shared.span);
+    match happening.ended() {
+        Some(ended) => {
+            let (from, to) = (CalendarTime::of(began), CalendarTime::of(ended));
+            let is_same_day = (&from.year, from.month, from.day) == (&to.year, to.month, to.day);
+            let began_at = format!("{}, {}", (words.status.day)(&from), from.time);
+            let ended_at = if is_same_day { format!("{} UTC", to.time) } else { moment(words, ended) };
+            (words.status.lasted)(&began_at, &ended_at, &span(ended.since(began)))
+        }
+        None => (words.status.lasts)(&moment(words, began), now.map(|now| span(now.since(began))).as_deref()),
+    }
+}
+
+impl StatusPage<'_> {
+    pub(super) fn incidents(&self) -> Markup {
+        let words = &self.words().status;
+        let history = self.facts.history;
+        let over = history.announcements.iter().filter(|announcement| announcement.ended.is_some());
+        let mut all: Vec<Happening<'_>> = history.incidents.iter().map(Happening::Incident).collect();
+        all.extend(over.map(Happening::Announcement));
+        all.sort_by_key(|happening| std::cmp::Reverse(happening.began()));
+        let (shown, older) = all.split_at(all.len().min(SHOWN));
+        html! {
+            section aria-labelledby="incidents" {
+                h2 id="incidents" { (words.incidents) }
+                @if all.is_empty() {
+                    p class="card empty" { (words.no_incidents) }
+                } @else {
+                    (self.happenings(shown))
+                    @if !older.is_empty() {
+                        details id="older" class="older" {
+                            summary { (words.older) }
+                            (self.happenings(older.get(..FOLDED).unwrap_or(older)))
+                        }
+                    }
+                }
+                p { a href=(self.frame.site.path("/site/incidents.atom")) type="application/atom+xml" { (words.subscribe) } }
+            }
+        }
+    }
+
+    fn happenings(&self, happenings: &[Happening<'_>]) -> Markup {
+        html! {
+            ol class="happenings" {
+                @for happening in happenings {
+                    @match happening {
+                        Happening::Incident(incident) => { (self.incident(incident)) }
+                        Happening::Announcement(announcement) => { (self.past_announcement(announcement)) }
+                    }
+                }
+            }
+        }
+    }
+
+    fn incident(&self, incident: &Incident) -> Markup {
+        let words = self.words();
+        let shape = incident.worst.name();
+        html! {
+            li class="card happening" id={ "incident-" (incident.id) } {
+                (shape_of(shape))
+                div {
+                    h3 {
+                        (affected(words, incident))
+                        @if incident.ended.is_none() { " " span class={ "chip " (shape) } { (words.status.ongoing) } }
+                    }
+                    p class="quiet" { (time_span(words, Happening::Incident(incident), Some(self.facts.now))) }
+                }
+            }
+        }
+    }
+
+    fn past_announcement(&self, announcement: &Announcement) -> Markup {
+        let words = self.words();
+        let posted = long_moment(words, announcement.posted);
+        let text: String = announcement.text.chars().take(TEXT).collect();
+        let is_cut = text.len() < announcement.text.len();
+        html! {
+            li class="card happening" id={ "announcement-" (announcement.id) } {
+                (megaphone())
+                div {
+                    h3 { bdi { (announcement.title) } " " span class="chip" { (words.status.over) } }
+                    @if !text.is_empty() { p class="lines" dir="auto" { (text) @if is_cut { "…" } } }
+                    p class="quiet" { (words.status.announcement) " · " ((words.status.posted)(&posted)) }
+                }
+            }
+        }
+    }
+}
+
+/// The sign of an announcement.
+fn megaphone() -> Markup {
+    html! {
+        svg class="shape news" viewBox="0 0 24 24" width="40" height="40" aria-hidden="true" {
+            circle class="fill" cx="12" cy="12" r="11" {}
+            path class="line" d="M7 10.5v3h2.5l5 3v-9l-5 3zM17 11v2" {}
+        }
+    }
+}

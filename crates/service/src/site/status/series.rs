@@ -1,0 +1,195 @@
+//! The history in as many pieces as the charts have: of a bounded number, whatever is stored, and unknown where nothing is.
+
+use std::time::Duration;
+
+use domain::Time;
+use domain::history::{BotState, Day, Minute};
+
+/// Minutes of a day.
+pub(super) const DAY_MINUTES: u32 = 1_440;
+const DAY: Duration = Duration::from_hours(24);
+
+/// A piece of the last 24 hours.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ChartBucket {
+    /// When it begins.
+    pub(super) begins: Time,
+    /// How many of its minutes are known; none for a gap.
+    pub(super) known: u32,
+    /// The worst of them.
+    pub(super) worst: Option<BotState>,
+    /// Milliseconds, averaged over the minutes that have a latency.
+    pub(super) latency: Option<f64>,
+}
+
+/// This many pieces of this length, oldest first; `now` is in the last. They begin at whole multiples of their length.
+pub(super) fn buckets(minutes: &[Minute], now: Time, span: Duration, count: usize) -> Vec<ChartBucket> {
+    let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1);
+    let last = now.millis() / millis;
+    let first = last.saturating_sub(u64::try_from(count).unwrap_or(u64::MAX).saturating_sub(1));
+    let mut sums = vec![(0.0, 0_u32); count];
+    let mut buckets: Vec<ChartBucket> = (first..)
+        .take(count)
+        .map(|index| ChartBucket { begins: Time::from_millis(index * millis), known: 0, worst: None, latency: None })
+        .collect();
+    for minute in minutes {
+        let index = (minute.begins.millis() / millis).checked_sub(first).and_then(|index| usize::try_from(index).ok());
+        let Some((bucket, sum)) = index.and_then(|index| buckets.get_mut(index).zip(sums.get_mut(index))) else {
+            continue;
+        };
+        bucket.known += 1;
+        bucket.worst = bucket.worst.max(Some(minute.state));
+        if let Some(latency) = minute.latency.filter(|latency| latency.is_finite() && *latency >= 0.0) {
+            *sum = (sum.0 + latency, sum.1 + 1);
+            bucket.latency = Some(sum.0 / f64::from(sum.1));
+        }
+    }
+    buckets
+}
+
+/// This many days, oldest first, the last of which is today; a day of which nothing is known has no minutes.
+pub(super) fn days(known: &[Day], now: Time, count: u64) -> Vec<Day> {
+    let day = u64::try_from(DAY.as_millis()).unwrap_or(u64::MAX);
+    let today = now.millis() / day;
+    (0..count)
+        .rev()
+        .map(|ago| {
+            let begins = Time::from_millis(today.saturating_sub(ago) * day);
+            let found = known.binary_search_by_key(&begins, |day| day.begins).ok().and_then(|index| known.get(index));
+            found.cloned().unwrap_or(Day { begins, up: 0, partial: 0, down: 0 })
+        })
+        .collect()
+}
+
+/// How many minutes of a day are known.
+pub(super) fn known_minutes(day: &Day) -> u32 {
+    day.up.saturating_add(day.partial).saturating_add(day.down)
+}
+
+/// How many minutes of a day have passed, of which nothing is known.
+pub(super) fn unknown_minutes(day: &Day, now: Time) -> u32 {
+    passed_minutes(day, now).saturating_sub(known_minutes(day))
+}
+
+/// How many minutes of a day have passed.
+pub(super) fn passed_minutes(day: &Day, now: Time) -> u32 {
+    u32::try_from(super::minutes(now.since(day.begins))).unwrap_or(u32::MAX).min(DAY_MINUTES)
+}
+
+/// Which part of what is known of these days every shard was up, as "99.98 %". It is rounded down: a minute that is missing from a
+/// hundred percent must show.
+pub(super) fn percent_up(days: &[Day], decimal: char) -> Option<String> {
+    let sum = |part: fn(&Day) -> u32| days.iter().map(|day| u64::from(part(day))).sum::<u64>();
+    let (up, known) = (sum(|day| day.up), sum(known_minutes));
+    let hundredths = (up * 10_000).checked_div(known)?;
+    Some(match hundredths {
+        10_000 => "100 %".to_owned(),
+        _ => format!("{}{decimal}{:02} %", hundredths / 100, hundredths % 100),
+    })
+}
+
+/// Runs of neighbours of which something holds: where each begins, and its length.
+pub(super) fn runs<T>(items: &[T], holds: impl Fn(&T) -> bool) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for (index, _) in items.iter().enumerate().filter(|(_, item)| holds(item)) {
+        match runs.last_mut() {
+            Some((begin, length)) if *begin + *length == index => *length += 1,
+            _ => runs.push((index, 1)),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUARTER: Duration = Duration::from_mins(15);
+    /// 2027-01-15T08:00:00Z
+    const NOW: Time = Time::from_seconds(1_800_000_000);
+
+    fn minute(ago: u64, state: BotState, latency: Option<f64>) -> Minute {
+        Minute { begins: NOW.before(Duration::from_mins(ago)), state, latency }
+    }
+
+    #[test]
+    fn a_day_has_96_quarters_whatever_is_stored() {
+        for minutes in [
+            Vec::new(),
+            (0..1_440).rev().map(|ago| minute(ago, BotState::Up, Some(40.0))).collect(),
+            // Older than a day, and from a clock that is ahead.
+            vec![
+                minute(1_440, BotState::Down, None),
+                Minute { begins: NOW.after(QUARTER), ..minute(0, BotState::Down, None) },
+            ],
+        ] {
+            let buckets = buckets(&minutes, NOW, QUARTER, 96);
+            assert_eq!(buckets.len(), 96);
+            assert_eq!(buckets[95].begins, NOW, "08:00 begins a quarter");
+            assert_eq!(buckets[0].begins, NOW.before(QUARTER * 95));
+            let known: u32 = buckets.iter().map(|bucket| bucket.known).sum();
+            // Of the last quarter one minute has begun.
+            assert_eq!(known, if minutes.len() == 1_440 { 95 * 15 + 1 } else { 0 });
+        }
+        assert_eq!(buckets(&[], Time::default(), QUARTER, 4).len(), 4);
+    }
+
+    #[test]
+    fn a_quarter_has_the_mean_of_what_is_known_and_the_worst_that_was() {
+        let minutes = [
+            minute(30, BotState::Up, Some(30.0)),
+            minute(29, BotState::Partial, Some(50.0)),
+            minute(28, BotState::Up, Some(f64::NAN)),
+            minute(15, BotState::Down, None),
+        ];
+        let buckets = buckets(&minutes, NOW, QUARTER, 4);
+        let seen: Vec<_> = buckets.iter().map(|bucket| (bucket.known, bucket.worst, bucket.latency)).collect();
+        let expected = [
+            (0, None, None),
+            (3, Some(BotState::Partial), Some(40.0)),
+            (1, Some(BotState::Down), None),
+            (0, None, None),
+        ];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn days_of_which_nothing_is_known_are_empty_and_never_down() {
+        // Midnight, 8 hours before.
+        let today = NOW.before(Duration::from_hours(8));
+        let known = [
+            Day { begins: today.before(DAY * 2), up: 1_438, partial: 1, down: 1 },
+            Day { begins: today, up: 100, partial: 0, down: 0 },
+        ];
+        let days = days(&known, NOW, 90);
+        assert_eq!(days.len(), 90);
+        assert_eq!(days.iter().filter(|day| known_minutes(day) == 0).count(), 88);
+        assert!(days.iter().all(|day| day.down <= 1));
+        assert_eq!((&days[87], &days[89]), (&known[0], &known[1]));
+        assert_eq!(unknown_minutes(&days[89], NOW), 380, "the rest of today is not unknown, it is to come");
+        assert_eq!(unknown_minutes(&days[88], NOW), 1_440);
+        assert_eq!(unknown_minutes(&days[87], NOW), 0);
+    }
+
+    #[test]
+    fn percents_are_of_the_known_minutes_and_rounded_down() {
+        let day = |up, partial, down| Day { begins: NOW, up, partial, down };
+        for (days, expected) in [
+            (vec![], None),
+            (vec![day(0, 0, 0)], None),
+            (vec![day(1, 0, 0), day(0, 0, 0)], Some("100 %")),
+            (vec![day(1_440, 0, 0); 89].into_iter().chain([day(1_439, 0, 1)]).collect(), Some("99.99 %")),
+            (vec![day(1, 1, 1)], Some("33.33 %")),
+            (vec![day(0, 0, 5)], Some("0.00 %")),
+        ] {
+            assert_eq!(percent_up(&days, '.').as_deref(), expected);
+        }
+        assert_eq!(percent_up(&[day(1, 1, 0)], ',').as_deref(), Some("50,00 %"));
+    }
+
+    #[test]
+    fn neighbours_make_runs() {
+        assert_eq!(runs(&[0, 1, 1, 0, 1], |item| *item == 1), [(1, 2), (4, 1)]);
+        assert_eq!(runs(&[] as &[u8], |_| true), []);
+    }
+}

@@ -1,0 +1,147 @@
+//! The bot's uploads in progress: limits on how many there are at once, and the clean-up after them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use domain::TokenHash;
+use domain::feed::{InstanceId, Scope};
+use domain::retention::CLEAN_UP_BATCH;
+use parking_lot::Mutex;
+use runtime::background::Background;
+use runtime::fair_pool::{FairPool, Place};
+use store::Store;
+use telemetry::log_throttle::Throttles;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+/// Snapshots that may be received at the same time.
+const SNAPSHOTS: usize = 4;
+/// Requests of bots that may be in progress at the same time, without heartbeats.
+const REQUESTS: usize = 128;
+/// Heartbeats that may be in progress at the same time.
+const HEARTBEATS: usize = 128;
+/// Keys that are not cached and may be looked up in the store at the same time.
+const KEY_LOOKUPS: usize = 128;
+
+/// Whether a background task is cleaning up: none is, one is, one is and was asked to do so again.
+const IDLE: u8 = 0;
+const CLEANING: u8 = 1;
+const AGAIN: u8 = 2;
+
+/// The uploads in progress.
+pub struct Uploads {
+    /// Places for the requests of bots. They are not those of other requests, so that slow uploads hold up nobody else.
+    pub permits: FairPool,
+    /// Places for heartbeats: whatever else bots send, it must not make any of them look down.
+    pub heartbeats: FairPool,
+    /// Permits for looking up keys that are not cached, before it is known whose place a request would take.
+    pub key_lookups: Semaphore,
+    /// For the log line about instances whose data is ignored.
+    pub ignored: Throttles<InstanceId>,
+    snapshots: FairPool,
+    /// What each key is sending a snapshot of.
+    scopes: Mutex<HashSet<(TokenHash, Scope)>>,
+    cleaning: AtomicU8,
+    store: Arc<dyn Store>,
+    background: Background,
+}
+
+/// A snapshot's permit; released when this is dropped.
+pub struct SnapshotPermit {
+    uploads: Arc<Uploads>,
+    scope: (TokenHash, Scope),
+    _place: Place,
+}
+
+impl Drop for SnapshotPermit {
+    fn drop(&mut self) {
+        self.uploads.scopes.lock().remove(&self.scope);
+    }
+}
+
+impl Uploads {
+    /// No uploads yet.
+    pub fn new(store: Arc<dyn Store>, background: Background) -> Self {
+        Self {
+            permits: FairPool::new(REQUESTS),
+            heartbeats: FairPool::new(HEARTBEATS),
+            key_lookups: Semaphore::new(KEY_LOOKUPS),
+            ignored: Throttles::default(),
+            snapshots: FairPool::new(SNAPSHOTS),
+            scopes: Mutex::default(),
+            cleaning: AtomicU8::new(IDLE),
+            store,
+            background,
+        }
+    }
+
+    /// A permit for a snapshot, unless this key is sending the same one already, or there are as many as there may be. `revoked`
+    /// is cancelled when another key gets its place.
+    pub fn try_acquire(
+        self: &Arc<Self>,
+        scope: Scope,
+        key: TokenHash,
+        now: Duration,
+        revoked: &CancellationToken,
+    ) -> Option<SnapshotPermit> {
+        // Per key: one key's upload must not keep others from sending the same shard. The store decides between them at the commit,
+        // as it does between replicas.
+        let scope = (key, scope);
+        let mut scopes = self.scopes.lock();
+        if scopes.contains(&scope) {
+            return None;
+        }
+        let place = self.snapshots.enter(key, now, revoked)?;
+        scopes.insert(scope);
+        Some(SnapshotPermit { uploads: Arc::clone(self), scope, _place: place })
+    }
+
+    /// The pools by name, for the metrics.
+    pub fn pools(&self) -> [(&'static str, &FairPool); 3] {
+        [("bot", &self.permits), ("heartbeats", &self.heartbeats), ("snapshots", &self.snapshots)]
+    }
+
+    /// How many snapshots are being received.
+    pub fn under_way(&self) -> usize {
+        self.scopes.lock().len()
+    }
+
+    /// Deletes in the background what no read can see any more: one background task at a time, in small steps between other writes.
+    pub fn clean_up(self: &Arc<Self>) {
+        // A task that is about to end begins once more: what it was asked for may have come after its last look.
+        if self.cleaning.swap(AGAIN, Ordering::SeqCst) != IDLE {
+            return;
+        }
+        let uploads = Arc::clone(self);
+        self.background.spawn(async move {
+            loop {
+                uploads.cleaning.store(CLEANING, Ordering::SeqCst);
+                uploads.clean_up_all().await;
+                let is_asked_again = || {
+                    let ended = uploads.cleaning.compare_exchange(CLEANING, IDLE, Ordering::SeqCst, Ordering::SeqCst);
+                    ended.is_err()
+                };
+                if uploads.background.is_closing() || !is_asked_again() {
+                    break;
+                }
+            }
+        });
+    }
+
+    /// Cleans up until nothing is left, or the process ends: then the rest is left to the next start.
+    async fn clean_up_all(&self) {
+        while !self.background.is_closing() {
+            match self.store.clean_up(CLEAN_UP_BATCH).await {
+                Ok(0) => break,
+                Ok(_) => tokio::task::yield_now().await,
+                Err(error) => {
+                    warn!(%error, "what snapshots left behind could not be cleaned up; trying again in a minute");
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! `GET /guilds`, `GET /guilds/{id}` and `GET /guilds/invitable`: the cached responses per user.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::guilds::{self, GuildList};
+use domain::{Snowflake, Time, guild};
+use store::Topic;
+use store::freshness::{Dependencies, Mark};
+use telemetry::metrics::CacheName;
+
+use super::cached::{CacheMap, CacheRead, Cached, Weigh};
+use super::compressible::CompressibleBody;
+use crate::accounts::{GuildLists, ListError};
+use crate::config::Config;
+use crate::sources::Sources;
+
+/// How many bytes of responses are cached: of lists, and of guilds to invite the bot to, which fewer people ask for.
+const CACHED_BYTES: u64 = 64 << 20;
+const CACHED_INVITABLE_BYTES: u64 = 8 << 20;
+const ESTIMATED_RESPONSES: usize = 16_384;
+
+/// Which guilds of a user a response lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// Those that have the bot.
+    WithBot,
+    /// Those that the user may manage and that are known not to have it.
+    Invitable,
+}
+
+/// The view.
+pub struct GuildsView {
+    sources: Sources,
+    lists: Arc<GuildLists>,
+    cache: CacheMap<Snowflake, GuildsResponse>,
+    invitable: CacheMap<Snowflake, GuildsResponse>,
+    invite_url: String,
+    fresh: Duration,
+    max_stale: Duration,
+}
+
+/// A user's response that is ready to send.
+#[derive(Debug)]
+pub struct GuildsResponse {
+    /// The guilds.
+    pub list: GuildList,
+    /// The list's body.
+    pub body: CompressibleBody,
+    /// When the provider's list was fetched.
+    fetched: Time,
+    /// Which of the stored lists it is made of.
+    list_version: u64,
+    listed: usize,
+    /// When a subscription that it shows as active ends.
+    expires: Option<Time>,
+    /// What decides which guilds it is made of, and when it expires.
+    outline: (Dependencies, Mark),
+}
+
+/// What a live stream watches of a user's list.
+#[derive(Debug)]
+pub struct WatchedList {
+    /// All that the list is made of.
+    pub all: (Dependencies, Mark),
+    /// What decides which guilds that are, and when it expires. While nothing of this changes, the list need not be read to be
+    /// watched further.
+    pub outline: (Dependencies, Mark),
+    /// When it expires by itself.
+    pub expires: Option<Time>,
+}
+
+impl GuildsResponse {
+    /// How old the provider's list in it is. A list from the future is as old as it is far away: the clock was set back.
+    pub fn age(&self, now: Time) -> Duration {
+        now.apart(self.fetched)
+    }
+
+    /// Whether a subscription that it shows as active has ended.
+    fn has_expired(&self, now: Time) -> bool {
+        self.expires.is_some_and(|expires| now >= expires)
+    }
+}
+
+impl Weigh for GuildsResponse {
+    fn weight(&self) -> usize {
+        self.body.largest_size() + self.list.index_size() + 4 * self.listed + 128
+    }
+}
+
+impl GuildsView {
+    pub(super) fn new(sources: &Sources, lists: Arc<GuildLists>, config: &Config) -> Self {
+        Self {
+            sources: sources.clone(),
+            lists,
+            cache: CacheMap::new(CacheName::Guilds, sources, ESTIMATED_RESPONSES, CACHED_BYTES),
+            invitable: CacheMap::new(CacheName::Invitable, sources, ESTIMATED_RESPONSES / 8, CACHED_INVITABLE_BYTES),
+            invite_url: config.idp.invite_url.replace("{client_id}", &encoded(&config.idp.client_id)),
+            fresh: config.guilds.fresh,
+            max_stale: config.guilds.max_stale,
+        }
+    }
+
+    /// The list of a user's guilds that have the bot, if it is cached and fresh and the provider's list in it needs no refresh.
+    pub fn cached(&self, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
+        self.fresh_enough(Listing::WithBot, user, now)
+    }
+
+    /// A user's response; `forced` asks the provider first. Stale if the store cannot be asked.
+    pub async fn get(
+        &self,
+        listing: Listing,
+        user: Snowflake,
+        forced: bool,
+    ) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
+        if !forced && let Some(cached) = self.fresh_enough(listing, user, self.sources.clock.now()) {
+            return Ok(cached);
+        }
+        match self.get_current(listing, user, forced).await {
+            Err(ListError::Store(error)) => Ok(self.cache_of(listing).or_stale(error, &user, |stale| {
+                let now = self.sources.clock.now();
+                (!stale.has_expired(now) && stale.age(now) <= self.max_stale).then_some(stale)
+            })?),
+            outcome => outcome,
+        }
+    }
+
+    async fn get_current(
+        &self,
+        listing: Listing,
+        user: Snowflake,
+        forced: bool,
+    ) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
+        let version = self.lists.ensure_usable(user, forced).await?;
+        // Another replica may have stored a list without this one knowing yet: the response must be made of the stored one.
+        match self.cached_of_any_age(listing, user, self.sources.clock.now()) {
+            Some(cached) if version == Some(cached.list_version) => Ok(cached),
+            _ => self.read(listing, user).await,
+        }
+    }
+
+    /// What the list of a user's guilds that have the bot is made of. The provider is not asked.
+    pub async fn watch(&self, user: Snowflake) -> Result<WatchedList, ListError> {
+        let response = match self.cached_of_any_age(Listing::WithBot, user, self.sources.clock.now()) {
+            Some(cached) => cached,
+            None => self.read(Listing::WithBot, user).await?,
+        };
+        Ok(WatchedList { all: response.marked(), outline: response.outline.clone(), expires: response.expires })
+    }
+
+    /// How many responses are cached, of both kinds.
+    pub(super) fn entries(&self, listing: Listing) -> usize {
+        self.cache_of(listing).len()
+    }
+
+    fn cache_of(&self, listing: Listing) -> &CacheMap<Snowflake, GuildsResponse> {
+        match listing {
+            Listing::WithBot => &self.cache,
+            Listing::Invitable => &self.invitable,
+        }
+    }
+
+    fn fresh_enough(&self, listing: Listing, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
+        self.cached_of_any_age(listing, user, now).filter(|response| response.age(now) <= self.fresh)
+    }
+
+    fn cached_of_any_age(&self, listing: Listing, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
+        self.cache_of(listing).get_fresh(&user).filter(|response| !response.has_expired(now))
+    }
+
+    async fn read(&self, listing: Listing, user: Snowflake) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
+        self.cache_of(listing).count_miss();
+        let mut read = CacheRead::begin(&self.sources);
+        let mut outline = self.sources.freshness.marking();
+        outline.depend_on([Topic::Id(user)]);
+        let account = read.depend_on([Topic::Id(user)]).account(user).await?.ok_or(ListError::SignedOut)?;
+        let (stored, list_version) = (account.list.ok_or(ListError::SignedOut)?, account.list_version);
+
+        let ids: Vec<Snowflake> = match listing {
+            Listing::WithBot => stored.guilds.iter().map(|guild| guild.id).collect(),
+            Listing::Invitable => guild::manageable(&stored.guilds).map(|guild| guild.id).collect(),
+        };
+        let listed = ids.len();
+        if listing == Listing::WithBot {
+            outline.depend_on(ids.iter().copied().map(Topic::PremiumEndOf));
+        }
+        let store = read.depend_on(ids.iter().copied().map(Topic::Id));
+        let (list, expires) = match listing {
+            Listing::WithBot => {
+                let facts = store.person(user, ids).await?;
+                let now = self.sources.clock.now();
+                let expires = guild::expiry(&facts, now);
+                let mut entries = guild::entries(user, &stored.guilds, facts, now);
+                for entry in &mut entries {
+                    self.show_icon(&mut entry.icon);
+                }
+                (GuildList::new(entries), expires)
+            }
+            Listing::Invitable => {
+                let without_bot = store.without_bot(ids).await?;
+                let invite = |guild: Snowflake| self.invite_url.replace("{guild}", &guild.to_string());
+                let mut invitable = guild::invitable(&stored.guilds, &without_bot);
+                for guild in &mut invitable {
+                    self.show_icon(&mut guild.icon);
+                }
+                (guilds::invitable(invitable, invite), None)
+            }
+        };
+        let body = CompressibleBody::new(list.body.clone());
+        let (outlined_by, outlined, _) = outline.finish();
+        let outline = (outlined_by, outlined);
+        let response = GuildsResponse { list, body, fetched: stored.fetched, list_version, listed, expires, outline };
+        Ok(self.cache_of(listing).insert(user, read, response))
+    }
+
+    fn show_icon(&self, icon: &mut String) {
+        *icon = self.sources.pictures.shown(std::mem::take(icon));
+    }
+}
+
+/// A value for the query of an address.
+fn encoded(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}

@@ -1,0 +1,68 @@
+//! What the pages of the site show: the same that anybody may read as JSON, as values.
+
+use std::sync::Arc;
+
+use domain::feedback::FeedbackEntry;
+use domain::{Health, Stats, TeamMember};
+use store::{Result, Topic};
+use telemetry::metrics::CacheName;
+
+use super::cached::{CacheRead, CacheSlot, Cached};
+use crate::sources::Sources;
+
+/// The view.
+pub struct SiteView {
+    sources: Sources,
+    cache: CacheSlot<SiteFacts>,
+}
+
+/// What is public, as values.
+#[derive(Clone, Debug, Default)]
+pub struct SiteFacts {
+    /// The bot's health; what counts as alive depends on the time.
+    pub health: Health,
+    /// The totals.
+    pub stats: Stats,
+    /// The team, in the order in which it is shown.
+    pub team: Vec<TeamMember>,
+    /// Five entries, drawn anew whenever something of all this changes.
+    pub reviews: Vec<FeedbackEntry>,
+}
+
+impl SiteView {
+    pub(super) fn new(sources: &Sources) -> Self {
+        Self { sources: sources.clone(), cache: CacheSlot::new(CacheName::Site, sources) }
+    }
+
+    /// The facts, from the store if need be; stale if the store cannot be asked.
+    pub async fn get(&self) -> Result<Arc<Cached<SiteFacts>>> {
+        if let Some(cached) = self.cache.get_fresh() {
+            return Ok(cached);
+        }
+        self.cache.count_miss();
+        self.read().await.or_else(|error| self.cache.or_stale(error, Some))
+    }
+
+    pub(super) fn is_filled(&self) -> bool {
+        self.cache.is_filled()
+    }
+
+    async fn read(&self) -> Result<Arc<Cached<SiteFacts>>> {
+        let Sources { clock, pictures, .. } = &self.sources;
+        let mut read = CacheRead::begin(&self.sources);
+        let store = read.depend_on([Topic::Health, Topic::Stats, Topic::Team, Topic::Feedback]);
+        let mut facts = SiteFacts {
+            health: store.health().await?,
+            stats: store.stats().await?,
+            team: store.team().await?.into_ordered(),
+            reviews: Vec::new(),
+        };
+        let sample = store.sample_feedback(clock.now().millis()).await?;
+        facts.reviews = sample.entries.into_iter().map(|(_, stored)| stored.entry).collect();
+        let avatars = facts.team.iter_mut().map(|member| &mut member.avatar);
+        for avatar in avatars.chain(facts.reviews.iter_mut().map(|review| &mut review.submitter.avatar)) {
+            *avatar = pictures.shown(std::mem::take(avatar));
+        }
+        Ok(self.cache.insert(read, facts))
+    }
+}

@@ -1,0 +1,57 @@
+//! `GET /stats`: the cached response with its `ETag`.
+
+use std::sync::Arc;
+
+use api::stats;
+use store::{Result, Topic};
+use telemetry::metrics::CacheName;
+
+use super::cached::{CacheRead, CacheSlot, Cached};
+use super::tagged::TaggedBody;
+use super::warm::Warm;
+use crate::sources::Sources;
+
+/// The view.
+pub struct StatsView {
+    sources: Sources,
+    cache: CacheSlot<TaggedBody>,
+}
+
+impl StatsView {
+    pub(super) fn new(sources: &Sources) -> Self {
+        Self { sources: sources.clone(), cache: CacheSlot::new(CacheName::Stats, sources) }
+    }
+
+    /// The response, if it is cached and fresh.
+    pub fn cached(&self) -> Option<Arc<Cached<TaggedBody>>> {
+        self.cache.get_fresh()
+    }
+
+    /// The response, from the store if need be; stale if the store cannot be asked.
+    pub async fn get(&self) -> Result<Arc<Cached<TaggedBody>>> {
+        if let Some(cached) = self.cached() {
+            return Ok(cached);
+        }
+        self.cache.count_miss();
+        self.read().await.or_else(|error| self.cache.or_stale(error, Some))
+    }
+
+    async fn read(&self) -> Result<Arc<Cached<TaggedBody>>> {
+        let mut read = CacheRead::begin(&self.sources);
+        // Whatever changes one of the numbers names this topic. Heartbeats and feedback change more, and do so more often.
+        let stats = read.depend_on([Topic::Stats]).stats().await?;
+        Ok(self.cache.insert(read, TaggedBody::new(stats::totals(stats))))
+    }
+}
+
+impl Warm for StatsView {
+    type Value = TaggedBody;
+
+    fn cache(&self) -> &CacheSlot<TaggedBody> {
+        &self.cache
+    }
+
+    async fn refresh(&self) -> Result<()> {
+        self.read().await.map(drop)
+    }
+}

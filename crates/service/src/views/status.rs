@@ -1,0 +1,119 @@
+//! `GET /`: the status. All of it is cached as ready bytes except the two latencies, which are spliced in per request.
+
+use std::sync::Arc;
+
+use api::status::StatusBody;
+use arc_swap::{ArcSwap, Guard};
+use bytes::Bytes;
+use domain::{Health, Time, Version};
+use runtime::clock::Clock;
+use store::{Result, Topic};
+use telemetry::metrics::CacheName;
+
+use super::cached::{CacheRead, CacheSlot, Cached};
+use super::warm::Warm;
+use crate::sources::Sources;
+
+/// The view.
+pub struct StatusView {
+    sources: Sources,
+    cache: CacheSlot<StatusResponse>,
+}
+
+/// The bot's health, and the response made of it.
+pub(super) struct StatusResponse {
+    health: Health,
+    version: Version,
+    rendered: ArcSwap<RenderedStatus>,
+}
+
+/// The body without the two latencies. It expires: the text of the uptime changes, and a silent process counts as gone.
+struct RenderedStatus {
+    expires: Time,
+    is_online: bool,
+    body: StatusBody,
+}
+
+impl StatusView {
+    pub(super) fn new(sources: &Sources) -> Self {
+        Self { sources: sources.clone(), cache: CacheSlot::new(CacheName::Status, sources) }
+    }
+
+    /// The response, if it is cached and fresh. The latencies are measured last.
+    pub fn cached(&self, latencies: impl FnOnce() -> (Option<f64>, f64)) -> Option<Bytes> {
+        self.cache.with_fresh(|cached| Some(cached.body(&self.sources.clock, latencies)))
+    }
+
+    /// The response, from the store if need be; from the last known health if the store cannot be asked.
+    pub async fn get(&self, latencies: impl Fn() -> (Option<f64>, f64)) -> Result<Bytes> {
+        if let Some(body) = self.cached(&latencies) {
+            return Ok(body);
+        }
+        self.cache.count_miss();
+        let cached = self.read().await.or_else(|error| self.cache.or_stale(error, Some))?;
+        Ok(cached.body(&self.sources.clock, latencies))
+    }
+
+    /// Whether a process of the bot is alive, by what was last known; `None` before anything is.
+    pub fn bot_is_online(&self) -> Option<bool> {
+        self.cache.with_any(|cached| cached.current(self.sources.clock.now()).is_online)
+    }
+
+    /// Looks at the bot's health, as it was last known; `None` before anything is.
+    pub fn last_known_health<R>(&self, look: impl FnOnce(&Health) -> R) -> Option<R> {
+        self.cache.with_any(|cached| look(&cached.health))
+    }
+
+    async fn read(&self) -> Result<Arc<Cached<StatusResponse>>> {
+        let mut read = CacheRead::begin(&self.sources);
+        let health = read.depend_on([Topic::Health]).health().await?;
+        let rendered =
+            ArcSwap::from_pointee(RenderedStatus::new(&health, self.sources.version, self.sources.clock.now()));
+        Ok(self.cache.insert(read, StatusResponse { health, version: self.sources.version, rendered }))
+    }
+}
+
+impl Warm for StatusView {
+    type Value = StatusResponse;
+
+    fn cache(&self) -> &CacheSlot<StatusResponse> {
+        &self.cache
+    }
+
+    async fn refresh(&self) -> Result<()> {
+        self.read().await.map(drop)
+    }
+}
+
+impl StatusResponse {
+    /// The whole body. Bytes that have expired are rendered again from the same health, also while the store is away: a bot that
+    /// falls silent during an outage must not look alive.
+    fn body(&self, clock: &Clock, latencies: impl FnOnce() -> (Option<f64>, f64)) -> Bytes {
+        self.current(clock.now()).with(latencies())
+    }
+
+    /// What is rendered, again if it has expired.
+    fn current(&self, now: Time) -> Guard<Arc<RenderedStatus>> {
+        let rendered = self.rendered.load();
+        if now < rendered.expires {
+            return rendered;
+        }
+        self.rendered.store(Arc::new(RenderedStatus::new(&self.health, self.version, now)));
+        self.rendered.load()
+    }
+}
+
+impl RenderedStatus {
+    fn new(health: &Health, version: Version, now: Time) -> Self {
+        let summary = health.summary(now);
+        Self {
+            expires: health.summary_valid_until(now),
+            is_online: summary.uptime.is_online(),
+            body: StatusBody::new(summary, version),
+        }
+    }
+
+    fn with(&self, (response, process): (Option<f64>, f64)) -> Bytes {
+        self.body.with_latencies(response, process)
+    }
+}

@@ -1,0 +1,229 @@
+//! Backups of a store, taken while the service runs, and their restoration into a store of either kind.
+
+mod format;
+mod numbers;
+mod restoring;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+pub use format::{BackupHeader, SchemaVersions, TableHeader};
+use format::{BackupReader, BackupWriter};
+pub use restoring::{RestoreOptions, RestoreReport, restore};
+
+use domain::Version;
+use domain::{Snowflake, Time};
+
+use super::copy::side::Side;
+use super::copy::statements::RowFilter;
+use super::copy::tables::{TABLES, Table};
+use super::copy::value::{CellValue, Row};
+use super::{HeldGrant, SealedGrant, StoreError, postgres, sqlite};
+
+/// What to back up.
+#[derive(Clone, Debug)]
+pub struct BackupOptions {
+    /// The URL of the store.
+    pub url: SecretString,
+    /// How long to keep trying to reach a database server.
+    pub start_wait: Duration,
+    /// The time.
+    pub now: Time,
+}
+
+/// Why there is no backup, or why it was not restored.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum BackupError {
+    /// It would not have been right.
+    #[error("{0}")]
+    Refused(String),
+    /// The file cannot be read or written.
+    #[error("the file {0}")]
+    File(String),
+    /// Nobody takes what is written.
+    #[error("the backup could not be written to standard output: {0}. What arrived is not a whole backup")]
+    Output(String),
+    /// The store did not do what it was asked.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Follows a backup or a restoration.
+pub trait BackupWatch: Send {
+    /// So many rows are done, of so many.
+    fn rows(&mut self, done: u64, of: u64);
+    /// This grant is in the backup.
+    fn grant(&mut self, _grant: &HeldGrant) {}
+}
+
+impl<F: FnMut(u64, u64) + Send> BackupWatch for F {
+    fn rows(&mut self, done: u64, of: u64) {
+        self(done, of);
+    }
+}
+
+/// The grant in a row of a table that has such.
+fn grant_of(table: &Table, row: &Row) -> Option<HeldGrant> {
+    let column = match table.name {
+        "users" => 4,
+        "revocations" => 1,
+        _ => return None,
+    };
+    match (row.first(), row.get(column)) {
+        (Some(CellValue::Integer(user)), Some(CellValue::Bytes(sealed))) => {
+            let user = u64::try_from(*user).ok().and_then(Snowflake::new)?;
+            Some(HeldGrant { user, sealed: SealedGrant(sealed.clone()) })
+        }
+        _ => None,
+    }
+}
+
+/// The versions of the schema that this release has.
+fn schema() -> SchemaVersions {
+    SchemaVersions { sqlite: sqlite::store_copy::SCHEMA, postgres: postgres::store_copy::SCHEMA }
+}
+
+/// Writes everything into a file that only its owner can read, reads it again, and gives it its name at the end; the file must not be
+/// there yet. All of it is of one moment; the service goes on meanwhile.
+pub async fn back_up(
+    what: &BackupOptions,
+    file: &Path,
+    watch: &mut dyn BackupWatch,
+) -> Result<BackupHeader, BackupError> {
+    if file.exists() {
+        return Err(BackupError::Refused(format!("{} is there already; name another file", file.display())));
+    }
+    let mut name = file.to_owned().into_os_string();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = PathBuf::from(name);
+    let written = match write_file(what, &part, watch).await {
+        Ok(header) => publish(&part, file).map(|()| header),
+        Err(error) => Err(error),
+    };
+    if written.is_err() {
+        // It may not even have been made.
+        let _ = fs::remove_file(&part);
+    }
+    written
+}
+
+/// Writes everything to `out` and nowhere else. Nobody reads it again: whoever restores it compares its checksum.
+pub async fn back_up_to(
+    what: &BackupOptions,
+    out: impl Write,
+    watch: &mut dyn BackupWatch,
+) -> Result<BackupHeader, BackupError> {
+    let wrong = |error: std::io::Error| BackupError::Output(error.to_string());
+    let mut source = BackupSource::open(what).await?;
+    source.write(out, wrong, watch).await?;
+    Ok(source.header)
+}
+
+/// A frozen store, and what its backup says of itself.
+struct BackupSource {
+    store: Box<dyn Side>,
+    header: BackupHeader,
+}
+
+impl BackupSource {
+    async fn open(what: &BackupOptions) -> Result<Self, BackupError> {
+        super::check(&what.url).map_err(|problem| BackupError::Refused(format!("store.url: {problem}")))?;
+        let mut store = match super::local_file(&what.url) {
+            Some(path) if !path.exists() => {
+                return Err(BackupError::Refused(format!("there is no database at {}", path.display())));
+            }
+            Some(path) => sqlite::store_copy::source(path).await?,
+            None => postgres::store_copy::source(&what.url, what.start_wait).await?,
+        };
+        store.freeze().await?;
+        let mut header = BackupHeader {
+            release: Version::NAME.to_owned(),
+            taken: what.now.millis(),
+            store: super::kind(&what.url).to_owned(),
+            schema: schema(),
+            counter: store.counter().await?,
+            tables: Vec::new(),
+        };
+        if !numbers::is_plausible(header.counter) {
+            return Err(BackupError::Refused(format!(
+                "the store counts from {}, which no store reaches by itself: it was restored from a backup that was tampered with. \
+                 Restore a good backup with `restore --replace`, which heals it",
+                header.counter
+            )));
+        }
+        for table in TABLES {
+            header.tables.push(TableHeader::new(table, store.count(table, RowFilter::Worthwhile).await?));
+        }
+        Ok(Self { store, header })
+    }
+
+    /// Writes everything, and gives what was written to.
+    async fn write<W: Write>(
+        &mut self,
+        out: W,
+        wrong: impl Fn(std::io::Error) -> BackupError,
+        watch: &mut dyn BackupWatch,
+    ) -> Result<W, BackupError> {
+        let of = self.header.tables.iter().map(|table| table.rows).sum();
+        let mut writer = BackupWriter::begin(BufWriter::new(out), &self.header).map_err(&wrong)?;
+        let mut done = 0;
+        for table in TABLES {
+            let mut after = None;
+            loop {
+                let rows = self.store.read(table, RowFilter::Worthwhile, after).await?;
+                let Some(last) = rows.last() else { break };
+                after = last.get(..table.key).map(<[_]>::to_vec);
+                for row in &rows {
+                    writer.row(row).map_err(&wrong)?;
+                    if let Some(grant) = grant_of(table, row) {
+                        watch.grant(&grant);
+                    }
+                }
+                done += rows.len() as u64;
+                watch.rows(done, of);
+            }
+        }
+        writer.finish().and_then(|out| out.into_inner().map_err(std::io::IntoInnerError::into_error)).map_err(&wrong)
+    }
+}
+
+async fn write_file(
+    what: &BackupOptions,
+    part: &Path,
+    watch: &mut dyn BackupWatch,
+) -> Result<BackupHeader, BackupError> {
+    let wrong = |error: std::io::Error| cannot("be written", part, &error);
+    let mut source = BackupSource::open(what).await?;
+    let mut open = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut open, 0o600);
+    let file = open.write(true).create_new(true).open(part).map_err(wrong)?;
+    source.write(file, wrong, watch).await?.sync_all().map_err(wrong)?;
+    // What is on the disk is what was meant.
+    let mut reader = open_backup(part)?;
+    while reader.next()?.is_some() {}
+    if reader.header != source.header {
+        return Err(BackupError::Refused("what was written is not what was meant; check the disk".to_owned()));
+    }
+    Ok(source.header)
+}
+
+/// Gives the file its name, also if the power is cut now.
+fn publish(part: &Path, file: &Path) -> Result<(), BackupError> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let published = fs::rename(part, file).and_then(|()| File::open(folder)?.sync_all());
+    published.map_err(|error| cannot("be named", file, &error))
+}
+
+fn open_backup(path: &Path) -> Result<BackupReader<BufReader<File>>, BackupError> {
+    let file = File::open(path).map_err(|error| cannot("be read", path, &error))?;
+    BackupReader::begin(BufReader::new(file), schema())
+}
+
+fn cannot(what: &str, path: &Path, error: &std::io::Error) -> BackupError {
+    BackupError::File(format!("{} cannot {what}: {error}", path.display()))
+}

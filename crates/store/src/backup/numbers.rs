@@ -1,0 +1,102 @@
+//! The numbers of a backup that only ever grow. Whoever can write a backup can set them, and a number near the end of its range would
+//! leave the store no next one.
+
+use crate::copy::tables::Table;
+use crate::copy::value::{CellValue, ColumnKind, Row};
+
+/// No store comes this far by itself: a million numbers per second would take 285 years.
+pub(super) const LARGEST: i64 = 1 << 53;
+
+/// Columns with numbers of the store's counter.
+const COUNTED: [(&str, &str); 7] = [
+    ("users", "grant_version"),
+    ("users", "list_version"),
+    ("feed_shards", "snapshot"),
+    ("feed_shards", "committed"),
+    ("feed_sweeps", "snapshot"),
+    ("guilds", "snapshot"),
+    ("guild_staff", "snapshot"),
+];
+/// Columns in which the next number is the largest and one.
+const NUMBERED: [(&str, &str); 2] = [("incidents", "id"), ("announcements", "id")];
+
+/// Whether a store can have drawn this number.
+pub(super) fn is_plausible(number: i64) -> bool {
+    (0..=LARGEST).contains(&number)
+}
+
+/// The column of a row whose number no store can have drawn, if there is one.
+pub(super) fn find_absurd(table: &Table, row: &Row) -> Option<&'static str> {
+    let mut numbers = table.columns.iter().zip(row);
+    let absurd = numbers.find(|(column, value)| {
+        let name = (table.name, column.name);
+        let grows = column.kind == ColumnKind::Sequence || COUNTED.contains(&name) || NUMBERED.contains(&name);
+        grows && matches!(value, CellValue::Integer(number) if *number > LARGEST)
+    });
+    absurd.map(|(column, _)| column.name)
+}
+
+/// The largest number of the store's counter in a row; 0 if there is none.
+pub(super) fn largest_counted(table: &Table, row: &Row) -> i64 {
+    let counted = table.columns.iter().zip(row).filter(|(column, _)| COUNTED.contains(&(table.name, column.name)));
+    let numbers =
+        counted.filter_map(|(_, value)| if let CellValue::Integer(number) = value { Some(*number) } else { None });
+    numbers.max().unwrap_or(0).max(0)
+}
+
+/// Where counting goes on after a restoration: above the backup and, so that no number is drawn twice, above what the store has
+/// counted so far. A counter that no store reaches by itself came from a tampered backup, and a good one heals it.
+pub(super) fn counter_after(backup: i64, current: i64) -> i64 {
+    if is_plausible(current) { backup.max(current) } else { backup }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::copy::tables::TABLES;
+
+    fn row(name: &str, of: &str, number: i64) -> (&'static Table, Row) {
+        let table = TABLES.iter().find(|table| table.name == name).unwrap();
+        let value = |column: &str| if column == of { CellValue::Integer(number) } else { CellValue::Null };
+        (table, table.columns.iter().map(|column| value(column.name)).collect())
+    }
+
+    #[test]
+    fn a_counter_only_grows_unless_it_is_absurd() {
+        for (backup, current, expected) in [
+            (5, 3, 5),
+            (3, 5, 5),
+            (LARGEST, 0, LARGEST),
+            (5, LARGEST, LARGEST),
+            (5, LARGEST + 1, 5),
+            (5, i64::MAX, 5),
+            (5, -1, 5),
+        ] {
+            assert_eq!(counter_after(backup, current), expected, "{backup} over {current}");
+        }
+    }
+
+    #[test]
+    fn each_number_that_only_grows_has_a_bound_and_others_have_none() {
+        let sequences = [("sessions", "ordinal"), ("bot_keys", "ordinal"), ("audit", "id")];
+        for (table, column) in COUNTED.into_iter().chain(NUMBERED).chain(sequences) {
+            let absurd = |number| {
+                let (table, row) = row(table, column, number);
+                find_absurd(table, &row)
+            };
+            assert_eq!((absurd(LARGEST), absurd(LARGEST + 1), absurd(i64::MAX)), (None, Some(column), Some(column)));
+        }
+        for (table, column) in [("users", "id"), ("team", "discord_id"), ("feedback", "timestamp"), ("guilds", "id")] {
+            let (table, row) = row(table, column, i64::MAX);
+            assert_eq!(find_absurd(table, &row), None, "{}.{column} is not drawn by a store", table.name);
+        }
+    }
+
+    #[test]
+    fn rows_tell_how_far_their_store_has_counted() {
+        for (table, column, expected) in [("guilds", "snapshot", 7), ("users", "list_version", 7), ("users", "id", 0)] {
+            let (table, row) = row(table, column, 7);
+            assert_eq!(largest_counted(table, &row), expected, "{}.{column}", table.name);
+        }
+    }
+}

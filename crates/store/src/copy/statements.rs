@@ -1,0 +1,73 @@
+//! The SQL that both stores understand, but for the way that they write a parameter and name the column of a sequence.
+
+use super::tables::{Column, STAGED, TABLES, Table};
+use super::value::ColumnKind;
+
+/// At most so many rows are read at once.
+const ROWS: usize = 4_000;
+/// At most about so much memory is read at once.
+pub(crate) const BYTES: usize = 4 << 20;
+
+/// Which rows of a table are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowFilter {
+    /// All.
+    All,
+    /// Those that are worth copying.
+    Worthwhile,
+}
+
+/// Where the SQL of the two stores differs.
+pub(crate) struct Dialect {
+    /// What stands before the number of a parameter.
+    pub(crate) parameter: char,
+    /// What a column of the kind `Sequence` is called, if not by its own name.
+    pub(crate) sequence: Option<&'static str>,
+}
+
+impl Dialect {
+    /// The columns by name, with commas between.
+    pub(crate) fn columns(&self, columns: &[Column]) -> String {
+        let named = columns.iter().map(|column| match (column.kind, self.sequence) {
+            (ColumnKind::Sequence, Some(name)) => name.to_owned(),
+            _ => format!("\"{}\"", column.name),
+        });
+        named.collect::<Vec<_>>().join(", ")
+    }
+
+    /// So many parameters, with commas between.
+    pub(crate) fn parameters(&self, count: usize) -> String {
+        let numbered = (1..=count).map(|number| format!("{}{number}", self.parameter));
+        numbered.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Reads the next rows in the order of the key; after a key, if there is one, which is the parameter.
+    pub(crate) fn select(&self, table: &Table, filter: RowFilter, after: bool) -> String {
+        let key = self.columns(table.columns.get(..table.key).unwrap_or_default());
+        let beyond = after.then(|| format!("({key}) > ({})", self.parameters(table.key)));
+        let conditions: Vec<_> = condition(table, filter).map(ToOwned::to_owned).into_iter().chain(beyond).collect();
+        let conditions =
+            if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
+        let columns = self.columns(table.columns);
+        format!("SELECT {columns} FROM {}{conditions} ORDER BY {key} LIMIT {ROWS}", table.name)
+    }
+}
+
+/// Counts the rows.
+pub(crate) fn count(table: &Table, filter: RowFilter) -> String {
+    let condition = condition(table, filter).map_or_else(String::new, |only| format!(" WHERE {only}"));
+    format!("SELECT count(*) FROM {}{condition}", table.name)
+}
+
+/// For each table the question whether it has rows that a store which was never used does not have.
+pub(crate) fn own_data_questions() -> impl Iterator<Item = (&'static str, String)> {
+    let copied = TABLES.iter().map(|table| (table.name, table.unused));
+    copied.chain(STAGED.map(|staged| (staged, None))).map(|(name, unused)| {
+        let condition = unused.map_or_else(String::new, |unused| format!(" WHERE NOT ({unused})"));
+        (name, format!("SELECT EXISTS (SELECT 1 FROM {name}{condition})"))
+    })
+}
+
+fn condition(table: &Table, filter: RowFilter) -> Option<&'static str> {
+    table.only.filter(|_| filter == RowFilter::Worthwhile)
+}

@@ -1,0 +1,376 @@
+//! Backups of real stores, and their restoration into others.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use domain::forgotten::UserHash;
+use domain::{Snowflake, Time};
+
+use super::*;
+use crate::backup::{BackupError, BackupHeader, BackupOptions, RestoreOptions, RestoreReport, back_up, restore};
+use crate::{BlockedUser, BotKey};
+
+const NOW: Time = Time::from_seconds(2_000_000_000);
+
+fn taking(url: &SecretString) -> BackupOptions {
+    BackupOptions { url: url.clone(), start_wait: Duration::from_mins(5), now: NOW }
+}
+
+fn backed_up(home: &Home, url: &SecretString, name: &str) -> std::result::Result<BackupHeader, BackupError> {
+    run(back_up(&taking(url), &home.file(name), &mut |_, _| ()))
+}
+
+/// How the tests restore; each changes what it is about.
+fn options(home: &Home, url: &SecretString, name: &str) -> RestoreOptions {
+    RestoreOptions {
+        url: url.clone(),
+        start_wait: Duration::from_mins(5),
+        file: home.file(name),
+        replace: false,
+        keep_sessions: true,
+        now: NOW,
+    }
+}
+
+fn restored(what: &RestoreOptions) -> std::result::Result<RestoreReport, BackupError> {
+    run(restore(what, &mut |_, _| ()))
+}
+
+fn refusal(what: &RestoreOptions) -> String {
+    restored(what).unwrap_err().to_string()
+}
+
+#[test]
+fn a_backup_of_either_store_restores_into_either() {
+    for (from, to) in ways() {
+        let mut home = Home::new();
+        let (source, destination) = (home.full(from), home.store(to, "restored.db"));
+        let header = backed_up(&home, &source, "backup").unwrap();
+        assert_eq!(header.tables.iter().find(|table| table.name == "guilds").unwrap().rows, data::GUILDS as u64 + 5);
+        assert_eq!(header.taken, NOW.millis());
+        let mode = std::fs::metadata(home.file("backup")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let folder: Vec<_> = std::fs::read_dir(home.file(".")).unwrap().map(|file| file.unwrap().file_name()).collect();
+        assert!(!folder.iter().any(|name| name.to_string_lossy().ends_with(".part")), "{folder:?}");
+        let report = restored(&options(&home, &destination, "backup")).unwrap();
+        assert_eq!(report.header, header);
+        assert!(contents(&source) == contents(&destination), "{from:?} to {to:?}: the stores differ");
+        run(async {
+            let store = open(&destination).await.unwrap();
+            assert_eq!(store.keys().await.unwrap().len(), 2);
+            store.close().await;
+        });
+        let again = backed_up(&home, &source, "backup").unwrap_err().to_string();
+        assert!(again.contains("is there already; name another file"), "{again}");
+    }
+}
+
+#[test]
+fn a_backup_is_taken_beside_the_running_service_and_a_restore_is_refused_there() {
+    for on in destinations() {
+        let mut home = Home::new();
+        let source = home.filled(on, 3);
+        let before = contents(&source);
+        let what = RestoreOptions { replace: true, ..options(&home, &source, "backup") };
+        run(async {
+            let service = open(&source).await.unwrap();
+            back_up(&taking(&source), &home.file("backup"), &mut |_, _| ()).await.unwrap();
+            let refused = restore(&what, &mut |_, _| ()).await.unwrap_err().to_string();
+            assert!(refused.contains("the store is in use") && refused.contains("stop the service"), "{refused}");
+            service.team().await.unwrap();
+            service.close().await;
+        });
+        assert!(contents(&source) == before);
+        restored(&what).unwrap();
+        assert!(contents(&source) == before, "{on:?}");
+    }
+}
+
+fn source_of(home: &Home) -> SecretString {
+    of_file(&home.file("full.db"))
+}
+
+#[test]
+fn what_is_not_a_whole_backup_is_refused_before_anything_is_written() {
+    for on in destinations() {
+        let mut home = Home::new();
+        let source = home.small();
+        assert_eq!(backed_up(&home, &source, "backup").unwrap().store, "SQLite");
+        let whole = std::fs::read(home.file("backup")).unwrap();
+        // Another store than the backup's, so that a restoration would show.
+        Connection::open(home.file("full.db")).unwrap().execute_batch("DELETE FROM team").unwrap();
+        let destination = if on == On::File { source } else { home.store(on, "other") };
+        if on == On::Server {
+            run(copied(&source_of(&home), &destination)).unwrap();
+        }
+        let before = contents(&destination);
+        let what = RestoreOptions { replace: true, ..options(&home, &destination, "wrong") };
+        let says = |bytes: &[u8], word: &str| {
+            std::fs::write(home.file("wrong"), bytes).unwrap();
+            let refused = refusal(&what);
+            assert!(refused.contains(word), "{word}: {refused}");
+        };
+        for end in [whole.len() - 1, whole.len() - 40, whole.len() / 2] {
+            says(&whole[..end], "it ends too early");
+        }
+        says(&[&whole[..], b"x"].concat(), "something follows after its end");
+        for place in (0..40).map(|part| whole.len() * part / 40) {
+            let mut changed = whole.clone();
+            changed[place] ^= 0x20;
+            says(&changed, "backup");
+        }
+        let text = |from: &str, to: &str| {
+            let place = whole.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
+            [&whole[..place], to.as_bytes(), &whole[place + from.len()..]].concat()
+        };
+        says(&text("backup 1\n", "backup 2\n"), "written by a newer release");
+        says(&text("\"sqlite\":", "\"sqlite\":9"), "with another schema: restore it with that release or a newer one");
+        says(b"SQLite format 3", "is not a backup of this service");
+        says(b"", "is not a backup of this service");
+        assert!(contents(&destination) == before, "{on:?}: something was changed");
+    }
+}
+
+#[test]
+fn a_store_with_data_is_replaced_only_if_told_and_sessions_end_unless_told() {
+    for on in destinations() {
+        let mut home = Home::new();
+        let source = home.small();
+        backed_up(&home, &source, "backup").unwrap();
+        let destination = home.store(on, "restored.db");
+        let what = RestoreOptions { keep_sessions: false, ..options(&home, &destination, "backup") };
+        assert_eq!(restored(&what).unwrap().sessions_ended, 50);
+        let found = contents(&destination);
+        let rows = |table: &str| found.iter().filter(|row| row.starts_with(&format!("{table}: "))).count();
+        assert_eq!((rows("sessions"), rows("users"), rows("team")), (0, 0, 2));
+        run(async {
+            let store = open(&destination).await.unwrap();
+            let due = NOW.after(Duration::from_mins(1));
+            let revocation = store.take_revocation(due, due.after(Duration::from_mins(1))).await.unwrap().unwrap();
+            assert_eq!(revocation.user.get(), 1, "the one user with a grant");
+            store.close().await;
+        });
+        let refused = refusal(&what);
+        assert!(refused.contains("the store is not empty") && refused.contains("--replace"), "{refused}");
+        restored(&RestoreOptions { replace: true, keep_sessions: true, ..what }).unwrap();
+        assert!(contents(&destination) == contents(&source));
+    }
+}
+
+#[test]
+fn keys_blocks_and_forgotten_users_that_differ_are_listed() {
+    for on in destinations() {
+        let mut home = Home::new();
+        let url = home.store(on, "store.db");
+        let user = |number| Snowflake::new(number).unwrap();
+        let key = |id: &str| BotKey { id: id.to_owned(), label: "x".to_owned(), created: NOW, revoked: None };
+        let hash = |number| domain::TokenHash([number; 32]);
+        let block = |number| BlockedUser { user: user(number), reason: String::new(), since: NOW };
+        let person = |number| crate::tests::person(number);
+        run(async {
+            let store = open(&url).await.unwrap();
+            store.add_key(key("stays"), hash(1)).await.unwrap();
+            store.add_key(key("revoked"), hash(2)).await.unwrap();
+            store.block(block(100)).await.unwrap();
+            for number in [300, 301] {
+                store.save_grant(person(number), crate::tests::grant(1), NOW, None).await.unwrap();
+            }
+            store.close().await;
+        });
+        backed_up(&home, &url, "backup").unwrap();
+        run(async {
+            let store = open(&url).await.unwrap();
+            store.revoke_key("revoked".to_owned(), NOW).await.unwrap();
+            store.add_key(key("new"), hash(3)).await.unwrap();
+            store.unblock(user(100)).await.unwrap();
+            store.block(block(200)).await.unwrap();
+            store.forget(user(300), NOW).await.unwrap();
+            store.close().await;
+        });
+        let report = restored(&RestoreOptions { replace: true, ..options(&home, &url, "backup") }).unwrap();
+        let ids = |keys: &[BotKey]| keys.iter().map(|key| (key.id.clone(), key.revoked)).collect::<Vec<_>>();
+        assert_eq!(ids(&report.keys_back), [("revoked".to_owned(), Some(NOW))]);
+        assert_eq!(ids(&report.keys_gone), [("new".to_owned(), None)]);
+        assert_eq!((report.blocks_gone, report.blocks_back), (vec![user(200)], vec![user(100)]));
+        assert_eq!(report.forget_again, [user(300)]);
+        run(async {
+            let store = open(&url).await.unwrap();
+            assert!(store.traces(user(300)).await.unwrap().forgotten.is_some(), "and that is known again");
+            assert_ne!(UserHash::of(user(300)), UserHash::of(user(301)));
+            assert!(store.traces(user(301)).await.unwrap().forgotten.is_none());
+            store.close().await;
+        });
+    }
+}
+
+/// The backup with another header, and the checksum that goes with it: whoever can write the file can do that.
+fn tampered(whole: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let place = whole.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
+    let body = [&whole[..place], to.as_bytes(), &whole[place + from.len()..whole.len() - 32]].concat();
+    let checksum = digest::digest(&digest::SHA256, &body);
+    [&body, checksum.as_ref()].concat()
+}
+
+#[test]
+fn a_tampered_header_is_refused_and_shown_to_no_terminal() {
+    let mut home = Home::new();
+    let source = home.small();
+    backed_up(&home, &source, "backup").unwrap();
+    let whole = std::fs::read(home.file("backup")).unwrap();
+    let release = format!("\"release\":\"{}\"", domain::Version::NAME);
+    let taken = format!("\"taken\":{}", NOW.millis());
+    let (counter, large) = ("\"counter\":123456789", "x".repeat(65));
+    let before = contents(&source);
+    let what = RestoreOptions { replace: true, ..options(&home, &source, "wrong") };
+    let cases = [
+        (release.as_str(), "\"release\":\"\\u001b[2J\"".to_owned(), "names no release"),
+        (&release, "\"release\":\"1\u{9b}2J\"".to_owned(), "names no release"),
+        (&release, "\"release\":\"\"".to_owned(), "names no release"),
+        (&release, format!("\"release\":\"{large}\""), "names no release"),
+        ("\"store\":\"SQLite\"", "\"store\":\"\\u001b[2J\"".to_owned(), "names no kind of store"),
+        (&taken, format!("\"taken\":{}", u64::MAX), "after the year 9999"),
+        (counter, format!("\"counter\":{}", i64::MAX), "a counter that no store reaches"),
+        (counter, format!("\"counter\":{}", (1_i64 << 53) + 1), "a counter that no store reaches"),
+        (counter, "\"counter\":-1".to_owned(), "a counter that no store reaches"),
+    ];
+    for (from, to, word) in cases {
+        std::fs::write(home.file("wrong"), tampered(&whole, from, &to)).unwrap();
+        let refused = refusal(&what);
+        assert!(refused.contains(word) && refused.contains("Nothing was changed"), "{word}: {refused}");
+        assert!(!refused.contains(char::is_control), "{refused:?}");
+    }
+    assert!(contents(&source) == before, "something was changed");
+    // The way of tampering is right: with the same header it is a backup.
+    std::fs::write(home.file("wrong"), tampered(&whole, counter, counter)).unwrap();
+    restored(&what).unwrap();
+}
+
+#[test]
+fn a_row_with_a_number_that_no_store_reaches_is_refused() {
+    let mut home = Home::new();
+    let source = home.small();
+    let file = Connection::open(home.file("full.db")).unwrap();
+    file.execute_batch("UPDATE users SET grant_version = 9223372036854775807 WHERE id = 1").unwrap();
+    drop(file);
+    // A backup is read again after it was written, as a restore reads it.
+    let refused = backed_up(&home, &source, "backup").unwrap_err().to_string();
+    assert!(refused.contains("`users`") && refused.contains("`grant_version` that no store reaches"), "{refused}");
+    assert!(!home.file("backup").exists());
+}
+
+#[test]
+fn a_good_backup_heals_an_absurd_counter_and_never_turns_a_good_one_back() {
+    for on in destinations() {
+        let mut home = Home::new();
+        let source = home.filled(on, 3);
+        let good = backed_up(&home, &source, "good").unwrap();
+        let set = |home: &Home, number: i64| match on {
+            On::File => {
+                let file = Connection::open(home.file("full.db")).unwrap();
+                file.execute("UPDATE counter SET value = ?1", [number]).unwrap();
+            }
+            On::Server => {
+                use secrecy::ExposeSecret as _;
+                ask(source.expose_secret(), &format!("SELECT setval('versions', {number})"));
+            }
+        };
+        let what = RestoreOptions { replace: true, ..options(&home, &source, "good") };
+        for (number, expected) in [(i64::MAX, good.counter), (good.counter + 7, good.counter + 7)] {
+            set(&home, number);
+            if number == i64::MAX {
+                let refused = backed_up(&home, &source, "absurd").unwrap_err().to_string();
+                assert!(refused.contains("no store reaches by itself") && refused.contains("heals"), "{refused}");
+            }
+            restored(&what).unwrap();
+            let name = format!("after {number}");
+            assert_eq!(backed_up(&home, &source, &name).unwrap().counter, expected, "{on:?}");
+        }
+        run(async {
+            let store = open(&source).await.unwrap();
+            let (user, grant) = (crate::tests::person(300), crate::tests::grant(1));
+            store.save_grant(user, grant, NOW, None).await.expect("there is a next number");
+            store.close().await;
+        });
+    }
+}
+
+#[test]
+fn a_restore_over_a_tombstone_finds_the_person_wherever_they_stand() {
+    use domain::audit::{AuditEntry, AuditKind};
+    use domain::{Change, Guild};
+
+    use crate::tests::{code, guild, person};
+    const IN_AUDIT: u64 = 777_000_001;
+    const OWNER: u64 = 777_000_002;
+    const CLAIMED: u64 = 777_000_003;
+    for on in destinations() {
+        let mut home = Home::new();
+        let url = home.store(on, "store.db");
+        let user = |number| Snowflake::new(number).unwrap();
+        let all = [IN_AUDIT, OWNER, CLAIMED].map(user);
+        run(async {
+            let store = open(&url).await.unwrap();
+            let entry = AuditEntry { person: Some(IN_AUDIT.to_string()), ..AuditEntry::new(NOW, AuditKind::SignIn) };
+            store.write_audit(vec![entry], None).await.unwrap();
+            store.apply(vec![Change::Guild(Guild { owner: user(OWNER), ..guild(1) })]).await.unwrap();
+            let until = NOW.after(Duration::from_mins(2));
+            store.claim_code(code(1), NOW, until).await.unwrap();
+            store.settle_code(code(1), Some(person(CLAIMED)), until).await.unwrap();
+            store.close().await;
+        });
+        backed_up(&home, &url, "backup").unwrap();
+        run(async {
+            let store = open(&url).await.unwrap();
+            for user in all {
+                store.forget(user, NOW).await.unwrap();
+            }
+            store.close().await;
+        });
+        let report = restored(&RestoreOptions { replace: true, ..options(&home, &url, "backup") }).unwrap();
+        assert_eq!(report.forget_again, all, "{on:?}");
+        let named = |when: &str| contents(&url).into_iter().filter(|row| row.contains(when)).count();
+        assert!(named("777000") >= 3, "the backup has brought them back");
+        run(async {
+            let store = open(&url).await.unwrap();
+            for user in report.forget_again {
+                store.forget(user, NOW).await.unwrap();
+            }
+            store.close().await;
+        });
+        assert_eq!(named("777000"), 0, "{on:?}");
+    }
+}
+
+#[test]
+fn a_restore_over_a_newer_tombstone_finds_what_the_bot_sent_again() {
+    use domain::{Change, Guild};
+
+    use crate::tests::guild;
+    for on in destinations() {
+        let mut home = Home::new();
+        let url = home.store(on, "store.db");
+        let user = |number| Snowflake::new(number).unwrap();
+        let (twice, once) = (user(777_000_001), user(777_000_002));
+        let owned = |number, owner| Change::Guild(Guild { owner, ..guild(number) });
+        run(async {
+            let store = open(&url).await.unwrap();
+            for user in [twice, once] {
+                store.forget(user, NOW).await.unwrap();
+            }
+            store.apply(vec![owned(1, twice), owned(2, once)]).await.unwrap();
+            store.close().await;
+        });
+        backed_up(&home, &url, "backup").unwrap();
+        let later = NOW.after(Duration::from_secs(1));
+        run(async {
+            let store = open(&url).await.unwrap();
+            store.forget(twice, later).await.unwrap();
+            assert_eq!(store.traces(twice).await.unwrap().forgotten, Some(later));
+            store.close().await;
+        });
+        let latest = later.after(Duration::from_secs(1));
+        let what = RestoreOptions { replace: true, now: latest, ..options(&home, &url, "backup") };
+        assert_eq!(restored(&what).unwrap().forget_again, [twice], "{on:?}");
+        // Nobody has forgotten them again, and the store still knows that it is to be done.
+        assert_eq!(restored(&what).unwrap().forget_again, [twice], "{on:?}");
+    }
+}

@@ -1,0 +1,177 @@
+//! Copies between real stores: files, and databases of a real PostgreSQL where `BOT_COMPANION_TEST_POSTGRES` names one in which
+//! databases may be made.
+
+mod backups;
+mod copies;
+mod data;
+mod refusals;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use runtime::test_folder::TestFolder;
+use rusqlite::Connection;
+use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::tests::{Database, connect, new_freshness};
+use crate::{Store, StoreOptions};
+
+/// What a test runs on; runs to its end what was begun on it.
+fn run<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+/// Where the stores of a test are, gone with it.
+struct Home {
+    folder: TestFolder,
+    databases: Vec<Database>,
+}
+
+/// Which store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    File,
+    Server,
+}
+
+/// The ways that can be gone here.
+fn ways() -> Vec<(On, On)> {
+    let mut ways = vec![(On::File, On::File)];
+    if has_server() {
+        ways.extend([(On::File, On::Server), (On::Server, On::File), (On::Server, On::Server)]);
+    }
+    ways
+}
+
+/// Where a copy can go.
+fn destinations() -> Vec<On> {
+    if has_server() { vec![On::File, On::Server] } else { vec![On::File] }
+}
+
+/// Whether the tests have a PostgreSQL server.
+fn has_server() -> bool {
+    Database::is_available()
+}
+
+/// Has the server do something, on a thread of its own.
+fn ask(url: &str, sql: &str) {
+    let (url, sql) = (url.to_owned(), sql.to_owned());
+    let asked = std::thread::spawn(move || {
+        run(async {
+            connect(&url).await.batch_execute(&sql).await.unwrap();
+        });
+    });
+    asked.join().unwrap();
+}
+
+impl Home {
+    fn new() -> Self {
+        Self { folder: TestFolder::new(), databases: Vec::new() }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path(name)
+    }
+
+    /// A store that is not there yet, or is empty.
+    fn store(&mut self, on: On, name: &str) -> SecretString {
+        if on == On::File {
+            return of_file(&self.file(name));
+        }
+        let database = run(Database::new()).unwrap();
+        let url = database.url();
+        self.databases.push(database);
+        url.into()
+    }
+
+    /// A store with something in every table, for several batches.
+    fn full(&mut self, on: On) -> SecretString {
+        self.filled(on, data::GUILDS)
+    }
+
+    /// A file with something in every table.
+    fn small(&mut self) -> SecretString {
+        self.filled(On::File, 3)
+    }
+
+    fn filled(&mut self, on: On, guilds: i64) -> SecretString {
+        let file = self.store(On::File, "full.db");
+        run(async { open(&file).await.unwrap().close().await });
+        data::fill(&Connection::open(self.file("full.db")).unwrap(), guilds);
+        if on == On::File {
+            return file;
+        }
+        let database = self.store(On::Server, "full");
+        run(copied(&file, &database)).unwrap();
+        std::fs::remove_file(self.file("full.db")).unwrap();
+        database
+    }
+}
+
+/// Opens a store as a service does.
+async fn open(url: &SecretString) -> Result<Arc<dyn Store>> {
+    let options = StoreOptions {
+        url: url.clone(),
+        wait: Duration::from_mins(1),
+        connections: 2,
+        start_wait: Duration::from_mins(5),
+    };
+    super::super::open(options, new_freshness()).await
+}
+
+fn what(from: &SecretString, to: &SecretString) -> CopyOptions {
+    CopyOptions { from: from.clone(), to: to.clone(), start_over: false, start_wait: Duration::from_mins(5) }
+}
+
+async fn copied(from: &SecretString, to: &SecretString) -> std::result::Result<CopyReport, CopyError> {
+    copy(&what(from, to), |_| ()).await
+}
+
+/// Copies until it is told to stop, and breaks off as an interrupt does; gives what came of it if it was not told.
+fn copied_until(
+    from: &SecretString,
+    to: &SecretString,
+    mut is_enough: impl FnMut(Progress) -> bool,
+) -> Option<std::result::Result<CopyReport, CopyError>> {
+    let (what, stop) = (what(from, to), CancellationToken::new());
+    run(async {
+        let copying = copy(&what, |progress| {
+            if is_enough(progress) {
+                stop.cancel();
+            }
+        });
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            copied = copying => Some(copied),
+        }
+    })
+}
+
+/// Copies until some of the guilds are there.
+fn broken_off(from: &SecretString, to: &SecretString) {
+    let mut seen = 0;
+    let outcome = copied_until(from, to, |progress| {
+        seen += u32::from(progress.table == "guilds");
+        seen == 2
+    });
+    assert!(outcome.is_none(), "it was not broken off: {outcome:?}");
+}
+
+/// What is in a store, through a file; a copy that is not like the original would show.
+fn contents(url: &SecretString) -> Vec<String> {
+    let folder = TestFolder::new();
+    let path = super::super::local_file(url).unwrap_or_else(|| {
+        let path = folder.path("contents.db");
+        run(copied(url, &of_file(&path))).unwrap();
+        path
+    });
+    data::contents(&Connection::open(path).unwrap())
+}
+
+fn of_file(path: &Path) -> SecretString {
+    format!("sqlite:{}", path.display()).into()
+}

@@ -1,0 +1,242 @@
+//! What is refused, and that nothing is harmed by asking.
+
+use super::*;
+
+fn refusal(outcome: std::result::Result<CopyReport, CopyError>) -> String {
+    let said = outcome.unwrap_err().to_string();
+    assert!(!said.contains("secret"), "{said}");
+    said
+}
+
+#[test]
+fn a_destination_with_data_of_its_own_is_left_alone() {
+    for to in destinations() {
+        let mut home = Home::new();
+        let (source, destination) = (home.small(), home.store(to, "other.db"));
+        run(async {
+            let store = open(&destination).await.unwrap();
+            let blocked = crate::BlockedUser {
+                user: domain::Snowflake::new(5).unwrap(),
+                reason: String::new(),
+                since: domain::Time::from_seconds(1),
+            };
+            store.block(blocked).await.unwrap();
+            store.close().await;
+        });
+        for start_over in [false, true] {
+            let said = refusal(run(copy(&CopyOptions { start_over, ..what(&source, &destination) }, |_| ())));
+            assert!(said.contains("already has data") && said.contains("`blocked_users`"), "{said}");
+            assert!(said.contains("give --to an empty database"), "{said}");
+        }
+        run(async {
+            let store = open(&destination).await.unwrap();
+            assert_eq!(store.blocked().await.unwrap().len(), 1);
+            store.close().await;
+        });
+    }
+}
+
+#[test]
+fn a_destination_that_a_service_has_only_started_on_is_empty() {
+    for to in destinations() {
+        let mut home = Home::new();
+        let (source, destination) = (home.small(), home.store(to, "other.db"));
+        run(async { open(&destination).await.unwrap().close().await });
+        run(copied(&source, &destination)).unwrap();
+    }
+}
+
+#[test]
+fn a_finished_copy_is_not_copied_over() {
+    for to in destinations() {
+        let mut home = Home::new();
+        let (source, destination) = (home.small(), home.store(to, "copy.db"));
+        run(copied(&source, &destination)).unwrap();
+        assert!(refusal(run(copied(&source, &destination))).contains("already has data"));
+    }
+}
+
+#[test]
+fn a_source_that_changed_after_a_break_is_copied_anew_or_not_at_all() {
+    for to in destinations() {
+        let mut home = Home::new();
+        let (source, destination) = (home.full(On::File), home.store(to, "copy.db"));
+        broken_off(&source, &destination);
+        let file = Connection::open(home.file("full.db")).unwrap();
+        file.execute_batch("UPDATE instances SET reported = reported + 1 WHERE id = 'one'").unwrap();
+        drop(file);
+        let said = refusal(run(copied(&source, &destination)));
+        assert!(said.contains("unfinished copy of another source") && said.contains("--start-over"), "{said}");
+        let report = run(copy(&CopyOptions { start_over: true, ..what(&source, &destination) }, |_| ())).unwrap();
+        assert_eq!(report.resumed, 0);
+        assert!(contents(&source) == contents(&destination));
+    }
+}
+
+#[test]
+fn a_change_that_is_easily_missed_is_found_when_the_sides_are_compared() {
+    for to in destinations() {
+        let mut home = Home::new();
+        let (source, destination) = (home.full(On::File), home.store(to, "copy.db"));
+        broken_off(&source, &destination);
+        let file = Connection::open(home.file("full.db")).unwrap();
+        file.execute_batch(
+            "UPDATE users SET name = 'Anne' WHERE id = 1; UPDATE sessions SET agent = 'y' WHERE id = 'session7'",
+        )
+        .unwrap();
+        drop(file);
+        let said = refusal(run(copied(&source, &destination)));
+        assert!(said.contains("users has other contents") && said.contains("sessions has other contents"), "{said}");
+        assert!(run(open(&destination)).is_err(), "a copy that differs looks like a store");
+        // The next run comes to the same end, until the destination is emptied.
+        assert!(refusal(run(copied(&source, &destination))).contains("--start-over"));
+        run(copy(&CopyOptions { start_over: true, ..what(&source, &destination) }, |_| ())).unwrap();
+        assert!(contents(&source) == contents(&destination));
+    }
+}
+
+#[test]
+fn a_source_in_use_is_refused_and_makes_no_destination() {
+    for from in destinations() {
+        let mut home = Home::new();
+        let (source, destination) = (home.filled(from, 3), home.store(On::File, "copy.db"));
+        run(async {
+            let service = open(&source).await.unwrap();
+            let said = refusal(copied(&source, &destination).await);
+            assert!(said.contains("the store is in use") && said.contains("stop the service"), "{said}");
+            service.team().await.unwrap();
+            service.close().await;
+        });
+        assert!(!home.file("copy.db").exists());
+        run(copied(&source, &destination)).unwrap();
+    }
+}
+
+#[test]
+fn nobody_writes_to_a_file_while_it_is_copied() {
+    let mut home = Home::new();
+    let (source, destination) = (home.full(On::File), home.store(On::File, "copy.db"));
+    let file = home.file("full.db");
+    let mut refused = 0;
+    let what = what(&source, &destination);
+    let copying = copy(&what, |progress| {
+        if progress.table == "guilds" && refused == 0 {
+            let other = Connection::open(&file).unwrap();
+            other.busy_timeout(Duration::ZERO).unwrap();
+            let error = other.execute_batch("UPDATE counter SET value = value + 1").unwrap_err();
+            assert!(error.to_string().contains("locked"), "{error}");
+            refused += 1;
+        }
+    });
+    run(copying).unwrap();
+    assert_eq!(refused, 1);
+    assert!(contents(&source) == contents(&destination));
+}
+
+#[test]
+fn a_database_that_changes_meanwhile_makes_no_finished_copy() {
+    if !has_server() {
+        return;
+    }
+    let mut home = Home::new();
+    let (source, destination) = (home.full(On::Server), home.store(On::File, "copy.db"));
+    let mut changed = false;
+    let what = what(&source, &destination);
+    let copying = copy(&what, |progress| {
+        use secrecy::ExposeSecret as _;
+        if progress.table == "guilds" && !changed {
+            ask(source.expose_secret(), "UPDATE instances SET reported = reported + 1; DELETE FROM guilds");
+            changed = true;
+        }
+    });
+    let said = refusal(run(copying));
+    assert!(said.contains("has changed while it was copied"), "{said}");
+    assert!(run(open(&destination)).is_err());
+}
+
+#[test]
+fn what_is_not_a_source_is_not_made_one() {
+    let mut home = Home::new();
+    let destination = home.store(On::File, "copy.db");
+    let absent = home.store(On::File, "absent.db");
+    let said = refusal(run(copied(&absent, &destination)));
+    assert!(said.contains("there is no database at") && said.contains("absent.db"), "{said}");
+    std::fs::write(home.file("empty.db"), "").unwrap();
+    std::fs::write(home.file("text.db"), "not a database, but long enough to look at it as if it were one".repeat(50))
+        .unwrap();
+    for (name, word) in [("empty.db", "failed"), ("text.db", "is damaged")] {
+        let source = home.store(On::File, name);
+        let said = refusal(run(copied(&source, &destination)));
+        assert!(said.starts_with(&format!("the source {word}: ")) && said.contains("not a"), "{said}");
+    }
+    assert!(!home.file("absent.db").exists() && !home.file("copy.db").exists());
+    assert_eq!(std::fs::metadata(home.file("empty.db")).unwrap().len(), 0);
+    if has_server() {
+        let said = refusal(run(copied(&home.store(On::Server, "new"), &destination)));
+        assert_eq!(said, "the source failed: it is not a store of this service");
+        assert!(!home.file("copy.db").exists());
+    }
+}
+
+#[test]
+fn an_unfinished_copy_is_no_source() {
+    for to in destinations() {
+        let mut home = Home::new();
+        let (source, middle, end) = (home.full(On::File), home.store(to, "copy.db"), home.store(On::File, "end.db"));
+        broken_off(&source, &middle);
+        assert!(refusal(run(copied(&middle, &end))).contains("was not finished"));
+        assert!(!home.file("end.db").exists());
+    }
+}
+
+#[test]
+fn a_store_is_not_copied_onto_itself() {
+    let mut home = Home::new();
+    let source = home.small();
+    std::os::unix::fs::symlink(home.file("full.db"), home.file("link.db")).unwrap();
+    for destination in [source.clone(), home.store(On::File, "link.db")] {
+        let said = refusal(run(copied(&source, &destination)));
+        assert!(said.contains("name the same store"), "{said}");
+    }
+    if has_server() {
+        let mut home = Home::new();
+        let source = home.filled(On::Server, 3);
+        let said = refusal(run(copied(&source, &source)));
+        assert!(said.contains("name the same store"), "{said}");
+        run(async { open(&source).await.unwrap().close().await });
+    }
+}
+
+#[test]
+fn a_schema_of_another_release_is_refused_on_either_side() {
+    for to in destinations() {
+        let mut home = Home::new();
+        let (source, destination) = (home.small(), home.store(to, "copy.db"));
+        run(async { open(&destination).await.unwrap().close().await });
+        let set = |home: &Home, url: &SecretString, on, name, version: i64| match on {
+            On::File => {
+                Connection::open(home.file(name)).unwrap().pragma_update(None, "user_version", version).unwrap();
+            }
+            On::Server => {
+                use secrecy::ExposeSecret as _;
+                ask(url.expose_secret(), &format!("UPDATE schema_version SET version = {version}"));
+            }
+        };
+        set(&home, &destination, to, "copy.db", 99);
+        let said = refusal(run(copied(&source, &destination)));
+        assert!(said.starts_with("the destination failed: "), "{said}");
+        assert!(said.contains(": it has the schema of another release (version 99"), "{said}");
+        set(&home, &source, On::File, "full.db", 98);
+        let said = refusal(run(copied(&source, &destination)));
+        assert!(said.starts_with("the source failed: "), "{said}");
+        assert!(said.contains(": it has the schema of another release (version 98"), "{said}");
+    }
+}
+
+#[test]
+fn a_wrong_url_is_named_by_its_option_and_never_shown() {
+    let file = SecretString::from("sqlite:/absent/x.db");
+    let wrong = SecretString::from("postgres://me:secret@");
+    assert!(refusal(run(copied(&wrong, &file))).starts_with("--from: "));
+    assert!(refusal(run(copied(&file, &"mysql://me:secret@host/x".into()))).starts_with("--to: write `sqlite:PATH`"));
+}

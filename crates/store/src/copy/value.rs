@@ -1,0 +1,212 @@
+//! What a row holds, in either store; how it is encoded for a checksum, and for the position from which a copy goes on.
+
+use aws_lc_rs::digest;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ColumnKind {
+    Integer,
+    Real,
+    Text,
+    Bytes,
+    /// A number in the embedded store.
+    Boolean,
+    /// Which of the rows came first: a column of numbers, or in the embedded store the row's own number.
+    Sequence,
+}
+
+/// One value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum CellValue {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+    Boolean(bool),
+}
+
+/// A row, in the order of its table's columns.
+pub(crate) type Row = Vec<CellValue>;
+
+impl CellValue {
+    /// About how much memory it takes.
+    pub(crate) fn size(&self) -> usize {
+        let apart = match self {
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        };
+        size_of::<Self>() + apart
+    }
+
+    /// Encodes it so that no two values, and no two sequences of values, have the same bytes.
+    fn encode(&self, out: &mut Vec<u8>) {
+        let mut long = |tag: u8, bytes: &[u8]| {
+            out.push(tag);
+            out.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
+            out.extend_from_slice(bytes);
+        };
+        match self {
+            Self::Null => out.push(0),
+            Self::Integer(number) => {
+                out.push(1);
+                out.extend_from_slice(&number.to_be_bytes());
+            }
+            Self::Real(number) => {
+                out.push(2);
+                // Adding nothing makes the two zeros one: not every store keeps them apart.
+                out.extend_from_slice(&(number + 0.0).to_bits().to_be_bytes());
+            }
+            Self::Text(text) => long(3, text.as_bytes()),
+            Self::Bytes(bytes) => long(4, bytes),
+            Self::Boolean(truth) => out.extend_from_slice(&[5, u8::from(*truth)]),
+        }
+    }
+
+    /// Decodes the first value and takes it off; `None` if there is none.
+    fn decode(from: &mut &[u8]) -> Option<Self> {
+        let (tag, rest) = from.split_first()?;
+        *from = rest;
+        let mut number = || {
+            let (number, rest) = from.split_first_chunk::<8>()?;
+            *from = rest;
+            Some(*number)
+        };
+        Some(match tag {
+            0 => Self::Null,
+            1 => Self::Integer(i64::from_be_bytes(number()?)),
+            2 => Self::Real(f64::from_bits(u64::from_be_bytes(number()?))),
+            3 | 4 => {
+                let length = usize::try_from(u64::from_be_bytes(number()?)).ok()?;
+                let (bytes, rest) = from.split_at_checked(length)?;
+                *from = rest;
+                if *tag == 4 {
+                    Self::Bytes(bytes.to_vec())
+                } else {
+                    Self::Text(String::from_utf8(bytes.to_vec()).ok()?)
+                }
+            }
+            5 => {
+                let (truth, rest) = from.split_first()?;
+                *from = rest;
+                Self::Boolean(*truth != 0)
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Replaces the one character that PostgreSQL cannot store, and says whether it was there.
+pub(crate) fn replace_nul(row: &mut Row) -> bool {
+    let mut was_there = false;
+    for value in row {
+        if let CellValue::Text(text) = value
+            && text.contains('\0')
+        {
+            *text = text.replace('\0', "\u{fffd}");
+            was_there = true;
+        }
+    }
+    was_there
+}
+
+/// Encodes a row, or the part of it that is its key.
+pub(crate) fn encode(values: &[CellValue]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for value in values {
+        value.encode(&mut out);
+    }
+    out
+}
+
+/// Decodes a row; `None` if it is not one.
+pub(crate) fn decode(mut bytes: &[u8]) -> Option<Row> {
+    let mut row = Row::new();
+    while !bytes.is_empty() {
+        row.push(CellValue::decode(&mut bytes)?);
+    }
+    Some(row)
+}
+
+/// A checksum over rows that does not depend on their order: the sum of their SHA-256. Where a character was replaced, the stores may
+/// sort the same rows differently.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Checksum {
+    pub(super) rows: u64,
+    /// The least significant part first.
+    sum: [u64; 4],
+}
+
+impl Checksum {
+    pub(super) fn add(&mut self, row: &[CellValue]) {
+        let digest = digest::digest(&digest::SHA256, &encode(row));
+        self.rows += 1;
+        let mut carry = false;
+        for (part, bytes) in self.sum.iter_mut().zip(digest.as_ref().rchunks_exact(8)) {
+            let more = bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+            let (sum, over) = part.overflowing_add(more);
+            let (sum, over_again) = sum.overflowing_add(u64::from(carry));
+            (*part, carry) = (sum, over || over_again);
+        }
+    }
+
+    /// In hexadecimal.
+    pub(super) fn text(&self) -> String {
+        self.sum.iter().rev().fold(String::new(), |text, part| text + &format!("{part:016x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> Row {
+        vec![
+            CellValue::Null,
+            CellValue::Integer(i64::MIN),
+            CellValue::Real(-1.5),
+            CellValue::Text("ä\0".to_owned()),
+            CellValue::Bytes(vec![0, 255]),
+            CellValue::Boolean(true),
+        ]
+    }
+
+    #[test]
+    fn what_is_encoded_can_be_decoded() {
+        let bytes = encode(&row());
+        assert_eq!(decode(&bytes), Some(row()));
+        assert_eq!(decode(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(decode(&[]), Some(vec![]));
+        assert_eq!(decode(&[9]), None);
+    }
+
+    #[test]
+    fn rows_that_differ_have_other_checksums_and_their_order_does_not_count() {
+        let sum = |rows: &[Row]| {
+            let mut sum = Checksum::default();
+            for row in rows {
+                sum.add(row);
+            }
+            sum
+        };
+        let text = |text: &str| CellValue::Text(text.to_owned());
+        let (one, two) = (vec![text("a"), text("bc")], vec![text("ab"), text("c")]);
+        let both = [one.clone(), two.clone()];
+        assert_ne!(sum(&both[..1]), sum(&both[1..]));
+        assert_eq!(sum(&both), sum(&[two, one.clone()]));
+        assert_ne!(sum(&both[..1]).text(), sum(&[one.clone(), one]).text());
+        assert_ne!(sum(&[vec![CellValue::Integer(1)]]), sum(&[vec![CellValue::Boolean(true)]]));
+        assert_eq!(sum(&[vec![CellValue::Real(0.0)]]), sum(&[vec![CellValue::Real(-0.0)]]));
+        let of_nothing = sum(&[vec![]]).text();
+        assert_eq!(of_nothing, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    }
+
+    #[test]
+    fn what_postgresql_cannot_store_is_replaced() {
+        let mut row = row();
+        assert!(replace_nul(&mut row));
+        assert_eq!(row[3], CellValue::Text("ä\u{fffd}".to_owned()));
+        assert!(!replace_nul(&mut row));
+    }
+}

@@ -1,0 +1,206 @@
+//! Every place in which a person can stand in the store, and what becomes of it when they are forgotten. `users forget`, a restore over
+//! a tombstone, `users show` and `docs/privacy.md` all go by this one list; a test compares it with the columns of both schemas.
+
+use domain::Snowflake;
+use domain::forgotten::UserHash;
+
+use super::copy::value::CellValue;
+
+/// A table in which people stand.
+#[derive(Debug)]
+pub(super) struct PersonPlace {
+    /// Its name.
+    pub(super) table: &'static str,
+    /// The column that says whose row it is.
+    pub(super) id: &'static str,
+    /// How the id is written there.
+    pub(super) form: IdForm,
+    /// All columns that say something about the person.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the tests of the schemas and of docs/privacy.md"))]
+    pub(super) columns: &'static [&'static str],
+    /// What is counted, where a person's rows are several versions of one thing.
+    pub(super) distinct: Option<&'static str>,
+    /// What `users forget` does.
+    pub(super) on_forget: OnForget,
+}
+
+/// How a user's id is written in a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IdForm {
+    /// As a number.
+    Number,
+    /// As text.
+    Text,
+    /// As the text `id` of a JSON object.
+    InJson,
+    /// As the hash that remains of somebody who was forgotten.
+    Hash,
+}
+
+/// What becomes of a person's rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnForget {
+    /// They are deleted with the account, whose grant goes to `revocations`.
+    EndAccount,
+    /// They are deleted.
+    Delete,
+    /// These columns are cleared, and the rest stays.
+    Clear(&'static [(&'static str, Cleared)]),
+    /// They stay until the provider was told.
+    UntilRevoked,
+    /// They stay: a block, a tombstone.
+    Keep,
+}
+
+/// What stands in a column that was cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cleared {
+    /// The id of nobody.
+    Nobody,
+    /// An empty text.
+    Empty,
+    /// Nothing.
+    Null,
+    /// A hash.
+    Hash,
+}
+
+/// All places; what refers to a row comes before it.
+pub(super) const PLACES: &[PersonPlace] = &[
+    place("users", "id", &["id", "username", "name", "avatar", "list", "grant_sealed"], OnForget::EndAccount),
+    place("sessions", "user_id", &["user_id", "agent", "created", "last_seen"], OnForget::EndAccount),
+    place("revocations", "user_id", &["user_id", "grant_sealed"], OnForget::UntilRevoked),
+    PersonPlace {
+        form: IdForm::InJson,
+        ..place("code_claims", "user", &["user"], OnForget::Clear(&[("user", Cleared::Null)]))
+    },
+    place("blocked_users", "user_id", &["user_id", "reason"], OnForget::Keep),
+    PersonPlace { form: IdForm::Hash, ..place("forgotten_users", "user_hash", &["user_hash"], OnForget::Keep) },
+    PersonPlace {
+        form: IdForm::Text,
+        ..place("audit", "person", &["person", "address"], OnForget::Clear(&[("person", Cleared::Hash)]))
+    },
+    PersonPlace {
+        distinct: Some("id"),
+        ..place("guilds", "owner", &["owner"], OnForget::Clear(&[("owner", Cleared::Nobody)]))
+    },
+    PersonPlace { distinct: Some("guild"), ..place("guild_staff", "user", &["user", "roles"], OnForget::Delete) },
+    place("subscription_guilds", "userid", &["userid"], OnForget::Delete),
+    place("subscriptions", "userid", &["userid", "slots", "active_until"], OnForget::Delete),
+    place("staged_subscriptions", "userid", &["userid", "slots", "active_until", "guilds"], OnForget::Delete),
+    place("team", "discord_id", &["username", "name", "avatar", "discord_id", "role"], OnForget::Delete),
+    place(
+        "feedback",
+        "submitter_id",
+        &["feedback", "submitter_id", "submitter_username", "submitter_name", "submitter_avatar"],
+        OnForget::Clear(&[
+            ("submitter_id", Cleared::Nobody),
+            ("submitter_username", Cleared::Empty),
+            ("submitter_name", Cleared::Empty),
+            ("submitter_avatar", Cleared::Empty),
+        ]),
+    ),
+];
+
+const fn place(
+    table: &'static str,
+    id: &'static str,
+    columns: &'static [&'static str],
+    on_forget: OnForget,
+) -> PersonPlace {
+    PersonPlace { table, id, form: IdForm::Number, columns, distinct: None, on_forget }
+}
+
+/// The place that is this table, if people stand there.
+pub(super) fn in_table(table: &str) -> Option<&'static PersonPlace> {
+    PLACES.iter().find(|place| place.table == table)
+}
+
+impl PersonPlace {
+    /// Whose row it is, by what stands in its column `id`; nobody's if that is not an id.
+    pub(super) fn person(&self, id: &CellValue) -> Option<Snowflake> {
+        match (self.form, id) {
+            (IdForm::Number, CellValue::Integer(number)) => u64::try_from(*number).ok().and_then(Snowflake::new),
+            (IdForm::Text, CellValue::Text(text)) => text.parse().ok(),
+            (IdForm::InJson, CellValue::Text(text)) => {
+                let json: serde_json::Value = serde_json::from_str(text).ok()?;
+                json.get("id")?.as_str()?.parse().ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// What stands for this user in the column `id`.
+    fn written(&self, user: Snowflake) -> CellValue {
+        match self.form {
+            IdForm::Number => CellValue::Integer(number(user)),
+            IdForm::Text | IdForm::InJson => CellValue::Text(user.to_string()),
+            IdForm::Hash => CellValue::Bytes(UserHash::of(user).0.to_vec()),
+        }
+    }
+}
+
+fn number(user: Snowflake) -> i64 {
+    i64::try_from(user.get()).unwrap_or(i64::MAX)
+}
+
+/// Where the SQL of the two stores differs.
+pub(super) struct PersonSql {
+    /// What stands before the number of a parameter.
+    pub(super) parameter: char,
+    /// What makes JSON of a text.
+    pub(super) to_json: &'static str,
+}
+
+impl PersonSql {
+    /// The rows of the user who is this parameter.
+    fn of_person(&self, place: &PersonPlace, parameter: usize) -> String {
+        let PersonPlace { id, form, .. } = place;
+        let column = match form {
+            IdForm::InJson => format!("\"{id}\"{} ->> 'id'", self.to_json),
+            _ => format!("\"{id}\""),
+        };
+        format!("{column} = {}{parameter}", self.parameter)
+    }
+
+    /// What forgets a user in one place, and its parameters; `None` where nothing is to be done, or something else does it.
+    pub(super) fn forget(&self, place: &PersonPlace, user: Snowflake) -> Option<(String, Vec<CellValue>)> {
+        let (table, rows) = (place.table, self.of_person(place, 1));
+        let mut values = vec![place.written(user)];
+        let sql = match place.on_forget {
+            OnForget::Delete => format!("DELETE FROM {table} WHERE {rows}"),
+            OnForget::Clear(columns) => {
+                let cleared = columns.iter().map(|(column, cleared)| {
+                    let value = match cleared {
+                        Cleared::Nobody => Snowflake::NOBODY.to_string(),
+                        Cleared::Empty => "''".to_owned(),
+                        Cleared::Null => "NULL".to_owned(),
+                        Cleared::Hash => {
+                            values.push(CellValue::Text(UserHash::of(user).in_audit()));
+                            format!("{}{}", self.parameter, values.len())
+                        }
+                    };
+                    format!("\"{column}\" = {value}")
+                });
+                let cleared: Vec<_> = cleared.collect();
+                format!("UPDATE {table} SET {} WHERE {rows}", cleared.join(", "))
+            }
+            OnForget::EndAccount | OnForget::UntilRevoked | OnForget::Keep => return None,
+        };
+        Some((sql, values))
+    }
+
+    /// For each place, in their order, how much of a user there is; and its parameters.
+    pub(super) fn counts(&self, user: Snowflake) -> (String, Vec<CellValue>) {
+        let forms = [IdForm::Number, IdForm::Text, IdForm::Hash];
+        let counts = PLACES.iter().map(|place| {
+            let counted = place.distinct.map_or_else(|| "*".to_owned(), |column| format!("DISTINCT \"{column}\""));
+            let form = if place.form == IdForm::InJson { IdForm::Text } else { place.form };
+            let parameter = 1 + forms.iter().position(|other| *other == form).unwrap_or(0);
+            format!("(SELECT count({counted}) FROM {} WHERE {})", place.table, self.of_person(place, parameter))
+        });
+        let counts: Vec<_> = counts.collect();
+        let values = forms.map(|form| PersonPlace { form, ..place("", "", &[], OnForget::Keep) }.written(user));
+        (format!("SELECT {}", counts.join(", ")), values.into())
+    }
+}

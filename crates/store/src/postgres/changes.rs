@@ -1,0 +1,52 @@
+//! Applies what the bot says, one change at a time.
+
+use deadpool_postgres::Transaction;
+use domain::Change;
+
+use super::coverage::Coverage;
+use super::errors::Sql;
+use super::locks::{Lock, lock};
+use super::work::ChangedTopics;
+use super::{feedback, guilds, subscriptions, team, totals};
+use crate::totals_change::TotalsChange;
+
+pub(super) async fn apply(db: &Transaction<'_>, topics: &mut ChangedTopics, changes: &[Change]) -> Sql<()> {
+    lock(db, Lock::Feed).await?;
+    let guilds: Vec<_> = changes.iter().filter_map(Change::guild).collect();
+    let (mut coverage, mut change_of_totals) = (Coverage::for_changes(db, &guilds).await?, TotalsChange::default());
+    for change in changes {
+        apply_one(db, topics, &mut coverage, &mut change_of_totals, change).await?;
+    }
+    totals::write(db, &change_of_totals).await
+}
+
+/// Applies a change; what it does to the totals is noted and not yet written.
+pub(super) async fn apply_one(
+    db: &Transaction<'_>,
+    topics: &mut ChangedTopics,
+    coverage: &mut Coverage,
+    totals: &mut TotalsChange,
+    change: &Change,
+) -> Sql<()> {
+    match change {
+        Change::Guild(guild) => guilds::put(db, topics, coverage, totals, guild).await?,
+        Change::GuildGone(guild) => guilds::remove(db, topics, coverage, totals, *guild).await?,
+        Change::Member { guild, user, roles } => {
+            guilds::put_member(db, topics, coverage, *guild, *user, roles).await?;
+        }
+        Change::MemberGone { guild, user } => guilds::remove_member(db, topics, coverage, *guild, *user).await?,
+        Change::Subscription(subscription) => subscriptions::put(db, topics, subscription).await?,
+        Change::SubscriptionGone(user) => subscriptions::remove(db, topics, *user).await?,
+        Change::Feedback(entry) => feedback::put(db, topics, totals, entry).await?,
+        Change::FeedbackGone(id) => feedback::remove(db, topics, totals, id).await?,
+        Change::Team(roster) => team::replace(db, topics, roster).await?,
+        Change::User(user) => {
+            team::refresh_user(db, topics, user).await?;
+            feedback::refresh_user(db, topics, user).await?;
+        }
+    }
+    match change.copied_again() {
+        Some((guild, parts)) => guilds::copy_again(db, coverage, guild, parts).await,
+        None => Ok(()),
+    }
+}

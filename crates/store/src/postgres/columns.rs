@@ -1,0 +1,76 @@
+//! How values of the domain become columns of PostgreSQL and come back.
+
+use std::error::Error;
+
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, Type, accepts};
+
+use crate::columns::warn_broken;
+pub(super) use crate::columns::{
+    Column, claim_user, grants, grants_text, ids, integer, json, keys_text, list_without, listed, roles, team_keys,
+    unsigned,
+};
+
+use super::errors::Sql;
+
+/// The result of a conversion from or to a column.
+type Converted<T> = Result<T, Box<dyn Error + Sync + Send>>;
+
+/// Reads values of the domain from the columns of a row.
+pub(super) trait ReadColumn {
+    /// The value that this column holds.
+    fn column<T: for<'a> Column<Stored: FromSql<'a>>>(&self, index: usize) -> Result<T, tokio_postgres::Error>;
+}
+
+impl ReadColumn for Row {
+    fn column<T: for<'a> Column<Stored: FromSql<'a>>>(&self, index: usize) -> Result<T, tokio_postgres::Error> {
+        self.try_get(index).map(|Restored(value)| value)
+    }
+}
+
+/// A value of the domain, read from what is stored of it.
+struct Restored<T>(T);
+
+impl<'a, T: Column<Stored: FromSql<'a>>> FromSql<'a> for Restored<T> {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Converted<Self> {
+        Self::of(T::Stored::from_sql(ty, raw)?)
+    }
+
+    fn from_sql_null(ty: &Type) -> Converted<Self> {
+        Self::of(T::Stored::from_sql_null(ty)?)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        T::Stored::accepts(ty)
+    }
+}
+
+impl<T: Column> Restored<T> {
+    fn of(stored: T::Stored) -> Converted<Self> {
+        T::restored(stored).map(Self).ok_or_else(|| format!("not a {}", T::NAME).into())
+    }
+}
+
+/// A number of a type that is smaller than its column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Whole<T>(pub(super) T);
+
+impl<'a, T: TryFrom<i64>> FromSql<'a> for Whole<T> {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Converted<Self> {
+        T::try_from(i64::from_sql(ty, raw)?).map(Self).map_err(|_| "out of range".into())
+    }
+
+    accepts!(INT8);
+}
+
+/// The rows of a list, less those that cannot be read.
+pub(super) fn readable<'a, T>(
+    what: &str,
+    rows: impl IntoIterator<Item = &'a Row>,
+    read: impl Fn(&'a Row) -> Sql<T>,
+) -> Vec<T> {
+    let read = |row| {
+        read(row).inspect_err(|error| warn_broken!(what, %error, "left out a stored row that cannot be read")).ok()
+    };
+    rows.into_iter().filter_map(read).collect()
+}

@@ -1,0 +1,190 @@
+//! Which snapshot says how a guild is: of those that cover it, under any count of shards, the one that was committed last.
+
+use std::collections::HashMap;
+
+use deadpool_postgres::{GenericClient, Transaction};
+use domain::Snowflake;
+use domain::feed::{Commits, CommittedShard, Owner, ShardKey, UNCOVERED};
+use tokio_postgres::Row;
+
+use super::columns::{ReadColumn as _, Whole, ids};
+use super::errors::Sql;
+use super::instances;
+
+/// The counts of shards under which snapshots were committed: one, but for the time of a resharding, and 0, under which stand
+/// the guilds that no snapshot covers. One step per count: a DISTINCT would walk over every shard.
+macro_rules! counts {
+    () => {
+        "RECURSIVE counts (count) AS (
+            VALUES (0::bigint)
+            UNION ALL
+            SELECT (SELECT min(shard_count) FROM feed_shards WHERE shard_count > count) FROM counts WHERE count IS NOT NULL)"
+    };
+}
+
+/// The row of `feed_shards` that covers the guild `asked.guild`; needs the counts. There is at most one row per count; to say so
+/// makes the database look each up by its key, instead of walking over every shard for every guild.
+macro_rules! cover {
+    () => {
+        "(SELECT shard.* FROM counts CROSS JOIN LATERAL (SELECT * FROM feed_shards WHERE shard_count = count
+            AND shard_id = coalesce((asked.guild >> 22) % nullif(count, 0), 0) LIMIT 1) AS shard
+            ORDER BY committed DESC LIMIT 1)"
+    };
+}
+
+pub(super) use {counts, cover};
+
+/// What covers the guilds that a piece of work is about. It stays true until the work ends: a change of what the bot said waits
+/// for the lock of the feed.
+pub(super) struct Coverage {
+    covers: HashMap<Snowflake, Cover>,
+    /// The snapshots being staged that carry something over from what is stored.
+    carrying: Vec<(i64, ShardKey)>,
+    /// How many members each of the guilds has that are stored; only for work that changes them. Read with all else: to ask for
+    /// each guild as it is changed takes a quarter longer.
+    members: HashMap<Snowflake, i64>,
+}
+
+/// The snapshot that covers a guild, with the row of `feed_shards` that says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cover {
+    pub(super) shard: (i64, i64),
+    pub(super) snapshot: i64,
+    /// Who has sent it.
+    pub(super) owner: Option<Owner>,
+}
+
+/// What is known of the life of the owner of `$shard`.
+macro_rules! owner {
+    ($shard:literal) => {
+        concat!(
+            " LEFT JOIN feed_instances AS owner ON owner.key = ",
+            $shard,
+            ".key AND owner.instance = ",
+            $shard,
+            ".instance LEFT JOIN instances AS beats ON beats.key = ",
+            $shard,
+            ".key AND beats.id = ",
+            $shard,
+            ".instance "
+        )
+    };
+}
+
+/// What covers the guilds `$1`, with the owner's life, and last how many members each has: `$members`, which `$join` finds.
+macro_rules! covers {
+    ($members:literal, $join:literal) => {
+        concat!(
+            "WITH ",
+            counts!(),
+            " SELECT asked.guild, cover.shard_count, cover.shard_id, cover.snapshot, cover.key, cover.instance,
+                owner.first_seen, owner.started_at, owner.last_used, beats.reported, ",
+            $members,
+            " FROM unnest($1::bigint[]) AS asked (guild) CROSS JOIN LATERAL ",
+            cover!(),
+            " AS cover",
+            owner!("cover"),
+            $join
+        )
+    };
+}
+
+impl Coverage {
+    /// What covers these guilds.
+    pub(super) async fn of(db: &Transaction<'_>, guilds: &[Snowflake]) -> Sql<Self> {
+        Self::load(db, guilds, covers!("NULL::bigint", "")).await
+    }
+
+    async fn load(db: &Transaction<'_>, guilds: &[Snowflake], sql: &str) -> Sql<Self> {
+        let (mut covers, mut members) = (HashMap::new(), HashMap::new());
+        if !guilds.is_empty() {
+            let statement = db.prepare_cached(sql).await?;
+            for row in db.query(&statement, &[&ids(guilds)]).await? {
+                let (shard, snapshot) = ((row.try_get(1)?, row.try_get(2)?), row.try_get(3)?);
+                let owner = if snapshot == UNCOVERED { None } else { Some(read_owner(&row, 4)?) };
+                covers.insert(row.column(0)?, Cover { shard, snapshot, owner });
+                if let Some(known) = row.try_get(10)? {
+                    members.insert(row.column(0)?, known);
+                }
+            }
+        }
+        Ok(Self { covers, carrying: Vec::new(), members })
+    }
+
+    /// The same, for work that changes guilds.
+    pub(super) async fn for_changes(db: &Transaction<'_>, guilds: &[Snowflake]) -> Sql<Self> {
+        let sql = covers!(
+            "stored.members",
+            " LEFT JOIN guilds AS stored ON stored.snapshot = cover.snapshot AND stored.id = asked.guild"
+        );
+        let coverage = Self::load(db, guilds, sql).await?;
+        if guilds.is_empty() {
+            return Ok(coverage);
+        }
+        let sql = "SELECT id, shard_count, shard_id FROM staged_snapshots WHERE basis IS NOT NULL";
+        let statement = db.prepare_cached(sql).await?;
+        let read = |row: &Row| {
+            let (Whole(count), Whole(id)) = (row.try_get(1)?, row.try_get(2)?);
+            Ok((row.try_get(0)?, ShardKey { count, id }))
+        };
+        let carrying = db.query(&statement, &[]).await?.iter().map(read).collect::<Sql<_>>()?;
+        Ok(Self { carrying, ..coverage })
+    }
+
+    /// Notes how many members one of the guilds has from now on, if it is there, and says how many it had until now.
+    pub(super) fn replace_members(&mut self, guild: Snowflake, members: Option<i64>) -> Option<i64> {
+        match members {
+            Some(members) => self.members.insert(guild, members),
+            None => self.members.remove(&guild),
+        }
+    }
+
+    /// The snapshots being staged that may carry something of this guild over.
+    pub(super) fn carrying(&self, guild: Snowflake) -> Vec<i64> {
+        let covering = self.carrying.iter().filter(|(_, shard)| shard.covers(guild));
+        covering.map(|(snapshot, _)| *snapshot).collect()
+    }
+
+    /// The snapshot that covers one of the guilds; the one of the uncovered guilds if none does.
+    pub(super) fn cover(&self, guild: Snowflake) -> Cover {
+        self.covers.get(&guild).cloned().unwrap_or(Cover { shard: (0, 0), snapshot: UNCOVERED, owner: None })
+    }
+}
+
+/// Reads an owner from the columns of its id and its life.
+fn read_owner(row: &Row, first: usize) -> Sql<Owner> {
+    Ok(Owner { instance: instances::read(row, first)?, life: instances::life(row, first + 2)? })
+}
+
+/// Every snapshot that covers some guild of this shard, which may be one of the same shard.
+pub(super) async fn overlapping(db: &impl GenericClient, shard: ShardKey) -> Sql<Vec<CommittedShard>> {
+    // Apart, because without a resharding the first finds one row and the second none, and neither walks over the shards.
+    let sql = concat!(
+        "SELECT shard.shard_count, shard_id, snapshot, committed, shard.key, shard.instance,
+            owner.first_seen, owner.started_at, owner.last_used, beats.reported
+        FROM (SELECT * FROM feed_shards WHERE shard_count = $1 AND shard_id = $2
+            UNION ALL SELECT * FROM feed_shards
+            WHERE (shard_count > 0 AND shard_count < $1 OR shard_count > $1)
+                AND shard_id % gcd(shard_count, $1) = $2 % gcd(shard_count, $1)) AS shard",
+        owner!("shard")
+    );
+    let statement = db.prepare_cached(sql).await?;
+    let rows = db.query(&statement, &[&i64::from(shard.count), &i64::from(shard.id)]).await?;
+    let read = |row: &Row| {
+        let (Whole(count), Whole(id)) = (row.try_get(0)?, row.try_get(1)?);
+        let (snapshot, committed) = (row.try_get(2)?, row.try_get(3)?);
+        Ok(CommittedShard { shard: ShardKey { count, id }, snapshot, committed, owner: read_owner(row, 4)? })
+    };
+    rows.iter().map(read).collect()
+}
+
+/// When each shard of this count was committed.
+pub(super) async fn commits(db: &impl GenericClient, count: u32) -> Sql<Box<Commits>> {
+    let statement = db.prepare_cached("SELECT shard_id, committed FROM feed_shards WHERE shard_count = $1").await?;
+    let rows = db.query(&statement, &[&i64::from(count)]).await?;
+    let read = |row: &Row| {
+        let Whole(id) = row.try_get(0)?;
+        Ok((id, row.try_get(1)?))
+    };
+    rows.iter().map(read).collect()
+}

@@ -1,0 +1,160 @@
+//! What a failed statement, or a failed piece of work, means: whose fault it is, and what is to be done about it.
+
+use std::{fmt, io};
+
+use tokio_postgres::error::SqlState;
+
+use super::advice;
+use crate::StoreError;
+
+/// What a statement gives.
+pub(super) type Sql<T> = Result<T, SqlError>;
+
+/// Why a statement failed.
+#[derive(Debug)]
+pub(super) struct SqlError(pub(super) tokio_postgres::Error);
+
+impl From<tokio_postgres::Error> for SqlError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self(error)
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text_of(&self.0))
+    }
+}
+
+/// Names tables and columns, never values: those are in the details, which stay out.
+pub(super) fn text_of(error: &tokio_postgres::Error) -> String {
+    let source = std::error::Error::source(error);
+    let text = match (error.as_db_error(), source) {
+        (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
+        (None, Some(why)) => format!("{error}: {why}"),
+        (None, None) => error.to_string(),
+    };
+    let kind = source.and_then(|source| source.downcast_ref::<io::Error>()).map(io::Error::kind);
+    match advice::of(error.code().map(SqlState::code), kind, &text) {
+        Some(advice) => format!("{text}; {advice}"),
+        None => text,
+    }
+}
+
+/// What is to be done about a failed statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// Try again: the transaction lost against another.
+    Again,
+    /// Come back later: the database has too much to do.
+    Later,
+    /// Come back later, on another connection: this one leads nowhere.
+    Elsewhere,
+    /// Nothing: trying again will not mend it.
+    Never,
+    /// An operator has to see to it: rows or an index are damaged.
+    Restore,
+}
+
+/// Refused, no answer, no such host, no such socket: the server may be about to start.
+fn io_may_pass(error: &io::Error) -> bool {
+    match error.kind() {
+        // A certificate that is not trusted.
+        io::ErrorKind::InvalidData => false,
+        // The operating system says so: a socket that we may not use. The driver says the same of a server that takes no writes, which a
+        // standby does until it is promoted.
+        io::ErrorKind::PermissionDenied => error.raw_os_error().is_none(),
+        _ => true,
+    }
+}
+
+impl SqlError {
+    pub(super) fn remedy(&self) -> Remedy {
+        let Some(code) = self.0.code() else {
+            // The database said nothing: the connection broke, or what we read is not what we expected.
+            let source = std::error::Error::source(&self.0);
+            let broken = self.0.is_closed() || source.is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
+            return if broken { Remedy::Elsewhere } else { Remedy::Never };
+        };
+        match code.code().get(..2).unwrap_or_default() {
+            _ if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code) => Remedy::Again,
+            // A primary that became a standby, one that is stopping or starting, a broken connection.
+            _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Remedy::Elsewhere,
+            _ if *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Remedy::Elsewhere,
+            _ if *code == SqlState::QUERY_CANCELED => Remedy::Later,
+            _ if [SqlState::DATA_CORRUPTED, SqlState::INDEX_CORRUPTED].contains(code) => Remedy::Restore,
+            "57" | "08" => Remedy::Elsewhere,
+            // No room, or a lock that did not come in time.
+            "53" | "55" | "58" => Remedy::Later,
+            _ => Remedy::Never,
+        }
+    }
+
+    /// For a connection that did not come about: whether another try may succeed though nobody changes anything.
+    pub(super) fn may_pass(&self) -> bool {
+        if matches!(self.remedy(), Remedy::Never | Remedy::Restore) {
+            // A wrong password, no such database, no TLS.
+            return false;
+        }
+        let source = std::error::Error::source(&self.0).and_then(|source| source.downcast_ref());
+        source.is_none_or(io_may_pass)
+    }
+
+    /// Whether the database has no room: for another connection, say. It is there all the same.
+    pub(super) fn is_for_want_of_room(&self) -> bool {
+        self.0.code().is_some_and(|code| code.code().starts_with("53"))
+    }
+
+    /// Whether a row was there already.
+    pub(super) fn is_duplicate(&self) -> bool {
+        self.0.code() == Some(&SqlState::UNIQUE_VIOLATION)
+    }
+
+    pub(super) fn into_store_error(self) -> StoreError {
+        match self.remedy() {
+            Remedy::Never => StoreError::Failed(self.to_string()),
+            Remedy::Restore => StoreError::Damaged(self.to_string()),
+            Remedy::Again | Remedy::Later => StoreError::Busy(self.to_string()),
+            Remedy::Elsewhere => StoreError::Unavailable(self.to_string()),
+        }
+    }
+}
+
+/// Why a piece of work came to nothing.
+pub(super) enum WorkError {
+    /// The database could not be reached.
+    Unreachable(String),
+    /// It has too much to do.
+    Busy(String),
+    /// The connection led nowhere, and certainly nothing was committed on it.
+    NotDone(SqlError),
+    Sql(SqlError),
+}
+
+impl WorkError {
+    pub(super) fn into_store_error(self) -> StoreError {
+        match self {
+            Self::Unreachable(why) => StoreError::Unavailable(why),
+            Self::Busy(why) => StoreError::Busy(why),
+            Self::NotDone(error) | Self::Sql(error) => error.into_store_error(),
+        }
+    }
+}
+
+impl From<SqlError> for WorkError {
+    fn from(error: SqlError) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<tokio_postgres::Error> for WorkError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Sql(error.into())
+    }
+}
+
+impl From<WorkError> for StoreError {
+    fn from(error: WorkError) -> Self {
+        error.into_store_error()
+    }
+}

@@ -1,0 +1,78 @@
+//! The bot's events, numbered, and the state of the feed.
+
+use deadpool_postgres::{GenericClient, Transaction};
+use domain::Time;
+use domain::feed::{Event, EventBatch, Fed, FeedState, InstanceId, Question, ShardKey, ShardState};
+
+use super::columns::{ReadColumn as _, Whole, readable, unsigned};
+use super::coverage::{self, Coverage};
+use super::errors::Sql;
+use super::locks::{Lock, lock};
+use super::work::ChangedTopics;
+use super::{changes, instances, totals};
+use crate::totals_change::TotalsChange;
+
+pub(super) async fn feed(
+    db: &Transaction<'_>,
+    topics: &mut ChangedTopics,
+    instance: &InstanceId,
+    first: u64,
+    events: &[Event],
+    now: Time,
+) -> Sql<Fed> {
+    lock(db, Lock::Feed).await?;
+    let Some(sender) = instances::admit(db, instance, now).await? else { return Ok(Fed::KeyRefused) };
+    let mut batch = EventBatch::new(&sender, first, events, now);
+    let mut coverage = Coverage::for_changes(db, &batch.guilds()).await?;
+    while let Some(question) = batch.question() {
+        match question {
+            Question::Owner(guild) => batch.answer_owner(coverage.cover(guild).owner),
+            Question::OwnShards => batch.answer_own_shards(instances::own_shards(db, instance).await?),
+            Question::Overlapping(shard) => {
+                batch.answer_overlapping(shard, &coverage::overlapping(db, shard).await?);
+            }
+        }
+    }
+    let (fed, changes) = batch.finish();
+    let mut change_of_totals = TotalsChange::default();
+    for change in changes {
+        changes::apply_one(db, topics, &mut coverage, &mut change_of_totals, change).await?;
+    }
+    // Sent at the same time: events that change the totals must not wait for one more answer.
+    futures_util::try_join!(totals::write(db, &change_of_totals), instances::advance(db, &sender, fed.next()))?;
+    Ok(fed)
+}
+
+/// What is stored of all that the bot has sent. After a resharding, guilds that moved count under both their shards until they are
+/// cleaned up.
+pub(super) async fn state(db: &impl GenericClient) -> Sql<FeedState> {
+    let sql =
+        "SELECT (SELECT count(*) FROM subscriptions), (SELECT count(*) FROM feedback), (SELECT count(*) FROM team),
+        (SELECT coalesce(sum(guilds), 0)::bigint FROM feed_shards)";
+    let statement = db.prepare_cached(sql).await?;
+    let counts = db.query_one(&statement, &[]).await?;
+    Ok(FeedState {
+        instances: instances::states(db).await?,
+        shards: shards(db).await?,
+        subscriptions: unsigned(counts.try_get(0)?),
+        feedback: unsigned(counts.try_get(1)?),
+        team: unsigned(counts.try_get(2)?),
+        guilds: unsigned(counts.try_get(3)?),
+    })
+}
+
+async fn shards(db: &impl GenericClient) -> Sql<Vec<ShardState>> {
+    let sql = "SELECT shard_count, shard_id, key, instance, snapshot_at, guilds FROM feed_shards WHERE shard_count > 0
+        ORDER BY shard_count, shard_id";
+    let statement = db.prepare_cached(sql).await?;
+    Ok(readable("shard", &db.query(&statement, &[]).await?, |row| {
+        let Whole(count) = row.try_get(0)?;
+        let Whole(id) = row.try_get(1)?;
+        Ok(ShardState {
+            shard: ShardKey { count, id },
+            instance: instances::read(row, 2)?,
+            snapshot_at: row.column(4)?,
+            guilds: unsigned(row.try_get(5)?),
+        })
+    }))
+}

@@ -1,0 +1,53 @@
+//! Locks for the time of a transaction, where several replicas would get into each other's way. A transaction that needs two takes
+//! them in the order in which they stand here.
+
+use deadpool_postgres::Transaction;
+use domain::Snowflake;
+
+use super::errors::Sql;
+
+/// What a transaction has to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lock {
+    /// Removing what nobody can see any more.
+    CleanUp,
+    /// What the bot says: guilds, subscriptions, feedback, team and the numbering.
+    Feed,
+    /// The bot's health.
+    Health,
+    /// The bot's history.
+    History,
+    /// Everything about a user's sign-ins and sessions.
+    User(Snowflake),
+    /// One code.
+    Code([u8; 4]),
+}
+
+/// Waits for the lock; it is free again when the transaction ends.
+pub(super) async fn lock(db: &Transaction<'_>, lock: Lock) -> Sql<()> {
+    let (class, key) = key(lock);
+    let statement = db.prepare_cached("SELECT pg_advisory_xact_lock($1::int, $2::int)").await?;
+    db.execute(&statement, &[&class, &key]).await?;
+    Ok(())
+}
+
+/// Takes the lock if nobody has it.
+pub(super) async fn try_lock(db: &Transaction<'_>, lock: Lock) -> Sql<bool> {
+    let (class, key) = key(lock);
+    let statement = db.prepare_cached("SELECT pg_try_advisory_xact_lock($1::int, $2::int)").await?;
+    Ok(db.query_one(&statement, &[&class, &key]).await?.try_get(0)?)
+}
+
+fn key(lock: Lock) -> (i32, i32) {
+    let (class, key) = match lock {
+        Lock::Feed => (1, 0),
+        Lock::Health => (2, 0),
+        Lock::User(user) => (3, user.get() >> 12),
+        Lock::CleanUp => (5, 0),
+        Lock::History => (6, 0),
+        Lock::Code(hash) => (4, u64::from(u32::from_be_bytes(hash))),
+    };
+    // Two that share a key wait for each other without need, and that is all.
+    let key = i32::from_be_bytes(u32::try_from(key & 0xffff_ffff).unwrap_or_default().to_be_bytes());
+    (0x0062_6300 + class, key)
+}

@@ -1,0 +1,100 @@
+//! A look at the database that changes nothing.
+
+use std::time::Duration;
+
+use secrecy::SecretString;
+use tokio::time::timeout;
+use tokio_postgres::Client;
+
+use super::address::Address;
+use super::errors::SqlError;
+use super::pool::READ_ONLY;
+use super::{health, migrations, pool, upkeep};
+use crate::{Result, ServerLook, StoreContent, StoreError, StoreLook, schema_version};
+
+/// Looks at the database, each question for `limit` at most.
+pub(crate) async fn look(url: &SecretString, limit: Duration) -> Result<StoreLook> {
+    let address = address(url)?;
+    let newest = migrations::newest();
+    let (schema, server) =
+        ask(&address, limit, async |client| Ok((version(client).await?, server(client).await?))).await?;
+    let content = if usize::try_from(schema) == Ok(newest) {
+        Some(timeout(limit, content(&address, limit)).await.map_err(silent)??)
+    } else {
+        None
+    };
+    Ok(StoreLook { schema, newest, server: Some(server), content, file: None })
+}
+
+/// What the server allows the role of the URL, for a service that runs.
+pub(crate) async fn look_at_server(url: &SecretString, limit: Duration) -> Result<ServerLook> {
+    ask(&address(url)?, limit, server).await
+}
+
+/// Makes sure that a command of this release can read the database as it is.
+pub(super) async fn expect_readable(address: &Address, limit: Duration) -> Result<()> {
+    schema_version::expect_readable(ask(address, limit, version).await?, migrations::newest())
+}
+
+fn address(url: &SecretString) -> Result<Address> {
+    Ok(Address::parse(url).map_err(StoreError::Failed)?.named("check").read_only())
+}
+
+/// Asks on a connection that only reads, for `limit` at most.
+async fn ask<T>(address: &Address, limit: Duration, question: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
+    let (client, connection) = address.open().await?;
+    let asked = async {
+        client.batch_execute(READ_ONLY).await.map_err(|error| SqlError::from(error).into_store_error())?;
+        question(&client).await
+    };
+    let answer = timeout(limit, asked).await;
+    connection.abort();
+    answer.map_err(silent)?
+}
+
+fn silent(_: tokio::time::error::Elapsed) -> StoreError {
+    StoreError::Unavailable("the database accepted the connection and fell silent".to_owned())
+}
+
+/// The version of the schema.
+async fn version(client: &Client) -> Result<i64> {
+    migrations::refuse_unfinished_copy(client).await?;
+    migrations::version(client).await
+}
+
+/// What the server allows the role that asks.
+async fn server(client: &Client) -> Result<ServerLook> {
+    allowed(client).await.map_err(|error| SqlError::from(error).into_store_error())
+}
+
+async fn allowed(client: &Client) -> std::result::Result<ServerLook, tokio_postgres::Error> {
+    // A superuser has no limit but the server's own.
+    let asked = "SELECT current_user::text, current_schema()::text,
+            coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
+            current_setting('max_connections')::bigint,
+            CASE WHEN rolsuper THEN 0 ELSE current_setting('superuser_reserved_connections')::bigint
+                + coalesce(current_setting('reserved_connections', true)::bigint, 0) END,
+            CASE WHEN rolsuper THEN -1 ELSE rolconnlimit END::bigint,
+            CASE WHEN rolsuper THEN -1 ELSE
+                (SELECT datconnlimit FROM pg_database WHERE datname = current_database()) END::bigint
+        FROM pg_roles WHERE rolname = current_user";
+    let row = client.query_one(asked, &[]).await?;
+    let (most, reserved): (i64, i64) = (row.try_get(3)?, row.try_get(4)?);
+    let limits = [
+        (most - reserved, "max_connections"),
+        (row.try_get(5)?, "the role's CONNECTION LIMIT"),
+        (row.try_get(6)?, "the database's CONNECTION LIMIT"),
+    ];
+    let connections = limits.into_iter().filter(|(limit, _)| *limit >= 0).min().unwrap_or(limits[0]);
+    Ok(ServerLook { role: row.try_get(0)?, schema: row.try_get(1)?, may_create: row.try_get(2)?, connections })
+}
+
+async fn content(address: &Address, limit: Duration) -> Result<StoreContent> {
+    // The questions are asked of a connection of a pool, because that is what the store has.
+    let pool = pool::build(address, 1, limit, limit)?;
+    let client = pool.get().await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let failed = SqlError::into_store_error;
+    let grants_by_key = upkeep::grants_by_key(&client).await.map_err(failed)?;
+    let health = health::load(&client).await.map_err(failed)?;
+    Ok(StoreContent { grants_by_key, health })
+}

@@ -1,0 +1,390 @@
+//! The store that several replicas share: a PostgreSQL database. Every write is one transaction that tells the other replicas what
+//! it changed; the work itself is plain functions over a connection, one file per topic, beside those of the embedded store.
+
+mod accounts;
+mod address;
+mod advice;
+mod audit;
+mod bulk_insert;
+mod changes;
+mod circuit_breaker;
+mod clean_up;
+mod columns;
+mod coverage;
+mod errors;
+mod feed;
+mod feedback;
+mod forget;
+mod guilds;
+mod health;
+mod history;
+mod instances;
+mod invalidation;
+mod keys;
+mod listener;
+mod locks;
+mod look;
+mod migrations;
+mod pool;
+mod reachability;
+mod read_only;
+mod revocations;
+mod sessions;
+mod sign_in;
+mod snapshots;
+pub(super) mod store_copy;
+mod subscriptions;
+mod team;
+mod tls;
+mod totals;
+mod upkeep;
+mod watch;
+mod work;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
+use domain::{
+    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Stats, Time,
+    TokenHash, User,
+};
+use runtime::random::Random;
+use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
+
+use self::address::Address;
+use self::invalidation::Origin;
+use self::listener::Listener;
+pub(super) use self::look::{look, look_at_server};
+use self::work::{Executor, Pace, Read};
+use super::starting::{StoreLocation, keep_trying};
+use super::{
+    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Fed, Freshness, GrantSaved, Lease, Result,
+    Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList, Swept, not_staged,
+};
+
+/// The store in a database server.
+pub(super) struct Postgres {
+    executor: Executor,
+    stop: CancellationToken,
+}
+
+/// Says what is wrong with a URL, if anything is.
+pub(super) fn check(url: &SecretString) -> std::result::Result<(), String> {
+    Address::parse(url).map(drop)
+}
+
+/// The database and its hosts, for people.
+pub(super) fn location(url: &SecretString) -> String {
+    Address::parse(url).map_or_else(|_| "PostgreSQL".to_owned(), |address| address.location())
+}
+
+/// Connections over the network on which somebody in between could listen or answer.
+pub(super) fn cautions(url: &SecretString) -> Vec<String> {
+    let Ok(address) = Address::parse(url) else { return Vec::new() };
+    let open = address.unverified_hosts();
+    let caution = format!(
+        "the connection to PostgreSQL at {} is not verified, so somebody on the way could read and change everything; add \
+         `sslmode=verify-full` to store.url, and `sslrootcert=FILE` if the authority is your own (docs/scaling.md)",
+        open.join(", ")
+    );
+    if open.is_empty() { Vec::new() } else { vec![caution] }
+}
+
+impl Postgres {
+    /// Connects, migrates the database as needed, and begins to listen to the other replicas. A database that is not there yet is
+    /// waited for.
+    pub(super) async fn open(options: &StoreOptions, freshness: Arc<Freshness>) -> Result<Self> {
+        let address = Address::parse(&options.url).map_err(StoreError::Failed)?;
+        let location = address.location();
+        let open = async || {
+            let opened = Self::open_now(&address, options, Arc::clone(&freshness)).await;
+            opened.map_err(|error| error.at(&location))
+        };
+        keep_trying(options.start_wait, StoreLocation::Server(&address.hosts()), open).await
+    }
+
+    async fn open_now(address: &Address, options: &StoreOptions, freshness: Arc<Freshness>) -> Result<Self> {
+        migrate(address).await?;
+        let (origin, stop) = (Origin::new(&Random::from_system()), CancellationToken::new());
+        let listener = Listener::new(address.clone(), Arc::clone(&freshness), origin.clone(), stop.clone());
+        let listening = listener.start().await.map_err(StoreError::Unavailable)?;
+        let executor = Executor::new(address, options.connections, options.wait, freshness, origin)?;
+        // The first request finds a connection; to make one may take longer than a request may wait.
+        if let Err(error) = executor.warm().await {
+            listening.abort();
+            return Err(error);
+        }
+        Ok(Self { executor, stop })
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// How long a database that has accepted a connection may take for the first questions.
+const SILENCE: Duration = Duration::from_mins(1);
+
+async fn migrate(address: &Address) -> Result<()> {
+    let (mut client, connection) = address.open().await?;
+    let readable = async {
+        // A replica that vanishes in the middle must not keep the lock for hours, and nobody waits for it in silence.
+        let bounds = "SET lock_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s'";
+        client
+            .batch_execute(bounds)
+            .await
+            .map_err(|error| StoreError::Unavailable(errors::SqlError::from(error).to_string()))?;
+        migrations::refuse_unfinished_copy(&client).await
+    };
+    let silent = |_| Err(StoreError::Unavailable("the database accepted the connection and fell silent".to_owned()));
+    let migrated = match tokio::time::timeout(SILENCE, readable).await.unwrap_or_else(silent) {
+        Ok(()) => migrations::run(&mut client).await,
+        Err(refused) => Err(refused),
+    };
+    connection.abort();
+    if migrated? {
+        super::schema_version::tell_of_new_store(&address.location());
+    }
+    Ok(())
+}
+
+/// Writes; a row or a few of them, unless a pace says otherwise.
+macro_rules! write {
+    ($self:ident, $arguments:expr, |$db:ident, $topics:ident, $names:pat_param| $work:expr) => {
+        write!($self, Pace::Quick, $arguments, |$db, $topics, $names| $work)
+    };
+    ($self:ident, $pace:expr, $arguments:expr, |$db:ident, $topics:ident, $names:pat_param| $work:expr) => {
+        $self.executor.write($pace, $arguments, |$db, $topics, $names| Box::pin($work)).await
+    };
+}
+
+/// Reads.
+macro_rules! read {
+    ($self:ident, $arguments:expr, |$db:ident, $names:pat_param| $work:expr) => {
+        $self.executor.read($arguments, Read::Statement(|$db, $names| Box::pin($work))).await
+    };
+}
+
+/// The same with several statements, which all see one state.
+macro_rules! read_snapshot {
+    ($self:ident, $arguments:expr, |$db:ident, $names:pat_param| $work:expr) => {
+        $self.executor.read($arguments, Read::Snapshot(|$db, $names| Box::pin($work))).await
+    };
+}
+
+#[async_trait]
+impl Store for Postgres {
+    async fn claim_code(&self, code: CodeHash, now: Time, until: Time) -> Result<Claim> {
+        write!(self, (code, now, until), |db, _topics, (code, now, until)| sign_in::claim(db, *code, *now, *until))
+    }
+
+    async fn settle_code(&self, code: CodeHash, user: Option<User>, until: Time) -> Result<()> {
+        write!(self, (code, user, until), |db, _topics, (code, user, until)| {
+            sign_in::settle(db, *code, user.as_ref(), *until)
+        })
+    }
+
+    async fn release_code(&self, code: CodeHash) -> Result<()> {
+        write!(self, code, |db, _topics, code| sign_in::release(db, *code))
+    }
+
+    async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: Option<u32>) -> Result<GrantSaved> {
+        write!(self, (user, grant, now, verified), |db, topics, (user, grant, now, verified)| {
+            sign_in::save_grant(db, topics, user, grant, *now, *verified)
+        })
+    }
+
+    async fn open_session(&self, user: User, token: TokenHash, session: Session, most: usize) -> Result<Admission> {
+        write!(self, (user, token, session, most), |db, topics, (user, token, session, most)| {
+            sign_in::open_session(db, topics, user, *token, session, *most)
+        })
+    }
+
+    async fn session(&self, token: TokenHash) -> Result<Option<Session>> {
+        read!(self, token, |db, token| sessions::session(db, *token))
+    }
+
+    async fn sessions_of(&self, user: Snowflake) -> Result<Vec<Session>> {
+        read!(self, user, |db, user| sessions::sessions_of(db, *user))
+    }
+
+    async fn sessions_among(&self, sessions: Vec<SessionId>) -> Result<HashSet<SessionId>> {
+        read!(self, sessions, |db, sessions| sessions::among(db, sessions))
+    }
+
+    async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {
+        write!(self, (user, session, now), |db, topics, (user, session, now)| {
+            sessions::end_one(db, topics, *user, session, *now)
+        })
+    }
+
+    async fn end_sessions(&self, user: Snowflake, now: Time) -> Result<usize> {
+        write!(self, (user, now), |db, topics, (user, now)| sessions::end_all(db, topics, *user, *now))
+    }
+
+    async fn end_sessions_of_grant(&self, user: Snowflake, grant_version: u64) -> Result<bool> {
+        write!(self, (user, grant_version), |db, topics, (user, grant_version)| {
+            sessions::end_all_of_grant(db, topics, *user, *grant_version)
+        })
+    }
+
+    async fn note_seen(&self, seen: Vec<(SessionId, Time)>) -> Result<()> {
+        write!(self, seen, |db, _topics, seen| sessions::note_seen(db, seen))
+    }
+
+    async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Swept> {
+        let arguments = (now, last_seen_before, created_before, batch);
+        let work =
+            self.executor.write(Pace::Long, arguments, |db, topics, (now, last_seen_before, created_before, batch)| {
+                Box::pin(sessions::sweep(db, topics, *now, *last_seen_before, *created_before, *batch))
+            });
+        work.await
+    }
+
+    async fn take_revocation(&self, now: Time, until: Time) -> Result<Option<Revocation>> {
+        write!(self, (now, until), |db, _topics, (now, until)| revocations::take(db, *now, *until))
+    }
+
+    async fn finish_revocation(&self, user: Snowflake, until: Time, end: RevocationEnd) -> Result<()> {
+        write!(self, (user, until, end), |db, _topics, (user, until, end)| {
+            revocations::finish(db, *user, *until, *end)
+        })
+    }
+
+    async fn account(&self, user: Snowflake) -> Result<Option<Account>> {
+        read!(self, user, |db, user| accounts::account(db, *user))
+    }
+
+    async fn lease_grant(&self, user: Snowflake, grant_version: u64, now: Time, until: Time) -> Result<Lease> {
+        write!(self, (user, grant_version, now, until), |db, _topics, (user, grant_version, now, until)| {
+            accounts::lease_grant(db, *user, *grant_version, *now, *until)
+        })
+    }
+
+    async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>> {
+        write!(self, (user, grant_version, grant), |db, _topics, (user, grant_version, grant)| {
+            accounts::replace_grant(db, *user, *grant_version, grant)
+        })
+    }
+
+    async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool> {
+        write!(self, (user, list_version, list), |db, topics, (user, list_version, list)| {
+            accounts::save_list(db, topics, *user, *list_version, list)
+        })
+    }
+
+    async fn block(&self, blocked: BlockedUser) -> Result<usize> {
+        write!(self, blocked, |db, topics, blocked| sessions::block(db, topics, blocked))
+    }
+
+    async fn unblock(&self, user: Snowflake) -> Result<bool> {
+        write!(self, user, |db, _topics, user| sign_in::unblock(db, *user))
+    }
+
+    async fn blocked(&self) -> Result<Vec<BlockedUser>> {
+        read!(self, (), |db, ()| sign_in::blocked(db))
+    }
+
+    async fn person(&self, user: Snowflake, guilds: Vec<Snowflake>) -> Result<PersonFacts> {
+        read_snapshot!(self, (user, guilds), |db, (user, guilds)| guilds::person(db, *user, guilds))
+    }
+
+    async fn without_bot(&self, guilds: Vec<Snowflake>) -> Result<Vec<Snowflake>> {
+        read!(self, guilds, |db, guilds| guilds::without_bot(db, guilds))
+    }
+
+    async fn sample_feedback(&self, seed: u64) -> Result<Sample> {
+        read!(self, seed, |db, seed| feedback::sample(db, *seed))
+    }
+
+    async fn team(&self) -> Result<Roster> {
+        read!(self, (), |db, ()| team::roster(db))
+    }
+
+    async fn health(&self) -> Result<Health> {
+        read_snapshot!(self, (), |db, ()| health::load(db))
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        read!(self, (), |db, ()| totals::stats(db))
+    }
+
+    async fn apply(&self, changes: Vec<Change>) -> Result<()> {
+        write!(self, Pace::Feed, changes, |db, topics, changes| changes::apply(db, topics, changes))
+    }
+
+    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed> {
+        write!(self, Pace::Feed, (instance, first, events, now), |db, topics, (instance, first, events, now)| {
+            feed::feed(db, topics, instance, *first, events, *now)
+        })
+    }
+
+    async fn begin_snapshot(&self, scope: Scope, instance: InstanceId, sequence: u64, now: Time) -> Result<SnapshotId> {
+        write!(self, (scope, instance, sequence, now), |db, _topics, (scope, instance, sequence, now)| {
+            snapshots::begin(db, *scope, instance, *sequence, *now)
+        })
+    }
+
+    async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()> {
+        // What carries something over waits for its turn among those who change what is stored.
+        let pace = if lines.has_carried_parts() { Pace::Feed } else { Pace::Long };
+        let staged: Result<Option<()>> = write!(self, pace, (snapshot, lines), |db, _topics, (snapshot, lines)| {
+            snapshots::stage(db, *snapshot, lines)
+        });
+        staged?.ok_or_else(not_staged)
+    }
+
+    async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed> {
+        let committed: Result<Option<_>> = write!(self, Pace::Feed, (snapshot, now), |db, topics, (snapshot, now)| {
+            snapshots::commit(db, topics, *snapshot, *now)
+        });
+        committed?.ok_or_else(not_staged)
+    }
+
+    async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()> {
+        write!(self, Pace::Feed, snapshot, |db, _topics, snapshot| snapshots::abandon(db, *snapshot))
+    }
+
+    async fn clean_up(&self, batch: usize) -> Result<usize> {
+        write!(self, Pace::Feed, batch, |db, topics, batch| clean_up::clean_up(db, topics, *batch))
+    }
+
+    async fn feed_state(&self) -> Result<FeedState> {
+        read_snapshot!(self, (), |db, ()| feed::state(db))
+    }
+
+    async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()> {
+        write!(self, (key, hash), |db, topics, (key, hash)| keys::add(db, topics, key, *hash))
+    }
+
+    async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>> {
+        read!(self, hash, |db, hash| keys::by_hash(db, *hash))
+    }
+
+    async fn keys(&self) -> Result<Vec<BotKey>> {
+        read!(self, (), |db, ()| keys::all(db))
+    }
+
+    async fn good_keys(&self) -> Result<Vec<TokenHash>> {
+        read!(self, (), |db, ()| keys::good(db))
+    }
+
+    async fn revoke_key(&self, id: String, now: Time) -> Result<bool> {
+        write!(self, (id, now), |db, topics, (id, now)| keys::revoke(db, topics, id, *now))
+    }
+
+    async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()> {
+        write!(self, (beat, now), |db, topics, (beat, now)| health::beat(db, topics, beat, *now))
+    }
+
+    async fn close(&self) {
+        self.stop.cancel();
+        self.executor.close();
+    }
+}

@@ -1,0 +1,49 @@
+//! Applies what the bot says, one change at a time.
+
+use domain::Change;
+use rusqlite::Connection;
+
+use super::coverage::Coverage;
+use super::writer::ChangedTopics;
+use super::{feedback, guilds, subscriptions, team, totals};
+use crate::totals_change::TotalsChange;
+
+pub(super) fn apply(connection: &Connection, topics: &mut ChangedTopics, changes: &[Change]) -> rusqlite::Result<()> {
+    let coverage = Coverage::for_changes(connection)?;
+    let mut change_of_totals = TotalsChange::default();
+    for change in changes {
+        apply_one(connection, topics, &coverage, &mut change_of_totals, change)?;
+    }
+    totals::write(connection, &change_of_totals)
+}
+
+/// Applies a change; what it does to the totals is noted and not yet written.
+pub(super) fn apply_one(
+    connection: &Connection,
+    topics: &mut ChangedTopics,
+    coverage: &Coverage,
+    totals: &mut TotalsChange,
+    change: &Change,
+) -> rusqlite::Result<()> {
+    match change {
+        Change::Guild(guild) => guilds::put(connection, topics, coverage, totals, guild)?,
+        Change::GuildGone(guild) => guilds::remove(connection, topics, coverage, totals, *guild)?,
+        Change::Member { guild, user, roles } => {
+            guilds::put_member(connection, topics, coverage, *guild, *user, roles)?;
+        }
+        Change::MemberGone { guild, user } => guilds::remove_member(connection, topics, coverage, *guild, *user)?,
+        Change::Subscription(subscription) => subscriptions::put(connection, topics, subscription)?,
+        Change::SubscriptionGone(user) => subscriptions::remove(connection, topics, *user)?,
+        Change::Feedback(entry) => feedback::put(connection, topics, totals, entry)?,
+        Change::FeedbackGone(id) => feedback::remove(connection, topics, totals, id)?,
+        Change::Team(roster) => team::replace(connection, topics, roster)?,
+        Change::User(user) => {
+            team::refresh_user(connection, topics, user)?;
+            feedback::refresh_user(connection, topics, user)?;
+        }
+    }
+    match change.copied_again() {
+        Some((guild, parts)) => guilds::copy_again(connection, coverage, guild, parts),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,167 @@
+//! The file of the embedded store, and how connections to it are set up.
+
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use runtime::file_access::{self, OTHERS};
+use rusqlite::{Connection, OpenFlags};
+
+use super::errors::file_remedy;
+use crate::{Result, StoreError};
+
+/// How long the database itself waits for another process's lock.
+const BUSY: Duration = Duration::from_secs(5);
+/// More than there are different statements.
+const STATEMENTS: usize = 192;
+
+/// Creates the file and its folder, unless they are there.
+pub(super) fn create(path: &Path) -> Result<()> {
+    create_private(path).map_err(|error| unusable(path, &error))
+}
+
+/// What is wrong with a file that cannot be made, or cannot be used though it is there.
+pub(super) fn unusable(path: &Path, error: &io::Error) -> StoreError {
+    let exists = error.kind() == io::ErrorKind::PermissionDenied && path.exists();
+    StoreError::Failed(if exists {
+        let (owner, file) = (file_access::owner_and_mode(path), location(path));
+        format!("{file} cannot be opened: {error}: {owner}; let it belong to the service's user: `chown USER {file}`")
+    } else {
+        format!("the file cannot be created: {error}; {}", file_remedy(error))
+    })
+}
+
+/// The whole path, for people.
+pub(crate) fn location(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+/// The files that others can read, each with what to run.
+pub(crate) fn cautions(path: &Path) -> Vec<String> {
+    let beside = ["", "-wal"].map(|suffix| format!("{}{suffix}", location(path)));
+    let open = beside.iter().filter(|file| file_access::is_open_to(Path::new(file), OTHERS));
+    open.map(|file| format!("everybody on this machine can read the database; run `chmod 600 {file}`")).collect()
+}
+
+/// Only the owner can read the file, for it holds grants. SQLite gives the files beside it the same mode.
+fn create_private(path: &Path) -> std::io::Result<()> {
+    let mut directory = std::fs::DirBuilder::new();
+    let mut file = std::fs::OpenOptions::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+        directory.mode(0o700);
+        file.mode(0o600);
+    }
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        directory.recursive(true).create(parent)?;
+    }
+    file.append(true).create(true).open(path).map(drop)
+}
+
+/// Which file was opened, and which write-ahead log beside it, whatever lies at their paths by now.
+pub(super) struct FileIdentity {
+    database: OpenedFile,
+    log: Option<OpenedFile>,
+}
+
+struct OpenedFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl FileIdentity {
+    pub(super) fn of(path: &Path) -> Result<Self> {
+        let database = OpenedFile::at(path.to_owned())
+            .map_err(|error| StoreError::Unavailable(format!("the file cannot be looked at: {error}")))?;
+        Ok(Self { database, log: None })
+    }
+
+    /// Remembers the log, too. SQLite keeps it for as long as a connection that can write is open.
+    pub(super) fn remember_log(&mut self) {
+        self.log = OpenedFile::at(log_of(&self.database.path)).ok();
+    }
+
+    /// Why what is at the paths is not what was opened; `None` if it is, or if nobody can tell now.
+    pub(super) fn lost(&self) -> Option<&'static str> {
+        self.database.lost().or_else(|| {
+            self.log.as_ref()?.lost()?;
+            Some("its write-ahead log, the -wal file, was deleted, moved or replaced")
+        })
+    }
+}
+
+impl OpenedFile {
+    fn at(path: PathBuf) -> io::Result<Self> {
+        let file = std::fs::metadata(&path)?;
+        Ok(Self { path, device: file.dev(), inode: file.ino() })
+    }
+
+    fn lost(&self) -> Option<&'static str> {
+        match std::fs::metadata(&self.path) {
+            Ok(file) if file.dev() != self.device => Some("another file system is mounted there"),
+            Ok(file) if file.ino() != self.inode => Some("another file lies there"),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                Some("it was deleted or moved, or its volume is not mounted")
+            }
+            Ok(_) | Err(_) => None,
+        }
+    }
+}
+
+/// Where the write-ahead log of a file is.
+fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
+}
+
+pub(super) fn connect(path: &Path) -> Result<Connection> {
+    // Without SQLITE_OPEN_URI: a path is a path, whatever it looks like.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Everything that is deleted is overwritten, not only by `users forget`: a sign-out deletes a name, too.
+    connection.pragma_update(None, "secure_delete", true)?;
+    Ok(connection)
+}
+
+/// Whether the file has a write-ahead log beside it: somebody has it open, or had it open and crashed.
+pub(super) fn has_log(path: &Path) -> bool {
+    log_of(path).exists()
+}
+
+/// Opens the file for reading, and makes no other beside it.
+pub(super) fn connect_read_only(path: &Path) -> Result<Connection> {
+    use std::os::unix::ffi::OsStrExt as _;
+    // Where there is no log, nobody has the file open. Even a reader would make one, unless it is told that nothing changes.
+    let immutable = if has_log(path) { "" } else { "&immutable=1" };
+    let escaped = |byte: &u8| match byte {
+        byte if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let uri: String = whole.as_os_str().as_bytes().iter().map(escaped).collect();
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(format!("file:{uri}?mode=ro{immutable}"), flags)?;
+    connection.busy_timeout(BUSY)?;
+    Ok(connection)
+}
+
+pub(super) fn configure_writer(connection: &Connection) -> Result<()> {
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(StoreError::Failed("its directory cannot hold a write-ahead log; use a local disk".to_owned()));
+    }
+    // What was acknowledged survives a power cut.
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // In pages: 4 MiB of changes at most wait for a checkpoint, unless a long read holds it up.
+    connection.pragma_update(None, "wal_autocheckpoint", 1000)?;
+    // In bytes: after a long read has let the log grow, it shrinks again.
+    connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! A look at the file that changes nothing.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use super::file::connect_read_only;
+use super::{health, migrations, upkeep, vacuum};
+use crate::{FileLook, Integrity, Result, StoreContent, StoreError, StoreLook};
+
+/// A larger file is not checked: that would take more than a few seconds, and the disk of a running service.
+const MOST_CHECKED: u64 = 256 << 20;
+
+/// Looks at the file; `None` if there is none.
+pub(crate) async fn look(path: PathBuf) -> Result<Option<StoreLook>> {
+    run(move || look_now(&path)).await
+}
+
+/// How many grants each key has sealed; `None` if there is no file, or one with another schema.
+pub(crate) async fn grants_in_file(path: PathBuf) -> Result<Option<Vec<(String, u64)>>> {
+    run(move || {
+        let Some((connection, schema)) = open(&path)? else { return Ok(None) };
+        let is_current = usize::try_from(schema) == Ok(migrations::newest());
+        Ok(if is_current { Some(upkeep::grants_by_key(&connection)?) } else { None })
+    })
+    .await
+}
+
+async fn run<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| StoreError::Failed("looking at it panicked".to_owned()))?
+}
+
+/// The file and the version of its schema, if it is there.
+fn open(path: &Path) -> Result<Option<(Connection, i64)>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let connection = connect_read_only(path)?;
+    let schema = migrations::version(&connection)?;
+    migrations::refuse_something_else(&connection)?;
+    migrations::refuse_unfinished_copy(&connection)?;
+    Ok(Some((connection, schema)))
+}
+
+fn look_now(path: &Path) -> Result<Option<StoreLook>> {
+    let Some((connection, schema)) = open(path)? else { return Ok(None) };
+    let newest = migrations::newest();
+    let integrity = quick_check(&connection, path)?;
+    let file = Some(FileLook { needs_vacuum: schema > 0 && !vacuum::is_marked(&connection)?, integrity });
+    // Of a damaged file the rest may not be readable.
+    let is_sound = !matches!(file, Some(FileLook { integrity: Integrity::Damaged(_), .. }));
+    let content = if is_sound && usize::try_from(schema) == Ok(newest) {
+        Some(StoreContent { grants_by_key: upkeep::grants_by_key(&connection)?, health: health::load(&connection)? })
+    } else {
+        None
+    };
+    Ok(Some(StoreLook { schema, newest, server: None, content, file }))
+}
+
+/// Has SQLite go through the whole file, unless that would take long.
+fn quick_check(connection: &Connection, path: &Path) -> Result<Integrity> {
+    let size = std::fs::metadata(path).map_or(0, |file| file.len());
+    if size > MOST_CHECKED {
+        return Ok(Integrity::TooLarge(size));
+    }
+    // Damage is a row of text, or with the worst of it an error.
+    let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    match found.map_err(StoreError::from) {
+        Ok(text) if text == "ok" => Ok(Integrity::Sound),
+        Ok(text) | Err(StoreError::Damaged(text)) => Ok(Integrity::Damaged(text)),
+        Err(other) => Err(other),
+    }
+}

@@ -1,0 +1,323 @@
+//! The embedded store: one `SQLite` file. One thread writes and commits in groups, a few connections read beside it; the work
+//! itself is plain functions over a connection, one file per topic.
+
+mod accounts;
+mod audit;
+mod changes;
+mod clean_up;
+mod columns;
+mod coverage;
+mod errors;
+mod feed;
+mod feedback;
+mod file;
+mod forget;
+mod guilds;
+mod health;
+mod history;
+mod instances;
+mod keys;
+mod look;
+mod migrations;
+mod place;
+mod read_only;
+mod readers;
+mod revocations;
+mod sessions;
+mod sign_in;
+mod snapshots;
+pub(super) mod store_copy;
+mod subscriptions;
+mod team;
+#[cfg(test)]
+mod tests;
+mod totals;
+mod upkeep;
+mod vacuum;
+mod watch;
+mod writer;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
+use domain::{
+    Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Stats, Time,
+    TokenHash, User,
+};
+use telemetry::metrics::StoreMetrics;
+
+use self::file::{FileIdentity, configure_writer, connect, create};
+pub(super) use self::file::{cautions, location};
+pub(super) use self::look::{grants_in_file, look};
+pub(super) use self::place::look_at_place;
+use self::readers::Readers;
+use self::snapshots::LocalStaging;
+pub use self::vacuum::VacuumNeeds;
+pub(super) use self::vacuum::{vacuum, vacuum_needs};
+use self::writer::Writer;
+use super::schema_version;
+use super::{
+    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Fed, Freshness, GrantSaved, Lease, Result,
+    Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoredList, Swept, not_staged,
+};
+
+/// How many connections read.
+const READERS: usize = 4;
+
+/// The store in a file.
+pub(super) struct Sqlite {
+    writer: Writer,
+    readers: Readers,
+    /// The snapshots that this process is staging; what else is staged was left by one that is gone.
+    staging: LocalStaging,
+    metrics: Arc<StoreMetrics>,
+    path: PathBuf,
+}
+
+impl Sqlite {
+    /// Opens the file, creating and migrating it as needed.
+    pub(super) async fn open(path: PathBuf, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
+        let opened = tokio::task::spawn_blocking(move || {
+            Self::open_now(&path, wait, freshness).map_err(|error| error.at(&location(&path)))
+        });
+        opened.await.map_err(|_| StoreError::Failed("opening it panicked".to_owned()))?
+    }
+
+    fn open_now(path: &Path, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
+        create(path)?;
+        let mut connection = connect(path)?;
+        migrations::refuse_unfinished_copy(&connection)?;
+        // Nothing of a file that turns out not to be ours is changed before this.
+        if migrations::run(&mut connection)? {
+            schema_version::tell_of_new_store(&location(path));
+        }
+        configure_writer(&connection)?;
+        let reader = || {
+            let connection = connect(path)?;
+            connection.pragma_update(None, "query_only", true)?;
+            Ok(connection)
+        };
+        let readers = (0..READERS).map(|_| reader()).collect::<Result<_>>()?;
+        let (metrics, clock) = (Arc::<StoreMetrics>::default(), freshness.clock().clone());
+        Ok(Self {
+            writer: Writer::start(
+                connection,
+                FileIdentity::of(path)?,
+                location(path),
+                wait,
+                freshness,
+                Arc::clone(&metrics),
+            )?,
+            readers: Readers::new(readers, location(path), wait, Arc::clone(&metrics), clock),
+            staging: LocalStaging::default(),
+            metrics,
+            path: path.to_owned(),
+        })
+    }
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    async fn claim_code(&self, code: CodeHash, now: Time, until: Time) -> Result<Claim> {
+        self.writer.write(move |connection, _| sign_in::claim(connection, code, now, until)).await
+    }
+
+    async fn settle_code(&self, code: CodeHash, user: Option<User>, until: Time) -> Result<()> {
+        self.writer.write(move |connection, _| sign_in::settle(connection, code, user.as_ref(), until)).await
+    }
+
+    async fn release_code(&self, code: CodeHash) -> Result<()> {
+        self.writer.write(move |connection, _| sign_in::release(connection, code)).await
+    }
+
+    async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: Option<u32>) -> Result<GrantSaved> {
+        self.writer
+            .write(move |connection, topics| sign_in::save_grant(connection, topics, &user, &grant, now, verified))
+            .await
+    }
+
+    async fn open_session(&self, user: User, token: TokenHash, session: Session, most: usize) -> Result<Admission> {
+        self.writer
+            .write(move |connection, topics| sign_in::open_session(connection, topics, &user, token, &session, most))
+            .await
+    }
+
+    async fn session(&self, token: TokenHash) -> Result<Option<Session>> {
+        self.readers.read(move |connection| sessions::session(connection, token)).await
+    }
+
+    async fn sessions_of(&self, user: Snowflake) -> Result<Vec<Session>> {
+        self.readers.read(move |connection| sessions::sessions_of(connection, user)).await
+    }
+
+    async fn sessions_among(&self, sessions: Vec<SessionId>) -> Result<HashSet<SessionId>> {
+        self.readers.read(move |connection| sessions::among(connection, &sessions)).await
+    }
+
+    async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {
+        self.writer.write(move |connection, topics| sessions::end_one(connection, topics, user, &session, now)).await
+    }
+
+    async fn end_sessions(&self, user: Snowflake, now: Time) -> Result<usize> {
+        self.writer.write(move |connection, topics| sessions::end_all(connection, topics, user, now)).await
+    }
+
+    async fn end_sessions_of_grant(&self, user: Snowflake, grant_version: u64) -> Result<bool> {
+        self.writer
+            .write(move |connection, topics| sessions::end_all_of_grant(connection, topics, user, grant_version))
+            .await
+    }
+
+    async fn note_seen(&self, seen: Vec<(SessionId, Time)>) -> Result<()> {
+        self.writer.write(move |connection, _| sessions::note_seen(connection, &seen)).await
+    }
+
+    async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Swept> {
+        self.writer
+            .write(move |connection, topics| {
+                sessions::sweep(connection, topics, now, last_seen_before, created_before, batch)
+            })
+            .await
+    }
+
+    async fn take_revocation(&self, now: Time, until: Time) -> Result<Option<Revocation>> {
+        self.writer.write(move |connection, _| revocations::take(connection, now, until)).await
+    }
+
+    async fn finish_revocation(&self, user: Snowflake, until: Time, end: RevocationEnd) -> Result<()> {
+        self.writer.write(move |connection, _| revocations::finish(connection, user, until, end)).await
+    }
+
+    async fn account(&self, user: Snowflake) -> Result<Option<Account>> {
+        self.readers.read(move |connection| accounts::account(connection, user)).await
+    }
+
+    async fn lease_grant(&self, user: Snowflake, grant_version: u64, now: Time, until: Time) -> Result<Lease> {
+        self.writer.write(move |connection, _| accounts::lease_grant(connection, user, grant_version, now, until)).await
+    }
+
+    async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>> {
+        self.writer.write(move |connection, _| accounts::replace_grant(connection, user, grant_version, &grant)).await
+    }
+
+    async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool> {
+        self.writer
+            .write(move |connection, topics| accounts::save_list(connection, topics, user, list_version, &list))
+            .await
+    }
+
+    async fn block(&self, blocked: BlockedUser) -> Result<usize> {
+        self.writer.write(move |connection, topics| sessions::block(connection, topics, &blocked)).await
+    }
+
+    async fn unblock(&self, user: Snowflake) -> Result<bool> {
+        self.writer.write(move |connection, _| sign_in::unblock(connection, user)).await
+    }
+
+    async fn blocked(&self) -> Result<Vec<BlockedUser>> {
+        self.readers.read(sign_in::blocked).await
+    }
+
+    async fn person(&self, user: Snowflake, guilds: Vec<Snowflake>) -> Result<PersonFacts> {
+        self.readers.read(move |connection| guilds::person(connection, user, guilds)).await
+    }
+
+    async fn without_bot(&self, guilds: Vec<Snowflake>) -> Result<Vec<Snowflake>> {
+        self.readers.read(move |connection| guilds::without_bot(connection, guilds)).await
+    }
+
+    async fn sample_feedback(&self, seed: u64) -> Result<Sample> {
+        self.readers.read(move |connection| feedback::sample(connection, seed)).await
+    }
+
+    async fn team(&self) -> Result<Roster> {
+        self.readers.read(team::roster).await
+    }
+
+    async fn health(&self) -> Result<Health> {
+        self.readers.read(health::load).await
+    }
+
+    async fn stats(&self) -> Result<Stats> {
+        self.readers.read(totals::stats).await
+    }
+
+    async fn apply(&self, changes: Vec<Change>) -> Result<()> {
+        self.writer.write(move |connection, topics| changes::apply(connection, topics, &changes)).await
+    }
+
+    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed> {
+        self.writer
+            .write(move |connection, topics| feed::feed(connection, topics, &instance, first, &events, now))
+            .await
+    }
+
+    async fn begin_snapshot(&self, scope: Scope, instance: InstanceId, sequence: u64, now: Time) -> Result<SnapshotId> {
+        let staging = self.staging.clone();
+        self.writer
+            .write(move |connection, _| snapshots::begin(connection, &staging, scope, &instance, sequence, now))
+            .await
+    }
+
+    async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()> {
+        let staged = self.writer.write(move |connection, _| snapshots::stage(connection, snapshot, &lines)).await?;
+        staged.ok_or_else(not_staged)
+    }
+
+    async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed> {
+        let staging = self.staging.clone();
+        let committed = self
+            .writer
+            .write(move |connection, topics| snapshots::commit(connection, topics, &staging, snapshot, now))
+            .await?;
+        committed.ok_or_else(not_staged)
+    }
+
+    async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()> {
+        let staging = self.staging.clone();
+        self.writer.write(move |connection, _| snapshots::abandon(connection, &staging, snapshot)).await
+    }
+
+    async fn clean_up(&self, batch: usize) -> Result<usize> {
+        let staging = self.staging.clone();
+        self.writer.write(move |connection, topics| clean_up::clean_up(connection, topics, &staging, batch)).await
+    }
+
+    async fn feed_state(&self) -> Result<FeedState> {
+        self.readers.read(feed::state).await
+    }
+
+    async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()> {
+        self.writer.write(move |connection, topics| keys::add(connection, topics, &key, hash)).await
+    }
+
+    async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>> {
+        self.readers.read(move |connection| keys::by_hash(connection, hash)).await
+    }
+
+    async fn keys(&self) -> Result<Vec<BotKey>> {
+        self.readers.read(keys::all).await
+    }
+
+    async fn good_keys(&self) -> Result<Vec<TokenHash>> {
+        self.readers.read(keys::good).await
+    }
+
+    async fn revoke_key(&self, id: String, now: Time) -> Result<bool> {
+        self.writer.write(move |connection, topics| keys::revoke(connection, topics, &id, now)).await
+    }
+
+    async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()> {
+        self.writer.write(move |connection, topics| health::beat(connection, topics, beat, now)).await
+    }
+
+    async fn close(&self) {
+        // The readers first: the last checkpoint cannot pass a read that still runs.
+        self.readers.close().await;
+        self.writer.close().await;
+    }
+}

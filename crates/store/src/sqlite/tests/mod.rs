@@ -1,0 +1,20 @@
+//! What only the embedded store can get wrong: its file, its writer and readers, what its statements cost. The tests of the trait
+//! are in `store::tests`.
+
+mod erasure;
+mod files;
+mod flow;
+mod migrations;
+mod statements;
+
+use std::time::Duration;
+
+use domain::Time;
+
+use super::Sqlite;
+use crate::tests::*;
+use crate::{Store, Topic};
+
+async fn sqlite() -> Fixture<Sqlite> {
+    Fixture::of_sqlite(Duration::from_mins(1)).await
+}

@@ -1,0 +1,56 @@
+//! What statements cost: which index they use, and how many rows they write.
+
+use domain::Heartbeat;
+use domain::health::ShardBeat;
+use rusqlite::Connection;
+
+use super::*;
+use crate::sqlite::{feedback, health, migrations, sessions};
+
+fn plan(connection: &Connection, sql: &str) -> String {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let parameters = vec![1_i64; statement.parameter_count()];
+    let rows = statement.query_map(rusqlite::params_from_iter(parameters), |row| row.get::<_, String>("detail"));
+    rows.unwrap().map(Result::unwrap).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn no_statement_of_a_hot_path_walks_a_table_or_sorts() {
+    let mut connection = Connection::open_in_memory().unwrap();
+    migrations::run(&mut connection).unwrap();
+    for (sql, index) in [
+        (feedback::BY_SLOT, "feedback_slot"),
+        (sessions::OVERDUE_BY_LAST_SEEN, "sessions_last_seen"),
+        (sessions::OVERDUE_BY_CREATED, "sessions_created"),
+        (sessions::INTERRUPTED, "users_signing_in"),
+        (sessions::OF_USER, "sessions_user"),
+    ] {
+        let plan = plan(&connection, sql);
+        assert!(plan.contains(index), "{plan}");
+        assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
+    }
+    // Walks the index from its end, and stops at the first.
+    let plan = plan(&connection, feedback::LAST_SLOT);
+    assert!(plan.contains("feedback_slot") && !plan.contains("TEMP B-TREE"), "{plan}");
+}
+
+#[tokio::test]
+async fn a_heartbeat_writes_only_what_changed() {
+    let fixture = sqlite().await;
+    let beat = |instance: &str, started: u64, ids: std::ops::Range<u32>| Heartbeat {
+        instance: crate::tests::instance(instance),
+        started_at: Time::from_seconds(started),
+        memory: 1000,
+        shard_count: 4,
+        shards: ids.map(|id| ShardBeat { id, sent: Some(NOW), acknowledged: None, latency: Some(1.5) }).collect(),
+    };
+    fixture.store.beat(beat("a", 1, 0..2), NOW).await.unwrap();
+    fixture.store.beat(beat("b", 2, 2..4), NOW).await.unwrap();
+    let (again, next) = (beat("b", 2, 2..4), NOW.after(Duration::from_secs(15)));
+    let rows = fixture.store.writer.write(move |connection, invalidated| {
+        let before = connection.total_changes();
+        health::beat(connection, invalidated, again, next)?;
+        Ok(connection.total_changes() - before)
+    });
+    assert_eq!(rows.await.unwrap(), 3, "one process and its two shards");
+}

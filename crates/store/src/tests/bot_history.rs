@@ -1,0 +1,219 @@
+//! The bot's history: minutes, days, incidents and announcements.
+
+use domain::history::announcement::Notice;
+use domain::history::recording::{IncidentStep, minute_to_record};
+use domain::history::{BotState, Day, History, Incident, Minute, Observation};
+
+use super::*;
+use crate::{Recorded, Topic};
+
+on_each_store! {
+    a_minute_is_recorded_once_and_counted_for_its_day,
+    an_incident_opens_gets_worse_and_ends,
+    what_is_old_or_too_much_is_deleted,
+    a_clock_that_is_far_off_is_refused_until_it_is_alone,
+    announcements_are_posted_ended_and_removed,
+    what_changes_nothing_invalidates_nothing,
+    rows_that_cannot_be_read_are_left_out,
+}
+
+/// A day of the history begins here.
+const DAY: Time = Time::from_seconds(20_000 * 86_400);
+
+fn at(seconds: u64) -> Time {
+    DAY.after(Duration::from_secs(seconds))
+}
+
+fn seen(at: Time, state: BotState) -> Observation {
+    let silent = match state {
+        BotState::Up => 0,
+        BotState::Partial => 1,
+        BotState::Down => 4,
+    };
+    Observation { at, state, latency: Some(12.5), silent, shard_count: 4, since: at.before(Duration::from_secs(5)) }
+}
+
+/// Records what is seen, with the minute that has ended.
+async fn record(store: &dyn Store, seen: Observation) -> Recorded {
+    let minute = minute_to_record(&seen, Time::default());
+    store.record(seen, minute, None, true).await.unwrap()
+}
+
+async fn history(store: &dyn Store) -> History {
+    store.history().await.unwrap()
+}
+
+fn notice(title: &str) -> Notice {
+    Notice::new(title, "More\nof it.").unwrap()
+}
+
+async fn a_minute_is_recorded_once_and_counted_for_its_day(mut fixture: Fixture) {
+    let store = &*fixture.store;
+    assert_eq!(history(store).await, History::default());
+    let first = record(store, seen(at(60), BotState::Up)).await;
+    assert_eq!((first.is_accepted, first.newest), (true, Some(DAY)));
+    // Another replica is a little later, and sees something else: the first one wins.
+    record(store, Observation { latency: None, ..seen(at(75), BotState::Up) }).await;
+    record(store, seen(at(120), BotState::Partial)).await;
+    record(store, seen(at(180), BotState::Down)).await;
+    record(store, seen(at(240), BotState::Up)).await;
+    let minute = |second, state| Minute { begins: at(second), state, latency: Some(12.5) };
+    let expected = [(0, BotState::Up), (60, BotState::Partial), (120, BotState::Down), (180, BotState::Up)];
+    let day = Day { begins: DAY, up: 2, partial: 1, down: 1 };
+    // What has no latency has none.
+    let next = Observation { latency: None, ..seen(at(300), BotState::Down) };
+    record(store, next).await;
+    fixture.reopen().await;
+    let stored = history(&*fixture.store).await;
+    let last = Minute { latency: None, ..minute(240, BotState::Down) };
+    assert_eq!(stored.minutes, [expected.map(|(second, state)| minute(second, state)).to_vec(), vec![last]].concat());
+    assert_eq!(stored.days, [Day { down: 2, ..day.clone() }]);
+    // The first minute of the next day.
+    let store = &*fixture.store;
+    let before_midnight = seen(at(86_400), BotState::Up);
+    let minute = minute_to_record(&before_midnight, Time::default());
+    store.record(before_midnight, minute, Some(at(240)), true).await.unwrap();
+    record(store, seen(at(86_460), BotState::Up)).await;
+    let days = [Day { up: 3, down: 2, ..day }, Day { begins: at(86_400), up: 1, partial: 0, down: 0 }];
+    assert_eq!(history(store).await.days, days);
+}
+
+async fn an_incident_opens_gets_worse_and_ends(mut fixture: Fixture) {
+    let store = &*fixture.store;
+    let opened = record(store, seen(at(60), BotState::Partial)).await;
+    let began = at(55);
+    let opens = IncidentStep::Opens { worst: BotState::Partial, began, shards: 1, shard_count: 4 };
+    assert_eq!(opened.incident, opens);
+    let first = Incident { id: 1, worst: BotState::Partial, began, ended: None, shards: 1, shard_count: 4 };
+    assert_eq!(history(store).await.incidents, std::slice::from_ref(&first));
+    // Without a minute it counts all the same.
+    let again = store.record(seen(at(75), BotState::Partial), None, None, true).await.unwrap();
+    assert_eq!(again.incident, IncidentStep::Stays);
+    store.record(seen(at(90), BotState::Down), None, None, true).await.unwrap();
+    let worse = Incident { worst: BotState::Down, shards: 4, ..first };
+    fixture.reopen().await;
+    let store = &*fixture.store;
+    assert_eq!(history(store).await.incidents, std::slice::from_ref(&worse));
+    record(store, seen(at(120), BotState::Up)).await;
+    record(store, seen(at(180), BotState::Down)).await;
+    let over = Incident { ended: Some(at(115)), ..worse };
+    let second = Incident { id: 2, worst: BotState::Down, began: at(175), ended: None, shards: 4, shard_count: 4 };
+    assert_eq!(history(store).await.incidents, [second, over]);
+}
+
+async fn what_is_old_or_too_much_is_deleted(fixture: Fixture) {
+    let store = &*fixture.store;
+    for number in 0..501 {
+        let second = 60 + number * 120;
+        record(store, seen(at(second), BotState::Down)).await;
+        record(store, seen(at(second + 60), BotState::Up)).await;
+    }
+    let stored = history(store).await;
+    assert_eq!((stored.incidents.len(), stored.incidents[499].id), (500, 2));
+    assert_eq!(stored.minutes.len(), 1_002);
+    // A day later the first minutes go, one by one.
+    let later = 86_400 + 60;
+    let (Some(newest), seen_later) = (stored.minutes.last(), seen(at(later), BotState::Up)) else { unreachable!() };
+    let minute = minute_to_record(&seen_later, Time::default());
+    store.record(seen_later, minute, Some(newest.begins), true).await.unwrap();
+    let stored = history(store).await;
+    assert_eq!((stored.minutes.len(), stored.minutes[0].begins), (1_002, at(60)));
+    // After 90 days the day goes, and incidents do.
+    let later = seen(at(89 * 86_400 + 90), BotState::Up);
+    let minute = minute_to_record(&later, Time::default());
+    store.record(later, minute, Some(at(86_400)), true).await.unwrap();
+    let stored = history(store).await;
+    assert_eq!(stored.days.iter().map(|day| day.begins).collect::<Vec<_>>(), [DAY, at(86_400), at(89 * 86_400)]);
+    assert_eq!((stored.minutes.len(), stored.incidents.len()), (1, 500));
+    let newest = stored.minutes[0].begins;
+    let later = seen(at(90 * 86_400 + 300), BotState::Up);
+    let minute = minute_to_record(&later, Time::default());
+    // Not by a clock that can't be trusted with it.
+    let earlier = seen(at(90 * 86_400 + 240), BotState::Up);
+    let earlier_minute = minute_to_record(&earlier, Time::default());
+    let recorded = store.record(earlier, earlier_minute, Some(newest), false).await.unwrap();
+    assert!(recorded.is_accepted);
+    assert_eq!(history(store).await.incidents, stored.incidents);
+    assert_eq!(history(store).await.days[..3], stored.days[..]);
+    store.record(later, minute, Some(newest), true).await.unwrap();
+    let stored = history(store).await;
+    assert_eq!(stored.days[0].begins, at(86_400));
+    assert_eq!((stored.incidents.len(), stored.incidents[498].id), (499, 3), "the oldest ended 90 days ago");
+}
+
+async fn a_clock_that_is_far_off_is_refused_until_it_is_alone(fixture: Fixture) {
+    let store = &*fixture.store;
+    for minute in 1..=10 {
+        record(store, seen(at(60 * minute), BotState::Up)).await;
+    }
+    let before = history(store).await;
+    let newest = Some(at(60 * 9));
+    let year = 365 * 86_400;
+    for wrong in [year, 60 * 13, 60 * 7, 0] {
+        let refused = record(store, seen(at(wrong), BotState::Down)).await;
+        assert_eq!(refused, Recorded { is_accepted: false, newest, incident: IncidentStep::Stays }, "{wrong}");
+        let other = store.record(seen(at(wrong), BotState::Down), None, Some(at(60 * 8)), true).await.unwrap();
+        assert!(!other.is_accepted);
+    }
+    assert_eq!(history(store).await, before);
+    // A clock that ran ahead while nobody else recorded; what it wrote goes when the others are back for a while.
+    let ahead = seen(at(3_600), BotState::Up);
+    let minute = minute_to_record(&ahead, Time::default());
+    assert!(store.record(ahead, minute, newest, true).await.unwrap().is_accepted);
+    let right = seen(at(60 * 11), BotState::Up);
+    let minute = minute_to_record(&right, Time::default());
+    assert!(!record(store, right.clone()).await.is_accepted);
+    let recorded = store.record(right, minute, Some(at(3_540)), true).await.unwrap();
+    assert_eq!((recorded.is_accepted, recorded.newest), (true, Some(at(60 * 10))));
+    assert_eq!(history(store).await.minutes.len(), 11);
+}
+
+async fn announcements_are_posted_ended_and_removed(mut fixture: Fixture) {
+    let store = &*fixture.store;
+    for number in 1..=101 {
+        assert_eq!(store.announce(notice(&format!("Number {number}")), at(number)).await.unwrap(), number);
+    }
+    let stored = history(store).await.announcements;
+    assert_eq!((stored.len(), stored[0].id, stored[99].id), (100, 101, 2), "the oldest goes");
+    assert!(store.end_announcement(101, at(500)).await.unwrap());
+    assert!(!store.end_announcement(101, at(501)).await.unwrap(), "it is over already");
+    assert!(!store.end_announcement(1, at(502)).await.unwrap(), "it is gone");
+    assert!(store.remove_announcement(100).await.unwrap());
+    assert!(!store.remove_announcement(100).await.unwrap());
+    assert!(!store.remove_announcement(u64::MAX).await.unwrap());
+    fixture.reopen().await;
+    let stored = history(&*fixture.store).await.announcements;
+    let told = |index: usize| (stored[index].id, stored[index].posted, stored[index].ended);
+    assert_eq!((told(0), told(1)), ((101, at(101), Some(at(500))), (99, at(99), None)));
+    assert_eq!((stored[0].title.as_str(), stored[0].text.as_str()), ("Number 101", "More\nof it."));
+}
+
+async fn what_changes_nothing_invalidates_nothing(fixture: Fixture) {
+    let store = &*fixture.store;
+    let topics = [Topic::History, Topic::Health, Topic::Stats];
+    macro_rules! changed {
+        ($work:expr) => {
+            fixture.invalidated(&topics, $work).await.1
+        };
+    }
+    assert_eq!(changed!(record(store, seen(at(60), BotState::Up))), [Topic::History]);
+    assert_eq!(changed!(record(store, seen(at(75), BotState::Up))), [], "it is recorded already");
+    assert_eq!(changed!(record(store, seen(at(10_000), BotState::Down))), [], "it is refused");
+    assert_eq!(changed!(record(store, seen(at(90), BotState::Down))), [Topic::History], "an incident");
+    assert_eq!(changed!(store.announce(notice("x"), at(1))), [Topic::History]);
+    assert_eq!(changed!(store.end_announcement(1, at(2))), [Topic::History]);
+    assert_eq!(changed!(store.remove_announcement(1)), [Topic::History]);
+}
+
+async fn rows_that_cannot_be_read_are_left_out(fixture: Fixture) {
+    let store = &*fixture.store;
+    record(store, seen(at(60), BotState::Up)).await;
+    fixture
+        .sql(
+            "INSERT INTO history_minutes (begins, state, latency) VALUES (7, 'sideways', NULL);
+            INSERT INTO incidents (id, worst, began, ended, shards, shard_count) VALUES (1, 'odd', 1, 2, 3, 4)",
+        )
+        .await;
+    let stored = history(store).await;
+    assert_eq!((stored.minutes.len(), stored.incidents.len()), (1, 0));
+}

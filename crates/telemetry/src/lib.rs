@@ -1,0 +1,7 @@
+//! What operators see: metrics, traces, the ids of requests, log throttles, and untrusted text made safe for the log.
+
+pub mod log_throttle;
+pub mod metrics;
+pub mod request_id;
+pub mod traces;
+pub mod untrusted;
