@@ -4,12 +4,12 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use service::admin::{self, AdminServer};
 use provider::idp::Endpoint;
-use telemetry::metrics::list::{self, MetricKind};
 use provider::sandbox::Fault;
 use reqwest::Method;
 use serde_json::Value;
+use service::admin::{self, AdminServer};
+use telemetry::metrics::list::{self, MetricKind};
 
 use crate::harness::{Disk, START, TestApp, Wire, eventually, on_postgres, request};
 use crate::repository::read;

@@ -4,11 +4,11 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
 
-use runtime::clock::Clock;
 use provider::idp::Endpoint;
-use telemetry::metrics::{Label, LimitName};
 use provider::sandbox::Fault;
 use reqwest::Method;
+use runtime::clock::Clock;
+use telemetry::metrics::{Label, LimitName};
 
 use crate::admin::Watcher;
 use crate::harness::binary::{Running, command, config_file, run};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use runtime::clock::Clock;
 use domain::Time;
 use domain::trusted_time::STANDING;
+use runtime::clock::Clock;
 
 use crate::admin::Watcher;
 use crate::harness::{Client, Folder, START, TestApp, on_postgres};

@@ -1,7 +1,7 @@
 //! The commands that answer and end, and `dev`.
 
-use runtime::clock::Clock;
 use provider::sandbox::people::HARBOUR;
+use runtime::clock::Clock;
 
 use crate::harness::binary::{Running, command, config_file, run};
 use crate::harness::{Folder, sandbox};

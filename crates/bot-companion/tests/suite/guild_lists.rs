@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use domain::Change;
+use futures_util::future::join_all;
 use provider::idp::Endpoint;
 use provider::sandbox::Fault;
 use provider::sandbox::people::MEMBER;
-use futures_util::future::join_all;
 use reqwest::Method;
 
 use crate::harness::{Answer, Client, TestApp, eventually, guild, id, listed, names, soon};

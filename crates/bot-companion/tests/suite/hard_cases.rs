@@ -7,10 +7,10 @@ use std::time::Duration;
 use domain::token::{self, TokenKind};
 use domain::{Session, SessionId, User};
 use provider::idp::Endpoint;
-use runtime::random::secret_bytes;
 use provider::sandbox::people::MEMBER;
-use store::StoredList;
+use runtime::random::secret_bytes;
 use secrecy::ExposeSecret;
+use store::StoredList;
 
 use crate::harness::{Client, Folder, START, TestApp, Wire, id, raw, request};
 

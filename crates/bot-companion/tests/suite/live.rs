@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use domain::Change;
-use provider::idp::Endpoint;
-use telemetry::metrics::{CacheName, CacheOutcome};
-use provider::sandbox::people::OWNER;
 use http::Method;
+use provider::idp::Endpoint;
+use provider::sandbox::people::OWNER;
+use telemetry::metrics::{CacheName, CacheOutcome};
 
 use crate::guilds::{member_in, others};
 use crate::harness::{

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use runtime::clock::Clock;
 use provider::idp::Endpoint;
 use provider::sandbox::Sandbox;
 use reqwest::Method;
+use runtime::clock::Clock;
 use serde_json::Value;
 
 use crate::admin_limits::announced;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use domain::Time;
 use domain::audit::AuditKind;
 use provider::idp::Endpoint;
-use telemetry::metrics::{Label, StoreAccess, StoreOutcome};
 use serde_json::Value;
+use telemetry::metrics::{Label, StoreAccess, StoreOutcome};
 
 use crate::admin::{Scraped, Watcher};
 use crate::harness::binary::{command, config_file, run};

@@ -7,8 +7,8 @@ use domain::health::Heartbeat;
 use domain::token::{self, TokenKind};
 use domain::{Change, Permission};
 use provider::idp::Endpoint;
-use runtime::random::secret_bytes;
 use provider::sandbox::people::{HARBOUR, OWNER};
+use runtime::random::secret_bytes;
 use secrecy::ExposeSecret;
 
 use crate::harness::{Answer, Client, Disk, START, TestApp, eventually, feedback, guild, instance, team, team_member};

@@ -4,10 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use runtime::clock::Clock;
 use provider::idp::Endpoint;
 use provider::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
+use runtime::clock::Clock;
 
 use crate::harness::binary::{Running, command, config_file, run};
 use crate::harness::{CLIENT_SECRET, Client, Folder, ORIGIN, eventually, sandbox, sqlite_only};

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use domain::{Session, SessionId, TokenKind, User, token};
 use provider::idp::Endpoint;
-use runtime::random::secret_bytes;
 use provider::sandbox::people::{MEMBER, OWNER};
-use store::{Claim, CodeHash};
+use runtime::random::secret_bytes;
 use serde_json::{Value, json};
+use store::{Claim, CodeHash};
 
 use crate::harness::{Client, START, TestApp, id};
 

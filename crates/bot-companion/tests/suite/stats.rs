@@ -3,9 +3,9 @@
 use domain::Change;
 use domain::feed::{self, InstanceId, Lines, Scope, ShardKey, SnapshotLine};
 use provider::sandbox::people::OWNER;
-use store::Committed;
 use reqwest::Method;
 use serde_json::{Value, json};
+use store::Committed;
 
 use crate::harness::{Answer, Bot, START, TestApp, eventually, feedback, guild, id, listed};
 

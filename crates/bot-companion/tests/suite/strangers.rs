@@ -4,15 +4,15 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use runtime::clock::Clock;
-use provider::idp::Endpoint;
-use telemetry::metrics::{Label, ServerError};
-use provider::sandbox::Fault;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use provider::idp::Endpoint;
+use provider::sandbox::Fault;
 use reqwest::Method;
+use runtime::clock::Clock;
 use secrecy::ExposeSecret;
+use telemetry::metrics::{Label, ServerError};
 
 use crate::admin::{Scraped, Watcher};
 use crate::harness::binary::{Running, command, config_file};

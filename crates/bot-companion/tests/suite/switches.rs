@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use runtime::clock::Clock;
 use reqwest::Method;
+use runtime::clock::Clock;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use service::config::TlsConfig;
-use provider::idp::Endpoint;
-use service::server;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use provider::idp::Endpoint;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
+use service::config::TlsConfig;
+use service::server;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;

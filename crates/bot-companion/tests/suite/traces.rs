@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use runtime::clock::Clock;
 use parking_lot::Mutex;
 use reqwest::Method;
+use runtime::clock::Clock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

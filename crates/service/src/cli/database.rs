@@ -1,9 +1,9 @@
 //! For commands that work on the service's database, whether it runs or not. A running service notices within a second.
 
-use domain::Version;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::Version;
 use runtime::clock::Clock;
 use runtime::random::Random;
 use secrecy::ExposeSecret as _;

@@ -6,11 +6,11 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use domain::Network;
 use reqwest::Url;
 use secrecy::SecretString;
 
 use super::{AccessLog, LogFormat, SecretKey};
-use domain::Network;
 
 /// What to write instead; the value that was refused is shown, or not, by the caller.
 pub(super) type Advice = String;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use domain::Network;
 use parking_lot::Mutex;
 use runtime::clock::Clock;
 use runtime::subjects::{Subjects, Tally};
@@ -20,7 +21,6 @@ use tracing::{debug, warn};
 
 use super::state::{ConnectionState, Phase, millis};
 use crate::config::{Config, CurrentConfig, LimitsConfig};
-use domain::Network;
 
 /// How long a new connection may wait before it counts as one that sends no request.
 const GRACE: Duration = Duration::from_secs(1);

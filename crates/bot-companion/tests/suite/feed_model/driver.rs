@@ -5,10 +5,10 @@ use std::io::Write;
 use std::time::Duration;
 
 use provider::sandbox::people::MEMBER;
-use store::SnapshotId;
 use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
+use store::SnapshotId;
 
 use super::checks::disagreement;
 use super::generator::Generator;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use runtime::random::Random;
 use provider::sandbox::people::{MEMBER, OWNER};
+use runtime::random::Random;
 use serde_json::{Value, json};
 
 use super::model::Shard;

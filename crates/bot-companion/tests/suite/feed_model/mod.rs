@@ -18,9 +18,9 @@ mod staging;
 
 use std::collections::BTreeSet;
 
-use runtime::random::Random;
 use provider::sandbox::Sandbox;
 use provider::sandbox::people::{MEMBER, MODERATOR, OWNER};
+use runtime::random::Random;
 use serde_json::Value;
 
 use crate::harness::{listed, on_postgres};

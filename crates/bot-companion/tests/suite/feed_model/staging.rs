@@ -3,8 +3,8 @@
 
 use domain::Time;
 use domain::feed::{InstanceId, Lines, Scope, ShardKey, SnapshotLine, guild_line};
-use store::Committed;
 use serde_json::Value;
+use store::Committed;
 
 use super::driver::World;
 use super::model::{Expected, Staged};

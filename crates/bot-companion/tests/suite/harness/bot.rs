@@ -4,11 +4,11 @@ use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use domain::token::{self, TokenKind};
-use runtime::random::secret_bytes;
-use store::BotKey;
 use reqwest::Method;
+use runtime::random::secret_bytes;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
+use store::BotKey;
 
 use super::client::{Answer, Call, Client};
 use super::{START, TestApp};

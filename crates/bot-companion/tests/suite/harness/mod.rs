@@ -10,25 +10,23 @@ pub mod documented;
 mod logs;
 mod store;
 pub mod terminal;
-#[path = "../../../src/test_folder.rs"]
-mod test_folder;
 mod wire;
 
-use domain::Version;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use service::app::App;
-use runtime::clock::Clock;
-use service::config::{Config, Layer};
+use domain::Version;
 use domain::{REVOCATION_WAIT, Time};
-use service::http::HttpService;
 use provider::idp::Endpoint;
-use runtime::random::Random;
 use provider::sandbox::{Sandbox, SandboxOptions, people};
-use service::server;
+use runtime::clock::Clock;
+use runtime::random::Random;
 use secrecy::SecretString;
+use service::app::App;
+use service::config::{Config, Layer};
+use service::http::HttpService;
+use service::server;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

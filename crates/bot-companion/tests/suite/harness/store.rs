@@ -6,11 +6,11 @@ use std::sync::{Arc, LazyLock, OnceLock, mpsc};
 use std::time::Duration;
 
 use runtime::clock::Clock;
+use runtime::test_folder::TestFolder;
 use store::{self, Freshness, StoreOptions};
 use tokio_postgres::{Client, NoTls};
 
 use super::soon;
-use super::test_folder::TestFolder;
 
 /// `postgres` runs the suite on PostgreSQL; SQLite otherwise.
 const CHOICE: &str = "BOT_COMPANION_TEST_STORE";

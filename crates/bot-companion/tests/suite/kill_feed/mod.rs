@@ -16,12 +16,12 @@ mod site;
 use std::io::Write;
 use std::time::Duration;
 
-use runtime::random::Random;
-use tokio::time::{Instant, timeout};
 use life::Findings;
 use recorder::{Recorder, Says};
+use runtime::random::Random;
 use sdk_bot::{SdkBot, Told};
 use site::Site;
+use tokio::time::{Instant, timeout};
 
 use crate::feed_model::setting;
 use crate::harness::PATIENCE;

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::time::Duration;
 
-use runtime::clock::Clock;
 use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use reqwest::Method;
+use runtime::clock::Clock;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
