@@ -179,7 +179,7 @@ impl Freshness {
     }
 
     /// Suspends the cache: changes by other processes cannot be heard at present.
-    pub(crate) fn suspend(&self) {
+    pub fn suspend(&self) {
         let now = self.now();
         if self.suspended_at.compare_exchange(NEVER, now, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
             self.last_suspended_at.store(now, Ordering::SeqCst);

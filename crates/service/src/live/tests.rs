@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use domain::{Session, Time, User};
+use domain::{Session, Time, User, Version};
 use futures_util::future::{Either, select};
 use http_body_util::BodyExt;
 use runtime::random::Random;
@@ -19,7 +19,7 @@ async fn app(folder: &TestFolder) -> Arc<App> {
     let settings = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
     let nothing = std::iter::empty::<(String, String)>();
     let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
-    App::build(config, Clock::manual(NOW), Random::seeded(1)).await.unwrap()
+    App::build(config, Clock::manual(NOW), Random::seeded(1), Version::UNKNOWN).await.unwrap()
 }
 
 /// Opens a session of user 1 in the store.

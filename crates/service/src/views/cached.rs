@@ -275,7 +275,7 @@ impl<K: Clone + Eq + Hash, T: Weigh> CacheMap<K, T> {
 
 #[cfg(test)]
 mod tests {
-    use domain::Time;
+    use domain::{Time, Version};
     use runtime::clock::Clock;
     use runtime::random::Random;
     use runtime::test_folder::TestFolder;
@@ -293,7 +293,7 @@ mod tests {
         let settings = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
         let nothing = std::iter::empty::<(String, String)>();
         let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
-        App::build(config, Clock::manual(Time::from_seconds(1)), Random::seeded(1)).await.unwrap()
+        App::build(config, Clock::manual(Time::from_seconds(1)), Random::seeded(1), Version::UNKNOWN).await.unwrap()
     }
 
     fn begin(sources: &Sources) -> CacheRead<'_> {

@@ -2,7 +2,7 @@ use std::net::Ipv4Addr;
 
 use axum::extract::Path;
 use axum::routing::get;
-use domain::Time;
+use domain::{Time, Version};
 use http_body_util::BodyExt;
 use runtime::clock::Clock;
 use runtime::random::Random;
@@ -23,7 +23,8 @@ async fn service_with(folder: &TestFolder, router: Router, limits: &str) -> Http
     let settings = format!("[store]\nurl = \"sqlite:{}\"\n[limits]\n{limits}", folder.path("test.db").display());
     let nothing = std::iter::empty::<(String, String)>();
     let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
-    let app = App::build(config, Clock::manual(Time::from_seconds(1)), Random::seeded(1)).await.unwrap();
+    let app =
+        App::build(config, Clock::manual(Time::from_seconds(1)), Random::seeded(1), Version::UNKNOWN).await.unwrap();
     let zones = Arc::new(Routes::default().unknown(PUBLIC).zones);
     let requests = Arc::new(RequestMetrics::new(zones.routes()));
     HttpService { app, router, zones, unlisted_origins: Arc::default(), requests }

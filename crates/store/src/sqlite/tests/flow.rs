@@ -9,6 +9,7 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::StoreError;
+use crate::columns::Column as _;
 use crate::sqlite::{READERS, writer::QUEUE};
 
 /// Keeps the writer busy until it is released, so that what is queued meanwhile forms one group.
@@ -35,7 +36,7 @@ impl BusyWriter {
 
 fn insert(connection: &Connection, user: u64) -> rusqlite::Result<()> {
     let sql = "INSERT INTO blocked_users (user_id, reason, since) VALUES (?1, '', 0)";
-    connection.execute(sql, [id(user)]).map(drop)
+    connection.execute(sql, [id(user).stored()]).map(drop)
 }
 
 fn rows(connection: &Connection) -> rusqlite::Result<i64> {
