@@ -9,7 +9,6 @@ macro_rules! error_codes {
     ($($code:ident: $status:ident, $name:literal, $message:literal;)+) => {
         /// A kind of error that a client may be told.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[expect(missing_docs, reason = "each row of the table has its message")]
         pub enum ErrorCode { $($code),+ }
 
         impl ErrorCode {

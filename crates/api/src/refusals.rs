@@ -13,7 +13,6 @@ macro_rules! error_responses {
     ($($name:ident: $($code:ident),+;)+) => {
         /// An error response of the OpenAPI document. All of its codes have the same status.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[expect(missing_docs, reason = "each row of the table has its codes")]
         pub enum ErrorResponse { $($name),+ }
 
         impl ErrorResponse {

@@ -6,7 +6,6 @@ macro_rules! permissions {
     ($($variant:ident = $name:literal),+ $(,)?) => {
         /// A permission key, in the specification's order.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[expect(missing_docs, reason = "the variants are the specification's own keys")]
         pub enum Permission { $($variant),+ }
 
         impl Permission {

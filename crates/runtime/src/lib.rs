@@ -10,5 +10,3 @@ pub mod rate_limit;
 pub mod shared_check;
 pub mod single_flight;
 pub mod subjects;
-#[cfg(feature = "testing")]
-pub mod test_folder;

@@ -108,8 +108,8 @@ mod tests {
 
     use domain::Time;
     use parking_lot::Mutex;
-    use runtime::test_folder::TestFolder;
     use store::{self, Freshness, StoreOptions};
+    use test_folder::TestFolder;
 
     use super::*;
 

@@ -125,7 +125,7 @@ impl Floods {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use runtime::test_folder::TestFolder;
+    use test_folder::TestFolder;
 
     use super::*;
 

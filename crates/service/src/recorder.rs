@@ -154,8 +154,8 @@ mod tests {
     use domain::feed::InstanceId;
     use domain::health::ShardBeat;
     use domain::trusted_time::Witness;
-    use runtime::test_folder::TestFolder;
     use store::{self, Freshness, StoreOptions};
+    use test_folder::TestFolder;
 
     use super::*;
 

@@ -59,7 +59,7 @@ pub(super) fn filter(text: &str) -> anyhow::Result<EnvFilter> {
 
 #[cfg(test)]
 mod tests {
-    use runtime::test_folder::TestFolder;
+    use test_folder::TestFolder;
 
     use super::*;
 

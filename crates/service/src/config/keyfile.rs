@@ -144,7 +144,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::thread;
 
-    use runtime::test_folder::TestFolder;
+    use test_folder::TestFolder;
 
     use super::*;
 

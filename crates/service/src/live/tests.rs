@@ -6,8 +6,8 @@ use domain::{Session, Time, User, Version};
 use futures_util::future::{Either, select};
 use http_body_util::BodyExt;
 use runtime::random::Random;
-use runtime::test_folder::TestFolder;
 use store::{Freshness, SealedGrant};
+use test_folder::TestFolder;
 
 use super::*;
 use crate::app::App;

@@ -278,7 +278,7 @@ mod tests {
     use domain::{Time, Version};
     use runtime::clock::Clock;
     use runtime::random::Random;
-    use runtime::test_folder::TestFolder;
+    use test_folder::TestFolder;
 
     use super::*;
     use crate::app::App;

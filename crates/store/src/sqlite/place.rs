@@ -101,7 +101,7 @@ fn room(folder: &Path, disk: &DiskRoom) -> Result<Option<String>> {
 
 #[cfg(test)]
 mod tests {
-    use runtime::test_folder::TestFolder;
+    use test_folder::TestFolder;
 
     use super::*;
 

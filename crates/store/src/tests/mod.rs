@@ -48,7 +48,7 @@ use domain::feed::{GuildLine, InstanceId, Scope, ShardKey};
 use domain::{Guild, ListedGuild, Permission, PermissionSet, Session, SessionId, Snowflake, Time, TokenHash, User};
 
 use crate::{BotKey, CodeHash, Fed, Foreign, SealedGrant, Store, StoredList};
-pub(crate) use runtime::test_folder::TestFolder;
+pub(crate) use test_folder::TestFolder;
 
 pub(crate) use self::fixture::{Fixture, Replica, new_freshness};
 pub(crate) use self::server::{Database, connect};

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock, OnceLock, mpsc};
 use std::time::Duration;
 
 use runtime::clock::Clock;
-use runtime::test_folder::TestFolder;
 use store::{self, Freshness, StoreOptions};
+use test_folder::TestFolder;
 use tokio_postgres::{Client, NoTls};
 
 use super::soon;

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use runtime::test_folder::TestFolder;
 use secrecy::ExposeSecret as _;
+use test_folder::TestFolder;
 
 use super::layers::{SECRETS, variable};
 use super::*;

@@ -6,8 +6,8 @@ use domain::{Time, Version};
 use http_body_util::BodyExt;
 use runtime::clock::Clock;
 use runtime::random::Random;
-use runtime::test_folder::TestFolder;
 use serde_json::Value;
+use test_folder::TestFolder;
 
 use super::super::zone::{PUBLIC, Routes};
 use super::*;

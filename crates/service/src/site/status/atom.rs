@@ -1,7 +1,6 @@
 //! `/site/incidents.atom`: incidents and announcements as an Atom feed (RFC 4287).
 
 use domain::Time;
-use domain::Version;
 use domain::history::History;
 use maud::{Markup, PreEscaped, html};
 

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use runtime::test_folder::TestFolder;
 use rusqlite::Connection;
 use secrecy::SecretString;
+use test_folder::TestFolder;
 use tokio_util::sync::CancellationToken;
 
 use super::*;

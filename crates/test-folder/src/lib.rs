@@ -1,5 +1,6 @@
 //! A folder for one test, gone with it. It is in memory where there is room, because a slow disk makes the tests take many times as
-//! long. The tests of the whole service include this file, too; `scripts/test-folder` decides the same for the scripts.
+//! long. `scripts/test-folder` decides the same for the scripts.
+#![allow(clippy::unwrap_used, clippy::new_without_default, reason = "only tests use it")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
