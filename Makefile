@@ -101,7 +101,7 @@ openapi: needs ## write the OpenAPI document again, the types of the dashboard's
 # Committed, so that whoever compiles the service needs no Node.
 site-client: needs ## build the dashboard's client for the site's own pages
 	cd sdk/web && npm ci --silent && npm run --silent build
-	cp sdk/web/dist/companion.min.js crates/bot-companion/src/site/assets/companion.js
+	cp sdk/web/dist/companion.min.js crates/service/src/site/assets/companion.js
 
 dist: ## build the packages of the SDKs, of the dashboard's client and of the fake Discord into dist/, and check them
 	scripts/make-dist

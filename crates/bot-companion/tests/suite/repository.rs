@@ -172,8 +172,7 @@ fn every_test_that_the_page_on_security_names_exists() {
 
 #[test]
 fn every_log_line_that_the_page_for_operators_explains_is_in_the_source() {
-    let sources = files().into_iter().filter(|path| path.starts_with("crates/bot-companion/src/"));
-    let source: String = sources.filter(|path| path.ends_with(".rs")).map(|path| read(&path)).collect();
+    let source: String = files().into_iter().filter(|path| is_source(path)).map(|path| read(&path)).collect();
     // A long text is continued on the next line after a backslash.
     let source: String = source.split("\\\n").map(str::trim_start).collect();
     let page = read("docs/operating.md");
@@ -203,6 +202,11 @@ fn every_relative_link_of_the_documents_leads_somewhere() {
     }
 }
 
+/// Whether it is Rust of the service itself.
+fn is_source(path: &str) -> bool {
+    path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs")
+}
+
 /// Fails with all findings at once.
 fn nothing(findings: &[String]) {
     assert!(findings.is_empty(), "\n{}", findings.join("\n"));
@@ -211,7 +215,7 @@ fn nothing(findings: &[String]) {
 #[test]
 fn no_source_file_is_too_long_to_read() {
     let most = |path: &str| match path {
-        _ if path.starts_with("crates/bot-companion/src/") && path.ends_with(".rs") => Some(400),
+        _ if is_source(path) => Some(400),
         _ if path.starts_with("bench/src/") && path.ends_with(".rs") => Some(400),
         _ if path.starts_with("crates/bot-companion/tests/") && path.ends_with(".rs") => Some(500),
         _ if path.starts_with("scripts/") || path.starts_with("bench/") => Some(500),
@@ -240,19 +244,18 @@ fn types_of(source: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn no_two_types_share_a_name() {
-    const ROOT: &str = "crates/bot-companion/src/";
     let is_test = |path: &str| path.contains("/tests/") || path.ends_with("/tests.rs");
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for path in files().iter().filter(|path| path.starts_with(ROOT) && path.ends_with(".rs") && !is_test(path)) {
+    for path in files().iter().filter(|path| is_source(path) && !is_test(path)) {
         for name in types_of(&read(path)) {
-            places.entry(name.to_owned()).or_default().push(path.strip_prefix(ROOT).unwrap().to_owned());
+            places.entry(name.to_owned()).or_default().push(path.clone());
         }
     }
     assert!(places.len() > 200, "only {} types were found", places.len());
     // The two stores mirror each other: the same concept has the same name in both.
     let is_mirrored = |paths: &[String]| {
         let is_in = |folder| paths.iter().any(|path| path.starts_with(folder));
-        paths.len() == 2 && is_in("store/postgres/") && is_in("store/sqlite/")
+        paths.len() == 2 && is_in("crates/store/src/postgres/") && is_in("crates/store/src/sqlite/")
     };
     let shared = places.iter().filter(|(_, paths)| paths.len() > 1 && !is_mirrored(paths));
     let told = shared.map(|(name, paths)| format!("`{name}` is a type in {}: one name, one meaning", paths.join(", ")));
@@ -281,13 +284,13 @@ const MIGRATIONS: [(&str, u32); 14] = [
 #[test]
 fn no_migration_is_edited() {
     let of = |path: &str| {
-        let name = path.strip_prefix("crates/bot-companion/src/store/")?;
+        let name = path.strip_prefix("crates/store/src/")?;
         (name.contains("/migrations/") && name.ends_with(".sql")).then(|| name.to_owned())
     };
     let there: BTreeSet<String> = files().iter().filter_map(|path| of(path)).collect();
     assert_eq!(there, MIGRATIONS.iter().map(|(name, _)| (*name).to_owned()).collect(), "MIGRATIONS lists all of them");
     for (name, checksum) in MIGRATIONS {
-        let now = crc32fast::hash(read(&format!("crates/bot-companion/src/store/{name}")).as_bytes());
+        let now = crc32fast::hash(read(&format!("crates/store/src/{name}")).as_bytes());
         assert!(
             now == checksum,
             "{name} has the checksum {now:#010x}. If it is new, write that here; if it is released, it must not be edited: write a new one"
