@@ -41,3 +41,25 @@ impl Background {
         tokio::time::timeout(limit, self.tracker.wait()).await.is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use telemetry::request_id::{RequestScope, current, scope};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn background_work_goes_on_under_the_id_of_who_began_it() {
+        let background = Background::here();
+        let outer = async {
+            let inner = background.spawn(async { current() }).await.unwrap();
+            assert_eq!(inner, current());
+            inner
+        };
+        let request = RequestScope { id: HeaderValue::from_static("abc"), trace: None };
+        assert_eq!(scope(request, outer).await.unwrap(), "abc");
+        assert_eq!(background.spawn(async { current() }).await.unwrap(), None);
+        assert_eq!(current(), None);
+    }
+}
