@@ -250,3 +250,13 @@ async fn a_very_long_address_is_no_harm() {
     assert!(line.starts_with("HTTP/1.1 431 ") || line.starts_with("HTTP/1.1 414 "), "{line:?}");
     assert_eq!(app.anon().get("/").await.status, 200);
 }
+
+#[tokio::test]
+async fn a_request_whose_body_breaks_off_is_not_carried_out() {
+    let app = TestApp::start().await;
+    let code = app.sandbox.issue_code("owner");
+    let broken = format!("Idp-Code: {code}\r\nTransfer-Encoding: chunked\r\n");
+    raw(app.address, (request("POST", "/auth", &broken) + "zz\r\nno chunk").as_bytes()).await;
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 0);
+    assert_eq!(app.sign_in(&code).await.status, 200, "the code is as good as before");
+}
