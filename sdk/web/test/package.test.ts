@@ -45,8 +45,8 @@ test("the types are those of the OpenAPI document", async () => {
 });
 
 test("the service's own pages have the client as it is built now", () => {
-  const site = "../../crates/bot-companion/src/site/assets/companion.js";
-  assert.ok(read(site) === read("dist/companion.min.js"), "crates/bot-companion/src/site/assets/companion.js is stale: make site-client");
+  const site = "../../crates/service/src/site/assets/companion.js";
+  assert.ok(read(site) === read("dist/companion.min.js"), "crates/service/src/site/assets/companion.js is stale: make site-client");
 });
 
 test("README.md's table has every error that can be met", () => {
