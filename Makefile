@@ -8,10 +8,21 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
 export INSTA_UPDATE ?= no
 
-.PHONY: help run build test test-openapi test-sdks test-versions test-cluster test-proxies test-alerts test-site screenshots fuzz-api slow-clients kill-feed rolling-restart failover revocations bench openapi site-client dist needs clean
+# The stages in the order in which they run. Each can be run alone: `make test-site`.
+CHECK := check-format check-lints test-unit test-sqlite
+TEST := $(CHECK) test-postgres test-secrets
+# Scripts in tests/system that use a debug build of the service.
+SYSTEM := openapi metrics fake-discord conformance sdk-python sdk-js sdk-web sdk-rust feed-go examples web-examples site
+# Programs in tests/system/cluster.
+CLUSTER := cluster proxies alerts
+TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz
+
+.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api slow-clients kill-feed cluster-faults rolling-restart failover revocations bench openapi site-client dist needs clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
+	@for name in $(SYSTEM); do printf '  make %-17s %s\n' "test-$$name" "$$(sed -n '2s/^# //p' "tests/system/$$name")"; done
+	@for name in $(CLUSTER); do printf '  make %-17s %s\n' "test-$$name" "$$(sed -n '1s/^"""//p' "tests/system/cluster/test_$$name.py")"; done
 
 run: needs ## start the service with demonstration data and a sandbox in the provider's place
 	cargo run -p bot-companion -- dev
@@ -19,73 +30,86 @@ run: needs ## start the service with demonstration data and a sandbox in the pro
 build: needs ## build the release binary
 	cargo build --release --locked -p bot-companion
 
-test: ## formatting, lints, documentation, all tests (the suite on SQLite and on PostgreSQL), no secret in their logs, the OpenAPI document with other people's tools, the SDKs with real bots, the site in Chromium, replicas with faults, the proxies and the alerts of deploy
+check: needs ## formatting, lints, unit tests, the suite on SQLite: what you run before a commit
+	@scripts/stages $(CHECK)
+
+test: needs ## make check, then the suite on PostgreSQL, and no secret in the logs; installs PostgreSQL if it is missing
+	@scripts/stages $(TEST)
+
+test-all: ## all other stages below; installs what they need. Goes on after a failure
 	@scripts/install-needs tests
+	@scripts/stages --keep-going $(TEST_ALL)
+
+check-format: ## formatting
 	cargo fmt --all --check
+
+check-lints: ## clippy
 	cargo clippy --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --document-private-items
+
+test-unit: ## the tests beside the code
+	cargo test --locked --workspace --lib --bins
+
+test-sqlite: ## the suite on SQLite
 	rm -rf "$(TARGET_DIR)/suite-logs"
-	scripts/with-postgres bash -euc 'cargo test --locked --workspace; BOT_COMPANION_TEST_STORE=postgres cargo test --locked -p bot-companion --test suite'
-	scripts/check-secrets-in-log
-	cargo build --locked -p bot-companion
-	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-openapi
-	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-metrics
-	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" $(MAKE) --no-print-directory test-sdks
-	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-site
-	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-cluster
-	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-proxies
-	BOT_COMPANION="$(TARGET_DIR)/debug/bot-companion" scripts/test-alerts
+	cargo test --locked --workspace --test suite
 
-test-openapi: needs ## the OpenAPI document with other people's tools: linters, and clients from four generators
-	scripts/test-openapi
+test-postgres: ## the suite and the store's own tests on PostgreSQL
+	@scripts/install-needs postgres
+	scripts/with-postgres bash -euc 'cargo test --locked --workspace --lib; BOT_COMPANION_TEST_STORE=postgres cargo test --locked --workspace --test suite'
 
-test-sdks: needs ## the SDKs: conformance scenarios, real bots on the fake Discord, the example bots, the client in Go, the dashboard's client, the example dashboards in Chromium
-	scripts/test-fake-discord
-	scripts/test-conformance
-	scripts/test-sdk-python
-	scripts/test-sdk-js
-	scripts/test-sdk-web
-	scripts/test-sdk-rust
-	scripts/test-feed-go
-	scripts/test-examples
-	scripts/test-web-examples
+test-secrets: ## no secret in what the suite has logged
+	tests/system/secrets-in-log
 
-test-site: needs ## the site in Chromium: what it shows and does, accessibility, both themes, widths and languages, hostile names
-	scripts/test-site
+test-docs: needs ## rustdoc without a warning, and the curl examples of docs/ and of the reference page
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --document-private-items
+	cargo test --locked --workspace --test suite -- --ignored the_examples_of_the the_commands_of_the_page
+
+test-licenses: needs ## cargo deny: licences, banned crates, sources
+	tests/system/licenses
+
+test-scripts: ## shellcheck on every shell script
+	tests/system/shellcheck
+
+# Made once for all stages, unless BOT_COMPANION names one.
+debug-build: needs
+	@[ -n "$${BOT_COMPANION:-}" ] || cargo build --quiet --locked -p bot-companion
+
+$(SYSTEM:%=test-%): test-%: debug-build
+	BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" tests/system/$*
+
+$(CLUSTER:%=test-%): test-%: debug-build
+	BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" tests/system/cluster/run test_$*
+
+test-fuzz: debug-build ## make fuzz-api with 2,000 requests on a debug build
+	FUZZ_REQUESTS=2000 BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" tests/system/fuzz-api
+
+test-versions: needs ## a bot on the oldest and the newest release of each library of Python and JavaScript
+	tests/system/sdk-versions
+	VERSIONS=1 tests/system/sdk-js
 
 screenshots: needs ## write every page of the site as a picture, at both widths and in both themes, into target/screenshots
 	scripts/screenshots
 
-test-versions: needs ## a bot on the oldest and the newest release of each library of Python and JavaScript
-	scripts/test-sdk-versions
-	VERSIONS=1 scripts/test-sdk-js
-
-test-cluster: needs ## three replicas behind HAProxy on PostgreSQL: faults, a rolling restart, revocations, a failover
-	scripts/test-cluster
-
-test-proxies: needs ## nginx and HAProxy with the configurations of deploy before three replicas
-	scripts/test-proxies
-
-test-alerts: needs ## the alerts and the dashboard of deploy with a real Prometheus, on services that are broken on purpose
-	scripts/test-alerts
-
 fuzz-api: needs ## send 20,000 generated requests to a running service and check the answers against its OpenAPI document
-	scripts/fuzz-api
+	tests/system/fuzz-api
 
 slow-clients: needs ## hold 10,000 slow connections open and see that a normal client is still answered
-	scripts/slow-clients
+	tests/system/slow-clients
 
 kill-feed: needs ## kill the service 200 times during a feed and see that nothing is lost or half-applied
-	scripts/kill-feed
+	tests/system/kill-feed
+
+cluster-faults: needs ## kill a replica, stop, silence and cut off the database under load, and see that the promises hold
+	tests/system/cluster/run cluster_faults
 
 rolling-restart: needs ## restart three replicas 10 times under load and see that no request fails
-	scripts/rolling-restart
+	tests/system/cluster/run rolling_restart
 
 failover: needs ## kill the PostgreSQL primary 20 times under load and see that nothing acknowledged is lost
-	scripts/failover
+	tests/system/cluster/run failover
 
 revocations: needs ## end 1,000 sessions at one replica and measure how long the others still take them
-	scripts/revocations
+	tests/system/cluster/run revocations
 
 bench: needs ## measure
 	bench/run

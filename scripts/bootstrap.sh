@@ -44,10 +44,20 @@ stamp() {
     { "${PYTHON:-python3}" --version && cat "$@"; } | sha256sum | cut -c 1-16
 }
 
-# Sets `environment` to the one with the Python SDK, what its tests need, and the fake Discord.
+# Sets `environment` to the one with the Python SDK and the fake Discord, and what the tests of both need.
 make_sdk_environment() {
     environment="$target/sdk-python/environment-$(stamp sdk/python/pyproject.toml sdk/fake-discord/pyproject.toml)"
-    make_environment "$environment" -e sdk/fake-discord -e 'sdk/python[test]'
+    make_environment "$environment" -e 'sdk/fake-discord[test]' -e 'sdk/python[test]'
+}
+
+# install_packages_of FOLDER: installs what the folder's package-lock.json names, unless that was done.
+install_packages_of() {
+    local sum
+    sum=$(sum "$1"/package*.json)
+    if [ "$(cat "$1/node_modules/.complete" 2>/dev/null)" != "$sum" ]; then
+        (cd "$1" && npm ci --silent)
+        echo "$sum" >"$1/node_modules/.complete"
+    fi
 }
 
 # Installs Debian packages where that is possible without asking; otherwise says what to install.
@@ -115,6 +125,11 @@ copy_browser_tests() {
     once install "$(sum examples/browser-tests/package*.json)" examples/browser-tests npm ci --silent
 }
 
+# field NAME: a text in the line of JSON that `dev` has printed.
+field() {
+    sed -nE "s/.*\"$1\":\"([^\"]*)\".*/\1/p" "$work/dev.json"
+}
+
 # Sets `work` to a new folder. When the script ends, all processes in `started` are stopped and the folder is removed.
 started=()
 make_work_folder() {
@@ -140,23 +155,22 @@ stop() {
 }
 
 # start_dev BINARY [ARGUMENT…]: starts the service with its sandbox and without limits on a free port, and waits until it listens.
-# Sets `service` (its process), `url`, `bot_key`, and `log` and `data`, unless they are set already.
+# Sets `service` (its process), `url`, `admin`, `bot_key`, and `log` and `data`, unless they are set already.
 start_dev() {
-    local binary=$1 limits=() _
+    local binary=$1 json=(--json) _
     shift
-    # One of an earlier release, to compare with, has no limits anyway.
-    if [[ "$("$binary" dev --help)" == *--no-limits* ]]; then limits=(--no-limits); fi
+    # A release from before `--json`, to compare with, prints a banner.
+    if [[ "$("$binary" dev --help)" != *--json* ]]; then json=(); fi
     log="${log:-$work/service.log}"
     data="${data:-$work/data}"
-    : >"$log"
-    "$binary" dev --listen 127.0.0.1:0 --data "$data" "${limits[@]}" "$@" >"$log" 2>&1 &
+    "$binary" dev "${json[@]}" --no-limits --listen 127.0.0.1:0 --data "$data" "$@" >"$work/dev.json" 2>"$log" &
     service=$!
     started+=("$service")
-    url='' bot_key=''
     for _ in $(seq 3000); do
-        url=$(sed -nE 's|^ *service +(http://[^ ]*[0-9])/$|\1|p' "$log")
-        bot_key=$(grep -aoE -m 1 'bck_[0-9A-Za-z]+' "$log" || true)
-        if [ -n "$url" ] && [ -n "$bot_key" ]; then return; fi
+        # shellcheck disable=SC2034
+        url=$(field service) admin=$(field admin) bot_key=$(field bot_key)
+        if [ "${#json[@]}" -eq 0 ]; then url=$(sed -nE 's|^ *service +(http://[^ ]*[0-9])/$|\1|p' "$work/dev.json"); fi
+        if [ -n "$url" ]; then return; fi
         if ! kill -0 "$service" 2>/dev/null; then break; fi
         sleep 0.1
     done

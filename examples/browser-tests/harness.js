@@ -110,18 +110,19 @@ export async function makeFolder() {
 export class Service {
   static async start(...redirectUris) {
     const folder = await makeFolder();
-    const args = ["dev", "--listen", "127.0.0.1:0", "--data", folder, "--no-limits"];
+    const args = ["dev", "--json", "--listen", "127.0.0.1:0", "--data", folder, "--no-limits"];
     for (const uri of redirectUris) args.push("--redirect-uri", uri);
-    // The last lines of the banner come when the demonstration bot has sent its guilds.
-    const program = await startProgram(process.env.BOT_COMPANION, args, {}, (output) => output.includes("show what your dashboard does"));
-    return new Service(program.output());
+    // The line comes when the demo bot has sent its guilds. Lines of the log are around it.
+    const line = /^\{"admin".*\}$/m;
+    const program = await startProgram(process.env.BOT_COMPANION, args, {}, (output) => line.test(output));
+    return new Service(folder, JSON.parse(program.output().match(line)[0]));
   }
 
-  constructor(banner) {
-    this.url = banner.match(/^ *service +(http:\/\/\S+[0-9])\/$/m)[1];
-    this.sandbox = banner.match(/^ *failures +(http:\/\/\S+)\/control$/m)[1];
-    this.folder = banner.match(/^ *data +(.+)$/m)[1];
-    this.key = banner.match(/bck_[0-9A-Za-z]+/)[0];
+  constructor(folder, addresses) {
+    this.folder = folder;
+    this.url = addresses.service;
+    this.sandbox = addresses.sandbox;
+    this.key = addresses.bot_key;
     this.sequence = 1;
   }
 

@@ -1,4 +1,4 @@
-//! The examples of the OpenAPI document, by the name of what they show. `scripts/test-openapi` validates each against its schema.
+//! The examples of the OpenAPI document, by the name of what they show. `tests/system/openapi` validates each against its schema.
 
 use domain::Permission;
 use serde_json::{Map, Value, json};

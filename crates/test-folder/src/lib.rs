@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::new_without_default, reason = "only tests use it")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -12,8 +11,8 @@ use tempfile::{Builder, TempDir};
 /// Names the folder in which all of them are made instead, such as one on a real disk.
 const VARIABLE: &str = "BOT_COMPANION_TEST_FOLDER";
 const MEMORY: &str = "/dev/shm";
-/// In kilobytes. A container often has only 64 MB there.
-const ROOM: u64 = 1 << 20;
+/// In bytes. A container often has only 64 MB there.
+const ROOM: u64 = 1 << 30;
 const PREFIX: &str = "bot-companion-test-";
 /// No test takes this long: an older folder was left by one that was killed.
 const OLD: Duration = Duration::from_hours(3);
@@ -53,12 +52,9 @@ fn base() -> PathBuf {
     if is_writable && room(MEMORY) >= ROOM { MEMORY.into() } else { std::env::temp_dir() }
 }
 
-/// How many kilobytes are free there; 0 if that cannot be told.
+/// How many bytes are free there; 0 if that cannot be told.
 fn room(folder: &str) -> u64 {
-    let Ok(said) = Command::new("df").args(["-Pk", folder]).output() else { return 0 };
-    let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    let free = text.lines().nth(1).and_then(|line| line.split_whitespace().nth(3));
-    free.and_then(|free| free.parse().ok()).unwrap_or(0)
+    rustix::fs::statvfs(folder).map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// Removes what killed tests left, so that it does not fill the memory.

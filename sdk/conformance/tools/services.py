@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import queue
-import re
 import shutil
 import subprocess
 import sys
@@ -123,12 +122,14 @@ class Real(Program):
     def command(self) -> list[str]:
         self._number += 1
         data = str(self._work / str(self._number))
-        return [self._binary, "dev", "--no-limits", "--listen", "127.0.0.1:0", "--data", data]
+        return [self._binary, "dev", "--json", "--no-limits", "--listen", "127.0.0.1:0", "--data", data]
 
     def find(self, output: str) -> tuple[str, str] | None:
-        url = re.search(r"^ *service +(http://\S*[0-9])/$", output, re.MULTILINE)
-        key = re.search("bck_[0-9A-Za-z]+", output)
-        return (url[1], key[0]) if url and key else None
+        for line in output.splitlines():
+            if line.startswith("{"):
+                said = json.loads(line)
+                return said["service"], said["bot_key"]
+        return None
 
     def close(self) -> None:
         super().close()

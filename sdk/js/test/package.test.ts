@@ -29,7 +29,7 @@ after(() => rmSync(work, { recursive: true, force: true }));
 test("it brings nothing with it, and what it has is only what a bot needs", () => {
   const manifest = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Record<string, unknown>;
   assert.equal(manifest["dependencies"], undefined);
-  // Supported are the versions that `VERSIONS=1 scripts/test-sdk-js` tests; optional, so that npm brings no second one.
+  // Supported are the versions that `VERSIONS=1 tests/system/sdk-js` tests; optional, so that npm brings no second one.
   assert.deepEqual(manifest["peerDependencies"], { "discord.js": "^14.11.0" });
   assert.deepEqual(manifest["peerDependenciesMeta"], { "discord.js": { optional: true } });
   for (const needed of ["LICENSE", "README.md", "package.json", "dist/esm/index.d.ts", "dist/cjs/index.d.ts"]) assert.ok(files.includes(needed), needed);

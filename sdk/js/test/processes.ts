@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { gunzipSync } from "node:zlib";
 import { type Json, type Service, callOf, until } from "./support.js";
 
-/** Python with the fake Discord installed; `scripts/test-sdk-js` names it. */
+/** Python with the fake Discord installed; `tests/system/sdk-js` names it. */
 export const PYTHON = process.env["FAKE_DISCORD_PYTHON"];
 
 /** The fake Discord, as its README describes it. */

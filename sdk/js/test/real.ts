@@ -17,20 +17,22 @@ export class RealService {
 
   async start(): Promise<void> {
     const listen = this.url ? new URL(this.url).host : "127.0.0.1:0";
-    const child = spawn(BINARY as string, ["dev", "--no-limits", "--listen", listen, "--data", join(this.folder, "data")], {
+    const child = spawn(BINARY as string, ["dev", "--json", "--no-limits", "--listen", listen, "--data", join(this.folder, "data")], {
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.#process = child;
     let output = "";
-    for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (piece: string) => (output += piece));
+    let log = "";
+    child.stdout.setEncoding("utf8").on("data", (piece: string) => (output += piece));
+    child.stderr.setEncoding("utf8").on("data", (piece: string) => (log += piece));
     try {
-      await until("the service listens", () => /service\s+(http:\S+)/.test(output));
+      await until("the service listens", () => output.endsWith("\n"));
     } catch (error) {
-      throw new Error(`${String(error)}; it said: ${output}`);
+      throw new Error(`${String(error)}; its log: ${log}`);
     }
-    this.url = /service\s+(http:\S+)/.exec(output)?.[1]?.replace(/\/$/, "") ?? "";
-    await until("the banner names the demo key", () => /bck_\w+/.test(output));
-    this.key = /bck_\w+/.exec(output)?.[0] ?? "";
+    const addresses = JSON.parse(output) as { service: string; bot_key: string };
+    this.url = addresses.service;
+    this.key = addresses.bot_key;
   }
 
   async kill(): Promise<void> {

@@ -1,5 +1,5 @@
 """`python fork_bot.py nextcord`: bots of one of discord.py's forks, through the whole of it. A fork needs an environment of its own,
-which `scripts/test-sdk-versions` makes. It works with discord.py, too."""
+which `tests/system/sdk-versions` makes. It works with discord.py, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python fork_staff.py nextcord`: staff, rate limits, feedback and the end of a bot of one of discord.py's forks. Run by `scripts/test-sdk-versions`."""
+"""`python fork_staff.py nextcord`: staff, rate limits, feedback and the end of a bot of one of discord.py's forks. Run by `tests/system/sdk-versions`."""
 
 from __future__ import annotations
 

@@ -45,17 +45,20 @@ export class Service {
 
   async start(...more: string[]): Promise<this> {
     const listen = this.url ? new URL(this.url).host : "127.0.0.1:0";
-    const child = spawn(BINARY as string, ["dev", "--listen", listen, "--data", join(this.#folder, "data"), ...more]);
+    const child = spawn(BINARY as string, ["dev", "--json", "--listen", listen, "--data", join(this.#folder, "data"), ...more]);
     this.#process = child;
     let output = "";
-    for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (piece: string) => (output += piece));
+    let log = "";
+    child.stdout.setEncoding("utf8").on("data", (piece: string) => (output += piece));
+    child.stderr.setEncoding("utf8").on("data", (piece: string) => (log += piece));
     await until("the service listens", () => {
-      if (child.exitCode !== null) throw new Error(`the service has ended: ${output}`);
-      return /bck_\w+/.test(output);
+      if (child.exitCode !== null) throw new Error(`the service has ended: ${log}`);
+      return output.endsWith("\n");
     });
-    this.url = /service\s+(http:\S+[0-9])/.exec(output)?.[1] ?? "";
-    this.sandbox = /failures\s+(http:\S+)\/control/.exec(output)?.[1] ?? "";
-    this.key = /bck_\w+/.exec(output)?.[0] ?? "";
+    const addresses = JSON.parse(output) as { service: string; sandbox: string; bot_key: string };
+    this.url = addresses.service;
+    this.sandbox = addresses.sandbox;
+    this.key = addresses.bot_key;
     return this;
   }
 

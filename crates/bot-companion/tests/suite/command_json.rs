@@ -1,12 +1,12 @@
-//! `--json` on commands that change something: one JSON object on standard output, for programs.
+//! `--json` on commands that change something, and on `dev`: one JSON object on standard output, for programs.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::TestApp;
-use crate::harness::binary::{command, config_file, run};
+use crate::harness::binary::{Running, command, config_file, run};
+use crate::harness::{Client, Folder, TestApp, eventually};
 
 /// What a command prints with `--json`, and its exit code. Standard output is one JSON value and nothing else.
 async fn printed(config: &Path, arguments: &[&str]) -> (i32, Value) {
@@ -101,4 +101,23 @@ async fn imports_say_what_they_took_as_json() {
     assert_eq!((code, fields(&said)), (1, vec!["changed", "first_refused", "refused", "taken"]));
     assert_eq!((&said["taken"], &said["refused"]), (&json!(0), &json!(1)));
     assert!(said["first_refused"][0].as_str().unwrap().starts_with("line 1: "), "{said}");
+}
+
+#[tokio::test]
+async fn dev_says_its_addresses_and_its_bot_key_in_one_line() {
+    let folder = Folder::new();
+    let data = folder.path().join("dev");
+    let dev = Running::spawn(command(&["dev", "--json", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]));
+    let printed = || fs::read_to_string(&dev.output).unwrap();
+    eventually("dev says where it is", async || printed().ends_with('\n')).await;
+    let said: Value = serde_json::from_str(&printed()).unwrap();
+    assert_eq!(fields(&said), ["admin", "bot_key", "sandbox", "service"]);
+    let at = |name: &str| Client::new(said[name].as_str().unwrap().to_owned());
+    assert_eq!(at("admin").get("/metrics").await.status, 200);
+    assert_eq!(at("sandbox").get("/control").await.status, 200);
+    assert_eq!(at("service").get("/stats").await.data()["guilds"], 5, "the demo bot has sent its guilds");
+    let key = format!("Bearer {}", said["bot_key"].as_str().unwrap());
+    let state = at("service").call(reqwest::Method::GET, "/bot/state").header("Authorization", &key).send().await;
+    assert_eq!(state.status, 200);
+    assert_eq!(printed().lines().count(), 1, "nothing follows");
 }

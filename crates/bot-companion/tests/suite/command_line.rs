@@ -1,5 +1,7 @@
 //! The commands that answer and end, and `dev`.
 
+use std::process::Command;
+
 use provider::sandbox::people::HARBOUR;
 use runtime::clock::Clock;
 
@@ -8,7 +10,11 @@ use crate::harness::{Folder, sandbox};
 
 /// Exit code, standard output and standard error.
 async fn outcome(arguments: &[&str]) -> (i32, String, String) {
-    let output = run(command(arguments)).await;
+    outcome_of(command(arguments)).await
+}
+
+async fn outcome_of(command: Command) -> (i32, String, String) {
+    let output = run(command).await;
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
@@ -229,4 +235,45 @@ async fn dev_does_what_its_banner_says() {
         200,
         "it still knows the session"
     );
+}
+
+#[tokio::test]
+async fn the_settings_that_count_are_shown_with_their_source_and_without_secrets() {
+    let folder = Folder::new();
+    let path = folder.path().join("companion.toml");
+    std::fs::write(&path, "[http]\nlisten = \"127.0.0.1:1234\"\nallowed_origins = [\"https://a.example\"]\n[idp]\nclient_secret = \"hushhush\"\n").unwrap();
+    let config = |extra: &[&str]| {
+        let mut command = command(&[&["config", "--effective", "--config", path.to_str().unwrap()], extra].concat());
+        command
+            .env("COMPANION_STORE_URL", "postgres://me:hushhush@127.0.0.1/data")
+            .env("COMPANION_SECRETS_KEYS", format!("one:{}=", "A".repeat(43)))
+            .env("COMPANION_LIMITS_CONNECTIONS", "77");
+        command
+    };
+    let (code, text, error) = outcome_of(config(&[])).await;
+    assert_eq!(code, 0, "{error}");
+    let line = |key: &str| {
+        let line = text.lines().find(|line| line.split_whitespace().next() == Some(key)).unwrap();
+        line.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let file = path.to_str().unwrap();
+    assert_eq!(line("http.listen"), ["http.listen", "\"127.0.0.1:1234\"", &format!("{file}:2")]);
+    assert_eq!(line("idp.client_secret"), ["idp.client_secret", "\"(hidden)\"", &format!("{file}:5")]);
+    assert_eq!(line("limits.connections"), ["limits.connections", "\"77\"", "COMPANION_LIMITS_CONNECTIONS"]);
+    assert_eq!(line("sessions.idle"), ["sessions.idle", "\"7d\"", "default"]);
+    assert_eq!(line("store.url")[1..], ["\"postgres://me:(hidden)@127.0.0.1/data\"", "COMPANION_STORE_URL"]);
+    assert_eq!(line("secrets.keys")[1], "\"(hidden)\"");
+
+    let (code, json, _) = outcome_of(config(&["--json"])).await;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let entry = json.as_array().unwrap().iter().find(|entry| entry["setting"] == "http.allowed_origins").unwrap();
+    assert_eq!(
+        (code, &entry["value"][0], &entry["source"]),
+        (0, &"https://a.example".into(), &format!("{file}:3").into())
+    );
+    for shown in [text, json.to_string()] {
+        assert!(!shown.contains("hush") && !shown.contains("AAAA"), "{shown}");
+    }
+    let (code, _, error) = outcome(&["config", "--json"]).await;
+    assert!(code == 64 && error.contains("add --effective"), "{code} {error}");
 }

@@ -299,3 +299,19 @@ async fn proxies_and_exempt_networks_have_as_many_connections_as_there_are() {
         }
     }
 }
+
+#[tokio::test]
+async fn at_the_connection_limit_an_idle_served_client_makes_room_before_a_new_one() {
+    let app = TestApp::builder().set("[limits]\nconnections = 2").start().await;
+    let mut newcomer = Wire::open(app.address).await;
+    newcomer.send("GET / HTTP/1.1\r\n").await;
+    // Each comes at the connection limit and gets in all the same.
+    let mut served = Vec::new();
+    for _ in 0..5 {
+        let mut wire = Wire::open(app.address).await;
+        assert_eq!(wire.get("/").await.status, 200);
+        served.push(wire);
+    }
+    newcomer.send("Host: x\r\n\r\n").await;
+    assert_eq!(newcomer.answer().await.unwrap().status, 200);
+}

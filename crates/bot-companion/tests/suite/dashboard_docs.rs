@@ -83,6 +83,7 @@ fn dots_stand_for_anything() {
 }
 
 #[tokio::test]
+#[ignore = "needs curl: run it with `make test-docs`"]
 async fn the_examples_of_the_dashboards_page_do_what_it_shows() {
     let folder = Folder::new();
     let data = folder.path().join("dev");

@@ -50,6 +50,7 @@ fn is_as(shown: &Value, value: &Value) -> bool {
 }
 
 #[tokio::test]
+#[ignore = "needs curl: run it with `make test-docs`"]
 async fn the_examples_of_the_feeds_page_do_what_it_shows() {
     let found = Command::new("curl").arg("--version").stdout(Stdio::null()).status();
     assert!(found.is_ok_and(|status| status.success()), "the examples need curl, which is not installed");

@@ -8,8 +8,9 @@ use provider::idp::Endpoint;
 use provider::sandbox::Fault;
 use provider::sandbox::people::MEMBER;
 use reqwest::Method;
+use store::StoredList;
 
-use crate::harness::{Answer, Client, TestApp, eventually, guild, id, listed, names, soon};
+use crate::harness::{Answer, Client, START, TestApp, eventually, guild, id, listed, names, soon};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
@@ -379,4 +380,16 @@ async fn a_limit_tells_how_long_it_still_lasts() {
         assert_eq!(wait().await, after_ten_seconds, "of a limit of {provider_says} s, and never before the next call");
         assert_eq!(calls(&app), 1);
     }
+}
+
+#[tokio::test]
+async fn a_list_from_before_the_clock_was_set_back_is_old() {
+    let app = TestApp::start().await;
+    let member = app.user("member").await;
+    member.guilds().await;
+    let account = app.app.store.account(id(MEMBER)).await.unwrap().unwrap();
+    let list = StoredList { fetched: START.after(Duration::from_hours(24)), ..account.list.unwrap() };
+    assert!(app.app.store.save_list(id(MEMBER), account.list_version, list).await.unwrap());
+    assert_eq!(member.get("/guilds").await.header("age"), "0");
+    assert_eq!(app.sandbox.calls(Endpoint::Guilds), 2, "it was fetched again");
 }

@@ -1,19 +1,21 @@
 //! What the log says to an operator: floods, one line per request, ids, and the shape of lines.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use provider::idp::Endpoint;
 use provider::sandbox::Sandbox;
 use reqwest::Method;
 use runtime::clock::Clock;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::admin_limits::announced;
-use crate::harness::binary::{Running, command, config_file, run};
-use crate::harness::{Folder, eventually, sandbox};
+use crate::harness::binary::{Running, command, config_file, run, send_signal};
+use crate::harness::{Client, Folder, eventually, sandbox};
 
 fn serve(config: &Path) -> Command {
     command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()])
@@ -245,5 +247,61 @@ async fn each_sign_in_is_a_line_that_names_the_user_by_id_alone() {
         for name in ["username", "name"] {
             assert!(!log.contains(user[name].as_str().unwrap()), "{log}");
         }
+    }
+}
+
+#[tokio::test]
+async fn the_service_outlives_the_reader_of_its_log() {
+    let folder = Folder::new();
+    let (mut service, client) = dev(&folder);
+    drop(service.0.stderr.take());
+    for _ in 0..2 {
+        // Each is noted in the log.
+        assert_eq!(client.post("/auth").header("Idp-Code", "owner").send().await.status, 200);
+        assert_eq!(client.post("/auth").header("Idp-Code", "nonsense").send().await.status, 502);
+    }
+    assert!(service.stopped(), "it drained");
+}
+
+#[tokio::test]
+async fn a_log_that_is_no_terminal_has_no_colours() {
+    let folder = Folder::new();
+    let (mut service, client) = dev(&folder);
+    assert_eq!(client.post("/auth").header("Idp-Code", "owner").send().await.status, 200);
+    assert!(service.stopped());
+    let log = std::io::read_to_string(service.0.stderr.take().unwrap()).unwrap();
+    assert!(log.contains("signed in") && !log.contains('\u{1b}'), "{log:?}");
+}
+
+/// The binary itself, with its sandbox, and somebody who calls it.
+fn dev(folder: &Folder) -> (Process, Client) {
+    let service = Command::new(env!("CARGO_BIN_EXE_bot-companion"))
+        .args(["dev", "--listen", "127.0.0.1:0", "--data"])
+        .arg(folder.path().join("dev"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut service = Process(service);
+    let mut said = BufReader::new(service.0.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let address = said.find_map(|line| line.trim().strip_prefix("service").map(|url| url.trim().to_owned()));
+    (service, Client::new(address.unwrap().trim_end_matches('/').to_owned()))
+}
+
+/// A process that does not outlive its test.
+struct Process(Child);
+
+impl Process {
+    /// Asks it to stop and says whether it did so in good order.
+    fn stopped(&mut self) -> bool {
+        send_signal(&self.0, Signal::TERM);
+        self.0.wait().unwrap().success()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

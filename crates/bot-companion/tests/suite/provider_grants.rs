@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use domain::{Change, REVOCATION_WAIT};
+use domain::token::{self, TokenKind};
+use domain::{Change, REVOCATION_WAIT, Session, SessionId, User};
 use provider::idp::Endpoint;
-use provider::sandbox::people::{HARBOUR, OWNER};
+use provider::sandbox::people::{HARBOUR, MEMBER, OWNER};
 use provider::sandbox::{Fault, Hold};
+use runtime::random::secret_bytes;
+use secrecy::ExposeSecret;
 
-use crate::harness::{Answer, Client, TestApp, eventually, guild};
+use crate::harness::{Answer, Client, START, TestApp, eventually, guild, id};
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -308,4 +311,18 @@ async fn a_provider_that_cannot_revoke_keeps_nobody_signed_in() {
     let user = app.user("owner").await;
     assert_eq!(user.delete("/sessions").send().await.status, 200);
     user.get("/sessions").await.refused(401, "token_invalid");
+}
+
+#[tokio::test]
+async fn a_session_whose_grant_went_with_another_one_ends() {
+    let app = TestApp::start().await;
+    let user = User { username: "m".into(), name: "m".into(), id: id(MEMBER), avatar: "https://a.example/m".into() };
+    let token = token::generate(TokenKind::Session, secret_bytes);
+    let session = SessionId::parse("0123456789abcdef").unwrap();
+    let session = Session { id: session, user: user.id, created: START, last_seen: START, agent: String::new() };
+    app.app.store.open_session(user, token::hash_of(&token), session, 50).await.unwrap();
+    let member = app.anon().with_token(token.expose_secret());
+    for _ in 0..2 {
+        member.get("/guilds").await.refused(401, "token_invalid");
+    }
 }

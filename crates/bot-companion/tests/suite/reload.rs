@@ -435,6 +435,6 @@ async fn a_closed_terminal_ends_dev() {
     let mut dev = command(&["dev", "--listen", "127.0.0.1:0", "--data"]);
     dev.arg(folder.path().join("dev"));
     let mut service = Running::start(dev).await;
-    service.signal("HUP");
+    service.signal(rustix::process::Signal::HUP);
     assert_eq!(service.ended().await.code(), Some(0));
 }

@@ -387,3 +387,17 @@ async fn a_sweep_ends_all_sessions_of_users_who_have_many() {
     app.app.accounts.sweep().await.unwrap();
     assert_eq!(app.folder.count("sessions").await, 0);
 }
+
+#[tokio::test]
+async fn a_use_that_is_only_in_memory_keeps_a_session_from_the_sweep() {
+    let app = TestApp::builder().set("[sessions]\nidle = \"1m\"").start().await;
+    let user = app.user("owner").await;
+    // Too soon after the sign-in to be written down.
+    app.clock.advance(Duration::from_secs(14));
+    assert_eq!(user.get("/sessions").await.status, 200);
+    app.clock.advance(Duration::from_secs(47));
+    assert_eq!(app.app.accounts.sweep().await.unwrap(), 0);
+    assert_eq!(user.get("/sessions").await.status, 200, "47 seconds after its last use");
+    app.clock.advance(Duration::from_mins(1));
+    user.get("/sessions").await.refused(401, "token_invalid");
+}

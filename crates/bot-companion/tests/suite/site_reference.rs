@@ -144,6 +144,7 @@ async fn last_line(mut shell: Command) -> String {
 }
 
 #[tokio::test]
+#[ignore = "needs curl: run it with `make test-docs`"]
 async fn the_commands_of_the_page_work() {
     let app = TestApp::start().await;
     let page = page(&app, "/docs").await;

@@ -12,6 +12,7 @@ use provider::sandbox::{Sandbox, SandboxOptions, people};
 use runtime::clock::Clock;
 use runtime::random::{Random, secret_bytes};
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
 
 use super::exit::UsageError;
 use super::switchboard::Switchboard;
@@ -38,6 +39,7 @@ pub(super) struct DevOptions {
     /// Beside the usual ones.
     pub(super) redirect_uris: Vec<String>,
     pub(super) no_limits: bool,
+    pub(super) json: bool,
 }
 
 pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> {
@@ -84,7 +86,13 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
         let shown = async {
             // The banner promises data, so it comes after it.
             bot.introduce().await;
-            print(&banner(&service, &sandbox, admin.as_ref(), data))?;
+            print(&if options.json {
+                let admin = admin.as_ref().map(|admin| format!("http://{}", admin.address));
+                let sandbox = format!("http://{sandbox_address}");
+                format!("{}\n", json!({ "service": service, "admin": admin, "sandbox": sandbox, "bot_key": token::DEMO_KEY }))
+            } else {
+                banner(&service, &sandbox, admin.as_ref(), data)
+            })?;
             bot.live().await;
             anyhow::Ok(())
         };
@@ -267,7 +275,7 @@ mod tests {
         let listen = "127.0.0.1:1".parse()?;
         let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let redirect_uris = redirects.iter().map(|uri| (*uri).to_owned()).collect();
-        let options = DevOptions { listen, data: "data".into(), store: None, redirect_uris, no_limits };
+        let options = DevOptions { listen, data: "data".into(), store: None, redirect_uris, no_limits, json: false };
         configuration(&options, listen, &SecretString::from("s"), environment)
     }
 

@@ -82,6 +82,9 @@ enum Command {
         /// Without rate limits, for tests and measurements.
         #[arg(long)]
         no_limits: bool,
+        /// Print one line of JSON with the addresses and the bot key, for programs.
+        #[arg(long)]
+        json: bool,
     },
     /// Create a commented configuration, asking for the required values.
     ///
@@ -187,8 +190,8 @@ impl ConfigFile {
 pub fn run(cli: Cli, version: Version) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve { config, listen, new_database } => serve::run(&config, listen, new_database, version),
-        Command::Dev { listen, data, store, redirect_uri, no_limits } => {
-            dev::run(&dev::DevOptions { listen, data, store, redirect_uris: redirect_uri, no_limits }, version)
+        Command::Dev { listen, data, store, redirect_uri, no_limits, json } => {
+            dev::run(&dev::DevOptions { listen, data, store, redirect_uris: redirect_uri, no_limits, json }, version)
         }
         Command::Init(init) => init::run(init),
         Command::Check { live, form, config } => check::run(live, form, &config),

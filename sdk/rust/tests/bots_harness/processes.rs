@@ -170,15 +170,10 @@ impl Service {
         let binary = std::env::var("BOT_COMPANION").ok()?;
         let mut dev = Command::new(binary);
         let mut process =
-            Process::start(dev.args(["dev", "--no-limits", "--listen", "127.0.0.1:0", "--data"]).arg(data));
-        let word = |line: &str, start: &str| {
-            line.split_whitespace()
-                .find(|word| word.starts_with(start))
-                .map(|word| word.trim_end_matches('/').to_owned())
-        };
-        let url = process.await_line(|line| word(line, "http://").filter(|_| line.trim_start().starts_with("service")));
-        let key = process.await_line(|line| word(line, "bck_"));
-        Some(Self { _process: process, url, key })
+            Process::start(dev.args(["dev", "--json", "--no-limits", "--listen", "127.0.0.1:0", "--data"]).arg(data));
+        let said: Value = process.await_line(|line| serde_json::from_str(line).ok());
+        let text = |name: &str| said[name].as_str().unwrap().to_owned();
+        Some(Self { _process: process, url: text("service"), key: text("bot_key") })
     }
 
     /// What it holds.

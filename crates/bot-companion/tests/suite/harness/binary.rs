@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use provider::sandbox::Sandbox;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{CLIENT_SECRET, Client, Folder, ORIGIN, PATIENT, eventually, suite_log};
 
@@ -43,6 +44,11 @@ pub fn confined(script: &str, unshared: &[&str], command: &Command) -> Option<Co
         confined.env(name, value.unwrap_or_default());
     }
     Some(confined)
+}
+
+/// Sends a signal to a child that nobody has waited for yet.
+pub fn send_signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
 }
 
 /// Writes a configuration for this provider into the folder, with these settings over it, and gives its path.
@@ -155,20 +161,19 @@ impl Running {
 
     /// Asks it to stop.
     pub fn terminate(&self) {
-        self.signal("TERM");
+        self.signal(Signal::TERM);
     }
 
     /// Sends it a signal.
-    pub fn signal(&self, name: &str) {
-        let killed = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap();
-        assert!(killed.success());
+    pub fn signal(&self, signal: Signal) {
+        send_signal(&self.child, signal);
     }
 
     /// Tells it to reload, and waits until it has: it logs this line one more time than before.
     pub async fn reload(&self, line: &str) {
         let count = || self.logged().matches(line).count();
         let before = count();
-        self.signal("HUP");
+        self.signal(Signal::HUP);
         eventually(line, async || count() > before).await;
     }
 

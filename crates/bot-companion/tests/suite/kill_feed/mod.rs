@@ -2,10 +2,10 @@
 //! acknowledged may be lost, nothing may be half-applied, and what a kill has cut off must heal without help.
 //!
 //! The *recorder* speaks the feed itself, one request at a time, says what the generator of `crate::feed_model` makes up, and
-//! compares what is shown with the model. The other bot reports through the Python SDK (`scripts/pretend_bot.py`). People sign in
+//! compares what is shown with the model. The other bot reports through the Python SDK (`tests/system/pretend_bot.py`). People sign in
 //! and read at the same time.
 //!
-//! `scripts/kill-feed` runs this, and says what can be set.
+//! `tests/system/kill-feed` runs this, and says what can be set.
 
 mod checks;
 mod life;
@@ -63,7 +63,7 @@ impl Drop for Summary {
 }
 
 #[tokio::test]
-#[ignore = "takes minutes: run it with scripts/kill-feed"]
+#[ignore = "takes minutes: run it with tests/system/kill-feed"]
 async fn kills_lose_nothing_acknowledged_and_leave_nothing_half_applied() {
     let rounds = setting("KILL_ROUNDS").unwrap_or(200);
     let seed = setting("KILL_SEED").unwrap_or_else(|| Random::from_system().number() % (1 << 32));

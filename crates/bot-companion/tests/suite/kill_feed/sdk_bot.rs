@@ -1,4 +1,4 @@
-//! The bot that reports through the Python SDK: `scripts/pretend_bot.py`, which is told when to change and when to rest.
+//! The bot that reports through the Python SDK: `tests/system/pretend_bot.py`, which is told when to change and when to rest.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -35,8 +35,9 @@ pub struct Told {
 
 impl SdkBot {
     pub fn start(site: &Site, seed: u64) -> Self {
-        let python = std::env::var_os(PYTHON).unwrap_or_else(|| panic!("{PYTHON} is not set: run scripts/kill-feed"));
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/pretend_bot.py");
+        let python =
+            std::env::var_os(PYTHON).unwrap_or_else(|| panic!("{PYTHON} is not set: run tests/system/kill-feed"));
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/system/pretend_bot.py");
         let mut child = Command::new(python)
             .arg(script)
             .env("COMPANION_URL", site.url())
