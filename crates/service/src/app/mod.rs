@@ -1,4 +1,10 @@
 //! The service without its sockets: everything a handler can reach, built by one function for production and tests alike.
+//!
+//! `recorder` records how the bot does, and `clock_watch` whether the clock was set. `uploads`: what bots are sending.
+
+mod clock_watch;
+mod recorder;
+mod uploads;
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -19,16 +25,16 @@ use tracing::{debug, warn};
 
 use crate::accounts::Accounts;
 use crate::audit::Audit;
-use crate::clock_watch::ClockWatch;
 use crate::config::{self, Config, CurrentConfig, keyfile};
 use crate::live::Live;
 use crate::rate_limits::RateLimits;
-use crate::recorder::Recorder;
 use crate::site::{IconError, Site};
 use crate::sources::Sources;
-use crate::uploads::Uploads;
 use crate::vault::{Vault, VaultError, VaultKeys};
 use crate::views::Views;
+use clock_watch::ClockWatch;
+use recorder::Recorder;
+pub use uploads::{SnapshotPermit, Uploads};
 
 /// How often the use of sessions is saved and grants are revoked, and how often expired sessions are deleted.
 const FLUSH_EVERY: Duration = Duration::from_secs(5);
