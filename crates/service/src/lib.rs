@@ -1,7 +1,7 @@
 //! bot-companion: the backend of a chat bot's dashboard and website.
 //!
 //! The rooms, from the outside in; imports go down this list and never up:
-//! - [`cli`]: the commands. `cli/dev` wraps the service from outside, and nothing else knows of it. [`reload`]: what a running service
+//! - [`cli`]: the commands. `cli/dev` wraps the service from outside; no other room knows of it. [`reload`]: what a running service
 //!   takes over from a changed configuration.
 //! - [`admin`]: the listener for operators: metrics and health.
 //! - [`server`]: sockets, TLS, timeouts, connection limits, graceful shutdown.

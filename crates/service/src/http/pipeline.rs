@@ -68,6 +68,7 @@ impl HttpService {
     }
 
     /// The same service with middleware around its routes. What the fast path answers does not pass it.
+    #[must_use]
     pub fn wrap(self, middleware: impl FnOnce(Router) -> Router) -> Self {
         Self { router: middleware(self.router), ..self }
     }

@@ -6,7 +6,8 @@ use domain::Time;
 use provider::idp::{IdpError, IdpErrorKind};
 use store::ServerLook;
 
-use super::findings::{self, Listener};
+use super::findings;
+use super::findings::Listener::{Admin, DefaultAdmin, Service};
 use crate::cli::check_line::CheckStatus::{Failed, Fine, Warning};
 use crate::cli::check_line::{CheckLine, CheckStatus};
 use crate::server::CertificateFacts;
@@ -22,7 +23,6 @@ fn expect(line: &CheckLine, status: CheckStatus, part: &str) {
 #[test]
 fn ports() {
     let listen = "127.0.0.1:443".parse().unwrap();
-    use Listener::{Admin, DefaultAdmin, Service};
     for (listener, kind, is_ours, status, part) in [
         (Service, io::ErrorKind::AddrInUse, true, Fine, "taken by a bot-companion that runs"),
         (Service, io::ErrorKind::AddrInUse, false, Failed, "another program listens there"),
