@@ -10,12 +10,11 @@ const CHECKSUM: usize = 6;
 const PREFIX: usize = 4;
 const LENGTH: usize = PREFIX + RANDOM + CHECKSUM;
 
-/// The demonstration key of `dev`. It is the same everywhere, so that examples can name it; every other command refuses it.
-pub const DEMO_KEY: &str = "bck_Y004p6GQjzC6OnvIyCaSwSOetlS41FxG9G14";
+/// A bot key that examples print, so everybody knows it. Only a service that is closed to other machines accepts it.
+pub const PUBLISHED_KEY: &str = "bck_Y004p6GQjzC6OnvIyCaSwSOetlS41FxG9G14";
 
-/// The hash of the demonstration key.
-pub fn demo_key_hash() -> TokenHash {
-    hash(DEMO_KEY.as_bytes())
+pub fn published_key_hash() -> TokenHash {
+    hash(PUBLISHED_KEY.as_bytes())
 }
 
 /// What a token is for.
@@ -106,8 +105,8 @@ mod tests {
     const KINDS: [TokenKind; 2] = [TokenKind::Session, TokenKind::BotKey];
 
     #[test]
-    fn the_demonstration_key_is_well_formed() {
-        assert_eq!(parse(TokenKind::BotKey, DEMO_KEY.as_bytes()), Some(demo_key_hash()));
+    fn the_published_key_is_well_formed() {
+        assert_eq!(parse(TokenKind::BotKey, PUBLISHED_KEY.as_bytes()), Some(published_key_hash()));
     }
 
     /// The token of a seed.

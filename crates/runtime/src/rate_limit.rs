@@ -140,9 +140,8 @@ impl RateLimit {
     /// Allows nothing for this span.
     pub fn exhaust(&self, subject: u64, now: Duration, span: Duration) {
         let mut buckets = self.set(subject).lock();
-        let index = index_of(&mut buckets, subject);
         let until = nanos(now).saturating_add(nanos(span)).saturating_add(self.tolerance());
-        buckets[index].paid_at = until.saturating_sub(self.interval());
+        find_or_evict(&mut buckets, subject).paid_at = until.saturating_sub(self.interval());
     }
 
     /// Forgets everybody.
@@ -156,11 +155,11 @@ impl RateLimit {
             return Ok(now);
         }
         let mut buckets = self.set(subject).lock();
-        let index = index_of(&mut buckets, subject);
-        let paid_at = buckets[index].paid_at.max(now).saturating_add(self.cost(allowance));
+        let bucket = find_or_evict(&mut buckets, subject);
+        let paid_at = bucket.paid_at.max(now).saturating_add(self.cost(allowance));
         let allowed = self.judge(paid_at, now);
         if happened || allowed.is_ok() {
-            buckets[index].paid_at = paid_at;
+            bucket.paid_at = paid_at;
         }
         allowed.map(|()| paid_at)
     }
@@ -186,13 +185,14 @@ impl RateLimit {
     }
 }
 
-/// The bucket of a subject; a new one is that of the subject that has asked least.
-fn index_of(buckets: &mut [Bucket; WAYS], subject: u64) -> usize {
-    buckets.iter().position(|bucket| bucket.subject == subject).unwrap_or_else(|| {
+/// The bucket of a subject. A new subject gets the bucket of the one that has asked least.
+fn find_or_evict(buckets: &mut [Bucket; WAYS], subject: u64) -> &mut Bucket {
+    let index = buckets.iter().position(|bucket| bucket.subject == subject).unwrap_or_else(|| {
         let least = (0..WAYS).min_by_key(|index| buckets[*index].paid_at).unwrap_or(0);
         buckets[least] = Bucket { subject, paid_at: 0 };
         least
-    })
+    });
+    &mut buckets[index]
 }
 
 fn nanos(span: Duration) -> u64 {

@@ -18,7 +18,8 @@ use crate::config::{FeedConfig, LimitsConfig};
 
 /// The limits of client addresses and keys.
 pub struct RateLimits {
-    requests: RateLimit,
+    /// Per client address.
+    pub requests: RateLimit,
     refused_sign_ins: RateLimit,
     exchanges_per_user: RateLimit,
     feed: RateLimit,
@@ -53,7 +54,8 @@ impl RateLimits {
         }
     }
 
-    fn all(&self) -> [&RateLimit; 5] {
+    /// Every limit.
+    pub fn all(&self) -> [&RateLimit; 5] {
         [&self.requests, &self.refused_sign_ins, &self.exchanges_per_user, &self.feed, &self.refused_keys]
     }
 
@@ -86,21 +88,6 @@ impl RateLimits {
     /// Counts a code that was exchanged for this user; if it is one too many, when the next one may come.
     pub fn exchange_of(&self, user: Snowflake) -> Result<(), Duration> {
         self.exchanges_per_user.take(self.exchanges_per_user.subject(&user), self.clock.ticks())
-    }
-
-    /// Refuses an address's requests for this span, as if it had sent far too many; `false` if it has no limit.
-    pub fn exhaust(&self, client: IpAddr, span: Duration) -> bool {
-        let limit = &self.requests;
-        let limited = self.counted_as(client).iter().next().filter(|_| !limit.is_off());
-        limited.is_some_and(|subject| {
-            limit.exhaust(limit.subject(&subject), self.clock.ticks(), span);
-            true
-        })
-    }
-
-    /// Forgets what everybody has sent.
-    pub fn reset(&self) {
-        self.all().into_iter().for_each(RateLimit::reset);
     }
 
     /// Whom an address counts as; nobody if it is free of limits.

@@ -1,15 +1,17 @@
 //! What views and accounts are built from.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use domain::Version;
 use domain::picture::PictureHost;
 use provider::idp::Provider;
 use runtime::background::Background;
 use runtime::clock::Clock;
+use runtime::random::Random;
 use store::{Freshness, Store, StoreError};
 use telemetry::log_throttle::Throttle;
 use telemetry::metrics::Metrics;
+use telemetry::traces::Traces;
 use tracing::warn;
 
 use crate::audit::Audit;
@@ -29,6 +31,8 @@ pub struct Sources {
     pub vault: Arc<Vault>,
     /// The time.
     pub clock: Clock,
+    /// Numbers for ids and draws.
+    pub random: Arc<Random>,
     /// Background tasks.
     pub background: Background,
     /// From where pictures are shown.
@@ -39,6 +43,8 @@ pub struct Sources {
     pub audit: Arc<Audit>,
     /// What strangers cause again and again.
     pub floods: Arc<Floods>,
+    /// Where traces go, if anywhere.
+    pub traces: Arc<OnceLock<Traces>>,
     /// The running build.
     pub version: Version,
     /// Limits the warnings about responses that are served stale.

@@ -34,6 +34,9 @@ pub enum VaultError {
     /// It was sealed with a key that is no longer configured.
     #[error("sealed with a key that is not configured any more")]
     UnknownKey,
+    /// It could not be sealed.
+    #[error("the grant cannot be sealed")]
+    NotSealed,
     /// It was damaged, or belongs to another user.
     #[error("what was sealed cannot be opened")]
     Damaged,
@@ -95,13 +98,13 @@ impl Vault {
             expires: grant.expires.millis(),
             scopes: grant.scopes.iter().map(|scope| scope.as_str().into()).collect(),
         };
-        let mut secret = serde_json::to_vec(&inside).map_err(|_| VaultError::Damaged)?;
+        let mut secret = serde_json::to_vec(&inside).map_err(|_| VaultError::NotSealed)?;
         let mut nonce = [0; NONCE_LEN];
         secret_bytes(&mut nonce);
         key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad(user), &mut secret)
-            .map_err(|_| VaultError::Damaged)?;
+            .map_err(|_| VaultError::NotSealed)?;
         let mut sealed = Vec::with_capacity(1 + id.len() + NONCE_LEN + secret.len());
-        sealed.push(u8::try_from(id.len()).map_err(|_| VaultError::BadKey(id.clone()))?);
+        sealed.push(u8::try_from(id.len()).map_err(|_| VaultError::NotSealed)?);
         sealed.extend_from_slice(id.as_bytes());
         sealed.extend_from_slice(&nonce);
         sealed.extend_from_slice(&secret);

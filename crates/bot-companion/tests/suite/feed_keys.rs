@@ -141,10 +141,10 @@ async fn the_demonstration_key_opens_nothing_but_dev() {
 async fn the_demonstration_key_opens_no_service_that_finds_it_in_its_store() {
     let app = TestApp::start().await;
     let key = BotKey { id: "demo".to_owned(), label: String::new(), created: app.clock.now(), revoked: None };
-    app.app.store.add_key(key, token::demo_key_hash()).await.unwrap();
+    app.app.store.add_key(key, token::published_key_hash()).await.unwrap();
     for _ in 0..100 {
         // Neither at first, nor when so many were refused that only keys on the list are looked at.
-        assert!(matches!(with_key(&app.anon(), token::DEMO_KEY).await, 401 | 429));
+        assert!(matches!(with_key(&app.anon(), token::PUBLISHED_KEY).await, 401 | 429));
     }
 }
 

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use domain::token::{self, TokenKind};
 use reqwest::Method;
 use runtime::clock::Clock;
+use runtime::random::secret_bytes;
+use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -426,6 +429,15 @@ async fn the_demo_bot_tells_its_uptime_and_is_gone_with_the_first_word_of_a_real
 
     let owner = dev.user("owner").await;
     assert_eq!(owner.guilds().await.len(), 3);
+
+    // Neither somebody without a good key nor one who only looks makes it go.
+    let unknown = token::generate(TokenKind::BotKey, secret_bytes);
+    for (method, path, key) in
+        [(Method::PUT, "/bot/heartbeat", unknown.expose_secret()), (Method::GET, "/bot/state", &key)]
+    {
+        dev.client.call(method, path).header("Authorization", format!("Bearer {key}")).send().await;
+        assert_eq!(owner.guilds().await.len(), 3, "{path}");
+    }
 
     // One that started long before this service: a bot that was running while `dev` was restarted.
     let beat = format!(

@@ -152,7 +152,7 @@ impl Provider {
         (date.map(|date| Time::from_seconds(date.as_secs())), judged.map(drop).map_err(|(error, _)| error))
     }
 
-    /// Forgets every failure: no circuit is open, no limit lasts, no refusal counts. For the sandbox, whose failures are made to order.
+    /// Forgets every failure: no circuit is open, no limit lasts, no refusal counts.
     pub fn forget_failures(&self) {
         self.guard.reset();
     }

@@ -128,23 +128,8 @@ impl GuildLists {
 
     /// Waits for a fetch of a user's list that is in flight, or fetches the first one.
     pub async fn settle(&self, user: Snowflake) {
-        // Without a list there is nothing to make older, and that is all right.
+        // Whether there is a list afterwards is for others to ask.
         let _ = self.fetch(user, None, self.fetch_wait).await;
-    }
-
-    /// Makes the stored list of a user older than it is, so that the provider is asked again; `false` if there is none. For the
-    /// sandbox: what it is told to do shows in the next answer.
-    pub async fn make_older(&self, user: Snowflake, by: Duration) -> Result<bool, StoreError> {
-        let Sources { store, clock, .. } = &self.fetcher.sources;
-        for _ in 0..ROUNDS {
-            let Some(account) = store.account(user).await? else { return Ok(false) };
-            let Some(list) = account.list else { return Ok(false) };
-            let older = StoredList { fetched: clock.now().before(by), ..list };
-            if store.save_list(user, account.list_version, older).await? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// Forgets failures and forced refreshes: everybody's list may be fetched at once.

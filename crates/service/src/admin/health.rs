@@ -100,7 +100,7 @@ fn store(probed: &ProbeOutcome) -> Value {
 }
 
 fn provider(app: &App) -> Value {
-    let state = app.sources.provider.state();
+    let state = app.provider.state();
     let open: Vec<&str> = state.open_circuits.iter().map(|endpoint| endpoint.text()).collect();
     let last_call = state.last_call.map(|(endpoint, outcome, at)| {
         let ago = app.clock.now().since(at).as_secs();

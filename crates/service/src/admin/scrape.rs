@@ -74,7 +74,7 @@ fn requests(text: &mut Exposition, app: &App) {
     for error in ServerError::ALL {
         text.sample(list::SERVER_ERRORS, &[("error", error.text())], app.metrics.server_errors.get(*error));
     }
-    let calls = &app.sources.provider.metrics().calls;
+    let calls = &app.provider.metrics().calls;
     for limit in LimitName::ALL {
         let hit = match limit {
             LimitName::FailureBudget => {
@@ -106,7 +106,7 @@ fn people(text: &mut Exposition, app: &App, census: &Census) {
 }
 
 fn provider(text: &mut Exposition, app: &App) {
-    let (metrics, state) = (app.sources.provider.metrics(), app.sources.provider.state());
+    let (metrics, state) = (app.provider.metrics(), app.provider.state());
     for call in Endpoint::ALL {
         for outcome in ProviderOutcome::ALL {
             let labels = [("call", call.text()), ("outcome", outcome.text())];

@@ -73,7 +73,7 @@ pub(super) fn prepare(file: &ConfigFile, missing: Missing) -> anyhow::Result<Con
 /// Does the work on the database of this configuration.
 pub(super) fn on<T>(config: Config, work: impl AsyncFnOnce(&Arc<App>) -> anyhow::Result<T>) -> anyhow::Result<T> {
     runtime()?.block_on(async {
-        let app = App::build(config, Clock::system(), Random::from_system(), Version::UNKNOWN).await?;
+        let app = Arc::new(App::build(config, Clock::system(), Random::from_system(), Version::UNKNOWN).await?);
         let done = work(&app).await;
         app.close(BACKGROUND_WAIT).await;
         done

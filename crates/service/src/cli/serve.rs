@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use domain::Version;
-use domain::token;
 use runtime::clock::Clock;
 use runtime::random::Random;
 use telemetry::traces::Traces;
 use tracing::{info, warn};
 
-use super::{ConfigFile, cautions, demo, live_check, logging, runtime, start_checks, vacuum};
+use super::{ConfigFile, cautions, dev, live_check, logging, runtime, start_checks, vacuum};
 use crate::app::App;
 use crate::config::{Config, OtelConfig};
 use crate::http::HttpService;
@@ -53,13 +52,13 @@ pub(super) fn run(
         let base_path = config.http.base_path.clone();
         let started = config.clone();
         vacuum::once(&config.store.url).await;
-        let app = App::build(config, Clock::system(), Random::from_system(), version).await?;
+        let app = Arc::new(App::build(config, Clock::system(), Random::from_system(), version).await?);
         for check in checks.iter().filter(|check| check.is_warning()) {
             warn!("{}", check.text);
         }
         tell_of_few_connections(&started).await;
         cautions::tell_of_unreadable_grants(&app).await;
-        tell_of_demo_key(&app).await;
+        dev::warn_of_demo_key(&app).await;
         // Before it says that it listens: who reads that may stop it at once, and in good order.
         let stop = asked_to_stop(OnHangup::GoOn);
         info!("listening on {scheme}://{address}{base_path}/");
@@ -128,20 +127,6 @@ async fn tell_of_few_connections(config: &Config) {
         && line.has_failed()
     {
         warn!("{}", line.text);
-    }
-}
-
-/// A store that `dev` has used holds the demonstration key, which everybody knows.
-async fn tell_of_demo_key(app: &App) {
-    // If the store does not answer now, the first request that needs it logs that.
-    if let Ok(Some(key)) = app.store.key(token::demo_key_hash()).await
-        && key.revoked.is_none()
-    {
-        warn!(
-            "the store holds the demonstration key of `dev`; it opens nothing here. Remove it with `bot-companion key revoke {}`, and \
-             check whether the demonstration's data is still in the store",
-            demo::KEY_ID
-        );
     }
 }
 

@@ -99,7 +99,8 @@ pub struct HttpConfig {
     pub allowed_headers: Vec<String>,
     /// `http.trusted_proxies`
     pub trusted_proxies: Vec<Network>,
-    /// Whether only requests to loopback names are answered. Not a setting: `dev` does, `serve` does not.
+    /// Whether the service is closed to other machines: it answers to loopback names only, and accepts the published bot key. Not a
+    /// setting: a command decides.
     pub loopback_names_only: bool,
 }
 

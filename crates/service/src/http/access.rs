@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Frame};
-use telemetry::metrics::{Label as _, RequestMethod};
+use telemetry::metrics::{CLIENT_LEFT, Label as _, RequestMethod};
 use telemetry::traces::{RequestSpan, TraceParent, Traces};
 use telemetry::untrusted::Untrusted;
 use tracing::{debug, error, info, warn};
@@ -20,9 +20,6 @@ use crate::app::App;
 use crate::config::AccessLog;
 use crate::floods::FloodKind;
 
-/// The status of a request whose client left before there was a response, as nginx writes it.
-const CLIENT_LEFT: u16 = 499;
-
 /// Logs a request that the fast path has answered, if such are logged.
 pub(super) fn log_cached<B>(app: &App, request: &Request<B>, context: &RequestContext, response: &Response<Body>) {
     let access = app.current.access();
@@ -32,7 +29,8 @@ pub(super) fn log_cached<B>(app: &App, request: &Request<B>, context: &RequestCo
     }
     if access != AccessLog::Off {
         let bytes = response.body().size_hint().exact().unwrap_or(0);
-        write(app, access, context, request.method(), request.uri().path(), response.status().as_u16(), bytes);
+        let (method, path, status) = (request.method(), request.uri().path(), response.status().as_u16());
+        AccessLine { context, method, path, status, bytes }.write(app, access);
     }
 }
 
@@ -96,7 +94,8 @@ impl Drop for AccessRecord {
         if let Some(span) = self.span.take() {
             span.end(self.app.clock.ticks().saturating_sub(self.context.ticks), self.status, self.context.id());
         }
-        write(&self.app, self.access, &self.context, &self.method, &self.path, self.status, self.bytes);
+        let Self { app, access, context, method, path, status, bytes, .. } = self;
+        AccessLine { context, method, path, status: *status, bytes: *bytes }.write(app, *access);
     }
 }
 
@@ -108,16 +107,28 @@ fn begin_span<B>(app: &App, traces: &Traces, request: &Request<B>, context: &Req
     traces.begin(name, context.time, parent.map(HeaderValue::as_bytes))
 }
 
-fn write(app: &App, access: AccessLog, context: &RequestContext, method: &Method, path: &str, status: u16, bytes: u64) {
-    if access == AccessLog::Off || access == AccessLog::Errors && status < 400 {
-        return;
+/// A line of the access log.
+struct AccessLine<'a> {
+    context: &'a RequestContext,
+    method: &'a Method,
+    path: &'a str,
+    status: u16,
+    bytes: u64,
+}
+
+impl AccessLine<'_> {
+    fn write(self, app: &App, access: AccessLog) {
+        let Self { context, method, path, status, bytes } = self;
+        if access == AccessLog::Off || access == AccessLog::Errors && status < 400 {
+            return;
+        }
+        let (id, client) = (context.id(), context.client);
+        let (method, path) = (Untrusted(method.as_str()), Untrusted(path));
+        let micros = app.clock.ticks().saturating_sub(context.ticks).as_micros();
+        #[expect(clippy::cast_precision_loss, reason = "a duration in a log line")]
+        let millis = micros as f64 / 1000.0;
+        info!(target: "bot_companion::access", id, %client, %method, %path, status, millis, bytes, "request");
     }
-    let (id, client) = (context.id(), context.client);
-    let (method, path) = (Untrusted(method.as_str()), Untrusted(path));
-    let micros = app.clock.ticks().saturating_sub(context.ticks).as_micros();
-    #[expect(clippy::cast_precision_loss, reason = "a duration in a log line")]
-    let millis = micros as f64 / 1000.0;
-    info!(target: "bot_companion::access", id, %client, %method, %path, status, millis, bytes, "request");
 }
 
 /// Logs an error, once, here: what is our fault at the level error, other failures as warnings, what is the client's at debug. Strangers

@@ -68,7 +68,7 @@ pub(super) async fn sign_in(
     let signed_in = app.accounts.sign_in(attempt, |user| app.views.sessions.last_uses(user)).await;
     let mut signed_in = signed_in?;
     app.audit.of_user(AuditKind::SignIn, signed_in.user.id, context.origin(), "");
-    signed_in.user.avatar = app.sources.pictures.shown(signed_in.user.avatar);
+    signed_in.user.avatar = app.pictures.shown(signed_in.user.avatar);
     Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user: signed_in.user.into() }))
 }
 

@@ -119,7 +119,7 @@ pub(super) fn feed_overloaded(app: &App) -> ApiError {
 }
 
 /// The hash of the bot's key that a request carries.
-fn bot_key(headers: &HeaderMap) -> Option<TokenHash> {
+pub(crate) fn bot_key(headers: &HeaderMap) -> Option<TokenHash> {
     let Single::Once(text) = single(headers, &AUTHORIZATION) else { return None };
     let (scheme, key) = text.split_at_checked("Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token::parse(TokenKind::BotKey, key.trim_ascii()))?

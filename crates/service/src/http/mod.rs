@@ -35,6 +35,7 @@ use axum::routing::get;
 use utoipa_axum::routes;
 
 pub use context::Peer;
+pub(crate) use extract::bot_key;
 pub use openapi::document;
 pub use pipeline::{Body, HttpService};
 

@@ -67,6 +67,12 @@ impl HttpService {
         Self { app, router, zones: Arc::new(table.zones), unlisted_origins: Arc::default(), requests }
     }
 
+    /// The same service with middleware around its routes. What the fast path answers does not pass it.
+    #[must_use]
+    pub fn wrap(self, middleware: impl FnOnce(Router) -> Router) -> Self {
+        Self { router: middleware(self.router), ..self }
+    }
+
     /// The app inside.
     pub fn app(&self) -> &Arc<App> {
         &self.app

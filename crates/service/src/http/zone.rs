@@ -69,7 +69,7 @@ pub(super) enum Deadline {
 pub(super) enum PermitPool {
     /// `limits.concurrent_requests`.
     Requests,
-    /// The places of the bot's key, which the handler takes (`uploads.rs`), so that slow uploads take nothing from people.
+    /// The places of the bot's key, which the handler takes (`app/uploads.rs`), so that slow uploads take nothing from people.
     PerKey,
 }
 

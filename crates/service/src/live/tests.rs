@@ -19,7 +19,7 @@ async fn app(folder: &TestFolder) -> Arc<App> {
     let settings = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
     let nothing = std::iter::empty::<(String, String)>();
     let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
-    App::build(config, Clock::manual(NOW), Random::seeded(1), Version::UNKNOWN).await.unwrap()
+    Arc::new(App::build(config, Clock::manual(NOW), Random::seeded(1), Version::UNKNOWN).await.unwrap())
 }
 
 /// Opens a session of user 1 in the store.

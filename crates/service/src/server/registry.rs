@@ -5,6 +5,7 @@
 //! longest without ever completing a request is evicted, so that a flood of slow requests cannot shut others out. One client address
 //! can have only a part of all connections.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -43,12 +44,50 @@ pub(super) struct Registry {
     trusted_proxies: Vec<Network>,
 }
 
-/// Both grow with the open connections only.
+/// It grows with the open connections only.
 #[derive(Default)]
 struct OpenConnections {
-    states: Vec<Arc<ConnectionState>>,
+    /// By their numbers, the oldest first.
+    states: BTreeMap<u64, Arc<ConnectionState>>,
+    /// The number of the next one.
+    next: u64,
     /// How many connections each client address has, if addresses have a limit.
     addresses: Tally,
+}
+
+impl OpenConnections {
+    fn insert(&mut self, state: &Arc<ConnectionState>) {
+        self.next += 1;
+        self.addresses.add(&state.subjects);
+        self.states.insert(state.number, Arc::clone(state));
+    }
+
+    fn remove(&mut self, state: &ConnectionState) {
+        if self.states.remove(&state.number).is_some() {
+            self.addresses.remove(&state.subjects);
+        }
+    }
+
+    /// Removes a connection that waits, for the caller to abort; `None` if all are busy.
+    fn evict(&mut self, now: u64) -> Option<Arc<ConnectionState>> {
+        let waiting = self.states.values().filter(|state| !state.is_busy());
+        let first = waiting.min_by_key(|state| {
+            let since = state.since.load(Ordering::Relaxed);
+            let is_new = Duration::from_millis(now.saturating_sub(since)) < GRACE;
+            // First those that never completed a request, then those that were served and wait; a new one may send its request.
+            // Live streams come last: they are in use, but a request is worth more.
+            let rank = match state.answered.load(Ordering::Relaxed) {
+                _ if state.has_stream() => 3,
+                0 if is_new => 2,
+                0 => 0,
+                _ => 1,
+            };
+            (rank, since)
+        });
+        let evicted = first.cloned()?;
+        self.remove(&evicted);
+        Some(evicted)
+    }
 }
 
 impl Registry {
@@ -83,35 +122,34 @@ impl Registry {
             }
             return None;
         }
-        open.addresses.add(&subjects);
         let is_full = open.states.len() >= *connections;
-        drop(open);
-        if is_full && !self.evict_one() {
+        let evicted = if is_full { open.evict(millis(&self.clock)) } else { None };
+        if is_full && evicted.is_none() {
+            drop(open);
             self.metrics.limits.count(LimitName::Connections);
-            self.open.lock().addresses.remove(&subjects);
             // Every connection is busy with a request: closing the new one at once is the kindest way to say so.
             if let Some(count) = self.overloads.count(self.clock.ticks()) {
                 warn!(count, %address, "connections refused: limits.connections are open, and all of them are busy");
             }
             return None;
         }
-        let state = Arc::new(ConnectionState::new(&self.clock, subjects, is_shared));
-        let mut open = self.open.lock();
+        let state = Arc::new(ConnectionState::new(open.next, &self.clock, subjects, is_shared));
         // A drain that has begun does not know this connection.
         state.draining.store(self.draining.load(Ordering::SeqCst), Ordering::SeqCst);
-        open.states.push(Arc::clone(&state));
+        open.insert(&state);
         self.metrics.accepted.increment();
         self.metrics.connections.set(open.states.len() as u64);
+        drop(open);
+        if let Some(evicted) = evicted {
+            evicted.abort();
+        }
         Some(state)
     }
 
-    pub(super) fn remove(&self, state: &Arc<ConnectionState>) {
+    pub(super) fn remove(&self, state: &ConnectionState) {
         let mut open = self.open.lock();
-        if let Some(index) = open.states.iter().position(|other| Arc::ptr_eq(other, state)) {
-            open.states.swap_remove(index);
-            self.metrics.connections.set(open.states.len() as u64);
-            open.addresses.remove(&state.subjects);
-        }
+        open.remove(state);
+        self.metrics.connections.set(open.states.len() as u64);
     }
 
     /// Makes room for a connection that the system has no room for.
@@ -124,31 +162,17 @@ impl Registry {
 
     /// Evicts a connection that waits; `false` if all are busy.
     pub(super) fn evict_one(&self) -> bool {
-        let open = self.open.lock();
-        let now = millis(&self.clock);
-        let waiting = open.states.iter().filter(|state| !state.is_busy());
-        let first = waiting.min_by_key(|state| {
-            let since = state.since.load(Ordering::Relaxed);
-            let is_new = Duration::from_millis(now.saturating_sub(since)) < GRACE;
-            // First those that never completed a request, then those that were served and wait; a new one may send its request.
-            // Live streams come last: they are in use, but a request is worth more.
-            let rank = match state.answered.load(Ordering::Relaxed) {
-                _ if state.has_stream() => 3,
-                0 if is_new => 2,
-                0 => 0,
-                _ => 1,
-            };
-            (rank, since)
-        });
-        let evicted = first.cloned();
+        let mut open = self.open.lock();
+        let evicted = open.evict(millis(&self.clock));
+        self.metrics.connections.set(open.states.len() as u64);
         drop(open);
-        evicted.inspect(|state| state.abort()).inspect(|state| self.remove(state)).is_some()
+        evicted.inspect(|state| state.abort()).is_some()
     }
 
     /// Tells every connection, and those still to come, to finish what is in flight and close.
     pub(super) fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
-        for state in &self.open.lock().states {
+        for state in self.open.lock().states.values() {
             state.draining.store(true, Ordering::SeqCst);
             state.waker.wake();
         }
@@ -159,9 +183,10 @@ impl Registry {
         let now = millis(&self.clock);
         let current = self.current.get();
         let mut open = self.open.lock();
-        let reaped: Vec<_> = open.states.extract_if(.., |state| is_overdue(&current.limits, state, now)).collect();
+        let reaped: Vec<_> =
+            open.states.values().filter(|state| is_overdue(&current.limits, state, now)).cloned().collect();
         for state in &reaped {
-            open.addresses.remove(&state.subjects);
+            open.remove(state);
         }
         self.metrics.connections.set(open.states.len() as u64);
         drop(open);
@@ -229,6 +254,21 @@ mod tests {
         state.set_task(task.abort_handle());
         tokio::task::yield_now().await;
         assert!(task.is_finished());
+    }
+
+    #[test]
+    fn however_many_come_at_once_the_limit_holds() {
+        let (registry, _) = registry("limits.connections = 2\nlimits.connections_per_address = 0");
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    for _ in 0..5_000 {
+                        registry.add(address("192.0.2.1"));
+                        assert!(registry.open.lock().states.len() <= 2);
+                    }
+                });
+            }
+        });
     }
 
     #[test]

@@ -18,6 +18,8 @@ const NEVER: u64 = u64::MAX;
 
 /// One open connection.
 pub(super) struct ConnectionState {
+    /// Which one it is: connections are numbered as they come.
+    pub(super) number: u64,
     clock: Clock,
     /// Whom the connection counts for; nobody where addresses have no limit.
     pub(super) subjects: Subjects,
@@ -70,8 +72,9 @@ pub(super) enum Phase {
 }
 
 impl ConnectionState {
-    pub(super) fn new(clock: &Clock, subjects: Subjects, is_shared: bool) -> Self {
+    pub(super) fn new(number: u64, clock: &Clock, subjects: Subjects, is_shared: bool) -> Self {
         Self {
+            number,
             clock: clock.clone(),
             subjects,
             is_shared,

@@ -19,7 +19,6 @@ pub mod status;
 mod words;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::history::{Observation, observe};
 use domain::{Health, TeamMember, Time, Version};
@@ -43,8 +42,8 @@ pub struct Site {
     icon: Option<Icon>,
     /// The Content-Security-Policy of pages.
     policy: String,
-    /// Since when the service listens for the bot, in epoch milliseconds: what seems silent before may have had nobody to report to.
-    listening_since: AtomicU64,
+    /// Since when the service listens for the bot: what seems silent before may have had nobody to report to.
+    pub listening_since: Time,
     /// When the running build was committed.
     built: Time,
     /// Pages that were made a moment ago.
@@ -63,7 +62,7 @@ impl Site {
             invite_url: invite_url.map(|url| url.replace("{client_id}", &config.idp.client_id)),
             policy: policy(&origin_of(&config.idp.cdn_url).unwrap_or_default()),
             pictures,
-            listening_since: AtomicU64::new(now.millis()),
+            listening_since: now,
             built: Time::from_seconds(version.commit.timestamp),
             rendered: RenderedPages::default(),
         })
@@ -81,16 +80,7 @@ impl Site {
 
     /// How the bot does; `None` if that is not known.
     pub fn observe(&self, health: &Health, now: Time) -> Option<Observation> {
-        observe(health, self.listening_since(), now)
-    }
-
-    fn listening_since(&self) -> Time {
-        Time::from_millis(self.listening_since.load(Ordering::Relaxed))
-    }
-
-    /// Counts as listening since then. The demo bot may fall silent before anybody could have noticed.
-    pub fn count_as_listening_since(&self, then: Time) {
-        self.listening_since.fetch_min(then.millis(), Ordering::Relaxed);
+        observe(health, self.listening_since, now)
     }
 
     /// The path of one of our own addresses, such as `/site/status`.

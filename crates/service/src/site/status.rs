@@ -62,7 +62,7 @@ struct StatusPage<'a> {
 impl SharedStatusPage {
     /// Renders the page.
     pub fn new(site: &Site, language: Language, facts: &StatusFacts<'_>) -> Self {
-        let shards = shards::all(facts.health, site.listening_since(), facts.now);
+        let shards = shards::all(facts.health, site.listening_since, facts.now);
         let html = render(site, language, facts, shards.clone());
         let places = lookup::places(&html);
         let page = TaggedBody::new(html.into());

@@ -293,7 +293,8 @@ mod tests {
         let settings = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
         let nothing = std::iter::empty::<(String, String)>();
         let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
-        App::build(config, Clock::manual(Time::from_seconds(1)), Random::seeded(1), Version::UNKNOWN).await.unwrap()
+        let clock = Clock::manual(Time::from_seconds(1));
+        Arc::new(App::build(config, clock, Random::seeded(1), Version::UNKNOWN).await.unwrap())
     }
 
     fn begin(sources: &Sources) -> CacheRead<'_> {
@@ -331,7 +332,7 @@ mod tests {
         slot.insert(begin(&app.sources), Number(1));
         slot.insert(twin, Number(2));
         assert_eq!(slot.get_fresh().map(|cached| cached.0), Some(1), "those who hold it hold what is cached");
-        app.sources.freshness.invalidate(Topic::Team);
+        app.freshness.invalidate(Topic::Team);
         slot.insert(begin(&app.sources), Number(3));
         assert_eq!(slot.insert(late, Number(4)).0, 4, "the reader gets what it read");
         assert_eq!(slot.get_fresh().map(|cached| cached.0), Some(3), "but it replaces nothing newer");
@@ -346,7 +347,7 @@ mod tests {
         assert_eq!(map.or_stale(away(), &1, |stale| Some(stale.0)).unwrap(), 1);
         assert!(map.or_stale(StoreError::Busy("busy".to_owned()), &1, Some).is_err(), "a busy store knows more");
         assert!(map.or_stale(away(), &1, |_| None::<u8>).is_err(), "the view has a word in it");
-        app.sources.freshness.invalidate(Topic::Team);
+        app.freshness.invalidate(Topic::Team);
         assert!(map.or_stale(away(), &1, Some).is_err());
     }
 
@@ -357,7 +358,7 @@ mod tests {
         let slot = CacheSlot::<Number>::new(CacheName::Team, &app.sources);
         assert!(slot.or_stale(away(), Some).is_err(), "nothing is cached yet");
         slot.insert(begin(&app.sources), Number(1));
-        app.sources.freshness.invalidate(Topic::Team);
+        app.freshness.invalidate(Topic::Team);
         assert!(slot.get_fresh().is_none() && !slot.renew());
         for error in [away(), StoreError::Busy("busy".to_owned())] {
             assert_eq!(slot.or_stale(error, |stale| Some(stale.0)).unwrap(), 1);

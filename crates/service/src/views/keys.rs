@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use domain::{TokenHash, token};
@@ -11,6 +10,7 @@ use telemetry::metrics::CacheName;
 use tokio::sync::Mutex;
 
 use super::cached::{CacheMap, CacheRead, Weigh};
+use crate::config::HttpConfig;
 use crate::sources::Sources;
 
 /// How many keys are cached.
@@ -23,8 +23,7 @@ pub struct KeysView {
     sources: Sources,
     cache: CacheMap<TokenHash, KeyId>,
     list: Mutex<KeyList>,
-    /// Whether this process is a `dev`.
-    demo_admitted: AtomicBool,
+    accepts_published_key: bool,
 }
 
 /// The id of a valid key.
@@ -41,18 +40,13 @@ struct KeyList {
 }
 
 impl KeysView {
-    pub(super) fn new(sources: &Sources) -> Self {
+    pub(super) fn new(sources: &Sources, config: &HttpConfig) -> Self {
         Self {
             sources: sources.clone(),
             cache: CacheMap::new(CacheName::Keys, sources, CACHED_KEYS, CACHED_KEYS as u64),
             list: Mutex::default(),
-            demo_admitted: AtomicBool::new(false),
+            accepts_published_key: config.loopback_names_only,
         }
-    }
-
-    /// Lets the demonstration key in; only `dev` does.
-    pub fn admit_demo_key(&self) {
-        self.demo_admitted.store(true, Ordering::SeqCst);
     }
 
     /// How many entries are cached.
@@ -67,7 +61,7 @@ impl KeysView {
 
     /// The id of the key, if it is valid.
     pub async fn find(&self, key: TokenHash) -> Result<Option<Arc<str>>> {
-        if key == token::demo_key_hash() && !self.demo_admitted.load(Ordering::SeqCst) {
+        if key == token::published_key_hash() && !self.accepts_published_key {
             return Ok(None);
         }
         self.cache.count_miss();

@@ -245,6 +245,7 @@ impl Builder {
         let address = listeners[0].local_addr().unwrap();
         let tls = config.tls.as_ref().map(|tls| server::acceptor(tls).unwrap());
         let app = App::build(config, self.clock.clone(), Random::seeded(7), Version::UNKNOWN).await.unwrap();
+        let app = Arc::new(app);
         let (stop, stopped) = oneshot::channel();
         let shutdown = async move {
             // A test that ends without stopping drops the sender, which stops the service too.

@@ -21,20 +21,29 @@ const SKEW_HARMFUL: Duration = Duration::from_mins(5);
 /// A certificate should have been renewed by then.
 const RENEWAL: Duration = Duration::from_hours(14 * 24);
 
-pub(super) fn port(
-    name: &'static str,
-    listen: SocketAddr,
-    taken: &io::Error,
-    is_ours: bool,
-    is_needed: bool,
-) -> CheckLine {
-    let setting = if name == "port" { "http.listen" } else { "admin.listen" };
+/// What listens.
+#[derive(Clone, Copy)]
+pub(super) enum Listener {
+    Service,
+    Admin,
+    /// At an address that nobody set: the service runs without it.
+    DefaultAdmin,
+}
+
+pub(super) fn port(listener: Listener, listen: SocketAddr, taken: &io::Error, is_ours: bool) -> CheckLine {
+    let (name, setting) = match listener {
+        Listener::Service => ("port", "http.listen"),
+        Listener::Admin | Listener::DefaultAdmin => ("admin port", "admin.listen"),
+    };
     if taken.kind() == io::ErrorKind::AddrInUse && is_ours {
         return CheckLine::fine(name, format!("{listen} is taken by a bot-companion that runs"));
     }
     let advice = listen_advice(listen, taken);
     let text = format!("{listen} cannot be listened on ({taken}); {advice}, or set {setting} to another address");
-    if is_needed { CheckLine::failed(name, text) } else { CheckLine::warning(name, text) }
+    match listener {
+        Listener::DefaultAdmin => CheckLine::warning(name, text),
+        Listener::Service | Listener::Admin => CheckLine::failed(name, text),
+    }
 }
 
 pub(super) fn schema(found: i64, newest: usize) -> CheckLine {
@@ -191,12 +200,10 @@ pub(super) fn provider(base_url: &str, redirect_uri: &str, probed: &Result<(), I
                 error.detail
             ),
         ),
-        IdpErrorKind::RateLimited(span) | IdpErrorKind::BackingOff(span) | IdpErrorKind::CircuitOpen(span) => {
-            CheckLine::warning(
-                "credentials",
-                format!("it limits this address now; try again in {} s", span.as_secs().max(1)),
-            )
-        }
+        IdpErrorKind::RateLimited(span) | IdpErrorKind::BackingOff(span) => CheckLine::warning(
+            "credentials",
+            format!("it limits this address now; try again in {} s", span.as_secs().max(1)),
+        ),
         IdpErrorKind::Refused | IdpErrorKind::Unauthorized => CheckLine::failed(
             "credentials",
             format!(
@@ -204,7 +211,7 @@ pub(super) fn provider(base_url: &str, redirect_uri: &str, probed: &Result<(), I
                 error.detail
             ),
         ),
-        IdpErrorKind::Unavailable | IdpErrorKind::Timeout => {
+        IdpErrorKind::Unavailable | IdpErrorKind::Timeout | IdpErrorKind::CircuitOpen(_) => {
             let advice = "check idp.base_url, name resolution, outgoing HTTPS, and HTTPS_PROXY if there is one";
             return vec![CheckLine::failed("provider", format!("{base_url}: {}; {advice}", error.detail))];
         }

@@ -7,6 +7,7 @@ use provider::idp::{IdpError, IdpErrorKind};
 use store::ServerLook;
 
 use super::findings;
+use super::findings::Listener::{Admin, DefaultAdmin, Service};
 use crate::cli::check_line::CheckStatus::{Failed, Fine, Warning};
 use crate::cli::check_line::{CheckLine, CheckStatus};
 use crate::server::CertificateFacts;
@@ -22,14 +23,15 @@ fn expect(line: &CheckLine, status: CheckStatus, part: &str) {
 #[test]
 fn ports() {
     let listen = "127.0.0.1:443".parse().unwrap();
-    for (kind, is_ours, is_needed, status, part) in [
-        (io::ErrorKind::AddrInUse, true, true, Fine, "taken by a bot-companion that runs"),
-        (io::ErrorKind::AddrInUse, false, true, Failed, "another program listens there"),
-        (io::ErrorKind::AddrInUse, false, false, Warning, "another program listens there"),
-        (io::ErrorKind::PermissionDenied, false, true, Failed, "CAP_NET_BIND_SERVICE"),
-        (io::ErrorKind::AddrNotAvailable, true, true, Failed, "set http.listen"),
+    for (listener, kind, is_ours, status, part) in [
+        (Service, io::ErrorKind::AddrInUse, true, Fine, "taken by a bot-companion that runs"),
+        (Service, io::ErrorKind::AddrInUse, false, Failed, "another program listens there"),
+        (Admin, io::ErrorKind::AddrInUse, false, Failed, "set admin.listen"),
+        (DefaultAdmin, io::ErrorKind::AddrInUse, false, Warning, "another program listens there"),
+        (Service, io::ErrorKind::PermissionDenied, false, Failed, "CAP_NET_BIND_SERVICE"),
+        (Service, io::ErrorKind::AddrNotAvailable, true, Failed, "set http.listen"),
     ] {
-        expect(&findings::port("port", listen, &kind.into(), is_ours, is_needed), status, part);
+        expect(&findings::port(listener, listen, &kind.into(), is_ours), status, part);
     }
 }
 
@@ -96,6 +98,7 @@ fn providers() {
         (IdpErrorKind::Refused, "credentials", Failed, "idp.base_url"),
         (IdpErrorKind::Unavailable, "provider", Failed, "the detail; check idp.base_url, name resolution"),
         (IdpErrorKind::Timeout, "provider", Failed, "outgoing HTTPS"),
+        (IdpErrorKind::CircuitOpen(Duration::from_secs(7)), "provider", Failed, "the detail; check idp.base_url"),
     ] {
         let lines = of(kind);
         let last = lines.last().unwrap();

@@ -52,7 +52,6 @@ pub(super) async fn heartbeat(
     }
     let now = app.clock.now();
     let beat = feed::heartbeat(&bot.key, &report, now).map_err(|reason| ApiError::line(1, &reason))?;
-    app.bot_sends(&beat.instance).await;
     app.store.beat(beat, now).await?;
     Ok(Success(Nothing {}))
 }
@@ -82,7 +81,6 @@ pub(super) async fn guilds(
     let bound = app.current.get().feed.snapshot_bytes;
     let upload = upload(&app, &bot, &app.uploads.permits, &headers, body, bound)?;
     let instance = sender.instance(&bot);
-    app.bot_sends(&instance).await;
     snapshot::receive(&app, shard, (bot.hash, instance), sender.sequence, upload).await.map(Success)
 }
 
@@ -105,7 +103,6 @@ pub(super) async fn subscriptions(
     let bound = app.current.get().feed.snapshot_bytes;
     let upload = upload(&app, &bot, &app.uploads.permits, &headers, body, bound)?;
     let instance = sender.instance(&bot);
-    app.bot_sends(&instance).await;
     snapshot::receive(&app, snapshot::Subscriptions, (bot.hash, instance), sender.sequence, upload).await.map(Success)
 }
 
@@ -135,7 +132,6 @@ pub(super) async fn events(
     };
     // A batch that has arrived as a whole is applied even if the client leaves.
     let (now, instance, first) = (app.clock.now(), sender.instance(&bot), sender.sequence);
-    app.bot_sends(&instance).await;
     let store = Arc::clone(&app.store);
     let by = instance.clone();
     let fed = app.background.spawn(async move { store.feed(by, first, events, now).await });

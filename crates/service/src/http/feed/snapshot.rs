@@ -15,9 +15,8 @@ use tracing::warn;
 
 use super::body::Upload;
 use super::{overruled_reason, warn_operator};
-use crate::app::App;
+use crate::app::{App, SnapshotPermit};
 use crate::http::error::ApiError;
-use crate::uploads::SnapshotPermit;
 
 /// A batch is staged when it has this many lines or bytes.
 const BATCH_LINES: usize = 2_000;

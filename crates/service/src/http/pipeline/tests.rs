@@ -23,8 +23,8 @@ async fn service_with(folder: &TestFolder, router: Router, limits: &str) -> Http
     let settings = format!("[store]\nurl = \"sqlite:{}\"\n[limits]\n{limits}", folder.path("test.db").display());
     let nothing = std::iter::empty::<(String, String)>();
     let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
-    let app =
-        App::build(config, Clock::manual(Time::from_seconds(1)), Random::seeded(1), Version::UNKNOWN).await.unwrap();
+    let clock = Clock::manual(Time::from_seconds(1));
+    let app = Arc::new(App::build(config, clock, Random::seeded(1), Version::UNKNOWN).await.unwrap());
     let zones = Arc::new(Routes::default().unknown(PUBLIC).zones);
     let requests = Arc::new(RequestMetrics::new(zones.routes()));
     HttpService { app, router, zones, unlisted_origins: Arc::default(), requests }

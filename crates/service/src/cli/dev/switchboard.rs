@@ -8,10 +8,12 @@ use async_trait::async_trait;
 use domain::Snowflake;
 use parking_lot::Mutex;
 use provider::sandbox::{ServiceState, ServiceSwitches};
+use runtime::rate_limit::RateLimit;
+use store::StoredList;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::demo::DemoBot;
+use super::demo_bot::DemoBot;
 use crate::app::App;
 
 /// How long requests are refused.
@@ -37,6 +39,25 @@ struct Overload {
 impl Switchboard {
     pub(super) fn new(app: Arc<App>, bot: Arc<DemoBot>) -> Self {
         Self { app, bot, limited_until: Mutex::default(), overload: Mutex::default() }
+    }
+
+    async fn age_list(&self, user: Snowflake, age: Duration) -> store::Result<bool> {
+        loop {
+            let Some(account) = self.app.store.account(user).await? else { return Ok(false) };
+            let Some(list) = account.list else { return Ok(false) };
+            let older = StoredList { fetched: self.app.clock.now().before(age), ..list };
+            // If another list was stored meanwhile, that one is to be older.
+            if self.app.store.save_list(user, account.list_version, older).await? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Refuses an address's requests for a while, as if it had sent far too many; `false` if it has no limit.
+    fn exhaust(&self, address: IpAddr) -> bool {
+        let limit = &self.app.rate_limits.requests;
+        let limited = self.app.rate_limits.counted_as(address).iter().next().filter(|_| !limit.is_off());
+        limited.map(|subject| limit.exhaust(limit.subject(&subject), self.app.clock.ticks(), LIMITED)).is_some()
     }
 }
 
@@ -81,17 +102,17 @@ impl ServiceSwitches for Switchboard {
     }
 
     async fn make_list_older(&self, user: Snowflake, age: Duration) -> Result<bool, String> {
-        self.app.accounts.lists.make_older(user, age).await.map_err(|error| error.to_string())
+        self.age_list(user, age).await.map_err(|error| error.to_string())
     }
 
     async fn set_rate_limited(&self, limited: bool) -> Result<(), String> {
         if !limited {
             *self.limited_until.lock() = Duration::ZERO;
-            self.app.rate_limits.reset();
+            self.app.rate_limits.all().into_iter().for_each(RateLimit::reset);
             return Ok(());
         }
         // All of them, not only the first.
-        let limits = HERE.map(|address| self.app.rate_limits.exhaust(address, LIMITED));
+        let limits = HERE.map(|address| self.exhaust(address));
         if !limits.contains(&true) {
             return Err("There are no limits: start `dev` without --no-limits.".to_owned());
         }
@@ -133,7 +154,7 @@ impl ServiceSwitches for Switchboard {
     }
 
     fn forget_failures(&self) {
-        self.app.sources.provider.forget_failures();
+        self.app.provider.forget_failures();
         self.app.accounts.lists.forget_failures();
     }
 }

@@ -1,98 +1,76 @@
 //! The service without its sockets: everything a handler can reach, built by one function for production and tests alike.
+//!
+//! `recorder` records how the bot does, and `clock_watch` whether the clock was set. `uploads`: what bots are sending.
 
+mod clock_watch;
+mod recorder;
+mod uploads;
+
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use domain::Version;
-use domain::feed::InstanceId;
 use domain::picture::PictureHost;
 use provider::idp::{Provider, ProviderOptions};
 use runtime::background::Background;
 use runtime::clock::Clock;
 use runtime::random::Random;
-use store::{self, Freshness, Store, StoreError, StoreOptions};
-use telemetry::metrics::Metrics;
-use telemetry::traces::Traces;
+use store::{self, Freshness, StoreError, StoreOptions};
 use tokio::sync::Semaphore;
 use tokio::time::MissedTickBehavior;
 use tracing::{debug, warn};
 
 use crate::accounts::Accounts;
 use crate::audit::Audit;
-use crate::clock_watch::ClockWatch;
 use crate::config::{self, Config, CurrentConfig, keyfile};
-use crate::floods::Floods;
 use crate::live::Live;
 use crate::rate_limits::RateLimits;
-use crate::recorder::Recorder;
 use crate::site::{IconError, Site};
 use crate::sources::Sources;
-use crate::uploads::Uploads;
 use crate::vault::{Vault, VaultError, VaultKeys};
 use crate::views::Views;
+use clock_watch::ClockWatch;
+use recorder::Recorder;
+pub use uploads::{SnapshotPermit, Uploads};
 
 /// How often the use of sessions is saved and grants are revoked, and how often expired sessions are deleted.
 const FLUSH_EVERY: Duration = Duration::from_secs(5);
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
-/// What a handler can reach.
+/// What a handler can reach: the [`Sources`], which it derefs to, and what is built on them.
 pub struct App {
+    pub(crate) sources: Sources,
     /// What was set at the start.
     pub config: Config,
-    /// What is in force of that which a reload changes: limits, origins.
+    /// The settings that a reload can change, such as limits and origins.
     pub current: CurrentConfig,
-    /// The time.
-    pub clock: Clock,
-    /// Numbers for ids and draws.
-    pub random: Random,
-    /// The database.
-    pub store: Arc<dyn Store>,
-    /// Cache invalidation.
-    pub freshness: Arc<Freshness>,
+    pub rate_limits: Arc<RateLimits>,
+    /// How many requests may be handled at the same time.
+    pub request_permits: Semaphore,
     /// Cached responses.
     pub views: Arc<Views>,
     /// People: sign-in, sessions, guild lists.
     pub accounts: Arc<Accounts>,
-    /// Rate limits.
-    pub rate_limits: Arc<RateLimits>,
-    /// How many requests may be handled at the same time.
-    pub request_permits: Semaphore,
-    /// Live streams.
     pub live: Arc<Live>,
     /// What the bot is sending.
     pub uploads: Arc<Uploads>,
-    /// Background tasks.
-    pub background: Background,
-    /// Where traces go, if anywhere.
-    pub traces: OnceLock<Traces>,
-    /// What strangers cause again and again, for the log.
-    pub floods: Arc<Floods>,
-    /// What is counted.
-    pub metrics: Arc<Metrics>,
-    /// What is written down of what happened.
-    pub audit: Arc<Audit>,
-    /// The pages.
     pub site: Site,
-    /// Records how the bot does.
     pub recorder: Recorder,
-    /// Watches the clock.
     pub clock_watch: ClockWatch,
-    pub(crate) sources: Sources,
-    /// Who hears of bots, if anybody does.
-    bot_watch: OnceLock<Arc<dyn BotWatch>>,
     /// The key file that was made when this was built, if one was.
     new_key: Option<PathBuf>,
     shutting_down: AtomicBool,
 }
 
-/// Hears of each process of a bot before what it sends counts; `dev` makes room for real bots that way.
-#[async_trait]
-pub trait BotWatch: Send + Sync {
-    /// This process sends something, which waits until this returns.
-    async fn before(&self, instance: &InstanceId);
+impl Deref for App {
+    type Target = Sources;
+
+    fn deref(&self) -> &Sources {
+        &self.sources
+    }
 }
 
 /// Why the service cannot start.
@@ -117,12 +95,7 @@ pub enum BuildError {
 
 impl App {
     /// Builds the service on the current runtime, which then runs its background tasks.
-    pub async fn build(
-        config: Config,
-        clock: Clock,
-        random: Random,
-        version: Version,
-    ) -> Result<Arc<Self>, BuildError> {
+    pub async fn build(config: Config, clock: Clock, random: Random, version: Version) -> Result<Self, BuildError> {
         let site = Site::new(&config, clock.now(), version)?;
         let freshness = Arc::new(Freshness::new(clock.clone()));
         let config::StoreConfig { url, wait, connections, start_wait } = config.store.clone();
@@ -135,11 +108,13 @@ impl App {
             provider: Arc::new(provider(&config, &clock)?),
             vault: Arc::new(vault),
             clock: clock.clone(),
+            random: Arc::new(random),
             background: Background::here(),
             pictures: PictureHost::new(&config.idp.cdn_url),
             metrics: Arc::default(),
             audit: Arc::new(Audit::new(Arc::clone(&store), clock.clone(), config.audit)),
             floods: Arc::default(),
+            traces: Arc::default(),
             version,
             stale_warnings: Arc::default(),
         };
@@ -147,34 +122,22 @@ impl App {
         let accounts = Arc::new(Accounts::new(&sources, Arc::clone(&rate_limits), &config));
         let views = Arc::new(Views::new(&sources, Arc::clone(&accounts.lists), &config));
         let live = Arc::new(Live::new(&sources, Arc::clone(&views), &config.limits));
-        let recorder = Recorder::new(Arc::clone(&store), clock.clone());
-        let clock_watch = ClockWatch::new(clock.clone(), Arc::clone(&store), Arc::clone(&sources.metrics));
-        Ok(Arc::new(Self {
-            live,
+        Ok(Self {
             rate_limits,
             request_permits: Semaphore::new(config.limits.concurrent_requests),
-            uploads: Arc::new(Uploads::new(Arc::clone(&store), sources.background.clone())),
-            clock,
-            random,
-            store,
-            freshness,
             views,
             accounts,
-            background: sources.background.clone(),
-            traces: OnceLock::new(),
-            floods: Arc::clone(&sources.floods),
-            metrics: Arc::clone(&sources.metrics),
-            audit: Arc::clone(&sources.audit),
+            live,
+            uploads: Arc::new(Uploads::new(Arc::clone(&store), sources.background.clone())),
             site,
-            recorder,
-            clock_watch,
-            sources,
-            bot_watch: OnceLock::new(),
+            recorder: Recorder::new(Arc::clone(&store), clock.clone()),
+            clock_watch: ClockWatch::new(clock, store, Arc::clone(&sources.metrics)),
             new_key,
             shutting_down: AtomicBool::new(false),
             current: CurrentConfig::new(&config),
+            sources,
             config,
-        }))
+        })
     }
 
     /// The keys that a changed configuration names, ready for [`App::apply`].
@@ -193,7 +156,7 @@ impl App {
         let before = self.current.get().limits.concurrent_requests;
         self.current.replace(config);
         if let Some(keys) = keys {
-            self.sources.vault.replace(keys);
+            self.vault.replace(keys);
         }
         self.rate_limits.set(&config.limits, &config.feed);
         self.accounts.set_limits(&config.limits);
@@ -212,22 +175,9 @@ impl App {
         }
     }
 
-    /// From now on this one hears of bots; the first who asks for it does.
-    pub fn watch_bots(&self, watch: Arc<dyn BotWatch>) {
-        // There is only one caller, `dev`.
-        let _ = self.bot_watch.set(watch);
-    }
-
-    /// A process of a bot has sent something that is about to count.
-    pub async fn bot_sends(&self, instance: &InstanceId) {
-        if let Some(watch) = self.bot_watch.get() {
-            watch.before(instance).await;
-        }
-    }
-
     /// The ids of the keys that open grants; the first one also seals.
     pub fn key_ids(&self) -> Vec<String> {
-        self.sources.vault.key_ids()
+        self.vault.key_ids()
     }
 
     /// How many grants cannot be read, because the key that encrypted them is not configured, and the ids of those keys.
@@ -274,7 +224,7 @@ impl App {
             tokio::select! {
                 _ = flush.tick() => {
                     self.accounts.start_revoking();
-                    self.sources.report_served_stale();
+                    self.report_served_stale();
                     self.floods.report(self.clock.ticks());
                     self.flush().await;
                     self.audit.flush(false).await;

@@ -1,36 +1,39 @@
 //! The demo bot of `bot-companion dev`. It is there until a real bot reports, and then gone with all that it has said.
 
-mod data;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use async_trait::async_trait;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
 use domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey};
 use domain::health::{Heartbeat, SILENCE, ShardBeat};
 use domain::token::{self, random_text};
 use domain::{Change, Roster, Time};
+use http::Method;
 use runtime::random::secret_bytes;
 use store::{BotKey, Committed};
 use tokio::sync::Mutex;
 use tracing::{info, warn};
 
-use crate::app::{App, BotWatch};
+use super::demo_data as data;
+use crate::app::App;
+use crate::http::bot_key;
 
 const BEAT_EVERY: Duration = Duration::from_secs(15);
 /// Longer ago than a process may be silent, also by the time of a heartbeat that waited while the demo bot took back what it had said.
-const LONG_SILENT: Duration = SILENCE.saturating_add(Duration::from_mins(1));
+pub(super) const LONG_SILENT: Duration = SILENCE.saturating_add(Duration::from_mins(1));
 const SHARDS: u32 = 2;
 /// The prefix of the demo bots' instance names; it tells those of earlier runs from real bots.
 const NAMED: &str = "demo-";
 /// The id of the demo key in a store.
-pub(super) const KEY_ID: &str = "demo";
+const KEY_ID: &str = "demo";
 
-/// Makes the demo key good, in this process only.
-pub(super) async fn admit_key(app: &App) -> anyhow::Result<()> {
-    let hash = token::demo_key_hash();
+/// Stores the published key, which only a service that is closed to other machines accepts.
+pub(super) async fn add_key(app: &App) -> anyhow::Result<()> {
+    let hash = token::published_key_hash();
     match app.store.key(hash).await? {
         None => {
             let label = "the demo key of `dev`".to_owned();
@@ -42,8 +45,33 @@ pub(super) async fn admit_key(app: &App) -> anyhow::Result<()> {
             "the demonstration key was revoked in this store, so `dev` cannot use it: give another folder with --data"
         ),
     }
-    app.views.keys.admit_demo_key();
     Ok(())
+}
+
+/// A store that `dev` has used holds the published key.
+pub(in crate::cli) async fn warn_of_demo_key(app: &App) {
+    // If the store does not answer now, the first request that needs it logs that.
+    if let Ok(Some(key)) = app.store.key(token::published_key_hash()).await
+        && key.revoked.is_none()
+    {
+        warn!(
+            "the store holds the demonstration key of `dev`; it opens nothing here. Remove it with `bot-companion key revoke {KEY_ID}`, \
+             and check whether the demonstration's data is still in the store"
+        );
+    }
+}
+
+/// Middleware: what a real bot sends waits until the demo bot and its data are gone. Only real bots use the feed.
+pub(super) async fn make_room(State(bot): State<Arc<DemoBot>>, request: Request, next: Next) -> Response {
+    let sends = matches!(*request.method(), Method::PUT | Method::POST) && request.uri().path().starts_with("/bot/");
+    if sends
+        && !bot.is_gone.load(Ordering::Acquire)
+        && let Some(key) = bot_key(request.headers())
+        && bot.app.views.keys.is_valid(key).await.is_ok_and(|valid| valid)
+    {
+        bot.leave().await;
+    }
+    next.run(request).await
 }
 
 /// A bot of two shards. It is no client of the feed, because it has to make room for bots that started earlier: its data belongs to
@@ -132,7 +160,6 @@ impl DemoBot {
                 let silent = |id| ShardBeat { id, sent: None, acknowledged: None, latency: None };
                 let shards = (0..SHARDS).map(silent).collect();
                 let last = self.app.clock.now().before(LONG_SILENT);
-                self.app.site.count_as_listening_since(last);
                 self.report(SHARDS, shards, last).await?;
                 *presence = Presence::Offline;
             }
@@ -213,15 +240,9 @@ impl DemoBot {
         let beat = Heartbeat { instance: self.living.clone(), started_at, memory, shard_count, shards };
         Ok(self.app.store.beat(beat, now).await?)
     }
-}
 
-#[async_trait]
-impl BotWatch for DemoBot {
-    /// Everything that comes by the feed comes from a real bot.
-    async fn before(&self, instance: &InstanceId) {
-        if self.is_gone.load(Ordering::Acquire) {
-            return;
-        }
+    /// Takes everything back and is gone for good.
+    async fn leave(&self) {
         let mut presence = self.presence.lock().await;
         if *presence == Presence::Gone {
             return;
@@ -237,9 +258,6 @@ impl BotWatch for DemoBot {
         }
         *presence = Presence::Gone;
         self.is_gone.store(true, Ordering::Release);
-        info!(
-            instance = instance.name.as_str(),
-            "a real bot reports: the demo bot and its data are gone until `dev` starts again"
-        );
+        info!("a real bot reports: the demo bot and its data are gone until `dev` starts again");
     }
 }

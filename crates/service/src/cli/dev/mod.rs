@@ -1,4 +1,9 @@
-//! `bot-companion dev`: everything on this machine, nothing to configure.
+//! `bot-companion dev`: everything on this machine, nothing to configure. It wraps the service from outside: the demo bot (`demo_bot`,
+//! `demo_data`) is middleware around the routes, and the `switchboard` does what the sandbox's page `/control` asks for.
+
+mod demo_bot;
+mod demo_data;
+mod switchboard;
 
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
@@ -6,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
+use axum::middleware;
 use domain::Version;
 use domain::token::{self, random_text};
 use provider::sandbox::{Sandbox, SandboxOptions, people};
@@ -15,14 +21,16 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
 use super::exit::UsageError;
-use super::switchboard::Switchboard;
-use super::{demo, logging, print, runtime, serve};
+use super::{logging, print, runtime, serve};
 use crate::admin::{self, AdminServer};
-use crate::app::{App, BotWatch};
+use crate::app::App;
 use crate::config::{AdminConfig, Config, Layer, keyfile, origin_of};
 use crate::http::HttpService;
 use crate::server;
 use crate::site::dashboard;
+use demo_bot::DemoBot;
+pub(super) use demo_bot::warn_of_demo_key;
+use switchboard::Switchboard;
 
 const CLIENT_ID: &str = "sandbox";
 /// The redirect addresses that are registered from the start, of the usual development servers.
@@ -77,11 +85,17 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
             },
         )?;
         let admin = admin_socket(config.admin)?;
-        let app = App::build(config, clock, Random::from_system(), version).await?;
+        let mut app = App::build(config, clock, Random::from_system(), version).await?;
+        // The demo bot may fall silent at once, and the pages must believe it.
+        app.site.listening_since = started_at.before(demo_bot::LONG_SILENT);
+        let app = Arc::new(app);
         let admin = serve::answer_operators(admin, &app)?;
-        demo::admit_key(&app).await?;
-        let bot = Arc::new(demo::DemoBot::new(Arc::clone(&app), started_at)?);
-        app.watch_bots(Arc::clone(&bot) as Arc<dyn BotWatch>);
+        demo_bot::add_key(&app).await?;
+        let bot = Arc::new(DemoBot::new(Arc::clone(&app), started_at)?);
+        let service_with_bot = HttpService::new(Arc::clone(&app)).wrap({
+            let bot = Arc::clone(&bot);
+            |routes| routes.layer(middleware::from_fn_with_state(bot, demo_bot::make_room))
+        });
         sandbox.connect(Arc::new(Switchboard::new(Arc::clone(&app), Arc::clone(&bot))));
         let shown = async {
             // The banner promises data, so it comes after it.
@@ -97,7 +111,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
             anyhow::Ok(())
         };
         tokio::select! {
-            () = server::run(listeners, None, HttpService::new(app), serve::asked_to_stop(serve::OnHangup::Stop)) => Ok(()),
+            () = server::run(listeners, None, service_with_bot, serve::asked_to_stop(serve::OnHangup::Stop)) => Ok(()),
             failed = shown => failed,
         }
     })
@@ -172,7 +186,7 @@ fn configuration(
     );
     let mut config = Config::load_over(&[Layer::new("dev", text)], None, environment)?;
     ensure_loopback(config.http.listen)?;
-    // A page elsewhere that lets its own name lead to this machine (DNS rebinding) must not sign in here.
+    // A page elsewhere that lets its own name lead to this machine (DNS rebinding) must not sign in here. The bot key is published.
     config.http.loopback_names_only = true;
     Ok(config)
 }
@@ -257,7 +271,7 @@ The codes refused, no-scope, slow, rate-limited, edge-limited, down and nonsense
         authorize = sandbox.authorize_url(),
         control = sandbox.control_url(),
         metrics = admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{}/metrics", admin.address)),
-        key = token::DEMO_KEY,
+        key = token::PUBLISHED_KEY,
         people = names.join(", "),
         data = data.display(),
     )
