@@ -1,7 +1,7 @@
 //! How the bot does at a moment, as far as its reports tell.
 
 use super::super::Time;
-use super::super::health::{Health, Instance, SILENCE};
+use super::super::health::{Health, Instance, SILENCE, is_silent};
 use super::BotState;
 
 /// How the bot does at a moment.
@@ -25,7 +25,7 @@ pub struct Observation {
 /// reported, or something looks silent and the replica has not watched for as long as silence takes. While no replica ran, nobody
 /// could report, so the time before does not count as silence.
 pub fn observe(health: &Health, watching_since: Time, now: Time) -> Option<Observation> {
-    let is_old = |reported: Time| now.since(reported) >= SILENCE;
+    let is_old = |reported: Time| is_silent(reported, now);
     let latest = health.latest_report()?;
     let newest = newest(health, is_old);
     let highest = health.shards.keys().next_back().map_or(0, |id| id.saturating_add(1));
@@ -42,7 +42,7 @@ pub fn observe(health: &Health, watching_since: Time, now: Time) -> Option<Obser
         Some(_) => BotState::Partial,
         None => BotState::Up,
     };
-    if state != BotState::Up && now.since(watching_since) < SILENCE {
+    if state != BotState::Up && !is_silent(watching_since, now) {
         return None;
     }
     let (silent, since) = match state {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use async_trait::async_trait;
 use domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey};
-use domain::health::{Heartbeat, SILENCE, ShardBeat};
+use domain::health::{Heartbeat, SILENCE, ShardBeat, is_silent};
 use domain::token::{self, random_text};
 use domain::{Change, Roster, Time};
 use runtime::random::secret_bytes;
@@ -149,7 +149,7 @@ impl DemoBot {
         let now = self.app.clock.now();
         let health = self.app.store.health().await?;
         let is_real = |id: &InstanceId| !(id.key == KEY_ID && id.name.as_str().starts_with(NAMED));
-        if health.instances.iter().any(|(id, instance)| is_real(id) && now.since(instance.reported) < SILENCE) {
+        if health.instances.iter().any(|(id, instance)| is_real(id) && !is_silent(instance.reported, now)) {
             return Ok(false);
         }
         // Those of earlier runs, which may have ended only just now.

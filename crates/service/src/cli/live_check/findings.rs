@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use domain::Time;
-use domain::health::SILENCE;
+use domain::health::is_silent;
 use provider::idp::{IdpError, IdpErrorKind};
 use store::{FileLook, Integrity, ServerLook};
 use telemetry::untrusted::Untrusted;
@@ -154,9 +154,8 @@ pub(super) fn bot(reported: Option<Time>, now: Time) -> CheckLine {
         let advice = "make a key with `bot-companion key create` and give it to the bot (docs/feed.md)";
         return CheckLine::warning("bot", format!("no bot has ever reported; {advice}"));
     };
-    let age = now.since(reported);
-    let last = format!("it reported last at {}, {} s ago", reported.iso8601(), age.as_secs());
-    if age <= SILENCE {
+    let last = format!("it reported last at {}, {} s ago", reported.iso8601(), now.since(reported).as_secs());
+    if !is_silent(reported, now) {
         return CheckLine::fine("bot", last);
     }
     let advice = "if the service runs, see whether the bot does, and its log for what it says about the companion";
