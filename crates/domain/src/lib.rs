@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod change;
+pub mod content_security_policy;
 pub mod feed;
 pub mod feedback;
 pub mod forgotten;
