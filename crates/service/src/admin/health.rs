@@ -134,7 +134,9 @@ fn bot(app: &App) -> Value {
     let reported = app.views.status.last_known_health(Health::latest_report).flatten();
     let (status, reason) = match reported {
         None => ("unknown", Some("no process of the bot has sent a heartbeat that is still known")),
-        Some(reported) if is_silent(reported, now) => ("silent", Some("no process of the bot has sent a heartbeat for 90 seconds")),
+        Some(reported) if is_silent(reported, now) => {
+            ("silent", Some("no process of the bot has sent a heartbeat for 90 seconds"))
+        }
         Some(_) => ("ok", None),
     };
     let age = reported.map(|reported| now.since(reported).as_secs());
