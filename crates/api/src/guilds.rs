@@ -77,7 +77,7 @@ pub struct PlusRecord {
     slots: u32,
 }
 
-/// A map that always has all 20 keys, in the specification's order.
+/// A map that always has all keys, in the specification's order.
 #[derive(Clone, Copy, Debug)]
 struct PermissionsData(PermissionSet);
 
@@ -96,8 +96,8 @@ struct Permissions;
 
 impl PartialSchema for Permissions {
     fn schema() -> RefOr<Schema> {
-        let object =
-            ObjectBuilder::new().schema_type(Type::Object).description(Some("All 20 permission keys, always present."));
+        let description = format!("All {} permission keys, always present.", Permission::ALL.len());
+        let object = ObjectBuilder::new().schema_type(Type::Object).description(Some(description));
         let with_keys = Permission::ALL.into_iter().fold(object, |object, key| {
             object.property(key.name(), ObjectBuilder::new().schema_type(Type::Boolean)).required(key.name())
         });

@@ -1,4 +1,4 @@
-//! The 20 permission keys, and the one rule that gives a person their role and permissions in a guild.
+//! The permission keys, and the one rule that gives a person their role and permissions in a guild.
 
 use super::Role;
 
@@ -10,7 +10,7 @@ macro_rules! permissions {
 
         impl Permission {
             /// All keys, in the specification's order.
-            pub const ALL: [Self; 20] = [$(Self::$variant),+];
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
             /// The key as the specification writes it.
             pub const fn name(self) -> &'static str {
@@ -44,6 +44,23 @@ permissions! {
 }
 
 impl Permission {
+    /// What a guild's roles may grant.
+    pub const GRANTABLE: [Self; 6] =
+        [Self::ErlcManager, Self::ErlcAdmin, Self::ErlcStaff, Self::Admin, Self::Mod, Self::SessionStarter];
+
+    /// What the team's roster may grant.
+    pub const TEAM: [Self; 9] = [
+        Self::Founder,
+        Self::Executive,
+        Self::Management,
+        Self::ServiceStaff,
+        Self::Support,
+        Self::QualityAssurance,
+        Self::Docwriter,
+        Self::WebDeveloper,
+        Self::BotDeveloper,
+    ];
+
     /// The key of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|permission| permission.name() == name)
@@ -59,27 +76,10 @@ impl PermissionSet {
     pub const EMPTY: Self = Self(0);
 
     /// What a guild's roles may grant.
-    pub const GRANTABLE: Self = Self::of(&[
-        Permission::ErlcManager,
-        Permission::ErlcAdmin,
-        Permission::ErlcStaff,
-        Permission::Admin,
-        Permission::Mod,
-        Permission::SessionStarter,
-    ]);
+    pub const GRANTABLE: Self = Self::of(&Permission::GRANTABLE);
 
     /// What the team's roster may grant.
-    pub const TEAM: Self = Self::of(&[
-        Permission::Founder,
-        Permission::Executive,
-        Permission::Management,
-        Permission::ServiceStaff,
-        Permission::Support,
-        Permission::QualityAssurance,
-        Permission::Docwriter,
-        Permission::WebDeveloper,
-        Permission::BotDeveloper,
-    ]);
+    pub const TEAM: Self = Self::of(&Permission::TEAM);
 
     /// The set of these keys.
     pub const fn of(keys: &[Permission]) -> Self {
