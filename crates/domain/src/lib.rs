@@ -14,6 +14,7 @@ pub mod live;
 pub mod network;
 pub mod permissions;
 pub mod picture;
+pub mod provider_rules;
 pub mod retention;
 pub mod revocation;
 pub mod role;
@@ -38,6 +39,7 @@ pub use guild::{Guild, GuildEntry, GuildFacts, InvitableGuild, ListedGuild, Pers
 pub use health::{Health, Heartbeat};
 pub use network::{Network, NetworkError};
 pub use permissions::{Permission, PermissionSet};
+pub use provider_rules::ProviderRules;
 pub use retention::REVOCATION_WAIT;
 pub use revocation::RevocationEnd;
 pub use role::Role;

@@ -138,8 +138,8 @@ impl FromIterator<Permission> for PermissionSet {
 pub struct Standing {
     /// The bot says that this person owns the guild.
     pub owner: bool,
-    /// The provider's permission bits for this person in this guild.
-    pub provider_bits: u64,
+    /// The provider lets this person manage the server.
+    pub manages: bool,
     /// The keys that the guild maps to roles which this person holds.
     pub granted: PermissionSet,
     /// The keys that the team's roster grants this person.
@@ -154,14 +154,6 @@ pub struct Standing {
     pub member_plus: bool,
 }
 
-const ADMINISTRATOR: u64 = 0x8;
-const MANAGE_GUILD: u64 = 0x20;
-
-/// Whether the provider's permission bits of a person let them manage the server.
-pub const fn may_manage_server(provider_bits: u64) -> bool {
-    provider_bits & (ADMINISTRATOR | MANAGE_GUILD) != 0
-}
-
 /// The keys that the team's roster gives a person, with those that they imply.
 pub const fn of_team(granted: PermissionSet) -> PermissionSet {
     let team = granted.intersection(PermissionSet::TEAM);
@@ -174,7 +166,7 @@ impl Standing {
         use Permission as P;
         let granted = |key| self.granted.intersection(PermissionSet::GRANTABLE).has(key);
 
-        let manage = self.owner || may_manage_server(self.provider_bits);
+        let manage = self.owner || self.manages;
         let erlc_manager = manage || granted(P::ErlcManager);
         let erlc_admin = erlc_manager || granted(P::ErlcAdmin);
         let erlc_staff = erlc_admin || granted(P::ErlcStaff);

@@ -5,53 +5,29 @@
 
 use std::sync::Arc;
 
-use super::Snowflake;
-
-const CDN: &str = "https://cdn.discordapp.com";
-
 /// From where the provider's pictures are shown.
 #[derive(Clone, Debug)]
 pub struct PictureHost {
+    provider: &'static str,
     /// `None` if it is the provider itself.
     other: Option<Arc<str>>,
 }
 
 impl PictureHost {
-    /// The host with this address, which has no slash at its end.
-    pub fn new(url: &str) -> Self {
-        Self { other: (url != CDN).then(|| url.into()) }
+    /// The provider's own host, and the one that its pictures are shown from. Neither has a slash at its end.
+    pub fn new(provider: &'static str, url: &str) -> Self {
+        Self { provider, other: (url != provider).then(|| url.into()) }
     }
 
     /// The address at which a picture is shown. One that is not the provider's stays as it is.
     pub fn shown(&self, url: String) -> String {
-        let path = self.other.as_ref().and_then(|_| url.strip_prefix(CDN)).filter(|path| path.starts_with('/'));
+        let path =
+            self.other.as_ref().and_then(|_| url.strip_prefix(self.provider)).filter(|path| path.starts_with('/'));
         match (&self.other, path) {
             (Some(other), Some(path)) => format!("{other}{path}"),
             _ => url,
         }
     }
-}
-
-/// A user's avatar from the hash that the provider names.
-pub fn avatar(user: Snowflake, hash: Option<&str>) -> String {
-    match hash.filter(|hash| is_hash(hash)) {
-        Some(animated) if animated.starts_with("a_") => format!("{CDN}/avatars/{user}/{animated}.webp?animated=true"),
-        Some(still) => format!("{CDN}/avatars/{user}/{still}.png"),
-        None => default_picture(user),
-    }
-}
-
-/// A guild's icon from what the bot sent: a hash, an https URL, or nothing.
-pub fn guild_icon(guild: Snowflake, icon: Option<&str>) -> String {
-    match icon {
-        Some(url) if url.starts_with("https://") => url.to_owned(),
-        Some(hash) if is_hash(hash) => format!("{CDN}/icons/{guild}/{hash}.png"),
-        _ => default_picture(guild),
-    }
-}
-
-fn default_picture(id: Snowflake) -> String {
-    format!("{CDN}/embed/avatars/{}.png", id.default_picture())
 }
 
 /// A hash goes into a path, so nothing but a hash may.
@@ -64,29 +40,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_picture_is_a_url() {
-        let id = Snowflake::new(80_351_110_224_678_912).unwrap();
-        let default = "https://cdn.discordapp.com/embed/avatars/5.png";
-        assert_eq!(avatar(id, Some("abc1")), format!("https://cdn.discordapp.com/avatars/{id}/abc1.png"));
-        assert_eq!(
-            avatar(id, Some("a_abc1")),
-            format!("https://cdn.discordapp.com/avatars/{id}/a_abc1.webp?animated=true")
-        );
-        for odd in [None, Some(""), Some("../../x"), Some("a b")] {
-            assert_eq!(avatar(id, odd), default);
-            assert_eq!(guild_icon(id, odd), default);
-        }
-        assert_eq!(guild_icon(id, Some("abc1")), format!("https://cdn.discordapp.com/icons/{id}/abc1.png"));
-        assert_eq!(guild_icon(id, Some("https://example.com/i.png")), "https://example.com/i.png");
-        assert_eq!(guild_icon(id, Some("http://example.com/i.png")), default);
-    }
-
-    #[test]
     fn only_the_providers_pictures_are_shown_from_elsewhere() {
-        let (provider, other) = (PictureHost::new(CDN), PictureHost::new("http://127.0.0.1:8081"));
+        const CDN: &str = "https://cdn.example";
+        let (provider, other) = (PictureHost::new(CDN, CDN), PictureHost::new(CDN, "http://127.0.0.1:8081"));
         for (url, elsewhere) in [
-            ("https://cdn.discordapp.com/icons/1/a.png", "http://127.0.0.1:8081/icons/1/a.png"),
-            ("https://cdn.discordapp.com.example/a.png", "https://cdn.discordapp.com.example/a.png"),
+            ("https://cdn.example/icons/1/a.png", "http://127.0.0.1:8081/icons/1/a.png"),
+            ("https://cdn.example.evil/a.png", "https://cdn.example.evil/a.png"),
             ("https://example.com/i.png", "https://example.com/i.png"),
         ] {
             assert_eq!(provider.shown(url.to_owned()), url);

@@ -136,7 +136,7 @@ impl App {
             vault: Arc::new(vault),
             clock: clock.clone(),
             background: Background::here(),
-            pictures: PictureHost::new(&config.idp.cdn_url),
+            pictures: PictureHost::new(provider::picture::CDN, &config.idp.cdn_url),
             metrics: Arc::default(),
             audit: Arc::new(Audit::new(Arc::clone(&store), clock.clone(), config.audit)),
             floods: Arc::default(),

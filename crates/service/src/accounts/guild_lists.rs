@@ -127,12 +127,7 @@ impl GuildLists {
 
     /// Makes sure that a user's list, stored when it was `fetched`, may be shown, with a refresh if need be; `forced` asks the provider
     /// first. Tells whether it waited for the provider: then the store may have another list.
-    pub async fn ensure_usable(
-        &self,
-        user: Snowflake,
-        fetched: Option<Time>,
-        forced: bool,
-    ) -> Result<bool, ListError> {
+    pub async fn ensure_usable(&self, user: Snowflake, fetched: Option<Time>, forced: bool) -> Result<bool, ListError> {
         let must_refresh = forced && self.take_forced_refresh(user);
         let now = self.fetcher.sources.clock.now();
         match fetched.map_or(ListFreshness::Expired, |fetched| ListFreshness::of(&self.limits, fetched, now)) {

@@ -113,7 +113,7 @@ fn read(text: &str, form: Form) -> anyhow::Result<(Roster, Vec<String>)> {
         value = json!({"members": value});
     }
     let unknown = unknown_fields(&value);
-    let read = feed::roster(&serde_json::to_vec(&value)?);
+    let read = feed::roster(&serde_json::to_vec(&value)?, &provider::RULES);
     let wrong = read.as_ref().err().into_iter().flatten().map(ToString::to_string);
     let reasons: Vec<String> = unknown.into_iter().chain(wrong).collect();
     match read {
@@ -164,7 +164,7 @@ fn write(roster: &Roster, form: Form) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use domain::{PermissionSet, Snowflake, TeamMember, picture};
+    use domain::{PermissionSet, Snowflake, TeamMember};
 
     use super::*;
 
@@ -174,7 +174,7 @@ mod tests {
             member: TeamMember {
                 username: "u.1".to_owned(),
                 name: name.to_owned(),
-                avatar: picture::avatar(id, None),
+                avatar: provider::picture::avatar(id, None),
                 discord_id: id,
                 role: "Head of \"things\"".to_owned(),
                 color: "#E0A030".to_owned(),

@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::audit::AuditKind;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use provider::idp::Provider;
+use provider::idp::{Provider, SCOPE};
 use secrecy::ExposeSecret;
 
 use super::context::RequestContext;
@@ -20,7 +20,7 @@ use super::error::ApiError;
 use super::extract::{self, UserSession};
 use super::respond::{Success, json};
 use super::sessions::to_its_end;
-use crate::accounts::{SCOPE, SignInAttempt};
+use crate::accounts::SignInAttempt;
 use crate::app::App;
 use crate::config::IdpConfig;
 

@@ -170,7 +170,8 @@ impl GuildsView {
     }
 
     fn fresh_enough(&self, listing: Listing, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
-        self.cached_of_any_age(listing, user, now).filter(|response| self.freshness(response, now) == ListFreshness::Fresh)
+        self.cached_of_any_age(listing, user, now)
+            .filter(|response| self.freshness(response, now) == ListFreshness::Fresh)
     }
 
     fn freshness(&self, response: &GuildsResponse, now: Time) -> ListFreshness {
@@ -200,7 +201,7 @@ impl GuildsView {
 
         let ids: Vec<Snowflake> = match listing {
             Listing::WithBot => stored.guilds.iter().map(|guild| guild.id).collect(),
-            Listing::Invitable => guild::manageable(&stored.guilds).map(|guild| guild.id).collect(),
+            Listing::Invitable => guild::manageable(&stored.guilds, &provider::RULES).map(|guild| guild.id).collect(),
         };
         let listed = ids.len();
         if listing == Listing::WithBot {
@@ -212,7 +213,7 @@ impl GuildsView {
                 let facts = store.person(user, ids).await?;
                 let now = self.sources.clock.now();
                 let expires = guild::expiry(&facts, now);
-                let mut entries = guild::entries(user, &stored.guilds, facts, now);
+                let mut entries = guild::entries(user, &stored.guilds, facts, now, &provider::RULES);
                 for entry in &mut entries {
                     self.show_icon(&mut entry.icon);
                 }
@@ -221,7 +222,7 @@ impl GuildsView {
             Listing::Invitable => {
                 let without_bot = store.without_bot(ids).await?;
                 let invite = |guild: Snowflake| self.invite_url.replace("{guild}", &guild.to_string());
-                let mut invitable = guild::invitable(&stored.guilds, &without_bot);
+                let mut invitable = guild::invitable(&stored.guilds, &without_bot, &provider::RULES);
                 for guild in &mut invitable {
                     self.show_icon(&mut guild.icon);
                 }
