@@ -1,6 +1,7 @@
 //! `/guilds`.
 
 use bytes::Bytes;
+use domain::saturating;
 use domain::subscription::Plus;
 use domain::{GuildEntry, InvitableGuild, Permission, PermissionSet, Role, Snowflake};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -190,7 +191,7 @@ impl GuildList {
 
 /// A list of 200 guilds is far from 4 GiB; past that, a guild would not be found.
 fn offset(position: usize) -> u32 {
-    u32::try_from(position).unwrap_or(u32::MAX)
+    saturating::to_u32(position)
 }
 
 /// A guild to which the session's user could add the bot.

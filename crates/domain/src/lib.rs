@@ -18,6 +18,7 @@ pub mod provider_rules;
 pub mod retention;
 pub mod revocation;
 pub mod role;
+pub mod saturating;
 pub mod session;
 pub mod sign_in;
 pub mod slots;

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use domain::Version;
 use domain::feed::InstanceId;
 use domain::picture::PictureHost;
+use domain::saturating;
 use provider::idp::{Provider, ProviderOptions};
 use runtime::background::Background;
 use runtime::clock::Clock;
@@ -201,7 +202,7 @@ impl App {
         let now = config.limits.concurrent_requests;
         self.request_permits.add_permits(now.saturating_sub(before));
         if now < before {
-            let surplus = u32::try_from(before - now).unwrap_or(u32::MAX);
+            let surplus = saturating::to_u32(before - now);
             let app = Arc::clone(self);
             // Permits that are in use are taken away when they come back.
             self.background.spawn(async move {

@@ -3,6 +3,7 @@
 use super::super::Time;
 use super::super::health::{Health, Instance, SILENCE, is_silent};
 use super::BotState;
+use crate::saturating;
 
 /// How the bot does at a moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +71,7 @@ fn newest(health: &Health, is_old: impl Fn(Time) -> bool) -> Option<&Instance> {
 }
 
 fn count<T>(things: impl Iterator<Item = T>) -> u32 {
-    u32::try_from(things.count()).unwrap_or(u32::MAX)
+    saturating::to_u32(things.count())
 }
 
 /// The mean of the latencies that are known; zero stands for one that is not.

@@ -68,6 +68,7 @@ impl RequestContext {
         let context = Self {
             id: given.cloned().unwrap_or_else(|| make_id(app.random.number())),
             zone,
+            // There are a few dozen routes.
             route: u32::try_from(route).unwrap_or(0),
             seed: app.random.number(),
             client,

@@ -56,7 +56,7 @@ impl FeedbackView {
         Self { sources: sources.clone(), cache: CacheSlot::new(CacheName::Feedback, sources) }
     }
 
-    /// How many entries are cached.
+    /// How many entries are cached; none before the first read.
     pub(super) fn entries(&self) -> usize {
         self.cache.with_any(|entries| entries.by_slot.len()).unwrap_or(0)
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use domain::Time;
 use domain::health::is_silent;
+use domain::saturating;
 use provider::idp::{IdpError, IdpErrorKind};
 use store::{FileLook, Integrity, ServerLook};
 use telemetry::untrusted::Untrusted;
@@ -82,7 +83,7 @@ pub(super) fn role(server: &ServerLook) -> CheckLine {
 /// Whether the server takes as many connections as one replica may open: the pool, the listener, and one while it starts.
 pub(in crate::cli) fn connections(server: &ServerLook, pool: usize) -> CheckLine {
     let (most, setting) = server.connections;
-    let needed = i64::try_from(pool).unwrap_or(i64::MAX).saturating_add(2);
+    let needed = saturating::to_i64(pool).saturating_add(2);
     if needed <= most {
         return CheckLine::fine("connections", format!("{needed} of at most {most} are for this replica"));
     }

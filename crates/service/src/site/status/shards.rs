@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use domain::health::is_silent;
 use domain::history::observe;
+use domain::saturating;
 use domain::{Health, Time};
 use maud::{Markup, html};
 
@@ -238,7 +239,7 @@ pub(super) fn average_latency(shards: &[ShardNow]) -> Option<f64> {
 }
 
 fn number(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
+    saturating::to_u64(count)
 }
 
 #[cfg(test)]
