@@ -1,6 +1,6 @@
 //! Feedback: what users say of the bot, and how five good entries are drawn at random.
 
-use super::{Snowflake, User};
+use super::{Picture, Snowflake, User};
 
 /// How many entries one call shows.
 pub const SHOWN: usize = 5;
@@ -30,7 +30,7 @@ pub struct FeedbackEntry {
 impl FeedbackEntry {
     /// Who is shown as the author of an entry whose author was forgotten.
     pub fn no_submitter() -> User {
-        User { id: Snowflake::NOBODY, username: String::new(), name: String::new(), avatar: String::new() }
+        User { id: Snowflake::NOBODY, username: String::new(), name: String::new(), avatar: Picture::default() }
     }
 
     /// Whether it may be shown.

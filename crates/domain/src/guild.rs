@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::feed::Carried;
 use super::permissions::Standing;
 use super::subscription::Plus;
-use super::{PermissionSet, ProviderRules, Role, Snowflake, Subscription, Time};
+use super::{PermissionSet, Picture, ProviderRules, Role, Snowflake, Subscription, Time};
 
 /// A guild that has the bot, as the bot reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub struct GuildEntry {
     /// Its id.
     pub id: Snowflake,
     /// Always a URL: the guild's own icon, or the provider's default picture.
-    pub icon: String,
+    pub icon: Picture,
     /// How many members it has.
     pub members: u64,
     /// The user who owns it.
@@ -163,7 +163,7 @@ pub struct InvitableGuild {
     /// Its id.
     pub id: Snowflake,
     /// Always a URL: the guild's own icon, or the provider's default picture.
-    pub icon: String,
+    pub icon: Picture,
 }
 
 /// The guilds on the provider's list whose server the user may manage.
@@ -246,7 +246,7 @@ mod tests {
             [(12, "guild 12"), (13, "guild 13")],
             "a name that is not known, and a plain member, are not"
         );
-        assert_eq!((found[0].icon.as_str(), found[1].icon.as_str()), ("icon 12 Some(\"abc1\")", "icon 13 None"));
+        assert_eq!((found[0].icon.stored(), found[1].icon.stored()), ("icon 12 Some(\"abc1\")", "icon 13 None"));
     }
 
     #[test]

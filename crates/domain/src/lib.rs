@@ -40,6 +40,7 @@ pub use guild::{Guild, GuildEntry, GuildFacts, InvitableGuild, ListedGuild, Pers
 pub use health::{Health, Heartbeat};
 pub use network::{Network, NetworkError};
 pub use permissions::{Permission, PermissionSet};
+pub use picture::Picture;
 pub use provider_rules::ProviderRules;
 pub use retention::REVOCATION_WAIT;
 pub use revocation::RevocationEnd;

@@ -1,55 +1,33 @@
-//! Addresses of pictures. A picture field is always a URL: the thing's own, else the provider's default one.
-//!
-//! They are stored as the provider's own addresses, and [`PictureHost`] says where they are shown from. So what is stored does not
-//! depend on a setting.
+//! Pictures: always an address, the thing's own or the provider's default one. What is stored is the provider's own address, so it does
+//! not depend on a setting; only `api` shows it.
 
-use std::sync::Arc;
+use serde::{Deserialize, Serialize};
 
-/// From where the provider's pictures are shown.
-#[derive(Clone, Debug)]
-pub struct PictureHost {
-    provider: &'static str,
-    /// `None` if it is the provider itself.
-    other: Option<Arc<str>>,
+/// The stored address of a picture.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Picture(String);
+
+impl Picture {
+    /// The address as it is stored. People are shown the one that `api::picture::PictureHost` makes of it.
+    pub fn stored(&self) -> &str {
+        &self.0
+    }
 }
 
-impl PictureHost {
-    /// The provider's own host, and the one that its pictures are shown from. Neither has a slash at its end.
-    pub fn new(provider: &'static str, url: &str) -> Self {
-        Self { provider, other: (url != provider).then(|| url.into()) }
+impl From<String> for Picture {
+    fn from(address: String) -> Self {
+        Self(address)
     }
+}
 
-    /// The address at which a picture is shown. One that is not the provider's stays as it is.
-    pub fn shown(&self, url: String) -> String {
-        let path =
-            self.other.as_ref().and_then(|_| url.strip_prefix(self.provider)).filter(|path| path.starts_with('/'));
-        match (&self.other, path) {
-            (Some(other), Some(path)) => format!("{other}{path}"),
-            _ => url,
-        }
+impl From<&str> for Picture {
+    fn from(address: &str) -> Self {
+        Self(address.to_owned())
     }
 }
 
 /// A hash goes into a path, so nothing but a hash may.
 pub fn is_hash(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_providers_pictures_are_shown_from_elsewhere() {
-        const CDN: &str = "https://cdn.example";
-        let (provider, other) = (PictureHost::new(CDN, CDN), PictureHost::new(CDN, "http://127.0.0.1:8081"));
-        for (url, elsewhere) in [
-            ("https://cdn.example/icons/1/a.png", "http://127.0.0.1:8081/icons/1/a.png"),
-            ("https://cdn.example.evil/a.png", "https://cdn.example.evil/a.png"),
-            ("https://example.com/i.png", "https://example.com/i.png"),
-        ] {
-            assert_eq!(provider.shown(url.to_owned()), url);
-            assert_eq!(other.shown(url.to_owned()), elsewhere);
-        }
-    }
 }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use api::picture::PictureHost;
 use async_trait::async_trait;
 use domain::Version;
 use domain::feed::InstanceId;
-use domain::picture::PictureHost;
 use domain::saturating;
 use provider::idp::{Provider, ProviderOptions};
 use runtime::background::Background;

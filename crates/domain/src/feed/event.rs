@@ -4,7 +4,7 @@ use super::json::{Fields, Reason, object, shown, wrong};
 use super::line::{ROLES, guild, subscription};
 use super::{Event, roster};
 use crate::feedback::{Feedback, FeedbackEntry};
-use crate::{Change, ProviderRules, User};
+use crate::{Change, Picture, ProviderRules, User};
 
 const FEEDBACK_ID: usize = 64;
 /// As long as the provider lets anybody write.
@@ -70,9 +70,9 @@ fn user(fields: &Fields<'_>, rules: &ProviderRules) -> Result<User, Reason> {
 }
 
 /// Always a URL.
-pub(super) fn avatar(fields: &Fields<'_>, id: crate::Snowflake, rules: &ProviderRules) -> Result<String, Reason> {
+pub(super) fn avatar(fields: &Fields<'_>, id: crate::Snowflake, rules: &ProviderRules) -> Result<Picture, Reason> {
     Ok(match fields.picture("avatar")? {
-        Some(url) if url.starts_with("https://") => url.to_owned(),
+        Some(url) if url.starts_with("https://") => url.into(),
         hash => (rules.avatar)(id, hash),
     })
 }

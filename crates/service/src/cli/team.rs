@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use api::picture::PictureHost;
 use api::team::TeamMemberData;
 use clap::{Subcommand, ValueEnum};
 use domain::audit::AuditKind;
 use domain::team::RosterEntry;
 use domain::{Change, Permission, Roster, feed};
+use provider::picture::CDN;
 use serde::Serialize;
 use serde_json::{Value, json};
 use telemetry::untrusted::Untrusted;
@@ -151,9 +153,10 @@ fn unknown_fields(value: &Value) -> Vec<String> {
 }
 
 fn write(roster: &Roster, form: Form) -> anyhow::Result<String> {
+    let as_stored = PictureHost::new(CDN, CDN);
     let written = roster.0.iter().map(|RosterEntry { member, permissions }| {
         let permissions = permissions.keys().map(Permission::name).collect();
-        TeamFileMember { member: member.clone().into(), permissions }
+        TeamFileMember { member: TeamMemberData::new(member.clone(), &as_stored), permissions }
     });
     let team = TeamFile { members: written.collect() };
     Ok(match form {

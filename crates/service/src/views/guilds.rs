@@ -213,20 +213,14 @@ impl GuildsView {
                 let facts = store.person(user, ids).await?;
                 let now = self.sources.clock.now();
                 let expires = guild::expiry(&facts, now);
-                let mut entries = guild::entries(user, &stored.guilds, facts, now, &provider::RULES);
-                for entry in &mut entries {
-                    self.show_icon(&mut entry.icon);
-                }
-                (GuildList::new(entries), expires)
+                let entries = guild::entries(user, &stored.guilds, facts, now, &provider::RULES);
+                (GuildList::new(entries, &self.sources.pictures), expires)
             }
             Listing::Invitable => {
                 let without_bot = store.without_bot(ids).await?;
                 let invite = |guild: Snowflake| self.invite_url.replace("{guild}", &guild.to_string());
-                let mut invitable = guild::invitable(&stored.guilds, &without_bot, &provider::RULES);
-                for guild in &mut invitable {
-                    self.show_icon(&mut guild.icon);
-                }
-                (guilds::invitable(invitable, invite), None)
+                let invitable = guild::invitable(&stored.guilds, &without_bot, &provider::RULES);
+                (guilds::invitable(invitable, invite, &self.sources.pictures), None)
             }
         };
         let body = CompressibleBody::new(list.body.clone());
@@ -234,10 +228,6 @@ impl GuildsView {
         let outline = (outlined_by, outlined);
         let response = GuildsResponse { list, body, fetched: stored.fetched, list_version, listed, expires, outline };
         Ok(self.cache_of(listing).insert(user, read, response))
-    }
-
-    fn show_icon(&self, icon: &mut String) {
-        *icon = self.sources.pictures.shown(std::mem::take(icon));
     }
 }
 
