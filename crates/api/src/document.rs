@@ -165,7 +165,7 @@ fn add_error_response(components: &mut Components, response: ErrorResponse) {
     let explained = codes.iter().map(|code| format!("- `{}`: {}", code.name(), code.message()));
     let mut described =
         ResponseBuilder::new().description(explained.collect::<Vec<_>>().join("\n")).content(JSON, content).build();
-    described.headers = headers(components, codes.iter().filter_map(|code| header_of(*code)));
+    described.headers = headers(components, codes.iter().filter_map(|code| code.header()).map(|(name, _)| name));
     components.responses.insert(name.to_owned(), described.into());
 }
 
@@ -211,24 +211,6 @@ fn error_example(code: ErrorCode) -> Value {
     serde_json::from_slice(&error::body(code, examples::REQUEST_ID, Some(&details))).unwrap_or_default()
 }
 
-/// The header that comes with an error.
-fn header_of(code: ErrorCode) -> Option<&'static str> {
-    match code {
-        ErrorCode::TokenMissing | ErrorCode::TokenInvalid | ErrorCode::BotKeyInvalid => Some("WWW-Authenticate"),
-        ErrorCode::MethodNotAllowed => Some("Allow"),
-        ErrorCode::EncodingUnsupported => Some("Accept-Encoding"),
-        ErrorCode::RateLimited
-        | ErrorCode::SnapshotBusy
-        | ErrorCode::Overloaded
-        | ErrorCode::StoreUnavailable
-        | ErrorCode::Draining
-        | ErrorCode::Timeout
-        | ErrorCode::IdpRateLimited
-        | ErrorCode::IdpUnavailable => Some("Retry-After"),
-        _ => None,
-    }
-}
-
 /// References to these headers, and to those of every answer.
 fn headers<'a>(components: &mut Components, own: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, RefOr<Header>> {
     let names = own.into_iter().chain(["X-Request-Id", "Cache-Control"]);
@@ -263,7 +245,7 @@ fn header(name: &str) -> Header {
             json!("\"5b1f7c2e9d3a4806\""),
             "Names this state of the answer. Send it as `If-None-Match`, and you get 304 while nothing has changed.",
         ),
-        "WWW-Authenticate" => (Type::String, json!("Session header=\"Token\""), "Which credential to send."),
+        "WWW-Authenticate" => (Type::String, json!(error::SESSION_CHALLENGE), "Which credential to send."),
         "Allow" => (Type::String, json!("GET, HEAD, OPTIONS"), "The methods that this path takes."),
         "Accept-Encoding" => (Type::String, json!("gzip"), "How a body may be compressed."),
         _ => (Type::String, Value::Null, ""),

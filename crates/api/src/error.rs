@@ -73,6 +73,8 @@ error_codes! {
     Internal: INTERNAL_SERVER_ERROR, "internal", "Something went wrong on our side. Report the `request_id` to the operator.";
 }
 
+pub(super) const SESSION_CHALLENGE: &str = "Session header=\"Token\"";
+
 impl ErrorCode {
     /// Which of our own failures it is; `None` if it is somebody else's, or if a stranger can cause it at will. Only ours are logged
     /// as errors and raise the alarm about server errors.
@@ -84,6 +86,26 @@ impl ErrorCode {
             Self::IdpMisconfigured => Some(ServerError::IdpMisconfigured),
             // The rest is refused by a limit, is the provider's failure, or the client's. A client also chooses which redirect address
             // the provider is shown.
+            _ => None,
+        }
+    }
+
+    /// The header that comes with an error, and its value if that is always the same. `idp_unavailable` has it only while the provider
+    /// is not asked.
+    pub const fn header(self) -> Option<(&'static str, Option<&'static str>)> {
+        match self {
+            Self::TokenMissing | Self::TokenInvalid => Some(("WWW-Authenticate", Some(SESSION_CHALLENGE))),
+            Self::BotKeyInvalid => Some(("WWW-Authenticate", Some("Bearer"))),
+            Self::EncodingUnsupported => Some(("Accept-Encoding", Some("gzip"))),
+            Self::MethodNotAllowed => Some(("Allow", None)),
+            Self::RateLimited
+            | Self::SnapshotBusy
+            | Self::Overloaded
+            | Self::StoreUnavailable
+            | Self::Draining
+            | Self::Timeout
+            | Self::IdpRateLimited
+            | Self::IdpUnavailable => Some(("Retry-After", None)),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! `/bot/…`.
 
 use domain::feed::{FeedState, InstanceState, ShardState};
+use domain::saturating;
 use domain::{Health, Time};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -190,5 +191,5 @@ impl ShardStateData {
 
 /// In milliseconds.
 fn age(time: Time, now: Time) -> u64 {
-    u64::try_from(now.since(time).as_millis()).unwrap_or(u64::MAX)
+    saturating::millis(now.since(time))
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::envelope::{CLOSING, OPENING};
+use super::picture::PictureHost;
 use super::user::UserData;
 
 /// A feedback entry.
@@ -23,15 +24,16 @@ pub struct FeedbackData {
     submitter: UserData,
 }
 
-impl From<FeedbackEntry> for FeedbackData {
-    fn from(FeedbackEntry { feedback, rating, timestamp, submitter }: FeedbackEntry) -> Self {
-        Self { feedback, rating, timestamp, submitter: submitter.into() }
+impl FeedbackData {
+    fn new(entry: FeedbackEntry, pictures: &PictureHost) -> Self {
+        let FeedbackEntry { feedback, rating, timestamp, submitter } = entry;
+        Self { feedback, rating, timestamp, submitter: UserData::new(submitter, pictures) }
     }
 }
 
 /// One entry, for [`list`].
-pub fn entry(entry: FeedbackEntry) -> Bytes {
-    serde_json::to_vec(&FeedbackData::from(entry)).unwrap_or_default().into_boxed_slice().into()
+pub fn entry(entry: FeedbackEntry, pictures: &PictureHost) -> Bytes {
+    serde_json::to_vec(&FeedbackData::new(entry, pictures)).unwrap_or_default().into_boxed_slice().into()
 }
 
 /// The whole body with these entries, each made by [`entry`].
@@ -60,17 +62,19 @@ mod tests {
 
     #[test]
     fn a_list_is_what_the_documented_type_says() {
+        let pictures = PictureHost::new("https://cdn.example", "https://cdn.example");
         let submitter = User {
             username: "u".to_owned(),
             name: "\"U\"".to_owned(),
             id: Snowflake::new(7).unwrap(),
-            avatar: "https://example.com/u.png".to_owned(),
+            avatar: "https://example.com/u.png".into(),
         };
         let good = FeedbackEntry { feedback: "good\n".to_owned(), rating: 5, timestamp: 3, submitter };
         let entries = [good.clone(), FeedbackEntry { rating: 4, ..good.clone() }, good];
         for count in 0..=entries.len() {
-            let rendered: Vec<Bytes> = entries[..count].iter().cloned().map(entry).collect();
-            let data: Vec<FeedbackData> = entries[..count].iter().cloned().map(FeedbackData::from).collect();
+            let rendered: Vec<Bytes> = entries[..count].iter().cloned().map(|it| entry(it, &pictures)).collect();
+            let data: Vec<FeedbackData> =
+                entries[..count].iter().cloned().map(|it| FeedbackData::new(it, &pictures)).collect();
             let documented = Envelope { code: 200, message: "OK".to_owned(), data };
             assert_eq!(list(rendered.iter()), serde_json::to_vec(&documented).unwrap());
         }

@@ -1,6 +1,7 @@
 //! `/guilds`.
 
 use bytes::Bytes;
+use domain::saturating;
 use domain::subscription::Plus;
 use domain::{GuildEntry, InvitableGuild, Permission, PermissionSet, Role, Snowflake};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -9,6 +10,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::envelope;
+use super::picture::PictureHost;
 
 /// A guild that has the bot, as the session's user sees it.
 #[derive(Clone, Debug, serde::Serialize, ToSchema)]
@@ -77,7 +79,7 @@ pub struct PlusRecord {
     slots: u32,
 }
 
-/// A map that always has all 20 keys, in the specification's order.
+/// A map that always has all keys, in the specification's order.
 #[derive(Clone, Copy, Debug)]
 struct PermissionsData(PermissionSet);
 
@@ -96,8 +98,8 @@ struct Permissions;
 
 impl PartialSchema for Permissions {
     fn schema() -> RefOr<Schema> {
-        let object =
-            ObjectBuilder::new().schema_type(Type::Object).description(Some("All 20 permission keys, always present."));
+        let description = format!("All {} permission keys, always present.", Permission::ALL.len());
+        let object = ObjectBuilder::new().schema_type(Type::Object).description(Some(description));
         let with_keys = Permission::ALL.into_iter().fold(object, |object, key| {
             object.property(key.name(), ObjectBuilder::new().schema_type(Type::Boolean)).required(key.name())
         });
@@ -107,12 +109,12 @@ impl PartialSchema for Permissions {
 
 impl ToSchema for Permissions {}
 
-impl From<GuildEntry> for GuildData {
-    fn from(guild: GuildEntry) -> Self {
+impl GuildData {
+    fn new(guild: GuildEntry, pictures: &PictureHost) -> Self {
         Self {
             name: guild.name,
             id: guild.id,
-            icon: guild.icon,
+            icon: pictures.shown(&guild.icon),
             members: guild.members,
             owner: guild.owner,
             role: guild.role.map(RoleData::from),
@@ -156,7 +158,7 @@ pub struct GuildList {
 
 impl GuildList {
     /// The list of these guilds, in their order.
-    pub fn new(guilds: Vec<GuildEntry>) -> Self {
+    pub fn new(guilds: Vec<GuildEntry>, pictures: &PictureHost) -> Self {
         let mut body = envelope::OPENING.to_vec();
         let mut entries = Vec::with_capacity(guilds.len());
         body.push(b'[');
@@ -165,7 +167,7 @@ impl GuildList {
                 body.push(b',');
             }
             let (id, start) = (guild.id, body.len());
-            envelope::append(&mut body, &GuildData::from(guild));
+            envelope::append(&mut body, &GuildData::new(guild, pictures));
             entries.push((id, offset(start), offset(body.len())));
         }
         body.push(b']');
@@ -190,7 +192,7 @@ impl GuildList {
 
 /// A list of 200 guilds is far from 4 GiB; past that, a guild would not be found.
 fn offset(position: usize) -> u32 {
-    u32::try_from(position).unwrap_or(u32::MAX)
+    saturating::to_u32(position)
 }
 
 /// A guild to which the session's user could add the bot.
@@ -211,11 +213,15 @@ pub struct InvitableGuildData {
 }
 
 /// The whole body; `invite` gives the address at which the bot is added to a guild.
-pub fn invitable(guilds: Vec<InvitableGuild>, invite: impl Fn(Snowflake) -> String) -> GuildList {
+pub fn invitable(
+    guilds: Vec<InvitableGuild>,
+    invite: impl Fn(Snowflake) -> String,
+    pictures: &PictureHost,
+) -> GuildList {
     let shown = guilds.into_iter().map(|InvitableGuild { name, id, icon }| InvitableGuildData {
         name,
         id,
-        icon,
+        icon: pictures.shown(&icon),
         invite: invite(id),
     });
     GuildList { body: envelope::success(&shown.collect::<Vec<_>>()), entries: Box::default() }
@@ -228,11 +234,19 @@ mod tests {
 
     use super::*;
 
+    fn pictures() -> PictureHost {
+        PictureHost::new("https://cdn.example", "https://cdn.example")
+    }
+
+    fn shown(guild: GuildEntry) -> GuildData {
+        GuildData::new(guild, &pictures())
+    }
+
     fn guild() -> GuildEntry {
         GuildEntry {
             id: Snowflake::new(10).unwrap(),
             name: "plain".to_owned(),
-            icon: "https://example.com/icon.png".to_owned(),
+            icon: "https://example.com/icon.png".into(),
             members: 5,
             owner: Snowflake::new(1).unwrap(),
             role: None,
@@ -243,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_plain_member_has_no_role_key_at_all() {
-        let shown = serde_json::to_value(GuildData::from(guild())).unwrap();
+        let shown = serde_json::to_value(shown(guild())).unwrap();
         assert!(shown.get("role").is_none());
         assert_eq!(shown["service"], true);
     }
@@ -251,7 +265,7 @@ mod tests {
     #[test]
     fn a_role_is_shown_by_its_name() {
         for role in [Role::Owner, Role::Manager, Role::Administrator, Role::Moderator] {
-            let shown = serde_json::to_value(GuildData::from(GuildEntry { role: Some(role), ..guild() })).unwrap();
+            let shown = serde_json::to_value(shown(GuildEntry { role: Some(role), ..guild() })).unwrap();
             assert_eq!(shown["role"], format!("{role:?}"));
         }
     }
@@ -276,11 +290,11 @@ mod tests {
     fn a_list_is_an_envelope_around_the_guilds_in_their_order_and_each_can_be_shown_alone() {
         let other = GuildEntry { name: "other, [\"]".to_owned(), id: Snowflake::new(30).unwrap(), ..guild() };
         for guilds in [vec![], vec![guild()], vec![other.clone(), guild()]] {
-            let expected: Vec<GuildData> = guilds.iter().cloned().map(GuildData::from).collect();
-            let list = GuildList::new(guilds.clone());
+            let expected: Vec<GuildData> = guilds.iter().cloned().map(shown).collect();
+            let list = GuildList::new(guilds.clone(), &pictures());
             assert_eq!(list.body, envelope::success(&expected));
             for guild in &guilds {
-                let alone = envelope::success(&GuildData::from(guild.clone()));
+                let alone = envelope::success(&shown(guild.clone()));
                 assert_eq!(list.one(guild.id), Some(alone), "{}", guild.id);
             }
             assert_eq!(list.one(Snowflake::new(20).unwrap()), None);

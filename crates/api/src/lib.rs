@@ -12,6 +12,7 @@ pub mod feedback;
 pub mod guilds;
 pub mod live;
 pub mod me;
+pub mod picture;
 pub mod readiness;
 pub mod refusals;
 pub mod sessions;

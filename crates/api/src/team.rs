@@ -6,6 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::envelope;
+use super::picture::PictureHost;
 
 /// A member of the team that maintains the bot.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -32,15 +33,15 @@ pub struct TeamMemberData {
     position: i64,
 }
 
-impl From<TeamMember> for TeamMemberData {
-    fn from(member: TeamMember) -> Self {
+impl TeamMemberData {
+    pub fn new(member: TeamMember, pictures: &PictureHost) -> Self {
         let TeamMember { username, name, avatar, discord_id, role, color, category, position } = member;
-        Self { username, name, avatar, discord_id, role, color, category, position }
+        Self { username, name, avatar: pictures.shown(&avatar), discord_id, role, color, category, position }
     }
 }
 
 /// The whole body: the members in the order in which they are shown.
-pub fn list(roster: Roster) -> Bytes {
-    let members: Vec<TeamMemberData> = roster.into_ordered().into_iter().map(TeamMemberData::from).collect();
-    envelope::success(&members)
+pub fn list(roster: Roster, pictures: &PictureHost) -> Bytes {
+    let members = roster.into_ordered().into_iter().map(|member| TeamMemberData::new(member, pictures));
+    envelope::success(&members.collect::<Vec<_>>())
 }

@@ -4,6 +4,8 @@ use domain::{Snowflake, User};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::picture::PictureHost;
+
 /// A user of the chat platform.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = User)]
@@ -20,8 +22,8 @@ pub struct UserData {
     avatar: String,
 }
 
-impl From<User> for UserData {
-    fn from(User { username, name, id, avatar }: User) -> Self {
-        Self { username, name, id, avatar }
+impl UserData {
+    pub fn new(User { username, name, id, avatar }: User, pictures: &PictureHost) -> Self {
+        Self { username, name, id, avatar: pictures.shown(&avatar) }
     }
 }

@@ -1,6 +1,6 @@
 //! Feedback: what users say of the bot, and how five good entries are drawn at random.
 
-use super::{Snowflake, User};
+use super::{Picture, Snowflake, User};
 
 /// How many entries one call shows.
 pub const SHOWN: usize = 5;
@@ -30,7 +30,7 @@ pub struct FeedbackEntry {
 impl FeedbackEntry {
     /// Who is shown as the author of an entry whose author was forgotten.
     pub fn no_submitter() -> User {
-        User { id: Snowflake::NOBODY, username: String::new(), name: String::new(), avatar: String::new() }
+        User { id: Snowflake::NOBODY, username: String::new(), name: String::new(), avatar: Picture::default() }
     }
 
     /// Whether it may be shown.
@@ -48,6 +48,7 @@ pub fn draw(count: u64, mut random: impl FnMut() -> u64) -> Vec<u64> {
         let pick = below(upper + 1, &mut random);
         let chosen = if drawn.contains(&pick) { upper } else { pick };
         // Floyd's set is uniform, its order is not: each number is inserted at a random index.
+        // At most five, so it fits.
         let index = usize::try_from(below(drawn.len() as u64 + 1, &mut random)).unwrap_or(0);
         drawn.insert(index, chosen);
     }
@@ -57,6 +58,7 @@ pub fn draw(count: u64, mut random: impl FnMut() -> u64) -> Vec<u64> {
 /// A number of `0..bound`, by the high half of a product: the bias is below 2^-40 for every bound that a table can reach.
 fn below(bound: u64, random: &mut impl FnMut() -> u64) -> u64 {
     let product = u128::from(random()) * u128::from(bound);
+    // Half of 128 bits always fits.
     u64::try_from(product >> 64).unwrap_or(0)
 }
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::feed::Carried;
-use super::permissions::{Standing, may_manage_server};
+use super::permissions::Standing;
 use super::subscription::Plus;
-use super::{PermissionSet, Role, Snowflake, Subscription, Time, picture};
+use super::{PermissionSet, Picture, ProviderRules, Role, Snowflake, Subscription, Time};
 
 /// A guild that has the bot, as the bot reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub struct GuildEntry {
     /// Its id.
     pub id: Snowflake,
     /// Always a URL: the guild's own icon, or the provider's default picture.
-    pub icon: String,
+    pub icon: Picture,
     /// How many members it has.
     pub members: u64,
     /// The user who owns it.
@@ -110,7 +110,13 @@ pub struct GuildEntry {
 }
 
 /// The entries of `GET /guilds`: every guild on the provider's list that has the bot, by role (Owner first), then name, then id.
-pub fn entries(user: Snowflake, listed: &[ListedGuild], facts: PersonFacts, now: Time) -> Vec<GuildEntry> {
+pub fn entries(
+    user: Snowflake,
+    listed: &[ListedGuild],
+    facts: PersonFacts,
+    now: Time,
+    rules: &ProviderRules,
+) -> Vec<GuildEntry> {
     let bits: BTreeMap<Snowflake, u64> = listed.iter().map(|guild| (guild.id, guild.permissions)).collect();
     let member_plus = facts.subscription.as_ref().is_some_and(|own| own.is_active(now));
     let mut entries: Vec<GuildEntry> = facts
@@ -120,7 +126,7 @@ pub fn entries(user: Snowflake, listed: &[ListedGuild], facts: PersonFacts, now:
             let plus = Plus::of(&guild.subscriptions, now);
             let (role, permissions) = Standing {
                 owner: guild.owner == user,
-                provider_bits: *bits.get(&guild.id)?,
+                manages: (rules.may_manage_server)(*bits.get(&guild.id)?),
                 granted: guild.granted,
                 team: facts.team,
                 setup: guild.setup,
@@ -130,7 +136,7 @@ pub fn entries(user: Snowflake, listed: &[ListedGuild], facts: PersonFacts, now:
             }
             .judge();
             Some(GuildEntry {
-                icon: picture::guild_icon(guild.id, guild.icon.as_deref()),
+                icon: (rules.guild_icon)(guild.id, guild.icon.as_deref()),
                 name: guild.name,
                 id: guild.id,
                 members: guild.members,
@@ -157,24 +163,25 @@ pub struct InvitableGuild {
     /// Its id.
     pub id: Snowflake,
     /// Always a URL: the guild's own icon, or the provider's default picture.
-    pub icon: String,
+    pub icon: Picture,
 }
 
 /// The guilds on the provider's list whose server the user may manage.
-pub fn manageable(listed: &[ListedGuild]) -> impl Iterator<Item = &ListedGuild> {
-    listed.iter().filter(|guild| may_manage_server(guild.permissions))
+pub fn manageable<'a>(listed: &'a [ListedGuild], rules: &ProviderRules) -> impl Iterator<Item = &'a ListedGuild> {
+    let may_manage_server = rules.may_manage_server;
+    listed.iter().filter(move |guild| may_manage_server(guild.permissions))
 }
 
 /// The entries of `GET /guilds/invitable`: the guilds that the user may manage and that are known not to have the bot, by name,
 /// then id. One whose name is not known yet is left out until the list is fetched again.
-pub fn invitable(listed: &[ListedGuild], without_bot: &[Snowflake]) -> Vec<InvitableGuild> {
+pub fn invitable(listed: &[ListedGuild], without_bot: &[Snowflake], rules: &ProviderRules) -> Vec<InvitableGuild> {
     let known: BTreeSet<&Snowflake> = without_bot.iter().collect();
-    let mut guilds: Vec<InvitableGuild> = manageable(listed)
+    let mut guilds: Vec<InvitableGuild> = manageable(listed, rules)
         .filter(|guild| known.contains(&guild.id) && !guild.name.is_empty())
         .map(|guild| InvitableGuild {
             name: guild.name.clone(),
             id: guild.id,
-            icon: picture::guild_icon(guild.id, guild.icon.as_deref()),
+            icon: (rules.guild_icon)(guild.id, guild.icon.as_deref()),
         })
         .collect();
     guilds.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
@@ -194,6 +201,7 @@ pub fn expiry(facts: &PersonFacts, now: Time) -> Option<Time> {
 #[cfg(test)]
 mod tests {
     use super::super::Permission;
+    use super::super::provider_rules::TEST_RULES;
     use super::*;
 
     const NOW: Time = Time::from_seconds(1_800_000_000);
@@ -227,18 +235,18 @@ mod tests {
 
     #[test]
     fn those_are_invitable_that_are_known_not_to_have_the_bot_and_may_be_managed() {
-        let mut list = vec![on_list(13, 8), on_list(12, 0x20), on_list(11, !0x28), on_list(14, 8), on_list(15, 8)];
+        let mut list = vec![on_list(13, 8), on_list(12, 8), on_list(11, 0), on_list(14, 8), on_list(15, 8)];
         list[4].name.clear();
         list[1].icon = Some("abc1".to_owned());
-        assert_eq!(manageable(&list).map(|guild| guild.id.get()).collect::<Vec<_>>(), [13, 12, 14, 15]);
-        let found = invitable(&list, &[id(11), id(12), id(13), id(15), id(99)]);
+        assert_eq!(manageable(&list, &TEST_RULES).map(|guild| guild.id.get()).collect::<Vec<_>>(), [13, 12, 14, 15]);
+        let found = invitable(&list, &[id(11), id(12), id(13), id(15), id(99)], &TEST_RULES);
         let shown: Vec<_> = found.iter().map(|guild| (guild.id.get(), guild.name.as_str())).collect();
         assert_eq!(
             shown,
             [(12, "guild 12"), (13, "guild 13")],
             "a name that is not known, and a plain member, are not"
         );
-        assert!(found[0].icon.ends_with("/icons/12/abc1.png") && found[1].icon.contains("/embed/avatars/"));
+        assert_eq!((found[0].icon.stored(), found[1].icon.stored()), ("icon 12 Some(\"abc1\")", "icon 13 None"));
     }
 
     #[test]
@@ -263,7 +271,7 @@ mod tests {
         for _ in 0..guilds.len() {
             guilds.rotate_left(1);
             let known = PersonFacts { guilds: guilds.clone(), ..PersonFacts::default() };
-            let shown = entries(id(USER), &listed(&guilds), known, NOW);
+            let shown = entries(id(USER), &listed(&guilds), known, NOW, &TEST_RULES);
             let order: Vec<_> = shown.iter().map(|entry| (entry.id.get(), entry.role)).collect();
             let expected = [
                 (16, Some(Role::Owner)),
@@ -283,7 +291,7 @@ mod tests {
     fn a_guild_that_the_provider_does_not_list_is_not_shown_however_much_is_known_of_it() {
         let guilds = vec![facts(10, "in", &[]), GuildFacts { owner: id(USER), ..facts(11, "out", &[]) }];
         let list = [listed(&guilds[..1]), vec![on_list(99, 8)]].concat();
-        let shown = entries(id(USER), &list, PersonFacts { guilds, ..PersonFacts::default() }, NOW);
+        let shown = entries(id(USER), &list, PersonFacts { guilds, ..PersonFacts::default() }, NOW, &TEST_RULES);
         assert_eq!(shown.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["in"]);
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Time;
 use super::feed::{InstanceId, ShardKey};
 
-pub use super::retention::SILENCE;
+pub use super::retention::{SILENCE, is_silent};
 
 /// What a process of the bot reports of itself and of its own shards.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,14 +86,14 @@ impl Health {
     /// Merges a report that arrived `now`. The latest-started living process wins each shard; shards beyond the newest process's
     /// count are removed, and so are processes that have been silent for long. `beat.started_at` is the start that counts.
     pub fn merge(&mut self, beat: Heartbeat, now: Time) {
-        self.instances.retain(|_, instance| now.since(instance.reported) < SILENCE);
+        self.instances.retain(|_, instance| !is_silent(instance.reported, now));
         for report in beat.shards.into_iter().filter(|shard| shard.id < beat.shard_count) {
             let known = self.shards.get(&report.id);
             let outranked = known.is_some_and(|shard| {
                 // A process may say later that it started at another time; what it said last counts.
                 let process = self.instances.get(&shard.instance);
                 let started_at = process.map_or(shard.started_at, |process| process.started_at);
-                shard.instance != beat.instance && started_at > beat.started_at && now.since(shard.reported) < SILENCE
+                shard.instance != beat.instance && started_at > beat.started_at && !is_silent(shard.reported, now)
             });
             if outranked {
                 continue;
@@ -133,11 +133,14 @@ impl Health {
         instances.chain(self.shards.values().map(|shard| shard.reported)).max()
     }
 
+    fn living(&self, now: Time) -> impl Iterator<Item = &Instance> {
+        self.instances.values().filter(move |instance| !is_silent(instance.reported, now))
+    }
+
     /// What the status shows at `now`.
     pub fn summary(&self, now: Time) -> HealthSummary {
-        let living = || self.instances.values().filter(|instance| now.since(instance.reported) < SILENCE);
-        let started = living().map(|instance| instance.started_at).min();
-        let bytes = living().map(|instance| instance.memory).fold(0, u64::saturating_add);
+        let started = self.living(now).map(|instance| instance.started_at).min();
+        let bytes = self.living(now).map(|instance| instance.memory).fold(0, u64::saturating_add);
         HealthSummary {
             memory: megabytes(bytes),
             shards: self.shards.iter().map(|(id, shard)| (*id, ShardRecord::of(shard))).collect(),
@@ -150,9 +153,8 @@ impl Health {
 
     /// Until when a summary made at `now` is valid if nothing is reported.
     pub fn summary_valid_until(&self, now: Time) -> Time {
-        let living = self.instances.values().filter(|instance| now.since(instance.reported) < SILENCE);
         // The text of an uptime changes every second in its first minute, and every minute after it.
-        living
+        self.living(now)
             .map(|instance| {
                 let age = now.since(instance.started_at).as_secs();
                 let step = if age < 60 { 1 } else { 60 };

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod change;
+pub mod content_security_policy;
 pub mod feed;
 pub mod feedback;
 pub mod forgotten;
@@ -13,9 +14,11 @@ pub mod live;
 pub mod network;
 pub mod permissions;
 pub mod picture;
+pub mod provider_rules;
 pub mod retention;
 pub mod revocation;
 pub mod role;
+pub mod saturating;
 pub mod session;
 pub mod sign_in;
 pub mod slots;
@@ -37,6 +40,8 @@ pub use guild::{Guild, GuildEntry, GuildFacts, InvitableGuild, ListedGuild, Pers
 pub use health::{Health, Heartbeat};
 pub use network::{Network, NetworkError};
 pub use permissions::{Permission, PermissionSet};
+pub use picture::Picture;
+pub use provider_rules::ProviderRules;
 pub use retention::REVOCATION_WAIT;
 pub use revocation::RevocationEnd;
 pub use role::Role;

@@ -1,4 +1,4 @@
-//! The 20 permission keys, and the one rule that gives a person their role and permissions in a guild.
+//! The permission keys, and the one rule that gives a person their role and permissions in a guild.
 
 use super::Role;
 
@@ -10,7 +10,7 @@ macro_rules! permissions {
 
         impl Permission {
             /// All keys, in the specification's order.
-            pub const ALL: [Self; 20] = [$(Self::$variant),+];
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
             /// The key as the specification writes it.
             pub const fn name(self) -> &'static str {
@@ -44,6 +44,23 @@ permissions! {
 }
 
 impl Permission {
+    /// What a guild's roles may grant.
+    pub const GRANTABLE: [Self; 6] =
+        [Self::ErlcManager, Self::ErlcAdmin, Self::ErlcStaff, Self::Admin, Self::Mod, Self::SessionStarter];
+
+    /// What the team's roster may grant.
+    pub const TEAM: [Self; 9] = [
+        Self::Founder,
+        Self::Executive,
+        Self::Management,
+        Self::ServiceStaff,
+        Self::Support,
+        Self::QualityAssurance,
+        Self::Docwriter,
+        Self::WebDeveloper,
+        Self::BotDeveloper,
+    ];
+
     /// The key of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|permission| permission.name() == name)
@@ -59,27 +76,10 @@ impl PermissionSet {
     pub const EMPTY: Self = Self(0);
 
     /// What a guild's roles may grant.
-    pub const GRANTABLE: Self = Self::of(&[
-        Permission::ErlcManager,
-        Permission::ErlcAdmin,
-        Permission::ErlcStaff,
-        Permission::Admin,
-        Permission::Mod,
-        Permission::SessionStarter,
-    ]);
+    pub const GRANTABLE: Self = Self::of(&Permission::GRANTABLE);
 
     /// What the team's roster may grant.
-    pub const TEAM: Self = Self::of(&[
-        Permission::Founder,
-        Permission::Executive,
-        Permission::Management,
-        Permission::ServiceStaff,
-        Permission::Support,
-        Permission::QualityAssurance,
-        Permission::Docwriter,
-        Permission::WebDeveloper,
-        Permission::BotDeveloper,
-    ]);
+    pub const TEAM: Self = Self::of(&Permission::TEAM);
 
     /// The set of these keys.
     pub const fn of(keys: &[Permission]) -> Self {
@@ -138,8 +138,8 @@ impl FromIterator<Permission> for PermissionSet {
 pub struct Standing {
     /// The bot says that this person owns the guild.
     pub owner: bool,
-    /// The provider's permission bits for this person in this guild.
-    pub provider_bits: u64,
+    /// The provider lets this person manage the server.
+    pub manages: bool,
     /// The keys that the guild maps to roles which this person holds.
     pub granted: PermissionSet,
     /// The keys that the team's roster grants this person.
@@ -154,14 +154,6 @@ pub struct Standing {
     pub member_plus: bool,
 }
 
-const ADMINISTRATOR: u64 = 0x8;
-const MANAGE_GUILD: u64 = 0x20;
-
-/// Whether the provider's permission bits of a person let them manage the server.
-pub const fn may_manage_server(provider_bits: u64) -> bool {
-    provider_bits & (ADMINISTRATOR | MANAGE_GUILD) != 0
-}
-
 /// The keys that the team's roster gives a person, with those that they imply.
 pub const fn of_team(granted: PermissionSet) -> PermissionSet {
     let team = granted.intersection(PermissionSet::TEAM);
@@ -174,7 +166,7 @@ impl Standing {
         use Permission as P;
         let granted = |key| self.granted.intersection(PermissionSet::GRANTABLE).has(key);
 
-        let manage = self.owner || may_manage_server(self.provider_bits);
+        let manage = self.owner || self.manages;
         let erlc_manager = manage || granted(P::ErlcManager);
         let erlc_admin = erlc_manager || granted(P::ErlcAdmin);
         let erlc_staff = erlc_admin || granted(P::ErlcStaff);

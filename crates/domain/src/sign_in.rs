@@ -140,7 +140,7 @@ mod tests {
             username: "u".to_owned(),
             name: "U".to_owned(),
             id: Snowflake::new(7).unwrap(),
-            avatar: "https://a".to_owned(),
+            avatar: "https://a".into(),
         };
         let stored = |is_settled, user: Option<&User>, until| {
             Some(StoredClaim { is_settled, user: user.cloned(), until: Time::from_seconds(until) })

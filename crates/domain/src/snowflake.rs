@@ -27,11 +27,6 @@ impl Snowflake {
     pub fn get(self) -> u64 {
         self.0
     }
-
-    /// Which of the provider's six default pictures belongs to this id.
-    pub fn default_picture(self) -> u64 {
-        (self.0 >> 22) % 6
-    }
 }
 
 impl FromStr for Snowflake {

@@ -1,5 +1,7 @@
 //! The totals that anybody may see.
 
+use crate::saturating;
+
 /// How much there is of everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -28,7 +30,7 @@ impl Ratings {
         let (count, sum) = (u128::from(self.count), u128::from(self.sum));
         let hundredths = (sum * 100 + count / 2).checked_div(count)?;
         // Ratings are at most 5, so this is at most 500 unless a foreign hand has changed the sum.
-        Some(f64::from(u32::try_from(hundredths).unwrap_or(u32::MAX)) / 100.0)
+        Some(f64::from(saturating::to_u32(hundredths)) / 100.0)
     }
 }
 
@@ -45,6 +47,7 @@ impl RatingsChange {
     /// An entry had one rating and has another now; without a rating there is no entry.
     pub fn of(before: Option<i64>, after: Option<i64>) -> Self {
         let count = |rating: Option<i64>| i64::from(rating.is_some());
+        // What is not there adds nothing.
         Self { count: count(after) - count(before), sum: after.unwrap_or(0) - before.unwrap_or(0) }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{PermissionSet, Snowflake};
+use super::{PermissionSet, Picture, Snowflake};
 
 /// A member of the team.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct TeamMember {
     /// Display name.
     pub name: String,
     /// Avatar URL.
-    pub avatar: String,
+    pub avatar: Picture,
     /// The identity provider's user id.
     pub discord_id: Snowflake,
     /// Role title.
@@ -62,7 +62,7 @@ mod tests {
             member: TeamMember {
                 username: name.to_lowercase(),
                 name: name.to_owned(),
-                avatar: String::new(),
+                avatar: Picture::default(),
                 discord_id: Snowflake::new(1).unwrap(),
                 role: String::new(),
                 color: "#000000".to_owned(),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::saturating;
+
 /// Milliseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
@@ -62,13 +64,13 @@ impl Time {
     /// That much later.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
+        Self(self.0.saturating_add(saturating::millis(span)))
     }
 
     /// That much earlier, but not before 1970.
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
+        Self(self.0.saturating_sub(saturating::millis(span)))
     }
 }
 

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::Time;
+use crate::saturating;
 
 /// A clock that moves by more than this against the ticks was set. Two clocks that are further apart than this disagree.
 pub const STEP: Duration = Duration::from_mins(1);
@@ -158,9 +159,9 @@ impl TrustedTime {
             Witness::Says(time) => self.is_disputed = time.apart(shown) > STEP,
         }
         match (was_disputed, self.is_disputed, witness) {
-            (false, true, Witness::Says(time)) => {
-                Some(ClockEvent::Disputed(millis(time.millis()).saturating_sub(millis(shown.millis()))))
-            }
+            (false, true, Witness::Says(time)) => Some(ClockEvent::Disputed(
+                saturating::to_i64(time.millis()).saturating_sub(saturating::to_i64(shown.millis())),
+            )),
             (true, false, _) => Some(ClockEvent::Agreed),
             _ => None,
         }
@@ -188,7 +189,7 @@ pub fn believed_time(shown: Time, ticks: Duration, distance_believed: i64) -> Ti
 }
 
 fn distance(time: Time, ticks: Duration) -> i64 {
-    millis(time.millis()).saturating_sub(millis_of(ticks))
+    saturating::to_i64(time.millis()).saturating_sub(millis_of(ticks))
 }
 
 fn has_stood(since: Duration, ticks: Duration) -> bool {
@@ -199,12 +200,8 @@ fn is_near(one: i64, other: i64) -> bool {
     u128::from(one.abs_diff(other)) <= STEP.as_millis()
 }
 
-fn millis(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
 fn millis_of(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+    saturating::to_i64(span.as_millis())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Snowflake;
+use super::{Picture, Snowflake};
 
 /// A user of the chat platform. The store keeps the user of a code's exchange as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,5 +14,5 @@ pub struct User {
     /// The provider's id, numeric text.
     pub id: Snowflake,
     /// Always a URL: the user's own picture, or the provider's default one.
-    pub avatar: String,
+    pub avatar: Picture,
 }

@@ -7,78 +7,78 @@ use std::time::Duration;
 
 use api::error::ErrorCode;
 use telemetry::log_throttle::Throttle;
+use telemetry::metrics::{Label as _, LimitName};
 use tracing::{error, warn};
 
 /// A kind of event that comes in floods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FloodKind {
-    /// `limits.requests_per_second`
-    Requests,
-    /// `limits.refused_sign_ins_per_minute`
-    RefusedSignInLimit,
-    /// `limits.sign_ins_per_user`
-    SignInsPerUser,
-    /// `limits.concurrent_exchanges_per_address`
-    ConcurrentSignIns,
+    /// Refused by this limit.
+    Limit(LimitName),
     /// Sign-ins that were refused for another reason.
     RefusedSignIns,
     /// Keys of bots that are not valid.
     WrongKeys,
-    /// `feed.refused_keys_per_minute`
-    GuessedKeys,
-    /// `feed.requests_per_second`
-    Feed,
-    /// `limits.live_per_address`
-    LiveStreams,
     /// A header that is believed from trusted proxies only.
     ForwardedFor,
 }
 
-const KINDS: [FloodKind; 10] = [
-    FloodKind::Requests,
-    FloodKind::RefusedSignInLimit,
-    FloodKind::SignInsPerUser,
-    FloodKind::ConcurrentSignIns,
-    FloodKind::RefusedSignIns,
-    FloodKind::WrongKeys,
-    FloodKind::GuessedKeys,
-    FloodKind::Feed,
-    FloodKind::LiveStreams,
-    FloodKind::ForwardedFor,
-];
+const OTHERS: [FloodKind; 3] = [FloodKind::RefusedSignIns, FloodKind::WrongKeys, FloodKind::ForwardedFor];
+const KINDS: usize = LimitName::ALL.len() + OTHERS.len();
+
+fn kinds() -> impl Iterator<Item = FloodKind> {
+    LimitName::ALL.iter().copied().map(FloodKind::Limit).chain(OTHERS)
+}
 
 impl FloodKind {
-    const fn line(self) -> &'static str {
-        match self {
-            Self::Requests => "requests refused: a client address sends more than limits.requests_per_second allows",
-            Self::RefusedSignInLimit => {
+    /// The log line; `None` for a limit that is logged where it refuses, or as the error code `overloaded`.
+    const fn line(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Limit(LimitName::Requests) => {
+                "requests refused: a client address sends more than limits.requests_per_second allows"
+            }
+            Self::Limit(LimitName::RefusedSignIns) => {
                 "sign-ins refused: a client address causes more refused ones than limits.refused_sign_ins_per_minute allows"
             }
-            Self::SignInsPerUser => "sign-ins refused: a user signs in more often than limits.sign_ins_per_user allows",
-            Self::ConcurrentSignIns => {
+            Self::Limit(LimitName::SignInsPerUser) => {
+                "sign-ins refused: a user signs in more often than limits.sign_ins_per_user allows"
+            }
+            Self::Limit(LimitName::ConcurrentExchangesPerAddress) => {
                 "sign-ins refused: a client address has limits.concurrent_exchanges_per_address of them running"
             }
+            Self::Limit(LimitName::RefusedKeys) => {
+                "bots refused: a client address tries more invalid keys than feed.refused_keys_per_minute allows"
+            }
+            Self::Limit(LimitName::FeedRequests) => {
+                "bots refused: a key sends more than feed.requests_per_second allows"
+            }
+            Self::Limit(LimitName::LivePerAddress) => {
+                "live streams refused: a client address has limits.live_per_address open"
+            }
+            Self::Limit(
+                LimitName::Connections
+                | LimitName::ConnectionsPerAddress
+                | LimitName::ConcurrentRequests
+                | LimitName::ConcurrentExchanges
+                | LimitName::Live
+                | LimitName::FailureBudget,
+            ) => return None,
             Self::RefusedSignIns => {
                 "sign-ins refused: the code was wrong or used before, a scope is missing, or the user is blocked"
             }
             Self::WrongKeys => "bots refused: their key is missing, wrong or revoked; see `bot-companion key list`",
-            Self::GuessedKeys => {
-                "bots refused: a client address tries more invalid keys than feed.refused_keys_per_minute allows"
-            }
-            Self::Feed => "bots refused: a key sends more than feed.requests_per_second allows",
-            Self::LiveStreams => "live streams refused: a client address has limits.live_per_address open",
             Self::ForwardedFor => {
                 "X-Forwarded-For is ignored: it comes from an address that is not in http.trusted_proxies. If that is your proxy, add \
                  it, or all its clients share one rate limit"
             }
-        }
+        })
     }
 }
 
 /// How often each kind happened.
 #[derive(Debug)]
 pub struct Floods {
-    kinds: [Throttle; KINDS.len()],
+    kinds: [Throttle; KINDS],
     /// Requests that failed, by error code.
     failures: [Throttle; ErrorCode::ALL.len()],
 }
@@ -92,8 +92,11 @@ impl Default for Floods {
 impl Floods {
     /// It happened, at these ticks of the clock, because of this address and in the request with this id.
     pub fn note(&self, kind: FloodKind, client: IpAddr, id: &str, now: Duration) {
-        if let Some(times) = self.kinds[kind as usize].count(now) {
-            warn!(id, %client, times, "{}", kind.line());
+        let throttle = kinds().zip(&self.kinds).find(|(known, _)| *known == kind).map(|(_, throttle)| throttle);
+        if let (Some(throttle), Some(line)) = (throttle, kind.line())
+            && let Some(times) = throttle.count(now)
+        {
+            warn!(id, %client, times, "{line}");
         }
     }
 
@@ -104,9 +107,9 @@ impl Floods {
 
     /// Logs what was not logged yet and may be now.
     pub fn report(&self, now: Duration) {
-        for kind in KINDS {
-            if let Some(times) = self.kinds[kind as usize].rest(now) {
-                warn!(times, "{}", kind.line());
+        for (kind, throttle) in kinds().zip(&self.kinds) {
+            if let (Some(line), Some(times)) = (kind.line(), throttle.rest(now)) {
+                warn!(times, "{line}");
             }
         }
         for code in ErrorCode::ALL {
@@ -142,7 +145,7 @@ mod tests {
             let floods = Floods::default();
             let client = |last| Ipv4Addr::new(192, 0, 2, last).into();
             for second in 0..90 {
-                floods.note(FloodKind::Requests, client(1), "a", Duration::from_secs(second));
+                floods.note(FloodKind::Limit(LimitName::Requests), client(1), "a", Duration::from_secs(second));
                 floods.report(Duration::from_secs(second));
             }
             floods.note(FloodKind::WrongKeys, client(2), "b", Duration::from_secs(90));
@@ -154,12 +157,5 @@ mod tests {
         assert_eq!((told[0], told[1]), ("id=\"a\" client=192.0.2.1 times=1", "id=\"a\" client=192.0.2.1 times=60"));
         assert!(told[2].ends_with("id=\"b\" client=192.0.2.2 times=1"), "{}", told[2]);
         assert_eq!(told[3], "times=29");
-    }
-
-    #[test]
-    fn each_kind_has_its_place() {
-        for (index, kind) in KINDS.into_iter().enumerate() {
-            assert_eq!(kind as usize, index);
-        }
     }
 }

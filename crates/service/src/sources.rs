@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use api::picture::PictureHost;
 use domain::Version;
-use domain::picture::PictureHost;
 use provider::idp::Provider;
 use runtime::background::Background;
 use runtime::clock::Clock;

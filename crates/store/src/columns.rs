@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use domain::feed::InstanceName;
 use domain::history::BotState;
-use domain::{ListedGuild, Permission, PermissionSet, SessionId, Snowflake, Time, User};
+use domain::{ListedGuild, Permission, PermissionSet, Picture, SessionId, Snowflake, Time, User};
 use runtime::clock::Clock;
 use serde::Serialize;
 use serde_json::Value;
@@ -64,6 +64,7 @@ macro_rules! column {
 
 column!(Snowflake, i64, |id: &Self| integer(id.get()), |number: i64| u64::try_from(number).ok().and_then(Self::new));
 column!(Time, i64, |time: &Self| integer(time.millis()), |millis: i64| Some(Self::from_millis(unsigned(millis))));
+column!(Picture, String, |picture: &Self| picture.stored().to_owned(), |text: String| Some(text.into()));
 column!(SessionId, String, |id: &Self| id.as_str().to_owned(), |text: String| Self::parse(&text));
 column!(BotState, String, |state: &Self| state.name().to_owned(), |name: String| Self::parse(&name));
 column!(InstanceName, String, |name: &Self| name.as_str().to_owned(), |text: String| Self::parse(&text));

@@ -228,7 +228,7 @@ async fn a_profile_changes_wherever_it_shows() {
         id: id(4242),
         username: "renamed".to_owned(),
         name: "Renamed".to_owned(),
-        avatar: "https://example.com/new.png".to_owned(),
+        avatar: "https://example.com/new.png".into(),
     };
     warm.says([Change::User(profile)]).await;
     let anyone = warm.app.anon();

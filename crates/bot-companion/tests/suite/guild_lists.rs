@@ -9,6 +9,7 @@ use provider::sandbox::Fault;
 use provider::sandbox::people::MEMBER;
 use reqwest::Method;
 use store::StoredList;
+use telemetry::metrics::{StoreAccess, StoreOutcome};
 
 use crate::harness::{Answer, Client, START, TestApp, eventually, guild, id, listed, names, soon};
 
@@ -63,6 +64,15 @@ fn broken() -> Fault {
 
 fn limited(seconds: f64) -> Fault {
     Fault::RateLimited { retry_after: Some(seconds), json: true, global: false }
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_cached_reads_the_account_once() {
+    let (app, member) = member_in_a("").await;
+    let reads = || app.app.store.metrics().operations.get(StoreAccess::Read, StoreOutcome::Done);
+    let before = reads();
+    assert_eq!(member.get("/guilds/invitable").await.status, 200);
+    assert_eq!(reads() - before, 2, "the account, and which of its guilds have the bot");
 }
 
 #[tokio::test]

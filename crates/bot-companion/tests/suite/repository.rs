@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use domain::Permission;
 use serde_json::Value;
 
 use crate::harness::TestApp;
@@ -45,6 +46,36 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
 #[test]
 fn the_committed_openapi_document_is_the_services_own() {
     assert!(read("openapi.json") == service::http::document(), "openapi.json is stale: run `make openapi`");
+}
+
+#[test]
+fn the_sdks_and_documents_name_the_permission_keys_in_the_services_order() {
+    let (all, grantable, team) = (&Permission::ALL[..], &Permission::GRANTABLE[..], &Permission::TEAM[..]);
+    for (path, after, until, keys) in [
+        ("docs/feed.md", "keys are", "|", grantable),
+        ("docs/feed.md", "`permissions` are", ".", team),
+        ("docs/sdk-js.md", "what the role grants:", ".", grantable),
+        ("docs/sdk-python.md", "keys:", "|", grantable),
+        ("docs/sdk-rust.md", "what they grant:", "|", grantable),
+        ("sdk/conformance/reference_service/lines.py", "GRANTABLE = (", ")", grantable),
+        ("sdk/conformance/reference_service/lines.py", "TEAM = (", ")", team),
+        ("sdk/js/README.md", "what the role grants:", ".", grantable),
+        ("sdk/js/src/grants.ts", "GRANT_KEYS = [", "]", grantable),
+        ("sdk/js/src/types.ts", "type GuildPermission =", ";", grantable),
+        ("sdk/js/src/types.ts", "type TeamPermission =", ";", team),
+        ("sdk/python/bot_companion/_types.py", "GuildPermission = Literal[", "]", grantable),
+        ("sdk/python/bot_companion/_types.py", "TeamPermission = Literal[", "]", team),
+        ("sdk/rust/src/callbacks.rs", "const KEYS: [&str; 6] = [", "]", grantable),
+        ("sdk/rust/src/callbacks.rs", "pub position: u32,", "pub", team),
+        ("sdk/web/src/schema.ts", " Permissions: {", "}", all),
+    ] {
+        let text = read(path);
+        let list = text.split_once(after).and_then(|(_, rest)| rest.split_once(until)).map(|(list, _)| list);
+        let words =
+            list.unwrap_or_else(|| panic!("{path}: no {after}")).split(|c: char| !c.is_ascii_uppercase() && c != '_');
+        let named: Vec<_> = words.filter(|word| word.len() > 1).collect();
+        assert_eq!(named, keys.iter().map(|key| key.name()).collect::<Vec<_>>(), "{path}: {after}");
+    }
 }
 
 #[test]

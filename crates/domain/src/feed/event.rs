@@ -4,7 +4,7 @@ use super::json::{Fields, Reason, object, shown, wrong};
 use super::line::{ROLES, guild, subscription};
 use super::{Event, roster};
 use crate::feedback::{Feedback, FeedbackEntry};
-use crate::{Change, User, picture};
+use crate::{Change, Picture, ProviderRules, User};
 
 const FEEDBACK_ID: usize = 64;
 /// As long as the provider lets anybody write.
@@ -12,7 +12,7 @@ const FEEDBACK: usize = 4_000;
 pub(super) const PERSON: usize = 100;
 
 /// An event, and why some of it was ignored.
-pub fn event_line(line: &[u8]) -> Result<(Event, Vec<String>), Reason> {
+pub fn event_line(line: &[u8], rules: &ProviderRules) -> Result<(Event, Vec<String>), Reason> {
     let fields = object(line)?;
     let kind = fields.text("type", 1..=100)?;
     let mut ignored = Vec::new();
@@ -25,23 +25,23 @@ pub fn event_line(line: &[u8]) -> Result<(Event, Vec<String>), Reason> {
         "member_gone" => Change::MemberGone { guild: fields.id("guild")?, user: fields.id("user")? },
         "subscription" => Change::Subscription(subscription(&fields)?),
         "subscription_gone" => Change::SubscriptionGone(fields.id("userid")?),
-        "feedback" => Change::Feedback(feedback(&fields)?),
+        "feedback" => Change::Feedback(feedback(&fields, rules)?),
         "feedback_gone" => Change::FeedbackGone(fields.text("id", 1..=FEEDBACK_ID)?.to_owned()),
-        "team" => Change::Team(roster::members(&fields, &mut ignored)?),
-        "user" => Change::User(user(&fields)?),
+        "team" => Change::Team(roster::members(&fields, &mut ignored, rules)?),
+        "user" => Change::User(user(&fields, rules)?),
         other => return Ok((Event::Ignored(format!("The event type {} is not known here.", shown(other))), ignored)),
     };
     Ok((Event::Change(change), ignored))
 }
 
 /// A feedback entry as an import's line: the same as the event, without its type.
-pub fn feedback_line(line: &[u8]) -> Result<Feedback, Reason> {
-    feedback(&object(line)?)
+pub fn feedback_line(line: &[u8], rules: &ProviderRules) -> Result<Feedback, Reason> {
+    feedback(&object(line)?, rules)
 }
 
-fn feedback(fields: &Fields<'_>) -> Result<Feedback, Reason> {
+fn feedback(fields: &Fields<'_>, rules: &ProviderRules) -> Result<Feedback, Reason> {
     let submitter = match fields.get("submitter") {
-        Some(super::json::Json::Map(person)) => user(person).map_err(|reason| reason.within("`submitter`"))?,
+        Some(super::json::Json::Map(person)) => user(person, rules).map_err(|reason| reason.within("`submitter`"))?,
         _ => return Err(wrong("submitter", "an object with `id`, `username`, `name` and `avatar`")),
     };
     // Absent is the least of the range, which is no rating.
@@ -59,20 +59,20 @@ fn feedback(fields: &Fields<'_>) -> Result<Feedback, Reason> {
 }
 
 /// A person. Without a display name the username is shown, without a picture the provider's default one.
-fn user(fields: &Fields<'_>) -> Result<User, Reason> {
+fn user(fields: &Fields<'_>, rules: &ProviderRules) -> Result<User, Reason> {
     let id = fields.id("id")?;
     let username = fields.text("username", 1..=PERSON)?.to_owned();
     let name = match fields.get("name") {
         None => username.clone(),
         Some(_) => fields.text("name", 1..=PERSON)?.to_owned(),
     };
-    Ok(User { avatar: avatar(fields, id)?, username, name, id })
+    Ok(User { avatar: avatar(fields, id, rules)?, username, name, id })
 }
 
 /// Always a URL.
-pub(super) fn avatar(fields: &Fields<'_>, id: crate::Snowflake) -> Result<String, Reason> {
+pub(super) fn avatar(fields: &Fields<'_>, id: crate::Snowflake, rules: &ProviderRules) -> Result<Picture, Reason> {
     Ok(match fields.picture("avatar")? {
-        Some(url) if url.starts_with("https://") => url.to_owned(),
-        hash => picture::avatar(id, hash),
+        Some(url) if url.starts_with("https://") => url.into(),
+        hash => (rules.avatar)(id, hash),
     })
 }

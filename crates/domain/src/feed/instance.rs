@@ -1,7 +1,7 @@
 //! The bot's processes: how one is named, and what the service knows of its life.
 
 use crate::Time;
-use crate::retention::SILENCE;
+use crate::retention::is_silent;
 
 /// What one start of one process of the bot calls itself: 1 to 64 characters of `[A-Za-z0-9_-]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,6 +64,6 @@ impl Life {
     /// Whether it has given a sign of life in the last 90 seconds.
     pub fn is_living(&self, now: Time) -> bool {
         let last = self.last_heartbeat.map_or(self.last_call, |beat| beat.max(self.last_call));
-        now.since(last) < SILENCE
+        !is_silent(last, now)
     }
 }

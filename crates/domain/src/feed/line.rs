@@ -110,6 +110,7 @@ pub(super) fn subscription(fields: &Fields<'_>) -> Result<Subscription, Reason> 
         };
     Ok(Subscription {
         userid: fields.id("userid")?,
+        // The bound fits.
         slots: u32::try_from(fields.count("slots", 0..=1_000_000)?).unwrap_or(0),
         guilds: fields.ids("guilds", COVERED)?,
         active_until,

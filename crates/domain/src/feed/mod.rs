@@ -66,6 +66,7 @@ impl ShardKey {
     /// The shard that a guild belongs to under this count.
     pub fn of(guild: Snowflake, count: u32) -> Self {
         let count = count.max(1);
+        // A remainder below a `u32` fits.
         Self { count, id: u32::try_from((guild.get() >> 22) % u64::from(count)).unwrap_or(0) }
     }
 

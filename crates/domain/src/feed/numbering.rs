@@ -1,5 +1,7 @@
 //! The numbering of events. Each instance counts its own; the service stores the number that it waits for next.
 
+use crate::saturating;
+
 /// The number that an unknown instance is waited for with.
 pub const FIRST_EVENT: u64 = 1;
 
@@ -30,7 +32,7 @@ impl Continuation {
             return Self::Repeat;
         }
         // It fits: the repeats are fewer than the events.
-        Self::New { repeats: usize::try_from(next - first).unwrap_or(usize::MAX), end }
+        Self::New { repeats: saturating::to_usize(next - first), end }
     }
 }
 

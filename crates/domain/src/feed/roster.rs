@@ -3,20 +3,20 @@
 use super::event::{PERSON, avatar};
 use super::json::{Fields, Json, Reason, object, wrong};
 use super::line::keys;
-use crate::PermissionSet;
 use crate::team::{Roster, RosterEntry, TeamMember};
+use crate::{PermissionSet, ProviderRules};
 
 const MEMBERS: usize = 1_000;
 const WORD: usize = 64;
 
 /// The team in an object `{"members": […]}`, with what was ignored of it; or everything that is wrong with it.
-pub fn roster(text: &[u8]) -> Result<(Roster, Vec<String>), Vec<Reason>> {
+pub fn roster(text: &[u8], rules: &ProviderRules) -> Result<(Roster, Vec<String>), Vec<Reason>> {
     let fields = object(text).map_err(|reason| vec![reason])?;
     let members = fields.list("members", MEMBERS).map_err(|reason| vec![reason])?;
     let mut ignored = Vec::new();
     let (mut entries, mut reasons) = (Vec::new(), Vec::new());
     for (number, member) in (1..).zip(members) {
-        match entry(member, number, &mut ignored) {
+        match entry(member, number, &mut ignored, rules) {
             Ok(entry) => entries.push(entry),
             Err(reason) => reasons.push(reason),
         }
@@ -24,12 +24,17 @@ pub fn roster(text: &[u8]) -> Result<(Roster, Vec<String>), Vec<Reason>> {
     if reasons.is_empty() { Ok((Roster(entries), ignored)) } else { Err(reasons) }
 }
 
-pub(super) fn members(fields: &Fields<'_>, ignored: &mut Vec<String>) -> Result<Roster, Reason> {
+pub(super) fn members(fields: &Fields<'_>, ignored: &mut Vec<String>, rules: &ProviderRules) -> Result<Roster, Reason> {
     let members = (1..).zip(fields.list("members", MEMBERS)?);
-    members.map(|(number, member)| entry(member, number, ignored)).collect::<Result<_, _>>().map(Roster)
+    members.map(|(number, member)| entry(member, number, ignored, rules)).collect::<Result<_, _>>().map(Roster)
 }
 
-fn entry(value: &Json<'_>, number: usize, ignored: &mut Vec<String>) -> Result<RosterEntry, Reason> {
+fn entry(
+    value: &Json<'_>,
+    number: usize,
+    ignored: &mut Vec<String>,
+    rules: &ProviderRules,
+) -> Result<RosterEntry, Reason> {
     let mut read = || {
         let Json::Map(fields) = value else { return Err(wrong("members", "a list of objects")) };
         let discord_id = fields.id("discord_id")?;
@@ -44,7 +49,7 @@ fn entry(value: &Json<'_>, number: usize, ignored: &mut Vec<String>) -> Result<R
         let member = TeamMember {
             username: username.to_owned(),
             name: name.to_owned(),
-            avatar: avatar(fields, discord_id)?,
+            avatar: avatar(fields, discord_id, rules)?,
             discord_id,
             role: fields.text("role", 1..=PERSON)?.to_owned(),
             color: color(fields)?.to_owned(),

@@ -1,6 +1,8 @@
 //! Cleaning up after snapshots. A sweep walks over the guilds of one snapshot, in the order of their ids and a bounded number of
 //! rows at a time, and removes those that no read can see any more.
 
+use crate::saturating;
+
 /// The number under which the guilds stand that no snapshot covers.
 pub const UNCOVERED: i64 = 0;
 
@@ -75,7 +77,7 @@ impl SweepBudget {
 
     /// How many rows were looked at: 0 if there was nothing to do.
     pub fn spent(&self) -> usize {
-        usize::try_from(self.spent).unwrap_or(usize::MAX)
+        saturating::to_usize(self.spent)
     }
 }
 

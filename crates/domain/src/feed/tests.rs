@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::feedback::{Feedback, FeedbackEntry};
+use crate::provider_rules::TEST_RULES;
 use crate::{Permission, PermissionSet, User};
 
 const NOW: Time = Time::from_seconds(1_800_000_000);
@@ -62,7 +63,7 @@ fn what_a_guild_leaves_out() {
     let Ok(SnapshotLine::One(GuildLine::Guild(read), _)) = guild_line(&bytes(&none)) else { panic!() };
     assert!(read.grants.unwrap().is_empty() && read.staff.unwrap().is_empty(), "there are none");
     let event = with(guild(), &json!({"type": "guild"}));
-    let Ok((Event::Change(Change::Guild(read)), _)) = event_line(&bytes(&event)) else { panic!() };
+    let Ok((Event::Change(Change::Guild(read)), _)) = event_line(&bytes(&event), &TEST_RULES) else { panic!() };
     assert!(read.grants.is_none() && read.staff.is_none(), "in an event they stay, too");
 }
 
@@ -123,7 +124,7 @@ fn no_text_has_what_a_store_cannot_hold() {
         json!({"type": "team", "members": [member]}),
     ];
     for event in table {
-        let (Event::Change(change), _) = event_line(&bytes(&event)).unwrap() else { panic!("{event}") };
+        let (Event::Change(change), _) = event_line(&bytes(&event), &TEST_RULES).unwrap() else { panic!("{event}") };
         let shown = format!("{change:?}");
         assert!(shown.contains('\u{fffd}') && !shown.contains("\\0"), "{shown}");
     }
@@ -139,12 +140,8 @@ fn no_text_has_what_a_store_cannot_hold() {
 #[test]
 fn every_event() {
     let person = json!({"id": "5", "username": "u", "name": null, "avatar": "https://a.example/a.png"});
-    let user = User {
-        username: "u".to_owned(),
-        name: "u".to_owned(),
-        id: id(5),
-        avatar: "https://a.example/a.png".to_owned(),
-    };
+    let user =
+        User { username: "u".to_owned(), name: "u".to_owned(), id: id(5), avatar: "https://a.example/a.png".into() };
     let said = json!({"id": "f", "feedback": "good", "rating": 5, "timestamp": 1_700_000_000.75, "submitter": person});
     let subscription =
         Subscription { userid: id(5), slots: 2, guilds: vec![id(7)], active_until: Some(Time::from_millis(1_500)) };
@@ -165,10 +162,10 @@ fn every_event() {
         (with(person, &json!({"type": "user"})), Change::User(user)),
     ];
     for (line, change) in table {
-        assert_eq!(event_line(&bytes(&line)), Ok((Event::Change(change), Vec::new())), "{line}");
+        assert_eq!(event_line(&bytes(&line), &TEST_RULES), Ok((Event::Change(change), Vec::new())), "{line}");
     }
     let unknown = json!({"type": format!("new\n{}", "x".repeat(90))});
-    let (Event::Ignored(reason), _) = event_line(&bytes(&unknown)).unwrap() else { panic!() };
+    let (Event::Ignored(reason), _) = event_line(&bytes(&unknown), &TEST_RULES).unwrap() else { panic!() };
     assert_eq!(reason, format!("The event type `new\\n{}…` is not known here.", "x".repeat(36)));
     for (fields, reason) in [
         (json!({"rating": 0}), "`rating` must be a whole number from 1 to 5."),
@@ -179,9 +176,9 @@ fn every_event() {
         (json!({"submitter": "5"}), "`submitter` must be an object with `id`, `username`, `name` and `avatar`."),
         (json!({"submitter": {"id": "5"}}), "`submitter`: `username` must be text of 1 to 100 characters."),
     ] {
-        assert_eq!(feedback_line(&bytes(&with(said.clone(), &fields))).unwrap_err().to_string(), reason);
+        assert_eq!(feedback_line(&bytes(&with(said.clone(), &fields)), &TEST_RULES).unwrap_err().to_string(), reason);
     }
-    assert!(event_line(b"{}").is_err());
+    assert!(event_line(b"{}", &TEST_RULES).is_err());
 }
 
 #[test]
@@ -197,13 +194,14 @@ fn a_subscription_says_when_it_ends() {
 fn a_team_and_all_that_is_wrong_with_one() {
     let member = json!({"username": "u", "name": "N", "avatar": null, "discord_id": "5", "role": "Helper",
         "color": "#5865f2", "category": "support", "position": -1, "permissions": ["SUPPORT", "ADMIN"]});
-    let (read, ignored) = roster(&bytes(&json!({"members": [member]}))).unwrap();
+    let (read, ignored) = roster(&bytes(&json!({"members": [member]})), &TEST_RULES).unwrap();
     assert_eq!(read.0[0].permissions, PermissionSet::of(&[Permission::Support]));
-    assert_eq!(read.0[0].member.avatar, "https://cdn.discordapp.com/embed/avatars/0.png");
+    assert_eq!(read.0[0].member.avatar.stored(), "avatar 5 None");
     assert_eq!(ignored.len(), 1);
     let wrong = json!({"members": [with(member.clone(), &json!({"color": "red"})), member,
         with(member.clone(), &json!({"category": "Support Team"})), with(member.clone(), &json!({"position": "1"})), 5]});
-    let reasons: Vec<String> = roster(&bytes(&wrong)).unwrap_err().iter().map(ToString::to_string).collect();
+    let reasons: Vec<String> =
+        roster(&bytes(&wrong), &TEST_RULES).unwrap_err().iter().map(ToString::to_string).collect();
     assert_eq!(
         reasons,
         [
@@ -242,10 +240,10 @@ fn read_all(line: &[u8]) -> Vec<String> {
     let reasons = [
         guild_line(line).err(),
         subscription_line(line).err(),
-        event_line(line).err(),
-        feedback_line(line).err(),
+        event_line(line, &TEST_RULES).err(),
+        feedback_line(line, &TEST_RULES).err(),
         heartbeat("key", line, NOW).err(),
-        roster(line).err().and_then(|reasons| reasons.into_iter().next()),
+        roster(line, &TEST_RULES).err().and_then(|reasons| reasons.into_iter().next()),
     ];
     reasons.into_iter().flatten().map(|reason| reason.to_string()).collect()
 }

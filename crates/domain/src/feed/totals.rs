@@ -13,6 +13,7 @@
 use std::ops::{Add, AddAssign, Sub};
 
 use crate::Guild;
+use crate::saturating;
 
 /// A guild counts with so many members at most, so that no sum of guilds leaves its column.
 const MOST_MEMBERS: i64 = 1_000_000_000;
@@ -34,7 +35,7 @@ impl GuildTotals {
 
     /// Guilds as they are said.
     pub fn of<'a>(guilds: impl IntoIterator<Item = &'a Guild>) -> Self {
-        let one = |guild: &Guild| Self::one(i64::try_from(guild.members).unwrap_or(i64::MAX));
+        let one = |guild: &Guild| Self::one(saturating::to_i64(guild.members));
         guilds.into_iter().map(one).sum()
     }
 

@@ -1,8 +1,9 @@
 //! How the bot does at a moment, as far as its reports tell.
 
 use super::super::Time;
-use super::super::health::{Health, Instance, SILENCE};
+use super::super::health::{Health, Instance, SILENCE, is_silent};
 use super::BotState;
+use crate::saturating;
 
 /// How the bot does at a moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +26,7 @@ pub struct Observation {
 /// reported, or something looks silent and the replica has not watched for as long as silence takes. While no replica ran, nobody
 /// could report, so the time before does not count as silence.
 pub fn observe(health: &Health, watching_since: Time, now: Time) -> Option<Observation> {
-    let is_old = |reported: Time| now.since(reported) >= SILENCE;
+    let is_old = |reported: Time| is_silent(reported, now);
     let latest = health.latest_report()?;
     let newest = newest(health, is_old);
     let highest = health.shards.keys().next_back().map_or(0, |id| id.saturating_add(1));
@@ -42,7 +43,7 @@ pub fn observe(health: &Health, watching_since: Time, now: Time) -> Option<Obser
         Some(_) => BotState::Partial,
         None => BotState::Up,
     };
-    if state != BotState::Up && now.since(watching_since) < SILENCE {
+    if state != BotState::Up && !is_silent(watching_since, now) {
         return None;
     }
     let (silent, since) = match state {
@@ -70,7 +71,7 @@ fn newest(health: &Health, is_old: impl Fn(Time) -> bool) -> Option<&Instance> {
 }
 
 fn count<T>(things: impl Iterator<Item = T>) -> u32 {
-    u32::try_from(things.count()).unwrap_or(u32::MAX)
+    saturating::to_u32(things.count())
 }
 
 /// The mean of the latencies that are known; zero stands for one that is not.

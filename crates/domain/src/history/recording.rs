@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::super::Time;
 use super::super::retention::{HISTORY_KEPT, MINUTES_KEPT};
 use super::{BotState, Incident, Minute, Observation};
+use crate::saturating;
 
 const MINUTE: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -28,7 +29,7 @@ pub fn day_of(time: Time) -> Time {
 }
 
 fn begin(time: Time, span: Duration) -> Time {
-    let span = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    let span = saturating::millis(span);
     Time::from_millis(time.millis() / span * span)
 }
 

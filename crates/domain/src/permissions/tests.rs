@@ -12,10 +12,6 @@ fn granted(keys: &[P]) -> Standing {
     Standing { granted: PermissionSet::of(keys), ..Standing::default() }
 }
 
-fn with_bits(provider_bits: u64) -> Standing {
-    Standing { provider_bits, ..Standing::default() }
-}
-
 fn on_the_team(keys: &[P]) -> Standing {
     Standing { team: PermissionSet::of(keys), ..Standing::default() }
 }
@@ -26,10 +22,7 @@ fn the_rule_is_the_contracts_table() {
     let table: &[(Standing, Option<Role>, &[P])] = &[
         (none, None, &[]),
         (Standing { owner: true, ..none }, Some(Role::Owner), STAFF),
-        (with_bits(0x8), Some(Role::Manager), STAFF),
-        (with_bits(0x20), Some(Role::Manager), STAFF),
-        (with_bits(0x28), Some(Role::Manager), STAFF),
-        (with_bits(!0x28), None, &[]),
+        (Standing { manages: true, ..none }, Some(Role::Manager), STAFF),
         (granted(&[P::ErlcManager]), Some(Role::Manager), &[P::ErlcManager, P::ErlcAdmin, P::ErlcStaff]),
         (granted(&[P::ErlcAdmin]), Some(Role::Administrator), &[P::ErlcAdmin, P::ErlcStaff]),
         (granted(&[P::ErlcStaff]), Some(Role::Moderator), &[P::ErlcStaff]),
@@ -73,11 +66,9 @@ fn sets() -> impl Strategy<Value = PermissionSet> {
 }
 
 prop_compose! {
-    fn standings()(owner: bool, bits: u64, granted in sets(), team in sets(), facts: [bool; 4]) -> Standing {
-        // Two bits of 64 would nearly always be set, one of them at least.
-        let provider_bits = if bits % 3 == 0 { bits } else { bits & !0x28 };
+    fn standings()(owner: bool, manages: bool, granted in sets(), team in sets(), facts: [bool; 4]) -> Standing {
         let [setup, linked, guild_plus, member_plus] = facts;
-        Standing { owner, provider_bits, granted, team, setup, linked, guild_plus, member_plus }
+        Standing { owner, manages, granted, team, setup, linked, guild_plus, member_plus }
     }
 }
 
@@ -119,10 +110,10 @@ proptest! {
     }
 
     #[test]
-    fn more_never_gives_less(standing in standings(), granted in sets(), team in sets(), bits: u64, owner: bool) {
+    fn more_never_gives_less(standing in standings(), granted in sets(), team in sets(), manages: bool, owner: bool) {
         let more = Standing {
             owner: standing.owner || owner,
-            provider_bits: standing.provider_bits | bits,
+            manages: standing.manages || manages,
             granted: standing.granted.union(granted),
             team: standing.team.union(team),
             ..standing

@@ -42,7 +42,7 @@ impl Clocks {
     fn error(&self) -> i64 {
         let ticks = Duration::from_secs(self.ticks);
         let believed = believed_time(self.time(self.set), ticks, self.watch.distance());
-        millis(believed.seconds()) - millis(self.time(0).seconds())
+        saturating::to_i64(believed.seconds()) - saturating::to_i64(self.time(0).seconds())
     }
 }
 

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use domain::Snowflake;
+use domain::saturating;
 use runtime::subjects::Subject;
 use telemetry::log_throttle::Throttle;
 
@@ -75,7 +76,7 @@ impl FailureBudget {
     pub(super) fn remaining(&mut self, now: Duration) -> u32 {
         self.advance_to(now);
         let spent: u64 = self.refused.into_iter().map(Refused::all).sum();
-        self.limit.saturating_sub(u32::try_from(spent).unwrap_or(u32::MAX))
+        self.limit.saturating_sub(saturating::to_u32(spent))
     }
 
     pub(super) fn spend(&mut self, now: Duration, caller: Caller) {
@@ -128,7 +129,7 @@ impl FailureBudget {
     pub(super) fn left_for_refused_networks(&mut self, now: Duration) -> u32 {
         self.advance_to(now);
         let spent: u64 = self.refused.iter().map(|slot| u64::from(slot.sign_ins)).sum();
-        u32::try_from(self.share(Part::RefusedNetworks).saturating_sub(spent)).unwrap_or(u32::MAX)
+        saturating::to_u32(self.share(Part::RefusedNetworks).saturating_sub(spent))
     }
 
     /// How long until fewer than `limit` are left of what is counted; `None` if there are fewer now.
@@ -142,7 +143,7 @@ impl FailureBudget {
             spent -= count(self.refused[index(*number)]);
             spent < limit
         })?;
-        let ages_out = SLOT.saturating_mul(u32::try_from(lets_go + SLOTS as u64).unwrap_or(u32::MAX));
+        let ages_out = SLOT.saturating_mul(saturating::to_u32(lets_go + SLOTS as u64));
         Some(ages_out.saturating_sub(now))
     }
 
@@ -163,5 +164,6 @@ impl Refused {
 }
 
 fn index(slot: u64) -> usize {
+    // A remainder below a `usize` fits.
     usize::try_from(slot % SLOTS as u64).unwrap_or(0)
 }

@@ -16,6 +16,17 @@ pub use guard::{ProviderMetrics, ProviderState};
 use secrecy::SecretString;
 use telemetry::metrics::Label;
 
+/// The scopes that a sign-in needs, separated by blanks.
+pub const SCOPE: &str = "identify guilds";
+
+const ADMINISTRATOR: u64 = 0x8;
+const MANAGE_GUILD: u64 = 0x20;
+
+/// Whether these permission bits let a user manage the server.
+pub(crate) fn may_manage_server(bits: u64) -> bool {
+    bits & (ADMINISTRATOR | MANAGE_GUILD) != 0
+}
+
 /// What the provider offers us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
@@ -72,6 +83,13 @@ pub struct Grant {
     pub scopes: Vec<String>,
 }
 
+impl Grant {
+    /// Whether the user has granted all that a sign-in needs.
+    pub fn has_needed_scopes(&self) -> bool {
+        SCOPE.split(' ').all(|scope| self.scopes.iter().any(|granted| granted == scope))
+    }
+}
+
 /// Why the provider did not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{kind:?}: {detail}")]
@@ -107,4 +125,16 @@ pub enum IdpErrorKind {
     Misconfigured,
     /// It refuses the redirect address: it is not registered, or not the one that the code was asked for with.
     RedirectRefused,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn administrators_and_those_who_may_manage_the_guild_manage_the_server() {
+        for (bits, may) in [(0x8, true), (0x20, true), (0x28, true), (!0x28, false), (0, false)] {
+            assert_eq!(may_manage_server(bits), may, "{bits:x}");
+        }
+    }
 }

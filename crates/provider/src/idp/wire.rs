@@ -3,12 +3,14 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use domain::{ListedGuild, Snowflake, Time, User, picture, text};
+use domain::picture::is_hash;
+use domain::{ListedGuild, Snowflake, Time, User, text};
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::Grant;
+use crate::picture::avatar;
 
 /// If the provider does not say how long a grant lasts: short, because a grant that is refreshed too early costs one call.
 const UNKNOWN_LIFE: f64 = 3600.0;
@@ -65,7 +67,7 @@ pub(super) fn user(body: &[u8]) -> Result<User, &'static str> {
         name: name.map_or_else(|| username.clone(), |name| text::storable(&name).into_owned()),
         username,
         id: response.id,
-        avatar: picture::avatar(response.id, response.avatar.as_deref()),
+        avatar: avatar(response.id, response.avatar.as_deref()),
     })
 }
 
@@ -84,7 +86,7 @@ fn guild(entry: &Value) -> Option<ListedGuild> {
     // Membership is what the list is for; bits that cannot be read grant nothing.
     let permissions = entry["permissions"].as_str().and_then(low_bits).or(entry["permissions"].as_u64()).unwrap_or(0);
     let name: String = entry["name"].as_str().unwrap_or_default().chars().take(LONGEST_NAME).collect();
-    let icon = entry["icon"].as_str().filter(|hash| picture::is_hash(hash)).map(str::to_owned);
+    let icon = entry["icon"].as_str().filter(|hash| is_hash(hash)).map(str::to_owned);
     Some(ListedGuild { id, permissions, name: text::storable(&name).into_owned(), icon })
 }
 

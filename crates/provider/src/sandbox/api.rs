@@ -14,7 +14,8 @@ use super::faults::Fault;
 use super::grants::{ACCESS_LIFE, CodeRefusal, TokenPair};
 use super::people::Person;
 use super::reply::{self, Reply};
-use super::{SCOPE, SandboxState, pairs, value};
+use super::{SandboxState, pairs, value};
+use crate::idp::SCOPE;
 
 /// Beyond the patience of any client.
 const SLOW: Duration = Duration::from_secs(30);

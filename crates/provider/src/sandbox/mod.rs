@@ -31,13 +31,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::control::Control;
 use self::faults::FaultSwitches;
 use self::grants::{IssuedTokens, Terms};
-use crate::idp::Endpoint;
+use crate::idp::{Endpoint, SCOPE};
 pub use control::{ServiceState, ServiceSwitches};
 pub use faults::{Fault, Hold};
 pub use people::{Person, PersonGuild};
-
-/// What a person grants unless something else is asked for.
-const SCOPE: &str = "identify guilds";
 
 /// What a [`Sandbox`] needs to know.
 #[derive(Clone, Debug)]

@@ -143,7 +143,7 @@ fn choose(state: &SandboxState, asked: &[(String, String)], ask: &Ask) -> Reply 
             "<li><a class=\"person\" href=\"{}\"><span class=\"face hue{}\" aria-hidden=\"true\">{}</span>\
              <span><strong><bdi>{}</bdi></strong> <small>{} · @{}</small><small>{}</small></span></a></li>",
             link("choice", &person.name),
-            person.id.default_picture(),
+            crate::picture::default_number(person.id),
             escape(&initial(shown)),
             escape(shown),
             escape(&person.name),

@@ -1,6 +1,7 @@
 //! Who can sign in at the sandbox, and the seven people of the demonstration.
 
 use domain::Snowflake;
+use domain::saturating;
 
 /// Somebody with an account at the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,7 +164,7 @@ pub fn collected(number: u64) -> PersonGuild {
     const KINDS: [&str; 7] = ["Club", "Crew", "Gaming", "Roleplay", "Society", "Support", "& Friends"];
     // Ids of a year's time, some hours apart, so that they fall into both shards.
     let guild = ((274_340_000_000 + number * 9_973_001) << 22) | (2 * number + 1);
-    let pick = |list: &[&'static str], by: u64| list[usize::try_from(by).unwrap_or(0) % list.len()];
+    let pick = |list: &[&'static str], by: u64| list[saturating::to_usize(by) % list.len()];
     let (owner, permissions) = match number % 10 {
         0 => (true, EVERYTHING),
         5 => (false, PLAIN | MANAGE_GUILD),

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io;
 
 use bytes::Bytes;
+use domain::content_security_policy;
 use futures_util::stream;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -20,11 +21,6 @@ pub(super) type Reply = Response<UnsyncBoxBody<Bytes, io::Error>>;
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PNG: HeaderValue = HeaderValue::from_static("image/png");
-/// Nothing from anywhere else, and nothing that runs.
-const PAGE_POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-const FORM_POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 pub(super) fn json(status: StatusCode, body: &Value) -> Reply {
     build(status, JSON, body.to_string())
@@ -33,7 +29,7 @@ pub(super) fn json(status: StatusCode, body: &Value) -> Reply {
 pub(super) fn page(status: StatusCode, html: String) -> Reply {
     let mut reply = build(status, HTML, html);
     let headers = reply.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(content_security_policy::SANDBOX_PAGE));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -44,7 +40,7 @@ pub(super) fn page(status: StatusCode, html: String) -> Reply {
 pub(super) fn form_page(status: StatusCode, html: String) -> Reply {
     let mut reply = page(status, html);
     let headers = reply.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(FORM_POLICY));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(content_security_policy::SANDBOX_FORM));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert(header::VARY, HeaderValue::from_static("accept"));
     reply

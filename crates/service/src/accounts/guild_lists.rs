@@ -37,6 +37,32 @@ pub enum ListError {
     Store(#[from] StoreError),
 }
 
+/// What may be done with a stored list, by its age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListFreshness {
+    Fresh,
+    StaleWhileRevalidate,
+    StaleIfError,
+    Expired,
+}
+
+impl ListFreshness {
+    /// By when the list was fetched.
+    pub fn of(limits: &GuildsConfig, fetched: Time, now: Time) -> Self {
+        match age(fetched, now) {
+            age if age <= limits.fresh => Self::Fresh,
+            age if age <= limits.stale_while_revalidate => Self::StaleWhileRevalidate,
+            age if age <= limits.max_stale => Self::StaleIfError,
+            _ => Self::Expired,
+        }
+    }
+}
+
+/// How old a list is. One from the future was fetched before the clock was set back: it is as old as it is far away.
+pub fn age(fetched: Time, now: Time) -> Duration {
+    now.apart(fetched)
+}
+
 /// The users' guild lists.
 pub struct GuildLists {
     fetcher: Arc<Fetcher>,
@@ -99,30 +125,22 @@ impl GuildLists {
         }
     }
 
-    /// Makes sure that the stored list of a user may be shown, with a refresh if need be; `forced` asks the provider first. Gives
-    /// the version of the list, if that is known without another read.
-    pub async fn ensure_usable(&self, user: Snowflake, forced: bool) -> Result<Option<u64>, ListError> {
-        let sources = &self.fetcher.sources;
-        let account = sources.store.account(user).await?.ok_or(ListError::SignedOut)?;
-        let (fetched, version) = (account.list.map(|list| list.fetched), Some(account.list_version));
-        // A list from the future was fetched before the clock was set back. By its distance from now it is not fresh for long.
-        let age = fetched.map(|fetched| sources.clock.now().apart(fetched));
+    /// Makes sure that a user's list, stored when it was `fetched`, may be shown, with a refresh if need be; `forced` asks the provider
+    /// first. Tells whether it waited for the provider: then the store may have another list.
+    pub async fn ensure_usable(&self, user: Snowflake, fetched: Option<Time>, forced: bool) -> Result<bool, ListError> {
         let must_refresh = forced && self.take_forced_refresh(user);
-        match age {
-            Some(age) if age <= self.limits.fresh && !must_refresh => Ok(version),
-            Some(age) if age <= self.limits.stale_while_revalidate && !must_refresh => {
+        let now = self.fetcher.sources.clock.now();
+        match fetched.map_or(ListFreshness::Expired, |fetched| ListFreshness::of(&self.limits, fetched, now)) {
+            ListFreshness::Fresh if !must_refresh => Ok(false),
+            ListFreshness::StaleWhileRevalidate if !must_refresh => {
                 self.start_fetch(user, fetched);
-                Ok(version)
+                Ok(false)
             }
-            // Stale-if-error.
-            Some(age) if age <= self.limits.max_stale => {
-                match self.fetch(user, fetched, self.limits.refresh_wait).await {
-                    Err(ListError::SignedOut) => Err(ListError::SignedOut),
-                    Err(_) => Ok(version),
-                    Ok(()) => Ok(None),
-                }
-            }
-            _ => self.fetch(user, fetched, self.fetch_wait).await.map(|()| None),
+            ListFreshness::Expired => self.fetch(user, fetched, self.fetch_wait).await.map(|()| true),
+            _ => match self.fetch(user, fetched, self.limits.refresh_wait).await {
+                Err(ListError::SignedOut) => Err(ListError::SignedOut),
+                Ok(()) | Err(_) => Ok(true),
+            },
         }
     }
 
@@ -280,4 +298,36 @@ enum Fetched {
     List(Vec<ListedGuild>),
     GrantGone(u64),
     GrantReplaced,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_done_with_a_list_is_told_by_its_age() {
+        let seconds = Duration::from_secs;
+        let limits = GuildsConfig {
+            fresh: seconds(60),
+            stale_while_revalidate: seconds(600),
+            max_stale: seconds(3600),
+            refresh_wait: seconds(2),
+            failure_backoff: seconds(15),
+            forced_refresh_interval: seconds(10),
+        };
+        let now = Time::from_seconds(1_000_000);
+        for (age, expected) in [
+            (0, ListFreshness::Fresh),
+            (60, ListFreshness::Fresh),
+            (61, ListFreshness::StaleWhileRevalidate),
+            (600, ListFreshness::StaleWhileRevalidate),
+            (601, ListFreshness::StaleIfError),
+            (3600, ListFreshness::StaleIfError),
+            (3601, ListFreshness::Expired),
+        ] {
+            for fetched in [now.before(seconds(age)), now.after(seconds(age))] {
+                assert_eq!(ListFreshness::of(&limits, fetched, now), expected, "{age}");
+            }
+        }
+    }
 }

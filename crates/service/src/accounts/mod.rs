@@ -23,9 +23,9 @@ use telemetry::log_throttle::Throttle;
 use crate::config::{Config, LimitsConfig};
 use crate::rate_limits::RateLimits;
 use crate::sources::Sources;
-pub use guild_lists::{GuildLists, ListError};
+pub use guild_lists::{GuildLists, ListError, ListFreshness, age};
 pub use reseal::{GrantReport, KeyUse, ResealReport};
-pub use sign_in::{SCOPE, SignInAttempt, SignInError};
+pub use sign_in::{SignInAttempt, SignInError};
 
 /// What can be done with accounts.
 pub struct Accounts {

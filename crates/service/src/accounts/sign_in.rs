@@ -21,8 +21,6 @@ use super::{Accounts, SignedIn};
 use crate::audit::AuditOrigin;
 use crate::floods::FloodKind;
 
-/// The scopes that a sign-in needs, separated by blanks.
-pub const SCOPE: &str = "identify guilds";
 /// How often the outcome of another process's exchange is looked for.
 const POLL_EVERY: Duration = Duration::from_millis(100);
 /// What an exchange may need beyond the provider's part of it, before its claim counts as abandoned.
@@ -232,7 +230,7 @@ impl Accounts {
     ) -> Result<User, SignInError> {
         let both = async {
             let grant = self.sources.provider.exchange(network, code, verifier, redirect_uri).await?;
-            if !SCOPE.split(' ').all(|scope| grant.scopes.iter().any(|granted| granted == scope)) {
+            if !grant.has_needed_scopes() {
                 return Err(SignInError::ScopeMissing);
             }
             let user = self.sources.provider.user(network, &grant.access_token).await.map_err(mark_code_spent)?;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::health::SILENCE;
+use domain::health::{Health, is_silent};
 use runtime::shared_check::SharedCheck;
 use serde_json::{Value, json};
 use store::Result;
@@ -130,11 +130,15 @@ fn provider(app: &App) -> Value {
 }
 
 fn bot(app: &App) -> Value {
-    let age = app.views.status.last_known_health(|health| health.report_age(app.clock.now())).flatten();
-    let (status, reason) = match age {
+    let now = app.clock.now();
+    let reported = app.views.status.last_known_health(Health::latest_report).flatten();
+    let (status, reason) = match reported {
         None => ("unknown", Some("no process of the bot has sent a heartbeat that is still known")),
-        Some(age) if age >= SILENCE => ("silent", Some("no process of the bot has sent a heartbeat for 90 seconds")),
+        Some(reported) if is_silent(reported, now) => {
+            ("silent", Some("no process of the bot has sent a heartbeat for 90 seconds"))
+        }
         Some(_) => ("ok", None),
     };
-    json!({"status": status, "reason": reason, "last_report_seconds_ago": age.map(|age| age.as_secs())})
+    let age = reported.map(|reported| now.since(reported).as_secs());
+    json!({"status": status, "reason": reason, "last_report_seconds_ago": age})
 }

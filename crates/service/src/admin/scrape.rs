@@ -170,6 +170,7 @@ fn bot(text: &mut Exposition, app: &App) {
         shard_ages(text, health, now);
         health.shards.len()
     });
+    // Before the first look at the bot's health, no shard is known.
     text.value(list::FEED_SHARDS, shards.unwrap_or(0));
 }
 

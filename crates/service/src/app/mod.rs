@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use api::picture::PictureHost;
 use domain::Version;
-use domain::picture::PictureHost;
+use domain::saturating;
 use provider::idp::{Provider, ProviderOptions};
 use runtime::background::Background;
 use runtime::clock::Clock;
@@ -110,7 +111,7 @@ impl App {
             clock: clock.clone(),
             random: Arc::new(random),
             background: Background::here(),
-            pictures: PictureHost::new(&config.idp.cdn_url),
+            pictures: PictureHost::new(provider::picture::CDN, &config.idp.cdn_url),
             metrics: Arc::default(),
             audit: Arc::new(Audit::new(Arc::clone(&store), clock.clone(), config.audit)),
             floods: Arc::default(),
@@ -164,7 +165,7 @@ impl App {
         let now = config.limits.concurrent_requests;
         self.request_permits.add_permits(now.saturating_sub(before));
         if now < before {
-            let surplus = u32::try_from(before - now).unwrap_or(u32::MAX);
+            let surplus = saturating::to_u32(before - now);
             let app = Arc::clone(self);
             // Permits that are in use are taken away when they come back.
             self.background.spawn(async move {

@@ -131,7 +131,7 @@ fn read(
     let mut report = ImportReport::default();
     let mut batch = Vec::new();
     let mut take = |line: u64, text: &[u8]| -> anyhow::Result<()> {
-        match feed::feedback_line(text) {
+        match feed::feedback_line(text, &provider::RULES) {
             Ok(entry) => batch.push(entry),
             Err(reason) => report.refuse(line, &reason),
         }

@@ -67,7 +67,7 @@ impl StoredPerson {
             "id": id,
             "username": account.as_ref().map(|account| &account.user.username),
             "name": account.as_ref().map(|account| &account.user.name),
-            "avatar": account.as_ref().map(|account| &account.user.avatar),
+            "avatar": account.as_ref().map(|account| account.user.avatar.stored()),
             "sessions": sessions,
             "grant": grant,
             "grant_to_revoke": traces.is_to_revoke,

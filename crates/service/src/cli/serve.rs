@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use domain::Version;
+use domain::saturating;
 use runtime::clock::Clock;
 use runtime::random::Random;
 use telemetry::traces::Traces;
@@ -141,7 +142,7 @@ fn allow_connections(config: &mut Config) {
     let wanted = config.limits.connections as u64 + OTHER_FILES;
     let allowed = rlimit::increase_nofile_limit(wanted).unwrap_or(1024);
     if allowed < wanted {
-        config.limits.connections = usize::try_from(allowed.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(64);
+        config.limits.connections = saturating::to_usize(allowed.saturating_sub(OTHER_FILES)).max(64);
         warn!(
             connections = config.limits.connections,
             "the system allows {allowed} open files, so there can be fewer connections than limits.connections; raise it with `ulimit -n` or LimitNOFILE="

@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use api::picture::PictureHost;
 use api::team::TeamMemberData;
 use clap::{Subcommand, ValueEnum};
 use domain::audit::AuditKind;
 use domain::team::RosterEntry;
 use domain::{Change, Permission, Roster, feed};
+use provider::picture::CDN;
 use serde::Serialize;
 use serde_json::{Value, json};
 use telemetry::untrusted::Untrusted;
@@ -113,7 +115,7 @@ fn read(text: &str, form: Form) -> anyhow::Result<(Roster, Vec<String>)> {
         value = json!({"members": value});
     }
     let unknown = unknown_fields(&value);
-    let read = feed::roster(&serde_json::to_vec(&value)?);
+    let read = feed::roster(&serde_json::to_vec(&value)?, &provider::RULES);
     let wrong = read.as_ref().err().into_iter().flatten().map(ToString::to_string);
     let reasons: Vec<String> = unknown.into_iter().chain(wrong).collect();
     match read {
@@ -151,9 +153,10 @@ fn unknown_fields(value: &Value) -> Vec<String> {
 }
 
 fn write(roster: &Roster, form: Form) -> anyhow::Result<String> {
+    let as_stored = PictureHost::new(CDN, CDN);
     let written = roster.0.iter().map(|RosterEntry { member, permissions }| {
         let permissions = permissions.keys().map(Permission::name).collect();
-        TeamFileMember { member: member.clone().into(), permissions }
+        TeamFileMember { member: TeamMemberData::new(member.clone(), &as_stored), permissions }
     });
     let team = TeamFile { members: written.collect() };
     Ok(match form {
@@ -164,7 +167,7 @@ fn write(roster: &Roster, form: Form) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use domain::{PermissionSet, Snowflake, TeamMember, picture};
+    use domain::{PermissionSet, Snowflake, TeamMember};
 
     use super::*;
 
@@ -174,7 +177,7 @@ mod tests {
             member: TeamMember {
                 username: "u.1".to_owned(),
                 name: name.to_owned(),
-                avatar: picture::avatar(id, None),
+                avatar: provider::picture::avatar(id, None),
                 discord_id: id,
                 role: "Head of \"things\"".to_owned(),
                 color: "#E0A030".to_owned(),

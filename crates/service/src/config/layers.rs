@@ -7,13 +7,14 @@ mod secret_sources;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
 use super::load::{ConfigError, Layer};
 use super::reloadable::{WrittenSetting, WrittenSettings};
 use super::suggest::suggest;
-use super::value::Advice;
+use super::value::{Advice, duration};
 pub use effective::EffectiveSetting;
 pub use secret_sources::SecretFile;
 
@@ -188,6 +189,15 @@ impl Settings {
     /// The text of a setting, read by `parse`. A layer with a wrong value is reported and passed over.
     pub(super) fn text<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, Advice>) -> Option<T> {
         self.each(key, |value, location| one(value, &parse).map_err(|wrong| vec![(location.clone(), wrong)]))
+    }
+
+    /// The duration of a setting; its default is the example in the advice.
+    pub(super) fn duration(&mut self, key: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
+        let default = match &self.given.get(key)?.first()?.value {
+            RawValue::Text(text) => text.clone(),
+            _ => return None,
+        };
+        self.text(key, duration(&default, range))
     }
 
     /// The whole number of a setting.

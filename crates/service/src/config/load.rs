@@ -9,7 +9,7 @@ use std::time::Duration;
 use domain::SessionLimits;
 
 use super::layers::Settings;
-use super::value::{self, duration};
+use super::value;
 use super::{
     AdminConfig, AuditConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig,
     LimitsConfig, LogConfig, OtelConfig, SiteConfig, StoreConfig, TlsConfig, checks, log_filter, site_value,
@@ -151,7 +151,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
         tls: cert.zip(key).map(|(cert, key)| TlsConfig { cert, key }),
         store: StoreConfig {
             url: s.text("store.url", value::store_url)?,
-            wait: s.text("store.wait", duration("2s", TEN_MS..=MINUTE))?,
+            wait: s.duration("store.wait", TEN_MS..=MINUTE)?,
             connections: s.number("store.connections", 2..=1_000)?,
             start_wait: s.text("store.start_wait", start_wait)?,
         },
@@ -163,26 +163,25 @@ fn build(settings: &mut Settings) -> Option<Config> {
             authorize_url: s.text("idp.authorize_url", value::page_url)?,
             invite_url: s.text("idp.invite_url", value::invite_url)?,
             cdn_url: s.text("idp.cdn_url", value::cdn_url)?,
-            connect_timeout: s.text("idp.connect_timeout", duration("3s", TEN_MS..=MINUTE))?,
-            sign_in_timeout: s.text("idp.sign_in_timeout", duration("12s", TEN_MS..=2 * MINUTE))?,
-            list_timeout: s.text("idp.list_timeout", duration("8s", TEN_MS..=2 * MINUTE))?,
+            connect_timeout: s.duration("idp.connect_timeout", TEN_MS..=MINUTE)?,
+            sign_in_timeout: s.duration("idp.sign_in_timeout", TEN_MS..=2 * MINUTE)?,
+            list_timeout: s.duration("idp.list_timeout", TEN_MS..=2 * MINUTE)?,
             failure_budget: s.number("idp.failure_budget", 1..=10_000)?,
-            code_memory: s.text("idp.code_memory", duration("2m", Duration::ZERO..=HOUR))?,
+            code_memory: s.duration("idp.code_memory", Duration::ZERO..=HOUR)?,
         },
         secrets: s.list("secrets.keys", value::secret_key)?,
         sessions: SessionLimits {
-            idle: s.text("sessions.idle", duration("7d", MINUTE..=365 * DAY))?,
-            absolute: s.text("sessions.absolute", duration("30d", MINUTE..=365 * DAY))?,
+            idle: s.duration("sessions.idle", MINUTE..=365 * DAY)?,
+            absolute: s.duration("sessions.absolute", MINUTE..=365 * DAY)?,
             per_user: s.number("sessions.per_user", 1..=1_000)?,
         },
         guilds: GuildsConfig {
-            fresh: s.text("guilds.fresh", duration("60s", Duration::ZERO..=DAY))?,
-            stale_while_revalidate: s.text("guilds.stale_while_revalidate", duration("10m", Duration::ZERO..=DAY))?,
-            max_stale: s.text("guilds.max_stale", duration("1h", Duration::ZERO..=7 * DAY))?,
-            refresh_wait: s.text("guilds.refresh_wait", duration("2s", Duration::ZERO..=MINUTE))?,
-            failure_backoff: s.text("guilds.failure_backoff", duration("15s", Duration::ZERO..=HOUR))?,
-            forced_refresh_interval: s
-                .text("guilds.forced_refresh_interval", duration("10s", Duration::ZERO..=HOUR))?,
+            fresh: s.duration("guilds.fresh", Duration::ZERO..=DAY)?,
+            stale_while_revalidate: s.duration("guilds.stale_while_revalidate", Duration::ZERO..=DAY)?,
+            max_stale: s.duration("guilds.max_stale", Duration::ZERO..=7 * DAY)?,
+            refresh_wait: s.duration("guilds.refresh_wait", Duration::ZERO..=MINUTE)?,
+            failure_backoff: s.duration("guilds.failure_backoff", Duration::ZERO..=HOUR)?,
+            forced_refresh_interval: s.duration("guilds.forced_refresh_interval", Duration::ZERO..=HOUR)?,
         },
         limits: LimitsConfig {
             refused_sign_ins_per_minute: s.number("limits.refused_sign_ins_per_minute", 0..=MILLION)?,
@@ -198,22 +197,22 @@ fn build(settings: &mut Settings) -> Option<Config> {
             live: s.number("limits.live", 0..=MILLION)?,
             live_per_address: s.number("limits.live_per_address", 0..=MILLION)?,
             streams_per_connection: s.number("limits.streams_per_connection", 1..=65_536)?,
-            handshake_timeout: s.text("limits.handshake_timeout", duration("10s", TEN_MS..=5 * MINUTE))?,
-            header_timeout: s.text("limits.header_timeout", duration("10s", TEN_MS..=5 * MINUTE))?,
-            request_timeout: s.text("limits.request_timeout", duration("15s", TEN_MS..=5 * MINUTE))?,
-            write_timeout: s.text("limits.write_timeout", duration("30s", TEN_MS..=HOUR))?,
-            idle_timeout: s.text("limits.idle_timeout", duration("75s", TEN_MS..=HOUR))?,
-            drain_delay: s.text("limits.drain_delay", duration("5s", Duration::ZERO..=MINUTE))?,
-            drain_timeout: s.text("limits.drain_timeout", duration("20s", Duration::ZERO..=10 * MINUTE))?,
+            handshake_timeout: s.duration("limits.handshake_timeout", TEN_MS..=5 * MINUTE)?,
+            header_timeout: s.duration("limits.header_timeout", TEN_MS..=5 * MINUTE)?,
+            request_timeout: s.duration("limits.request_timeout", TEN_MS..=5 * MINUTE)?,
+            write_timeout: s.duration("limits.write_timeout", TEN_MS..=HOUR)?,
+            idle_timeout: s.duration("limits.idle_timeout", TEN_MS..=HOUR)?,
+            drain_delay: s.duration("limits.drain_delay", Duration::ZERO..=MINUTE)?,
+            drain_timeout: s.duration("limits.drain_timeout", Duration::ZERO..=10 * MINUTE)?,
         },
         feed: FeedConfig {
             snapshot_bytes: s.number("feed.snapshot_bytes", 65_536..=1 << 40)?,
-            idle_timeout: s.text("feed.idle_timeout", duration("30s", TEN_MS..=10 * MINUTE))?,
+            idle_timeout: s.duration("feed.idle_timeout", TEN_MS..=10 * MINUTE)?,
             requests_per_second: s.number("feed.requests_per_second", 0..=MILLION)?,
             refused_keys_per_minute: s.number("feed.refused_keys_per_minute", 0..=MILLION)?,
         },
         audit: AuditConfig {
-            keep: s.text("audit.keep", duration("30d", Duration::ZERO..=3_650 * DAY))?,
+            keep: s.duration("audit.keep", Duration::ZERO..=3_650 * DAY)?,
             rows: s.number("audit.rows", 1..=100_000_000)?,
         },
         log: LogConfig {
@@ -248,7 +247,7 @@ fn site(s: &mut Settings) -> Option<SiteConfig> {
 
 /// `store.start_wait`, which a command without a configuration has, too.
 pub(crate) fn start_wait(text: &str) -> Result<Duration, String> {
-    duration("30s", Duration::ZERO..=10 * MINUTE)(text)
+    value::duration("30s", Duration::ZERO..=10 * MINUTE)(text)
 }
 
 const TEN_MS: Duration = Duration::from_millis(10);

@@ -71,10 +71,7 @@ pub(super) fn log_format(text: &str) -> Result<LogFormat, Advice> {
 }
 
 /// `example` appears in the advice and is within `range`.
-pub(super) fn duration(
-    example: &'static str,
-    range: RangeInclusive<Duration>,
-) -> impl Fn(&str) -> Result<Duration, Advice> {
+pub(super) fn duration(example: &str, range: RangeInclusive<Duration>) -> impl Fn(&str) -> Result<Duration, Advice> {
     move |text| {
         let parsed = span(text).ok_or_else(|| format!("write a number and a unit, such as \"{example}\""))?;
         if range.contains(&parsed) {

@@ -7,11 +7,12 @@ use api::auth::{NewSession, SignInOptions};
 use api::envelope::{self, Nothing};
 use api::error::ErrorCode;
 use api::refusals::{IdpRefusals, Refusals, SignInRefusals, TokenRefusals};
+use api::user::UserData;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::audit::AuditKind;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use provider::idp::Provider;
+use provider::idp::{Provider, SCOPE};
 use secrecy::ExposeSecret;
 
 use super::context::RequestContext;
@@ -20,7 +21,7 @@ use super::error::ApiError;
 use super::extract::{self, UserSession};
 use super::respond::{Success, json};
 use super::sessions::to_its_end;
-use crate::accounts::{SCOPE, SignInAttempt};
+use crate::accounts::SignInAttempt;
 use crate::app::App;
 use crate::config::IdpConfig;
 
@@ -66,10 +67,10 @@ pub(super) async fn sign_in(
 ) -> Result<Success<NewSession>, ApiError> {
     let attempt = attempt(&app, &headers, context.client)?;
     let signed_in = app.accounts.sign_in(attempt, |user| app.views.sessions.last_uses(user)).await;
-    let mut signed_in = signed_in?;
+    let signed_in = signed_in?;
     app.audit.of_user(AuditKind::SignIn, signed_in.user.id, context.origin(), "");
-    signed_in.user.avatar = app.pictures.shown(signed_in.user.avatar);
-    Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user: signed_in.user.into() }))
+    let user = UserData::new(signed_in.user, &app.pictures);
+    Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user }))
 }
 
 /// Sign out

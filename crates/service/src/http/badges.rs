@@ -5,6 +5,7 @@ use std::sync::Arc;
 use api::error::ErrorCode;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
+use domain::content_security_policy;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::context::RequestContext;
@@ -13,7 +14,7 @@ use crate::app::App;
 use crate::site::badge::Badge;
 
 const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60");
-const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'");
+const POLICY: HeaderValue = HeaderValue::from_static(content_security_policy::NOTHING);
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// The badge of this file name.

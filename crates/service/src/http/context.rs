@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use api::error::ErrorCode;
 use domain::Time;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -37,6 +38,8 @@ pub(crate) struct RequestContext {
     pub(super) seed: u64,
     /// The client, as the trusted proxies before us name it.
     pub(super) client: IpAddr,
+    /// Whether its headers are within their bounds and name one host.
+    pub(super) headers: Result<(), ErrorCode>,
     /// Whether the client's rate limit allows the request; if not, when the next one may come.
     pub(super) rate_limit: Result<(), Duration>,
     /// When it arrived, in ticks of the clock, for latencies.
@@ -55,7 +58,7 @@ impl RequestContext {
         AuditOrigin { client: self.client, request: self.id.to_str().unwrap_or_default() }
     }
 
-    /// The context of a request that has just arrived, before it is counted against a rate limit.
+    /// The context of a request that has just arrived, before its headers are checked and it is counted against a rate limit.
     pub(super) fn new(app: &App, headers: &HeaderMap, peer: Peer, (zone, route): (Zone, usize)) -> Self {
         let trusted = |address: IpAddr| app.config.http.trusted_proxies.iter().any(|proxy| proxy.contains(address));
         let from_proxy = trusted(peer.address);
@@ -65,9 +68,11 @@ impl RequestContext {
         let context = Self {
             id: given.cloned().unwrap_or_else(|| make_id(app.random.number())),
             zone,
+            // There are a few dozen routes.
             route: u32::try_from(route).unwrap_or(0),
             seed: app.random.number(),
             client,
+            headers: Ok(()),
             rate_limit: Ok(()),
             ticks,
             time,

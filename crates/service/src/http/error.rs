@@ -40,9 +40,9 @@ impl ApiError {
         Self { code, retry_after: None, details: None, flood: None, cause: None }
     }
 
-    /// Refused by the limit of this flood.
-    pub(super) fn limited(flood: FloodKind, wait: Duration) -> Self {
-        Self { flood: Some(flood), ..Self::new(ErrorCode::RateLimited).after(wait) }
+    /// Refused by this limit.
+    pub(super) fn limited(limit: LimitName, wait: Duration) -> Self {
+        Self { flood: Some(FloodKind::Limit(limit)), ..Self::new(ErrorCode::RateLimited).after(wait) }
     }
 
     /// With a hint when to come back.
@@ -95,15 +95,7 @@ impl IntoResponse for ApiError {
             let seconds = (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1);
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        let header = match self.code {
-            ErrorCode::TokenMissing | ErrorCode::TokenInvalid => {
-                Some((header::WWW_AUTHENTICATE, "Session header=\"Token\""))
-            }
-            ErrorCode::BotKeyInvalid => Some((header::WWW_AUTHENTICATE, "Bearer")),
-            ErrorCode::EncodingUnsupported => Some((header::ACCEPT_ENCODING, "gzip")),
-            _ => None,
-        };
-        if let Some((name, value)) = header {
+        if let Some((name, Some(value))) = self.code.header() {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
         response.extensions_mut().insert(self);
@@ -154,20 +146,12 @@ impl From<SignInError> for ApiError {
             SignInError::Rejected => Self::new(ErrorCode::IdpCodeRejected),
             SignInError::ScopeMissing => Self::new(ErrorCode::ScopeMissing),
             SignInError::Blocked => Self::new(ErrorCode::UserBlocked),
-            SignInError::Limited(limit, wait) => Self::limited(flood_of_sign_in(limit), wait),
+            SignInError::Limited(limit, wait) => Self::limited(limit, wait),
             SignInError::Overloaded(wait) => Self::new(ErrorCode::Overloaded).after(wait),
             SignInError::Idp(error) => error.into(),
             SignInError::Store(error) => error.into(),
             SignInError::Crashed => Self::new(ErrorCode::Internal).because(&error),
         }
-    }
-}
-
-fn flood_of_sign_in(limit: LimitName) -> FloodKind {
-    match limit {
-        LimitName::SignInsPerUser => FloodKind::SignInsPerUser,
-        LimitName::ConcurrentExchangesPerAddress => FloodKind::ConcurrentSignIns,
-        _ => FloodKind::RefusedSignInLimit,
     }
 }
 

@@ -19,7 +19,6 @@ use super::context::RequestContext;
 use super::error::ApiError;
 use super::pipeline::OVERLOAD_RETRY;
 use crate::app::App;
-use crate::floods::FloodKind;
 
 const INSTANCE: HeaderName = HeaderName::from_static("feed-instance");
 const SEQUENCE: HeaderName = HeaderName::from_static("feed-sequence");
@@ -85,7 +84,7 @@ impl FromRequestParts<Arc<App>> for Bot {
         let (key, hash) = found?;
         app.rate_limits.feed(&hash).map_err(|wait| {
             app.metrics.limits.count(LimitName::FeedRequests);
-            ApiError::limited(FloodKind::Feed, wait)
+            ApiError::limited(LimitName::FeedRequests, wait)
         })?;
         Ok(Self { key, hash, checked })
     }
@@ -107,7 +106,7 @@ async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Res
         Ok(()) => ApiError::new(ErrorCode::BotKeyInvalid),
         Err(wait) => {
             app.metrics.limits.count(LimitName::RefusedKeys);
-            ApiError::limited(FloodKind::GuessedKeys, wait)
+            ApiError::limited(LimitName::RefusedKeys, wait)
         }
     })
 }

@@ -8,7 +8,7 @@ use hyper::body::Body;
 
 use super::context::RequestContext;
 use super::respond::json;
-use super::{bounds, extract, guilds, readiness, stats, status, team};
+use super::{extract, guilds, readiness, stats, status, team};
 use crate::app::App;
 
 /// The response to a `GET` or `HEAD` of `/`, `/team`, `/feedback`, `/stats`, `/guilds` or `/ready`, if it is cached.
@@ -19,10 +19,7 @@ pub(super) fn try_respond<B: Body>(
     context: &RequestContext,
 ) -> Option<Response<Full<Bytes>>> {
     let headers = request.headers();
-    let plain = matches!(*request.method(), Method::GET | Method::HEAD)
-        && request.body().is_end_stream()
-        && bounds::headers_fit(headers);
-    if !plain {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) || !request.body().is_end_stream() {
         return None;
     }
     match path {

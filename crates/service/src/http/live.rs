@@ -10,12 +10,12 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use runtime::concurrency::LimitReached;
+use telemetry::metrics::LimitName;
 
 use super::context::RequestContext;
 use super::error::ApiError;
 use super::extract::{self, UserSession};
 use crate::app::App;
-use crate::floods::FloodKind;
 use crate::live::{LiveError, StreamOwner};
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
@@ -63,7 +63,7 @@ async fn open(app: &App, context: &RequestContext, session: Option<StreamOwner>)
 
 fn refusal(error: LiveError) -> ApiError {
     match error {
-        LiveError::Limit(LimitReached::PerSubject) => ApiError::limited(FloodKind::LiveStreams, RETRY_AFTER),
+        LiveError::Limit(LimitReached::PerSubject) => ApiError::limited(LimitName::LivePerAddress, RETRY_AFTER),
         LiveError::Limit(LimitReached::InAll) => ApiError::new(ErrorCode::Overloaded).after(RETRY_AFTER),
         LiveError::Stopping => ApiError::new(ErrorCode::Draining).after(RETRY_AFTER),
         LiveError::SessionEnded => ErrorCode::TokenInvalid.into(),

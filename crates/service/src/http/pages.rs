@@ -5,6 +5,7 @@ use std::sync::Arc;
 use api::error::ErrorCode;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
+use domain::content_security_policy;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::context::RequestContext;
@@ -25,7 +26,7 @@ const FOR_A_MINUTE: HeaderValue = HeaderValue::from_static("public, max-age=60")
 const FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 /// The address changes with the content.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
-const NOTHING_LOADED: HeaderValue = HeaderValue::from_static("default-src 'none'");
+const NOTHING_LOADED: HeaderValue = HeaderValue::from_static(content_security_policy::NOTHING);
 /// The longest query of a page.
 const LONGEST_QUERY: usize = 256;
 const VARY: HeaderValue = HeaderValue::from_static("accept-encoding, accept-language");

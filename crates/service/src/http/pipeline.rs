@@ -33,7 +33,6 @@ use super::respond::Success;
 use super::zone::{Deadline, ErrorFormat, PermitPool, RateLimitedBy, RequestBody, Zone, Zones};
 use super::{bounds, date, fast_path, framing, pages};
 use crate::app::App;
-use crate::floods::FloodKind;
 
 /// When a client that was refused because of load should come back.
 pub(super) const OVERLOAD_RETRY: Duration = Duration::from_secs(1);
@@ -90,10 +89,8 @@ impl HttpService {
         B: hyper::body::Body<Data = Bytes>,
     {
         let path = self.inner_path(request.uri().path());
-        let context = self.context(path, request.headers(), peer);
-        let may_respond = has_room
-            && context.rate_limit.is_ok()
-            && framing::has_valid_host(request, self.app.config.http.loopback_names_only);
+        let context = self.context(path, request, peer);
+        let may_respond = has_room && context.rate_limit.is_ok() && context.headers.is_ok();
         let Some(path) = path.filter(|_| may_respond) else {
             return Err(context);
         };
@@ -197,7 +194,7 @@ impl HttpService {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let zone = context.zone;
-        if let Err(refusal) = self.check(&request, context) {
+        if let Err(refusal) = check(request.headers(), context) {
             return refusal.into_response();
         }
         let (parts, body) = request.into_parts();
@@ -255,23 +252,14 @@ impl HttpService {
         }
     }
 
-    /// What is checked before the body is read.
-    fn check<B>(&self, request: &Request<B>, context: &RequestContext) -> Result<(), ApiError> {
-        if !bounds::headers_fit(request.headers()) {
-            return Err(ErrorCode::HeadersTooLarge.into());
-        }
-        if !framing::has_valid_host(request, self.app.config.http.loopback_names_only) {
-            return Err(ErrorCode::HostInvalid.into());
-        }
-        if !framing::has_valid_transfer_encoding(request.headers()) {
-            return Err(ErrorCode::BodyBroken.into());
-        }
-        context.rate_limit.map_err(|wait| ApiError::limited(FloodKind::Requests, wait))
-    }
-
     /// The context of a request that has just arrived, counted against its client's rate limit where the zone says so.
-    fn context(&self, path: Option<&str>, headers: &HeaderMap, peer: Peer) -> RequestContext {
-        let mut context = RequestContext::new(&self.app, headers, peer, self.zones.of(path));
+    fn context<B>(&self, path: Option<&str>, request: &Request<B>, peer: Peer) -> RequestContext {
+        let mut context = RequestContext::new(&self.app, request.headers(), peer, self.zones.of(path));
+        if !bounds::headers_fit(request.headers()) {
+            context.headers = Err(ErrorCode::HeadersTooLarge);
+        } else if !framing::has_valid_host(request, self.app.config.http.loopback_names_only) {
+            context.headers = Err(ErrorCode::HostInvalid);
+        }
         if context.zone.rate_limit == RateLimitedBy::ClientAddress {
             context.rate_limit = self.app.rate_limits.request(context.client);
             if context.rate_limit.is_err() {
@@ -321,6 +309,16 @@ impl HttpService {
             self.unlisted_origins.warn(origin, asked, context);
         }
     }
+}
+
+/// What is checked before the body is read.
+fn check(headers: &HeaderMap, context: &RequestContext) -> Result<(), ApiError> {
+    context.headers?;
+    // The fast path need not ask: it takes no request with a body.
+    if !framing::has_valid_transfer_encoding(headers) {
+        return Err(ErrorCode::BodyBroken.into());
+    }
+    context.rate_limit.map_err(|wait| ApiError::limited(LimitName::Requests, wait))
 }
 
 /// What comes of this work within the limit, if there is one.

@@ -26,7 +26,7 @@ async fn app(folder: &TestFolder) -> Arc<App> {
 async fn open_session(app: &App, name: &str, token: TokenHash) -> StreamOwner {
     let user = Snowflake::new(1).unwrap();
     let id = SessionId::parse(name).unwrap();
-    let person = User { username: "a".to_owned(), name: "A".to_owned(), id: user, avatar: String::new() };
+    let person = User { username: "a".to_owned(), name: "A".to_owned(), id: user, avatar: "".into() };
     let session = Session { id: id.clone(), user, created: NOW, last_seen: NOW, agent: String::new() };
     app.store.save_grant(person.clone(), SealedGrant(vec![1]), NOW, None).await.unwrap();
     app.store.open_session(person, token, session, 50).await.unwrap();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use domain::saturating;
 use futures_util::future::Either;
 use http::{HeaderValue, Request, Response, Version, header};
 use http_body_util::BodyExt;
@@ -127,7 +128,7 @@ impl ConnectionServer {
         };
         let connection = http2::Builder::new(TokioExecutor::new())
             .max_concurrent_streams(self.service.app().current.get().limits.streams_per_connection)
-            .max_header_list_size(u32::try_from(PARSER_BYTES).unwrap_or(u32::MAX))
+            .max_header_list_size(saturating::to_u32(PARSER_BYTES))
             .max_send_buf_size(STREAM_BYTES)
             .serve_connection(TokioIo::new(stream), self.service(peer, state, Some(backlog), meter));
         let stop = http2::Connection::graceful_shutdown;

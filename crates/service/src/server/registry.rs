@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use domain::Network;
+use domain::saturating;
 use parking_lot::Mutex;
 use runtime::clock::Clock;
 use runtime::subjects::{Subjects, Tally};
@@ -110,7 +111,7 @@ impl Registry {
         let current = self.current.get();
         let LimitsConfig { connections, connections_per_address, exempt, .. } = &current.limits;
         let is_shared = self.trusted_proxies.iter().chain(exempt).any(|network| network.contains(address));
-        let most = usize::try_from(*connections_per_address).unwrap_or(usize::MAX);
+        let most = saturating::to_usize(*connections_per_address);
         let subjects = if most == 0 || is_shared { Subjects::default() } else { Subjects::of(address) };
         let mut open = self.open.lock();
         if !open.addresses.has_room(&subjects, most) {

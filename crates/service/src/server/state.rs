@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
+use domain::saturating;
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use runtime::clock::Clock;
@@ -286,5 +287,5 @@ pub(super) fn millis(clock: &Clock) -> u64 {
 }
 
 fn in_millis(ticks: Duration) -> u64 {
-    u64::try_from(ticks.as_millis()).unwrap_or(u64::MAX)
+    saturating::millis(ticks)
 }

@@ -1,6 +1,7 @@
 //! Badges: small pictures and JSON that other sites show.
 
 use domain::Time;
+use domain::health::is_silent;
 use domain::history::BotState;
 use maud::{Markup, html};
 use serde::Serialize;
@@ -113,7 +114,7 @@ impl Badge {
 /// How many shards are up, and how many there are.
 fn shards_up(facts: &SiteFacts, now: Time) -> (usize, usize) {
     let shards = facts.health.shards.values();
-    let up = shards.clone().filter(|shard| now.since(shard.reported) < domain::health::SILENCE).count();
+    let up = shards.clone().filter(|shard| !is_silent(shard.reported, now)).count();
     (up, shards.count())
 }
 

@@ -25,6 +25,7 @@ fn readable(colour: Rgb, (background, ink): (Rgb, Rgb)) -> Rgb {
     let mixed = |share: u16| -> Rgb {
         std::array::from_fn(|index| {
             let sum = u16::from(colour[index]) * (20 - share) + u16::from(ink[index]) * share;
+            // A mean of two bytes fits.
             u8::try_from(sum / 20).unwrap_or(u8::MAX)
         })
     };

@@ -21,7 +21,7 @@ mod words;
 use std::collections::BTreeSet;
 
 use domain::history::{Observation, observe};
-use domain::{Health, TeamMember, Time, Version};
+use domain::{Health, TeamMember, Time, Version, content_security_policy};
 use icon::Icon;
 
 use crate::config::{Config, SiteConfig, origin_of};
@@ -60,7 +60,7 @@ impl Site {
             config: config.site.clone(),
             base_path: config.http.base_path.clone(),
             invite_url: invite_url.map(|url| url.replace("{client_id}", &config.idp.client_id)),
-            policy: policy(&origin_of(&config.idp.cdn_url).unwrap_or_default()),
+            policy: content_security_policy::site(&origin_of(&config.idp.cdn_url).unwrap_or_default()),
             pictures,
             listening_since: now,
             built: Time::from_seconds(version.commit.timestamp),
@@ -103,12 +103,4 @@ impl Site {
         let colours: BTreeSet<&str> = team.iter().map(|member| member.color.as_str()).collect();
         colours.into_iter().filter_map(colour::role_rule).collect()
     }
-}
-
-/// Scripts, styles and calls are ours alone, pictures ours and the provider's; nothing is inline, and nobody frames a page.
-fn policy(pictures: &str) -> String {
-    format!(
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' {pictures}; connect-src 'self'; form-action \
-         'self'; base-uri 'none'; frame-ancestors 'none'"
-    )
 }

@@ -2,9 +2,14 @@
 
 use std::sync::Arc;
 
+use api::picture::PictureHost;
+use domain::Picture;
+use provider::picture::{CDN, DEFAULT_PATH};
+
 /// Which pictures a page may show.
 #[derive(Clone, Debug)]
 pub(super) struct Pictures {
+    host: PictureHost,
     /// The provider's host, with a slash at its end.
     allowed: Arc<str>,
 }
@@ -12,7 +17,7 @@ pub(super) struct Pictures {
 impl Pictures {
     /// Those below this address, which has no slash at its end.
     pub(super) fn new(cdn_url: &str) -> Self {
-        Self { allowed: format!("{cdn_url}/").into() }
+        Self { host: PictureHost::new(CDN, cdn_url), allowed: format!("{cdn_url}/").into() }
     }
 
     /// What an address of a picture must begin with.
@@ -21,8 +26,9 @@ impl Pictures {
     }
 
     /// The picture to show: this one, else the provider's default.
-    pub(super) fn safe(&self, url: &str) -> String {
-        if url.starts_with(&*self.allowed) { url.to_owned() } else { format!("{}embed/avatars/0.png", self.allowed) }
+    pub(super) fn safe(&self, picture: &Picture) -> String {
+        let url = self.host.shown(picture);
+        if url.starts_with(&*self.allowed) { url } else { self.host.shown(&format!("{CDN}{DEFAULT_PATH}").into()) }
     }
 }
 
@@ -42,7 +48,7 @@ mod tests {
             ("javascript:alert(1)", default),
             ("", default),
         ] {
-            assert_eq!(pictures.safe(url), shown, "{url}");
+            assert_eq!(pictures.safe(&url.into()), shown, "{url}");
         }
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use domain::Version;
 use domain::history::{Announcement, BotState, History, Observation};
+use domain::saturating;
 use domain::{Health, Time};
 use maud::{Markup, html};
 
@@ -195,7 +196,7 @@ impl StatusPage<'_> {
         let summary = self.facts.health.summary(self.facts.now);
         let latency = shards::average_latency(&self.shards);
         let count = |number: u64| grouped(number, all);
-        let shards = u64::try_from(self.shards.len()).unwrap_or(u64::MAX);
+        let shards = saturating::to_u64(self.shards.len());
         let facts = [
             self.up_since().map(|_| {
                 let started = Time::from_seconds(summary.uptime.epoch);

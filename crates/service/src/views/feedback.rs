@@ -56,7 +56,7 @@ impl FeedbackView {
         Self { sources: sources.clone(), cache: CacheSlot::new(CacheName::Feedback, sources) }
     }
 
-    /// How many entries are cached.
+    /// How many entries are cached; none before the first read.
     pub(super) fn entries(&self) -> usize {
         self.cache.with_any(|entries| entries.by_slot.len()).unwrap_or(0)
     }
@@ -85,10 +85,9 @@ impl FeedbackView {
         let sample = read.depend_on([Topic::Feedback]).sample_feedback(seed).await?;
         let cached = self.cache.get_or_insert(read, || FeedbackEntries::new(sample.count));
         let mut drawn = Vec::with_capacity(SHOWN);
-        for (slot, mut entry) in sample.entries {
-            let avatar = &mut entry.entry.submitter.avatar;
-            *avatar = self.sources.pictures.shown(std::mem::take(avatar));
-            let rendered = RenderedEntry { id: entry.id.into(), json: feedback::entry(entry.entry) };
+        for (slot, entry) in sample.entries {
+            let json = feedback::entry(entry.entry, &self.sources.pictures);
+            let rendered = RenderedEntry { id: entry.id.into(), json };
             cached.by_slot.insert(slot, rendered.clone());
             drawn.push(rendered);
         }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use api::guilds::{self, GuildList};
 use domain::{Snowflake, Time, guild};
-use store::Topic;
-use store::freshness::{Dependencies, Mark};
+use store::freshness::{Dependencies, Mark, Marking};
+use store::{Account, Topic};
 use telemetry::metrics::CacheName;
 
 use super::cached::{CacheMap, CacheRead, Cached, Weigh};
 use super::compressible::CompressibleBody;
-use crate::accounts::{GuildLists, ListError};
-use crate::config::Config;
+use crate::accounts::{self, GuildLists, ListError, ListFreshness};
+use crate::config::{Config, GuildsConfig};
 use crate::sources::Sources;
 
 /// How many bytes of responses are cached: of lists, and of guilds to invite the bot to, which fewer people ask for.
@@ -36,8 +36,7 @@ pub struct GuildsView {
     cache: CacheMap<Snowflake, GuildsResponse>,
     invitable: CacheMap<Snowflake, GuildsResponse>,
     invite_url: String,
-    fresh: Duration,
-    max_stale: Duration,
+    limits: GuildsConfig,
 }
 
 /// A user's response that is ready to send.
@@ -58,6 +57,13 @@ pub struct GuildsResponse {
     outline: (Dependencies, Mark),
 }
 
+/// A response in the making: a user's account, and the marks under which it was read.
+struct AccountRead<'a> {
+    read: CacheRead<'a>,
+    outline: Marking<'a>,
+    account: Account,
+}
+
 /// What a live stream watches of a user's list.
 #[derive(Debug)]
 pub struct WatchedList {
@@ -71,9 +77,9 @@ pub struct WatchedList {
 }
 
 impl GuildsResponse {
-    /// How old the provider's list in it is. A list from the future is as old as it is far away: the clock was set back.
+    /// How old the provider's list in it is.
     pub fn age(&self, now: Time) -> Duration {
-        now.apart(self.fetched)
+        accounts::age(self.fetched, now)
     }
 
     /// Whether a subscription that it shows as active has ended.
@@ -96,8 +102,7 @@ impl GuildsView {
             cache: CacheMap::new(CacheName::Guilds, sources, ESTIMATED_RESPONSES, CACHED_BYTES),
             invitable: CacheMap::new(CacheName::Invitable, sources, ESTIMATED_RESPONSES / 8, CACHED_INVITABLE_BYTES),
             invite_url: config.idp.invite_url.replace("{client_id}", &encoded(&config.idp.client_id)),
-            fresh: config.guilds.fresh,
-            max_stale: config.guilds.max_stale,
+            limits: config.guilds.clone(),
         }
     }
 
@@ -119,7 +124,7 @@ impl GuildsView {
         match self.get_current(listing, user, forced).await {
             Err(ListError::Store(error)) => Ok(self.cache_of(listing).or_stale(error, &user, |stale| {
                 let now = self.sources.clock.now();
-                (!stale.has_expired(now) && stale.age(now) <= self.max_stale).then_some(stale)
+                (!stale.has_expired(now) && self.freshness(&stale, now) != ListFreshness::Expired).then_some(stale)
             })?),
             outcome => outcome,
         }
@@ -131,11 +136,15 @@ impl GuildsView {
         user: Snowflake,
         forced: bool,
     ) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
-        let version = self.lists.ensure_usable(user, forced).await?;
+        let mut read = self.read_account(user).await?;
+        let fetched = read.account.list.as_ref().map(|list| list.fetched);
+        if self.lists.ensure_usable(user, fetched, forced).await? {
+            read = self.read_account(user).await?;
+        }
         // Another replica may have stored a list without this one knowing yet: the response must be made of the stored one.
         match self.cached_of_any_age(listing, user, self.sources.clock.now()) {
-            Some(cached) if version == Some(cached.list_version) => Ok(cached),
-            _ => self.read(listing, user).await,
+            Some(cached) if read.account.list_version == cached.list_version => Ok(cached),
+            _ => self.respond(listing, user, read).await,
         }
     }
 
@@ -143,7 +152,7 @@ impl GuildsView {
     pub async fn watch(&self, user: Snowflake) -> Result<WatchedList, ListError> {
         let response = match self.cached_of_any_age(Listing::WithBot, user, self.sources.clock.now()) {
             Some(cached) => cached,
-            None => self.read(Listing::WithBot, user).await?,
+            None => self.respond(Listing::WithBot, user, self.read_account(user).await?).await?,
         };
         Ok(WatchedList { all: response.marked(), outline: response.outline.clone(), expires: response.expires })
     }
@@ -161,24 +170,38 @@ impl GuildsView {
     }
 
     fn fresh_enough(&self, listing: Listing, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
-        self.cached_of_any_age(listing, user, now).filter(|response| response.age(now) <= self.fresh)
+        self.cached_of_any_age(listing, user, now)
+            .filter(|response| self.freshness(response, now) == ListFreshness::Fresh)
+    }
+
+    fn freshness(&self, response: &GuildsResponse, now: Time) -> ListFreshness {
+        ListFreshness::of(&self.limits, response.fetched, now)
     }
 
     fn cached_of_any_age(&self, listing: Listing, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
         self.cache_of(listing).get_fresh(&user).filter(|response| !response.has_expired(now))
     }
 
-    async fn read(&self, listing: Listing, user: Snowflake) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
-        self.cache_of(listing).count_miss();
+    async fn read_account(&self, user: Snowflake) -> Result<AccountRead<'_>, ListError> {
         let mut read = CacheRead::begin(&self.sources);
         let mut outline = self.sources.freshness.marking();
         outline.depend_on([Topic::Id(user)]);
         let account = read.depend_on([Topic::Id(user)]).account(user).await?.ok_or(ListError::SignedOut)?;
+        Ok(AccountRead { read, outline, account })
+    }
+
+    async fn respond(
+        &self,
+        listing: Listing,
+        user: Snowflake,
+        AccountRead { mut read, mut outline, account }: AccountRead<'_>,
+    ) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
+        self.cache_of(listing).count_miss();
         let (stored, list_version) = (account.list.ok_or(ListError::SignedOut)?, account.list_version);
 
         let ids: Vec<Snowflake> = match listing {
             Listing::WithBot => stored.guilds.iter().map(|guild| guild.id).collect(),
-            Listing::Invitable => guild::manageable(&stored.guilds).map(|guild| guild.id).collect(),
+            Listing::Invitable => guild::manageable(&stored.guilds, &provider::RULES).map(|guild| guild.id).collect(),
         };
         let listed = ids.len();
         if listing == Listing::WithBot {
@@ -190,20 +213,14 @@ impl GuildsView {
                 let facts = store.person(user, ids).await?;
                 let now = self.sources.clock.now();
                 let expires = guild::expiry(&facts, now);
-                let mut entries = guild::entries(user, &stored.guilds, facts, now);
-                for entry in &mut entries {
-                    self.show_icon(&mut entry.icon);
-                }
-                (GuildList::new(entries), expires)
+                let entries = guild::entries(user, &stored.guilds, facts, now, &provider::RULES);
+                (GuildList::new(entries, &self.sources.pictures), expires)
             }
             Listing::Invitable => {
                 let without_bot = store.without_bot(ids).await?;
                 let invite = |guild: Snowflake| self.invite_url.replace("{guild}", &guild.to_string());
-                let mut invitable = guild::invitable(&stored.guilds, &without_bot);
-                for guild in &mut invitable {
-                    self.show_icon(&mut guild.icon);
-                }
-                (guilds::invitable(invitable, invite), None)
+                let invitable = guild::invitable(&stored.guilds, &without_bot, &provider::RULES);
+                (guilds::invitable(invitable, invite, &self.sources.pictures), None)
             }
         };
         let body = CompressibleBody::new(list.body.clone());
@@ -211,10 +228,6 @@ impl GuildsView {
         let outline = (outlined_by, outlined);
         let response = GuildsResponse { list, body, fetched: stored.fetched, list_version, listed, expires, outline };
         Ok(self.cache_of(listing).insert(user, read, response))
-    }
-
-    fn show_icon(&self, icon: &mut String) {
-        *icon = self.sources.pictures.shown(std::mem::take(icon));
     }
 }
 

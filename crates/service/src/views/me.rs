@@ -58,12 +58,12 @@ impl MeView {
         self.cache.count_miss();
         let mut read = CacheRead::begin(&self.sources);
         let store = read.depend_on([Topic::Id(user)]);
-        let Some(mut account) = store.account(user).await? else {
+        let Some(account) = store.account(user).await? else {
             self.cache.remove(&user);
             return Ok(None);
         };
         let team = permissions::of_team(store.person(user, Vec::new()).await?.team);
-        account.user.avatar = self.sources.pictures.shown(account.user.avatar);
-        Ok(Some(self.cache.insert(user, read, SignedInUser { user: account.user.into(), team })))
+        let data = UserData::new(account.user, &self.sources.pictures);
+        Ok(Some(self.cache.insert(user, read, SignedInUser { user: data, team })))
     }
 }

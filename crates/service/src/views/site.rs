@@ -48,7 +48,6 @@ impl SiteView {
     }
 
     async fn read(&self) -> Result<Arc<Cached<SiteFacts>>> {
-        let Sources { clock, pictures, .. } = &self.sources;
         let mut read = CacheRead::begin(&self.sources);
         let store = read.depend_on([Topic::Health, Topic::Stats, Topic::Team, Topic::Feedback]);
         let mut facts = SiteFacts {
@@ -57,12 +56,8 @@ impl SiteView {
             team: store.team().await?.into_ordered(),
             reviews: Vec::new(),
         };
-        let sample = store.sample_feedback(clock.now().millis()).await?;
+        let sample = store.sample_feedback(self.sources.clock.now().millis()).await?;
         facts.reviews = sample.entries.into_iter().map(|(_, stored)| stored.entry).collect();
-        let avatars = facts.team.iter_mut().map(|member| &mut member.avatar);
-        for avatar in avatars.chain(facts.reviews.iter_mut().map(|review| &mut review.submitter.avatar)) {
-            *avatar = pictures.shown(std::mem::take(avatar));
-        }
         Ok(self.cache.insert(read, facts))
     }
 }

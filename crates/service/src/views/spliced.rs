@@ -59,6 +59,7 @@ impl SplicedBody {
             checksum.combine(&piece.checksum);
             let mut of_text = Hasher::new();
             for block in text.as_bytes().chunks(usize::from(u16::MAX)) {
+                // No chunk is longer.
                 let size = u16::try_from(block.len()).unwrap_or(u16::MAX);
                 body.push(0);
                 body.extend_from_slice(&size.to_le_bytes());

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use api::team;
-use domain::team::RosterEntry;
 use store::{Result, Topic};
 use telemetry::metrics::CacheName;
 
@@ -39,11 +38,8 @@ impl TeamView {
 
     async fn read(&self) -> Result<Arc<Cached<TaggedBody>>> {
         let mut read = CacheRead::begin(&self.sources);
-        let mut roster = read.depend_on([Topic::Team]).team().await?;
-        for RosterEntry { member, .. } in &mut roster.0 {
-            member.avatar = self.sources.pictures.shown(std::mem::take(&mut member.avatar));
-        }
-        Ok(self.cache.insert(read, TaggedBody::new(team::list(roster))))
+        let roster = read.depend_on([Topic::Team]).team().await?;
+        Ok(self.cache.insert(read, TaggedBody::new(team::list(roster, &self.sources.pictures))))
     }
 }
 

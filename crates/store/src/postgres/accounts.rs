@@ -20,7 +20,7 @@ pub(super) async fn account(db: &impl GenericClient, user: Snowflake) -> Sql<Opt
         _ => None,
     };
     Ok(Some(Account {
-        user: User { id: user, username: row.try_get(5)?, name: row.try_get(6)?, avatar: row.try_get(7)? },
+        user: User { id: user, username: row.try_get(5)?, name: row.try_get(6)?, avatar: row.column(7)? },
         grant: row.try_get::<_, Option<Vec<u8>>>(0)?.map(SealedGrant),
         grant_version: unsigned(row.try_get(1)?),
         list,
@@ -34,7 +34,7 @@ pub(super) async fn save_profile(db: &Transaction<'_>, user: &User) -> Sql<()> {
         VALUES ($1, $2, $3, $4, nextval('versions'), nextval('versions'))
         ON CONFLICT (id) DO UPDATE SET username = $2, name = $3, avatar = $4";
     let statement = db.prepare_cached(sql).await?;
-    db.execute(&statement, &[&user.id.stored(), &user.username, &user.name, &user.avatar]).await?;
+    db.execute(&statement, &[&user.id.stored(), &user.username, &user.name, &user.avatar.stored()]).await?;
     Ok(())
 }
 

@@ -55,7 +55,7 @@ async fn of_slots(db: &impl GenericClient, slots: &[u64]) -> Sql<(u64, Vec<(u64,
 
 fn read(row: &Row) -> Sql<(u64, Feedback)> {
     let submitter =
-        User { id: row.column(6)?, username: row.try_get(7)?, name: row.try_get(8)?, avatar: row.try_get(9)? };
+        User { id: row.column(6)?, username: row.try_get(7)?, name: row.try_get(8)?, avatar: row.column(9)? };
     let Whole(rating) = row.try_get(4)?;
     let entry = FeedbackEntry { feedback: row.try_get(3)?, rating, timestamp: unsigned(row.try_get(5)?), submitter };
     Ok((unsigned(row.try_get(1)?), Feedback { id: row.try_get(2)?, entry }))
@@ -83,7 +83,7 @@ pub(super) async fn put(
     let submitter = if is_forgotten { &FeedbackEntry::no_submitter() } else { &entry.submitter };
     let User { id, username, name, avatar } = submitter;
     let row: [&(dyn tokio_postgres::types::ToSql + Sync); 9] =
-        [&feedback.id, &entry.feedback, &rating, &timestamp, &id.stored(), username, name, avatar, &slot];
+        [&feedback.id, &entry.feedback, &rating, &timestamp, &id.stored(), username, name, &avatar.stored(), &slot];
     db.execute(&statement, &row).await?;
     if change.is_visible {
         topics.push(Topic::Feedback);
@@ -114,7 +114,7 @@ pub(super) async fn refresh_user(db: &Transaction<'_>, topics: &mut ChangedTopic
         WHERE submitter_id = $1
             AND (submitter_username, submitter_name, submitter_avatar) IS DISTINCT FROM ($2, $3, $4)";
     let statement = db.prepare_cached(sql).await?;
-    if db.execute(&statement, &[&user.id.stored(), &user.username, &user.name, &user.avatar]).await? > 0 {
+    if db.execute(&statement, &[&user.id.stored(), &user.username, &user.name, &user.avatar.stored()]).await? > 0 {
         topics.push(Topic::Feedback);
     }
     Ok(())

@@ -18,7 +18,7 @@ pub(super) async fn roster(db: &impl GenericClient) -> Sql<Roster> {
         let member = TeamMember {
             username: row.try_get(0)?,
             name: row.try_get(1)?,
-            avatar: row.try_get(2)?,
+            avatar: row.column(2)?,
             discord_id: row.column(3)?,
             role: row.try_get(4)?,
             color: row.try_get(5)?,
@@ -51,8 +51,18 @@ pub(super) async fn replace(db: &Transaction<'_>, topics: &mut ChangedTopics, ro
             continue;
         }
         let permissions = keys_text(*permissions);
-        let row: [&(dyn tokio_postgres::types::ToSql + Sync); 10] =
-            [&ordinal, username, name, avatar, &discord_id.stored(), role, color, category, position, &permissions];
+        let row: [&(dyn tokio_postgres::types::ToSql + Sync); 10] = [
+            &ordinal,
+            username,
+            name,
+            &avatar.stored(),
+            &discord_id.stored(),
+            role,
+            color,
+            category,
+            position,
+            &permissions,
+        ];
         db.execute(&statement, &row).await?;
         topics.push(Topic::Id(*discord_id));
     }
@@ -64,7 +74,7 @@ pub(super) async fn refresh_user(db: &Transaction<'_>, topics: &mut ChangedTopic
     let sql = "UPDATE team SET username = $2, name = $3, avatar = $4
         WHERE discord_id = $1 AND (username, name, avatar) IS DISTINCT FROM ($2, $3, $4)";
     let statement = db.prepare_cached(sql).await?;
-    if db.execute(&statement, &[&user.id.stored(), &user.username, &user.name, &user.avatar]).await? > 0 {
+    if db.execute(&statement, &[&user.id.stored(), &user.username, &user.name, &user.avatar.stored()]).await? > 0 {
         topics.push(Topic::Team);
     }
     Ok(())

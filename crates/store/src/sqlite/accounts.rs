@@ -20,7 +20,7 @@ pub(super) fn account(connection: &Connection, user: Snowflake) -> rusqlite::Res
                 _ => None,
             };
             Ok(Account {
-                user: User { id: user, username: row.get(5)?, name: row.get(6)?, avatar: row.get(7)? },
+                user: User { id: user, username: row.get(5)?, name: row.get(6)?, avatar: row.column(7)? },
                 grant: row.get::<_, Option<Vec<u8>>>(0)?.map(SealedGrant),
                 grant_version: unsigned(row.get(1)?),
                 list,
@@ -34,7 +34,7 @@ pub(super) fn account(connection: &Connection, user: Snowflake) -> rusqlite::Res
 pub(super) fn save_profile(connection: &Connection, user: &User) -> rusqlite::Result<()> {
     let updated = connection
         .prepare_cached("UPDATE users SET username = ?2, name = ?3, avatar = ?4 WHERE id = ?1")?
-        .execute(params![user.id.stored(), user.username, user.name, user.avatar])?;
+        .execute(params![user.id.stored(), user.username, user.name, user.avatar.stored()])?;
     if updated == 0 {
         let version = next_version(connection)?;
         let sql = "INSERT INTO users (id, username, name, avatar, grant_version, list_version)
@@ -43,7 +43,7 @@ pub(super) fn save_profile(connection: &Connection, user: &User) -> rusqlite::Re
             user.id.stored(),
             user.username,
             user.name,
-            user.avatar,
+            user.avatar.stored(),
             integer(version)
         ])?;
     }

@@ -37,7 +37,7 @@ pub(super) fn sample(connection: &Connection, seed: u64) -> rusqlite::Result<Sam
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Feedback> {
-    let submitter = User { id: row.column(4)?, username: row.get(5)?, name: row.get(6)?, avatar: row.get(7)? };
+    let submitter = User { id: row.column(4)?, username: row.get(5)?, name: row.get(6)?, avatar: row.column(7)? };
     let entry =
         FeedbackEntry { feedback: row.get(1)?, rating: row.get(2)?, timestamp: unsigned(row.get(3)?), submitter };
     Ok(Feedback { id: row.get(0)?, entry })
@@ -69,7 +69,7 @@ pub(super) fn put(
         submitter.id.stored(),
         submitter.username,
         submitter.name,
-        submitter.avatar,
+        submitter.avatar.stored(),
         change.slot.map(integer)
     ])?;
     if change.is_visible {
@@ -97,7 +97,13 @@ pub(super) fn remove(
 pub(super) fn refresh_user(connection: &Connection, topics: &mut ChangedTopics, user: &User) -> rusqlite::Result<()> {
     let sql = "UPDATE feedback SET submitter_username = ?2, submitter_name = ?3, submitter_avatar = ?4
         WHERE submitter_id = ?1 AND (submitter_username, submitter_name, submitter_avatar) IS NOT (?2, ?3, ?4)";
-    if connection.prepare_cached(sql)?.execute(params![user.id.stored(), user.username, user.name, user.avatar])? > 0 {
+    if connection.prepare_cached(sql)?.execute(params![
+        user.id.stored(),
+        user.username,
+        user.name,
+        user.avatar.stored()
+    ])? > 0
+    {
         topics.push(Topic::Feedback);
     }
     Ok(())

@@ -17,7 +17,7 @@ pub(super) fn roster(connection: &Connection) -> rusqlite::Result<Roster> {
         let member = TeamMember {
             username: row.get(0)?,
             name: row.get(1)?,
-            avatar: row.get(2)?,
+            avatar: row.column(2)?,
             discord_id: row.column(3)?,
             role: row.get(4)?,
             color: row.get(5)?,
@@ -55,7 +55,7 @@ pub(super) fn replace(connection: &Connection, topics: &mut ChangedTopics, roste
             ordinal,
             username,
             name,
-            avatar,
+            avatar.stored(),
             discord_id.stored(),
             role,
             color,
@@ -72,7 +72,13 @@ pub(super) fn replace(connection: &Connection, topics: &mut ChangedTopics, roste
 pub(super) fn refresh_user(connection: &Connection, topics: &mut ChangedTopics, user: &User) -> rusqlite::Result<()> {
     let sql = "UPDATE team SET username = ?2, name = ?3, avatar = ?4
         WHERE discord_id = ?1 AND (username, name, avatar) IS NOT (?2, ?3, ?4)";
-    if connection.prepare_cached(sql)?.execute(params![user.id.stored(), user.username, user.name, user.avatar])? > 0 {
+    if connection.prepare_cached(sql)?.execute(params![
+        user.id.stored(),
+        user.username,
+        user.name,
+        user.avatar.stored()
+    ])? > 0
+    {
         topics.push(Topic::Team);
     }
     Ok(())

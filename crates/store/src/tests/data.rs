@@ -47,7 +47,7 @@ fn roster(members: &[(u64, &[Permission])]) -> Roster {
         member: TeamMember {
             username: "a".to_owned(),
             name: "A".to_owned(),
-            avatar: "https://a".to_owned(),
+            avatar: "https://a".into(),
             discord_id: id(*user),
             role: "R".to_owned(),
             color: "#000000".to_owned(),

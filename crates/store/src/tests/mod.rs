@@ -63,7 +63,7 @@ pub(crate) fn id(number: u64) -> Snowflake {
 }
 
 pub(crate) fn person(number: u64) -> User {
-    User { username: format!("u{number}"), name: format!("U {number}"), id: id(number), avatar: "https://a".to_owned() }
+    User { username: format!("u{number}"), name: format!("U {number}"), id: id(number), avatar: "https://a".into() }
 }
 
 pub(crate) fn grant(number: u8) -> SealedGrant {

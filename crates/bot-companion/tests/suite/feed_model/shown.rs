@@ -84,7 +84,7 @@ impl Model {
                 let plus = self.plus(*number);
                 let (role, keys) = Standing {
                     owner: said["owner"] == name,
-                    provider_bits: bits(user, *number),
+                    manages: (provider::RULES.may_manage_server)(bits(user, *number)),
                     granted: set(granted),
                     team: set(&team),
                     setup: said["setup"] == true,

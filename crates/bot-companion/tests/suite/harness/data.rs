@@ -76,7 +76,7 @@ pub fn feedback(name: &str, rating: u8) -> Feedback {
                 username: name.to_owned(),
                 name: name.to_uppercase(),
                 id: id(4242),
-                avatar: "https://example.com/a.png".to_owned(),
+                avatar: "https://example.com/a.png".into(),
             },
         },
     }
@@ -87,7 +87,7 @@ pub fn team_member(number: u64, name: &str, category: &str, position: i64, keys:
         member: TeamMember {
             username: name.to_lowercase(),
             name: name.to_owned(),
-            avatar: "https://example.com/a.png".to_owned(),
+            avatar: "https://example.com/a.png".into(),
             discord_id: id(number),
             role: "Helper".to_owned(),
             color: "#5865F2".to_owned(),

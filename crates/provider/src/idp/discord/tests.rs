@@ -93,7 +93,7 @@ async fn a_sign_in_from_code_to_revocation() {
         (user.id, user.name.as_str(), user.username.as_str()),
         (people::id(people::OWNER), "Marlow Quay", "marlow.quay")
     );
-    assert!(user.avatar.starts_with("https://cdn.discordapp.com/embed/avatars/"));
+    assert!(user.avatar.stored().starts_with("https://cdn.discordapp.com/embed/avatars/"));
     let guilds = world.provider.guilds(somebody(), &grant.access_token).await.unwrap();
     assert_eq!(guilds.len(), 4);
     assert_eq!(guilds[0].id, people::id(people::HARBOUR.id));

@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey};
-use domain::health::{Heartbeat, SILENCE, ShardBeat};
+use domain::health::{Heartbeat, SILENCE, ShardBeat, is_silent};
 use domain::token::{self, random_text};
 use domain::{Change, Roster, Time};
 use http::Method;
@@ -176,7 +176,7 @@ impl DemoBot {
         let now = self.app.clock.now();
         let health = self.app.store.health().await?;
         let is_real = |id: &InstanceId| !(id.key == KEY_ID && id.name.as_str().starts_with(NAMED));
-        if health.instances.iter().any(|(id, instance)| is_real(id) && now.since(instance.reported) < SILENCE) {
+        if health.instances.iter().any(|(id, instance)| is_real(id) && !is_silent(instance.reported, now)) {
             return Ok(false);
         }
         // Those of earlier runs, which may have ended only just now.

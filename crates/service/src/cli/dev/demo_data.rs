@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::feedback::{Feedback, FeedbackEntry};
 use domain::team::{Roster, RosterEntry, TeamMember};
-use domain::{Guild, Permission, PermissionSet, Snowflake, Subscription, Time, User, picture};
+use domain::{Guild, Permission, PermissionSet, Picture, Snowflake, Subscription, Time, User};
 use provider::sandbox::people::{
     ADMINISTRATOR, ADMINISTRATOR_ROLE, COLLECTED_WITH_BOT, COLLECTOR, HARBOUR, LANTERN, MANAGER, MEMBER, MODERATOR,
     MODERATOR_ROLE, NIGHT_SHIFT, OASIS, OWNER, TIN_CAN, collected, id, picture_hash,
@@ -75,9 +75,9 @@ fn staff() -> BTreeMap<Snowflake, Vec<Snowflake>> {
 }
 
 /// The same as the sandbox gives them when they sign in; `member` has the default one.
-fn avatar(number: u64) -> String {
+fn avatar(number: u64) -> Picture {
     let hash = (number != MEMBER).then(|| picture_hash(id(number)));
-    picture::avatar(id(number), hash.as_deref())
+    provider::picture::avatar(id(number), hash.as_deref())
 }
 
 /// The team.

@@ -125,6 +125,7 @@ fn ensure_loopback(listen: SocketAddr) -> anyhow::Result<()> {
 
 /// The port after the service's, so that a dashboard can be set up with it; any free one if that is taken.
 fn sandbox_socket(listen: SocketAddr) -> anyhow::Result<TcpListener> {
+    // 0 is any free port.
     let next = listen.port().checked_add(1).filter(|_| listen.port() != 0).unwrap_or(0);
     TcpListener::bind((listen.ip(), next))
         .or_else(|_| TcpListener::bind((listen.ip(), 0)))

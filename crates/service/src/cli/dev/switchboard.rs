@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::Snowflake;
+use domain::saturating;
 use parking_lot::Mutex;
 use provider::sandbox::{ServiceState, ServiceSwitches};
 use runtime::rate_limit::RateLimit;
@@ -137,7 +138,7 @@ impl ServiceSwitches for Switchboard {
         let (tell, taken_all) = oneshot::channel();
         let app = Arc::clone(&self.app);
         let task = tokio::spawn(async move {
-            let all = u32::try_from(app.config.limits.concurrent_requests).unwrap_or(u32::MAX);
+            let all = saturating::to_u32(app.config.limits.concurrent_requests);
             // It waits for requests that are being handled, and takes each permit that is given back.
             let taken = async {
                 let permits = app.request_permits.acquire_many(all).await;

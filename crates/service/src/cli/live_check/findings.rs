@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use domain::Time;
-use domain::health::SILENCE;
+use domain::health::is_silent;
+use domain::saturating;
 use provider::idp::{IdpError, IdpErrorKind};
 use store::{FileLook, Integrity, ServerLook};
 use telemetry::untrusted::Untrusted;
@@ -91,7 +92,7 @@ pub(super) fn role(server: &ServerLook) -> CheckLine {
 /// Whether the server takes as many connections as one replica may open: the pool, the listener, and one while it starts.
 pub(in crate::cli) fn connections(server: &ServerLook, pool: usize) -> CheckLine {
     let (most, setting) = server.connections;
-    let needed = i64::try_from(pool).unwrap_or(i64::MAX).saturating_add(2);
+    let needed = saturating::to_i64(pool).saturating_add(2);
     if needed <= most {
         return CheckLine::fine("connections", format!("{needed} of at most {most} are for this replica"));
     }
@@ -163,9 +164,8 @@ pub(super) fn bot(reported: Option<Time>, now: Time) -> CheckLine {
         let advice = "make a key with `bot-companion key create` and give it to the bot (docs/feed.md)";
         return CheckLine::warning("bot", format!("no bot has ever reported; {advice}"));
     };
-    let age = now.since(reported);
-    let last = format!("it reported last at {}, {} s ago", reported.iso8601(), age.as_secs());
-    if age <= SILENCE {
+    let last = format!("it reported last at {}, {} s ago", reported.iso8601(), now.since(reported).as_secs());
+    if !is_silent(reported, now) {
         return CheckLine::fine("bot", last);
     }
     let advice = "if the service runs, see whether the bot does, and its log for what it says about the companion";

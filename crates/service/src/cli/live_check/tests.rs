@@ -81,6 +81,7 @@ fn keys() {
 fn bots() {
     expect(&findings::bot(None, NOW), Warning, "bot-companion key create");
     expect(&findings::bot(Some(NOW.before(Duration::from_mins(1))), NOW), Fine, "60 s ago");
+    expect(&findings::bot(Some(NOW.before(Duration::from_secs(90))), NOW), Warning, "the bot is silent");
     expect(&findings::bot(Some(NOW.before(HOUR)), NOW), Warning, "the bot is silent");
 }
 

@@ -107,6 +107,28 @@ fn every_setting_is_commented_with_its_variable() {
 }
 
 #[test]
+fn a_range_in_a_comment_is_the_one_that_counts() {
+    let mut compared = 0;
+    for (key, _) in documented() {
+        let variable = variable(&key);
+        let (before, _) = DEFAULTS.split_once(&format!("# {variable}\n")).unwrap_or_default();
+        let comment = before.rsplit("\n\n").next().unwrap().replace("\n#", "");
+        let words: Vec<&str> = comment.split_whitespace().map(|word| word.trim_end_matches(['.', ';'])).collect();
+        let is_range = |words: &&[&str]| {
+            words[1] == "to" && [words[0], words[2]].iter().all(|end| end.as_bytes()[0].is_ascii_digit())
+        };
+        if let Some(range) = words.windows(3).find(is_range) {
+            let problems = ["9999999999999999", "99999999d"]
+                .map(|value| from_environment(&[(&variable, value)]).unwrap_err().to_string());
+            let told = problems.iter().find_map(|problem| problem.split_once(" from "));
+            assert_eq!(told.map(|(_, range)| range), Some(range.join(" ").as_str()), "{key}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 30, "only {compared} ranges were found");
+}
+
+#[test]
 fn later_layers_win() {
     let folder = TestFolder::new();
     let file = folder.path("companion.toml");

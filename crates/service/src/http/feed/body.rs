@@ -8,6 +8,7 @@ use api::error::ErrorCode;
 use axum::body::{Body, BodyDataStream};
 use bytes::Bytes;
 use domain::TokenHash;
+use domain::saturating;
 use flate2::write::GzDecoder;
 use futures_util::StreamExt;
 use http::{HeaderMap, header};
@@ -176,7 +177,7 @@ impl Upload {
         let timeout = self.idle_timeout.min(Duration::from_secs(2));
         let discard = async {
             while let Ok(Some(Ok(chunk))) = tokio::time::timeout(timeout, self.chunks.next()).await {
-                rest = rest.saturating_sub(u32::try_from(chunk.len()).unwrap_or(u32::MAX));
+                rest = rest.saturating_sub(saturating::to_u32(chunk.len()));
                 if rest == 0 {
                     break;
                 }

@@ -185,7 +185,7 @@ fn warn_operator(app: &App, instance: &InstanceId, owner: &InstanceId, ignored: 
 async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, Taken), ApiError> {
     let (mut events, mut taken) = (Vec::new(), Taken::default());
     while let Some(line) = upload.next_line().await? {
-        let read = feed::event_line(line);
+        let read = feed::event_line(line, &provider::RULES);
         let (event, reasons) = read.map_err(|reason| ApiError::line(upload.number(), &reason))?;
         taken.ignore(reasons);
         if let Event::Ignored(reason) = &event {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::Time;
 use domain::history::{BotState, Day, Minute};
+use domain::saturating;
 
 /// Minutes of a day.
 pub(super) const DAY_MINUTES: u32 = 1_440;
@@ -24,9 +25,9 @@ pub(super) struct ChartBucket {
 
 /// This many pieces of this length, oldest first; `now` is in the last. They begin at whole multiples of their length.
 pub(super) fn buckets(minutes: &[Minute], now: Time, span: Duration, count: usize) -> Vec<ChartBucket> {
-    let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1);
+    let millis = saturating::millis(span).max(1);
     let last = now.millis() / millis;
-    let first = last.saturating_sub(u64::try_from(count).unwrap_or(u64::MAX).saturating_sub(1));
+    let first = last.saturating_sub(saturating::to_u64(count).saturating_sub(1));
     let mut sums = vec![(0.0, 0_u32); count];
     let mut buckets: Vec<ChartBucket> = (first..)
         .take(count)
@@ -49,7 +50,7 @@ pub(super) fn buckets(minutes: &[Minute], now: Time, span: Duration, count: usiz
 
 /// This many days, oldest first, the last of which is today; a day of which nothing is known has no minutes.
 pub(super) fn days(known: &[Day], now: Time, count: u64) -> Vec<Day> {
-    let day = u64::try_from(DAY.as_millis()).unwrap_or(u64::MAX);
+    let day = saturating::millis(DAY);
     let today = now.millis() / day;
     (0..count)
         .rev()
@@ -73,7 +74,7 @@ pub(super) fn unknown_minutes(day: &Day, now: Time) -> u32 {
 
 /// How many minutes of a day have passed.
 pub(super) fn passed_minutes(day: &Day, now: Time) -> u32 {
-    u32::try_from(super::minutes(now.since(day.begins))).unwrap_or(u32::MAX).min(DAY_MINUTES)
+    saturating::to_u32(super::minutes(now.since(day.begins))).min(DAY_MINUTES)
 }
 
 /// Which part of what is known of these days every shard was up, as "99.98 %". It is rounded down: a minute that is missing from a

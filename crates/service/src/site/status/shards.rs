@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use domain::health::SILENCE;
+use domain::health::is_silent;
 use domain::history::observe;
+use domain::saturating;
 use domain::{Health, Time};
 use maud::{Markup, html};
 
@@ -56,13 +57,13 @@ pub(super) struct ShardNow {
 pub(super) fn all(health: &Health, watching_since: Time, now: Time) -> Vec<ShardNow> {
     // How many there are is known however long somebody watched.
     let Some(seen) = observe(health, Time::default(), now) else { return Vec::new() };
-    let is_watched = now.since(watching_since) >= SILENCE;
-    let age = |id: u32| health.shards.get(&id).map(|shard| now.since(shard.reported));
-    let silent = (0..seen.shard_count).filter(|id| age(*id).is_some_and(|age| age >= SILENCE)).count();
+    let is_watched = is_silent(watching_since, now);
+    let reported = |id: u32| health.shards.get(&id).map(|shard| shard.reported);
+    let silent = (0..seen.shard_count).filter(|id| reported(*id).is_some_and(|at| is_silent(at, now))).count();
     // Shards that were never reported count as silent once they have had the time to report.
     let is_missing_silent = usize::try_from(seen.silent).is_ok_and(|counted| counted > silent);
-    let state = |id: u32| match age(id) {
-        Some(age) if age < SILENCE => TileState::Up,
+    let state = |id: u32| match reported(id) {
+        Some(at) if !is_silent(at, now) => TileState::Up,
         Some(_) if is_watched => TileState::Down,
         None if is_watched && is_missing_silent => TileState::Down,
         _ => TileState::Unknown,
@@ -72,7 +73,7 @@ pub(super) fn all(health: &Health, watching_since: Time, now: Time) -> Vec<Shard
         .map(|id| {
             let state = state(id);
             let latency = latency(id).filter(|_| state == TileState::Up);
-            ShardNow { id, state, latency, age: age(id) }
+            ShardNow { id, state, latency, age: reported(id).map(|at| now.since(at)) }
         })
         .collect()
 }
@@ -238,7 +239,7 @@ pub(super) fn average_latency(shards: &[ShardNow]) -> Option<f64> {
 }
 
 fn number(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
+    saturating::to_u64(count)
 }
 
 #[cfg(test)]

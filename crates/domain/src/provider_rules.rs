@@ -1,0 +1,20 @@
+//! What only the provider's crate knows, handed to the rules that need it.
+
+use super::{Picture, Snowflake};
+
+#[derive(Clone, Copy, Debug)]
+pub struct ProviderRules {
+    /// The address of a user's avatar, from the hash that the provider names.
+    pub avatar: fn(Snowflake, Option<&str>) -> Picture,
+    /// The address of a guild's icon, from a hash, an https URL, or nothing.
+    pub guild_icon: fn(Snowflake, Option<&str>) -> Picture,
+    /// Whether these permission bits let a user manage the server.
+    pub may_manage_server: fn(u64) -> bool,
+}
+
+#[cfg(test)]
+pub(crate) const TEST_RULES: ProviderRules = ProviderRules {
+    avatar: |user, hash| format!("avatar {user} {hash:?}").into(),
+    guild_icon: |guild, icon| format!("icon {guild} {icon:?}").into(),
+    may_manage_server: |bits| bits == 8,
+};
