@@ -35,6 +35,8 @@ use axum::routing::get;
 use utoipa_axum::routes;
 
 pub use context::Peer;
+#[cfg(test)]
+pub(crate) use openapi::describe;
 pub use openapi::document;
 pub use pipeline::{Body, HttpService};
 

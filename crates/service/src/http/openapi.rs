@@ -43,7 +43,7 @@ pub fn document() -> String {
     text
 }
 
-fn describe() -> OpenApi {
+pub(crate) fn describe() -> OpenApi {
     let license = LicenseBuilder::new().name("MIT").identifier(Some("MIT")).build();
     let info = InfoBuilder::new()
         .title("bot-companion")
