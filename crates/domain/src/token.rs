@@ -13,12 +13,10 @@ const LENGTH: usize = PREFIX + RANDOM + CHECKSUM;
 /// The demonstration key of `dev`. It is the same everywhere, so that examples can name it; every other command refuses it.
 pub const DEMO_KEY: &str = "bck_Y004p6GQjzC6OnvIyCaSwSOetlS41FxG9G14";
 
-/// The hash of the demonstration key.
 pub fn demo_key_hash() -> TokenHash {
     hash(DEMO_KEY.as_bytes())
 }
 
-/// What a token is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// A session of a user, `bcs_…`.
@@ -110,7 +108,6 @@ mod tests {
         assert_eq!(parse(TokenKind::BotKey, DEMO_KEY.as_bytes()), Some(demo_key_hash()));
     }
 
-    /// The token of a seed.
     fn made(kind: TokenKind, seed: u64) -> String {
         let random = runtime::random::Random::seeded(seed);
         let fill = |bytes: &mut [u8]| bytes.iter_mut().for_each(|byte| *byte = random.number().to_le_bytes()[0]);

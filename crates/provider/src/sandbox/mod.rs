@@ -39,7 +39,6 @@ pub use people::{Person, PersonGuild};
 /// What a person grants unless something else is asked for.
 const SCOPE: &str = "identify guilds";
 
-/// What a [`Sandbox`] needs to know.
 #[derive(Clone, Debug)]
 pub struct SandboxOptions {
     /// The one application that it knows.
@@ -179,7 +178,6 @@ impl Sandbox {
         self.state.switches.hold(endpoint)
     }
 
-    /// How many calls have reached that endpoint.
     pub fn calls(&self, endpoint: Endpoint) -> usize {
         self.state.switches.calls(endpoint)
     }
@@ -217,7 +215,6 @@ fn pairs(encoded: &[u8]) -> Vec<(String, String)> {
     form_urlencoded::parse(encoded).into_owned().collect()
 }
 
-/// A path with a query.
 fn query<'a>(path: &str, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let encoded = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
     format!("{path}?{encoded}")

@@ -95,7 +95,6 @@ pub(super) async fn show(headers: HeaderMap) -> Response {
     encoded_json(encoding::encode(document, &headers).await).into_response()
 }
 
-/// The schema of the document.
 struct OpenApiDocument;
 
 impl PartialSchema for OpenApiDocument {

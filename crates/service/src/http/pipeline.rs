@@ -58,7 +58,6 @@ pub struct HttpService {
 }
 
 impl HttpService {
-    /// The service over this app.
     pub fn new(app: Arc<App>) -> Self {
         let table = super::routes(app.config.site.enabled);
         let router = table.router.fallback(async || ApiError::new(ErrorCode::NotFound)).with_state(Arc::clone(&app));
@@ -67,7 +66,6 @@ impl HttpService {
         Self { app, router, zones: Arc::new(table.zones), unlisted_origins: Arc::default(), requests }
     }
 
-    /// The app inside.
     pub fn app(&self) -> &Arc<App> {
         &self.app
     }

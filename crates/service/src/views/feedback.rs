@@ -24,7 +24,6 @@ const RANDOM_DRAWS: usize = 32;
 /// How many draws warm the cache.
 const WARMING_DRAWS: u64 = 8;
 
-/// The view.
 pub struct FeedbackView {
     sources: Sources,
     cache: CacheSlot<FeedbackEntries>,
@@ -56,7 +55,6 @@ impl FeedbackView {
         Self { sources: sources.clone(), cache: CacheSlot::new(CacheName::Feedback, sources) }
     }
 
-    /// How many entries are cached.
     pub(super) fn entries(&self) -> usize {
         self.cache.with_any(|entries| entries.by_slot.len()).unwrap_or(0)
     }

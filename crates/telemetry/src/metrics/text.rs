@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::histogram::HistogramSnapshot;
 use super::list::{MetricFamily, MetricKind};
 
-/// The media type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A text in the making. Families come out sorted by name, in whatever order they were written.
@@ -23,7 +22,6 @@ impl Exposition {
         &mut self.samples.entry(family.name).or_insert_with(|| (family, String::new())).1
     }
 
-    /// Writes a sample.
     pub fn sample(&mut self, family: MetricFamily, labels: &[(&str, &str)], value: impl Display) {
         let samples = self.family(family);
         write_sample(samples, family.name, "", labels, value);
@@ -34,19 +32,16 @@ impl Exposition {
         self.sample(family, &[], value);
     }
 
-    /// Writes the sample of a family without labels, if there is one.
     pub fn value_if_any(&mut self, family: MetricFamily, value: Option<impl Display>) {
         if let Some(value) = value {
             self.value(family, value);
         }
     }
 
-    /// Writes a span in seconds.
     pub fn seconds(&mut self, family: MetricFamily, labels: &[(&str, &str)], span: Duration) {
         self.sample(family, labels, span.as_secs_f64());
     }
 
-    /// Writes a histogram.
     pub fn histogram(&mut self, family: MetricFamily, label: (&str, &str), counted: &HistogramSnapshot) {
         let samples = self.family(family);
         for (bound, count) in counted.cumulative() {
@@ -56,7 +51,6 @@ impl Exposition {
         write_sample(samples, family.name, "_count", &[label], counted.count());
     }
 
-    /// The whole text.
     pub fn finish(self) -> String {
         let mut text = String::new();
         for (family, samples) in self.samples.into_values() {

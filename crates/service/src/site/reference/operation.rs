@@ -13,7 +13,6 @@ use super::document::{ApiAccess, DocumentedError, Operation, inline, name};
 use super::schema::{fields, items, kind_and_limits, plain};
 use super::text::code_block;
 
-/// The part of the page about an operation.
 pub(super) fn show(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     let words = page.words();
     let access = operation.access();
@@ -135,7 +134,6 @@ struct AnswerShape<'a> {
 }
 
 impl AnswerShape<'_> {
-    /// The name of the schema.
     fn name(&self) -> Option<&str> {
         if let RefOr::Ref(reference) = self.schema { Some(name(reference)) } else { None }
     }

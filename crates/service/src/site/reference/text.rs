@@ -130,7 +130,6 @@ impl TextStyle {
     }
 }
 
-/// The headings of a text, each with its level.
 pub(super) fn headings(text: &str) -> Vec<(HeadingLevel, String)> {
     let mut events = parse(text);
     let mut headings = Vec::new();
