@@ -24,6 +24,8 @@ impl PictureHost {
 
     /// The address at which a picture is shown. One that is not the provider's stays as it is.
     pub fn shown(&self, url: String) -> String {
+        // Of somebody who was forgotten no address is stored.
+        let url = if url.is_empty() { default_picture(Snowflake::NOBODY) } else { url };
         let path = self.other.as_ref().and_then(|_| url.strip_prefix(CDN)).filter(|path| path.starts_with('/'));
         match (&self.other, path) {
             (Some(other), Some(path)) => format!("{other}{path}"),
@@ -79,6 +81,7 @@ mod tests {
         assert_eq!(guild_icon(id, Some("abc1")), format!("https://cdn.discordapp.com/icons/{id}/abc1.png"));
         assert_eq!(guild_icon(id, Some("https://example.com/i.png")), "https://example.com/i.png");
         assert_eq!(guild_icon(id, Some("http://example.com/i.png")), default);
+        assert_eq!(PictureHost::new(CDN).shown(String::new()), "https://cdn.discordapp.com/embed/avatars/0.png");
     }
 
     #[test]
