@@ -44,7 +44,6 @@ pub fn complete(document: &mut OpenApi) {
     }
 }
 
-/// The operations of a path.
 pub fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
 }
@@ -103,7 +102,6 @@ fn payload(schema: &RefOr<Schema>) -> Option<(String, bool)> {
     }
 }
 
-/// The envelope of an answer with this status.
 fn envelope(status: u16, data: RefOr<Schema>) -> Object {
     let code = constant(Type::Integer, status.into(), "The HTTP status.");
     let message = if status == 200 { "`OK`." } else { "One sentence for people that says what to do. It may change." };

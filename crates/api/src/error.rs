@@ -12,7 +12,6 @@ macro_rules! error_codes {
         pub enum ErrorCode { $($code),+ }
 
         impl ErrorCode {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$code),+];
 
             /// The HTTP status.
@@ -129,7 +128,6 @@ struct Refusal {
     data: ErrorData,
 }
 
-/// The data of an error.
 #[derive(Clone, Debug, Serialize)]
 struct ErrorData {
     error: &'static str,

@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 
 use super::error::Details;
 
-/// The id of a request.
 pub const REQUEST_ID: &str = "d4e7e68781c4e71e";
 
 const HARBOUR: &str = "871203344918732833";

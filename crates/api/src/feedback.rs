@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_list_is_what_the_documented_type_says() {
-        let pictures = PictureHost::new("https://cdn.example", "https://cdn.example");
+        let pictures = PictureHost::new("https://cdn.example", "/0.png", "https://cdn.example");
         let submitter = User {
             username: "u".to_owned(),
             name: "\"U\"".to_owned(),

@@ -150,14 +150,12 @@ impl From<Plus> for PlusData {
 /// The whole body of a list, and where each guild lies in it.
 #[derive(Clone, Debug, Default)]
 pub struct GuildList {
-    /// The whole body.
     pub body: Bytes,
     /// The guilds by id, each with the bytes of its entry.
     entries: Box<[(Snowflake, u32, u32)]>,
 }
 
 impl GuildList {
-    /// The list of these guilds, in their order.
     pub fn new(guilds: Vec<GuildEntry>, pictures: &PictureHost) -> Self {
         let mut body = envelope::OPENING.to_vec();
         let mut entries = Vec::with_capacity(guilds.len());
@@ -235,7 +233,7 @@ mod tests {
     use super::*;
 
     fn pictures() -> PictureHost {
-        PictureHost::new("https://cdn.example", "https://cdn.example")
+        PictureHost::new("https://cdn.example", "/0.png", "https://cdn.example")
     }
 
     fn shown(guild: GuildEntry) -> GuildData {

@@ -8,25 +8,29 @@ use domain::Picture;
 #[derive(Clone, Debug)]
 pub struct PictureHost {
     provider: &'static str,
+    /// The path of the picture that is shown for somebody who was forgotten: no address of theirs is stored.
+    default: &'static str,
     /// `None` if it is the provider itself.
     other: Option<Arc<str>>,
 }
 
 impl PictureHost {
-    /// The provider's own host, and the one that its pictures are shown from. Neither has a slash at its end.
-    pub fn new(provider: &'static str, url: &str) -> Self {
-        Self { provider, other: (url != provider).then(|| url.into()) }
+    /// The provider's own host and the path of its default picture, and the host that its pictures are shown from. Neither host ends
+    /// with a slash.
+    pub fn new(provider: &'static str, default: &'static str, url: &str) -> Self {
+        Self { provider, default, other: (url != provider).then(|| url.into()) }
     }
 
     /// The address at which a picture is shown. One that is not the provider's stays as it is.
     pub fn shown(&self, picture: &Picture) -> String {
-        let url = picture.stored();
-        let path =
-            self.other.as_ref().and_then(|_| url.strip_prefix(self.provider)).filter(|path| path.starts_with('/'));
-        match (&self.other, path) {
-            (Some(other), Some(path)) => format!("{other}{path}"),
-            _ => url.to_owned(),
-        }
+        let path = match picture.stored() {
+            "" => self.default,
+            url => match url.strip_prefix(self.provider) {
+                Some(path) if path.starts_with('/') => path,
+                _ => return url.to_owned(),
+            },
+        };
+        format!("{}{path}", self.other.as_deref().unwrap_or(self.provider))
     }
 }
 
@@ -37,7 +41,7 @@ mod tests {
     #[test]
     fn only_the_providers_pictures_are_shown_from_elsewhere() {
         const CDN: &str = "https://cdn.example";
-        let (provider, other) = (PictureHost::new(CDN, CDN), PictureHost::new(CDN, "http://127.0.0.1:8081"));
+        let (provider, other) = (PictureHost::new(CDN, "/0.png", CDN), PictureHost::new(CDN, "/0.png", "http://127.0.0.1:8081"));
         for (url, elsewhere) in [
             ("https://cdn.example/icons/1/a.png", "http://127.0.0.1:8081/icons/1/a.png"),
             ("https://cdn.example.evil/a.png", "https://cdn.example.evil/a.png"),
@@ -46,5 +50,6 @@ mod tests {
             assert_eq!(provider.shown(&url.into()), url);
             assert_eq!(other.shown(&url.into()), elsewhere);
         }
+        assert_eq!(provider.shown(&"".into()), "https://cdn.example/0.png");
     }
 }

@@ -16,7 +16,6 @@ macro_rules! error_responses {
         pub enum ErrorResponse { $($name),+ }
 
         impl ErrorResponse {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
             /// Its name among the document's responses.
@@ -114,12 +113,10 @@ groups! {
 }
 
 impl ErrorResponse {
-    /// The status of all its codes.
     pub fn status(self) -> u16 {
         self.codes().first().map_or(500, |code| code.status().as_u16())
     }
 
-    /// Its status, and the reference to it.
     fn reference(self) -> (String, RefOr<Response>) {
         (self.status().to_string(), Ref::new(format!("#/components/responses/{}", self.name())).into())
     }

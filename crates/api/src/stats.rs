@@ -32,7 +32,6 @@ pub struct FeedbackStatsData {
     average: Option<f64>,
 }
 
-/// The whole body.
 pub fn totals(stats: Stats) -> Bytes {
     let Stats { guilds, members, shards, ratings } = stats;
     let feedback = FeedbackStatsData { count: ratings.count, average: ratings.average() };

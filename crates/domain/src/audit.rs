@@ -8,21 +8,16 @@ use super::Time;
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AuditKind {
-    /// A user has signed in.
     SignIn,
-    /// A sign-in was refused.
     SignInRefused,
     /// A user has ended a session, or all of them.
     SignedOut,
     /// A grant was revoked at the provider.
     GrantRevoked,
-    /// The operator has blocked a user.
     Blocked,
-    /// The operator has unblocked a user.
     Unblocked,
     /// A bot's key was used: the first time in an hour from a network.
     KeyUsed,
-    /// A bot's key was refused.
     KeyRefused,
     /// A command has changed something.
     Command,
@@ -31,7 +26,6 @@ pub enum AuditKind {
 }
 
 impl AuditKind {
-    /// All of them.
     pub const ALL: [Self; 10] = [
         Self::SignIn,
         Self::SignInRefused,
@@ -100,12 +94,9 @@ impl std::str::FromStr for AuditKind {
     }
 }
 
-/// A row of the audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// When.
     pub at: Time,
-    /// What.
     pub kind: AuditKind,
     /// The id of the user, or `forgotten:` and a hash.
     pub person: Option<String>,
@@ -115,9 +106,7 @@ pub struct AuditEntry {
     pub network: Option<String>,
     /// The id of the request.
     pub request: Option<String>,
-    /// More.
     pub detail: String,
-    /// How many times.
     pub count: u64,
 }
 

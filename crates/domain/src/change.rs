@@ -12,36 +12,25 @@ pub enum Change {
     GuildGone(Snowflake),
     /// A member's roles are now these; they are staff if one of them grants something.
     Member {
-        /// Where.
         guild: Snowflake,
-        /// Who.
         user: Snowflake,
-        /// All their roles.
         roles: Vec<Snowflake>,
     },
     /// A member has left, or was kicked: gone from the very next answer.
     MemberGone {
-        /// Where.
         guild: Snowflake,
-        /// Who.
         user: Snowflake,
     },
-    /// A subscription is now this.
     Subscription(Subscription),
-    /// A user has no subscription any more.
     SubscriptionGone(Snowflake),
-    /// A feedback entry, new or replaced.
     Feedback(Feedback),
-    /// A feedback entry was withdrawn.
     FeedbackGone(String),
-    /// The whole team is now this.
     Team(Roster),
     /// A user's profile is now this; refreshes submitters and roster.
     User(User),
 }
 
 impl Change {
-    /// The guild that it is about, if it is about one.
     pub fn guild(&self) -> Option<Snowflake> {
         match self {
             Self::Guild(guild) => Some(guild.id),

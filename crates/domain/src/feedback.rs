@@ -10,14 +10,12 @@ pub const SHOWN: usize = 5;
 pub struct Feedback {
     /// The bot's name for it, 1 to 64 characters.
     pub id: String,
-    /// What is shown of it.
     pub entry: FeedbackEntry,
 }
 
 /// What is shown of a feedback entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedbackEntry {
-    /// The message.
     pub feedback: String,
     /// Stars, 1 to 5; only 4 and 5 are ever shown.
     pub rating: u8,

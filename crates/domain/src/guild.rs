@@ -12,15 +12,11 @@ use super::{PermissionSet, Picture, ProviderRules, Role, Snowflake, Subscription
 /// A guild that has the bot, as the bot reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guild {
-    /// Its id.
     pub id: Snowflake,
-    /// Its name.
     pub name: String,
     /// An icon hash, an https URL, or nothing.
     pub icon: Option<String>,
-    /// The user who owns it.
     pub owner: Snowflake,
-    /// How many members it has.
     pub members: u64,
     /// Whether it has configured the bot.
     pub setup: bool,
@@ -42,7 +38,6 @@ impl Guild {
 /// A guild in the provider's own list for a user. This is what "is in" means.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedGuild {
-    /// Its id.
     pub id: Snowflake,
     /// The user's permission bits there, as the provider computed them.
     pub permissions: u64,
@@ -57,15 +52,11 @@ pub struct ListedGuild {
 /// What the store knows of a guild for one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuildFacts {
-    /// Its id.
     pub id: Snowflake,
-    /// Its name.
     pub name: String,
     /// An icon hash, an https URL, or nothing.
     pub icon: Option<String>,
-    /// The user who owns it.
     pub owner: Snowflake,
-    /// How many members it has.
     pub members: u64,
     /// Whether it has configured the bot.
     pub setup: bool,
@@ -91,21 +82,16 @@ pub struct PersonFacts {
 /// A guild as one of its members sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuildEntry {
-    /// Its name.
     pub name: String,
-    /// Its id.
     pub id: Snowflake,
     /// Always a URL: the guild's own icon, or the provider's default picture.
     pub icon: Picture,
-    /// How many members it has.
     pub members: u64,
-    /// The user who owns it.
     pub owner: Snowflake,
     /// The member's role; `None` for a plain member.
     pub role: Option<Role>,
     /// Premium status.
     pub plus: Plus,
-    /// What the member may do.
     pub permissions: PermissionSet,
 }
 
@@ -158,9 +144,7 @@ pub fn entries(
 /// A guild to which a user could add the bot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvitableGuild {
-    /// Its name.
     pub name: String,
-    /// Its id.
     pub id: Snowflake,
     /// Always a URL: the guild's own icon, or the provider's default picture.
     pub icon: Picture,

@@ -19,7 +19,6 @@ pub struct Heartbeat {
     pub memory: u64,
     /// Of how many shards its own are part.
     pub shard_count: u32,
-    /// Its own shards.
     pub shards: Vec<ShardBeat>,
 }
 
@@ -33,7 +32,6 @@ impl Heartbeat {
 /// What a process reports of one shard; what it does not know keeps its last value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShardBeat {
-    /// Which shard.
     pub id: u32,
     /// When it last sent a heartbeat.
     pub sent: Option<Time>,
@@ -46,11 +44,9 @@ pub struct ShardBeat {
 /// The last report of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
-    /// When it started.
     pub started_at: Time,
     /// Resident memory in bytes.
     pub memory: u64,
-    /// When it last reported.
     pub reported: Time,
     /// Of how many shards it believes its own to be part.
     pub shard_count: u32,
@@ -63,7 +59,6 @@ pub struct Shard {
     pub instance: InstanceId,
     /// When that process started.
     pub started_at: Time,
-    /// When it was reported.
     pub reported: Time,
     /// When it last sent a heartbeat; zero if never known.
     pub sent: Time,
@@ -178,7 +173,6 @@ pub struct HealthSummary {
     pub memory: f64,
     /// Shards by number.
     pub shards: BTreeMap<u32, ShardRecord>,
-    /// Since when the bot runs.
     pub uptime: Uptime,
 }
 

@@ -25,9 +25,7 @@ pub struct History {
 /// How the bot did in one minute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Minute {
-    /// When it began.
     pub begins: Time,
-    /// How the bot did.
     pub state: BotState,
     /// Milliseconds, averaged over the shards that are up; `None` if that is not known.
     pub latency: Option<f64>,
@@ -54,7 +52,6 @@ impl BotState {
         }
     }
 
-    /// The state of this name.
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Up, Self::Partial, Self::Down].into_iter().find(|state| state.name() == name)
     }
@@ -76,30 +73,25 @@ pub struct Day {
 /// A time in which the bot was not up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incident {
-    /// Its number.
     pub id: u64,
     /// The worst that was seen: [`BotState::Partial`] or [`BotState::Down`].
     pub worst: BotState,
-    /// When it began.
     pub began: Time,
     /// When it ended; `None` while it goes on.
     pub ended: Option<Time>,
     /// How many shards were affected at the worst.
     pub shards: u32,
-    /// Of how many.
     pub shard_count: u32,
 }
 
 /// What the operator tells visitors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announcement {
-    /// Its number.
     pub id: u64,
     /// One line.
     pub title: String,
     /// More, in lines; may be empty.
     pub text: String,
-    /// When it was posted.
     pub posted: Time,
     /// When it was marked as over; `None` while it holds.
     pub ended: Option<Time>,

@@ -14,7 +14,6 @@ const COMMENT_INTERVAL: Duration = Duration::from_secs(15);
 pub struct LiveTopics(u8);
 
 impl LiveTopics {
-    /// None.
     pub const NONE: Self = Self(0);
     /// `GET /`
     pub const STATUS: Self = Self(1);
@@ -62,7 +61,6 @@ impl LiveTopics {
         self.0 & other.0 == other.0
     }
 
-    /// Whether there are none.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -76,7 +74,6 @@ impl LiveTopics {
 /// What a stream is to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DueMessage {
-    /// These have changed.
     Changed(LiveTopics),
     /// Nothing has, and the connection is alive.
     Comment,

@@ -61,18 +61,15 @@ impl Permission {
         Self::BotDeveloper,
     ];
 
-    /// The key of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|permission| permission.name() == name)
     }
 }
 
-/// A set of permission keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PermissionSet(u32);
 
 impl PermissionSet {
-    /// No key.
     pub const EMPTY: Self = Self(0);
 
     /// What a guild's roles may grant.
@@ -81,7 +78,6 @@ impl PermissionSet {
     /// What the team's roster may grant.
     pub const TEAM: Self = Self::of(&Permission::TEAM);
 
-    /// The set of these keys.
     pub const fn of(keys: &[Permission]) -> Self {
         let mut bits = 0;
         let mut index = 0;
@@ -92,7 +88,6 @@ impl PermissionSet {
         Self(bits)
     }
 
-    /// Whether the key is in the set.
     pub const fn has(self, key: Permission) -> bool {
         self.0 & (1 << key as u32) != 0
     }
@@ -103,19 +98,16 @@ impl PermissionSet {
         if condition { Self(self.0 | (1 << key as u32)) } else { self }
     }
 
-    /// The keys of either set.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The keys of both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Whether no key is in the set.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

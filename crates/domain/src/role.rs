@@ -3,7 +3,6 @@
 /// The four roles, highest first; a plain member holds none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Owns the guild.
     Owner,
     /// May manage the guild, or holds a role that maps to `ERLC_MANAGER`.
     Manager,

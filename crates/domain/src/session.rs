@@ -19,7 +19,6 @@ impl SessionId {
         shaped.then(|| Self(text.to_owned()))
     }
 
-    /// The id's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -34,11 +33,8 @@ impl fmt::Display for SessionId {
 /// One login of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Its public name.
     pub id: SessionId,
-    /// Whose it is.
     pub user: Snowflake,
-    /// When it began.
     pub created: Time,
     /// When it was last used; may lag by a minute or two, because it is written lazily.
     pub last_seen: Time,
@@ -72,9 +68,7 @@ pub fn cut_agent(agent: &str) -> &str {
 /// When a session began and was last used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionTimes {
-    /// When it began.
     pub created: Time,
-    /// When it was last used.
     pub last_seen: Time,
 }
 

@@ -15,7 +15,6 @@ pub enum Claim {
     Settled(Option<User>),
 }
 
-/// A claim as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredClaim {
     /// Whether the exchange has ended.
@@ -53,7 +52,6 @@ pub enum Lease {
 /// What is stored of a user's grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredLease {
-    /// The version of the grant.
     pub grant_version: u64,
     /// Until when somebody has leased it.
     pub until: Option<Time>,
@@ -74,7 +72,6 @@ impl Lease {
 /// What became of an attempt to store a new grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantSaved {
-    /// Done.
     Saved,
     /// The operator has blocked this user. The new grant is to be revoked.
     Blocked,
@@ -103,7 +100,6 @@ impl GrantSaved {
 /// What became of an attempt to sign a user in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Done.
     Admitted,
     /// The operator has blocked this user; nothing was stored.
     Blocked,

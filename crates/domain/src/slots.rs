@@ -13,7 +13,6 @@ pub struct Slots {
 /// What a change of an entry does to the numbering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotChange {
-    /// The slot of the entry from now on.
     pub slot: Option<u64>,
     /// Once the entry has given up its slot, the entry of the first slot moves to the second.
     pub moved: Option<(u64, u64)>,

@@ -18,12 +18,10 @@ impl Snowflake {
     /// In place of a user who was forgotten. The provider gives it to nobody: its ids carry the time at which they were made.
     pub const NOBODY: Self = Self(1);
 
-    /// The id with this number, if it is one.
     pub fn new(number: u64) -> Option<Self> {
         (number != 0 && i64::try_from(number).is_ok()).then_some(Self(number))
     }
 
-    /// The id as a number.
     pub fn get(self) -> u64 {
         self.0
     }

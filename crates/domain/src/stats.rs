@@ -2,7 +2,6 @@
 
 use crate::saturating;
 
-/// How much there is of everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Guilds that have the bot.
@@ -11,16 +10,13 @@ pub struct Stats {
     pub members: u64,
     /// The bot's shards, as the status shows them.
     pub shards: u64,
-    /// All ratings.
     pub ratings: Ratings,
 }
 
 /// The ratings of all feedback entries, shown or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ratings {
-    /// How many there are.
     pub count: u64,
-    /// Their sum.
     pub sum: u64,
 }
 
@@ -51,7 +47,6 @@ impl RatingsChange {
         Self { count: count(after) - count(before), sum: after.unwrap_or(0) - before.unwrap_or(0) }
     }
 
-    /// Whether nothing changes.
     pub fn is_nothing(self) -> bool {
         self == Self::default()
     }

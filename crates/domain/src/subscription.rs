@@ -12,7 +12,6 @@ pub struct Subscription {
     pub userid: Snowflake,
     /// How many guilds it may cover; informational.
     pub slots: u32,
-    /// The guilds it covers.
     pub guilds: Vec<Snowflake>,
     /// When it ends; `None` for never.
     pub active_until: Option<Time>,
@@ -36,7 +35,6 @@ impl Subscription {
 pub struct Plus {
     /// The subscription that covers the guild, if there is one.
     pub subscription: Option<Subscription>,
-    /// Whether it is active.
     pub active: bool,
 }
 

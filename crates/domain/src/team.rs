@@ -4,10 +4,8 @@ use std::collections::HashMap;
 
 use super::{PermissionSet, Picture, Snowflake};
 
-/// A member of the team.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TeamMember {
-    /// Username.
     pub username: String,
     /// Display name.
     pub name: String,
@@ -28,7 +26,6 @@ pub struct TeamMember {
 /// A member and what the roster grants them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RosterEntry {
-    /// What is shown.
     pub member: TeamMember,
     /// Of the nine team keys.
     pub permissions: PermissionSet,

@@ -9,17 +9,14 @@ use crate::saturating;
 pub struct Time(u64);
 
 impl Time {
-    /// The moment that many milliseconds after 1970.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// The moment that many seconds after 1970.
     pub const fn from_seconds(seconds: u64) -> Self {
         Self(seconds.saturating_mul(1000))
     }
 
-    /// Milliseconds since 1970.
     pub const fn millis(self) -> u64 {
         self.0
     }
@@ -61,7 +58,6 @@ impl Time {
         Duration::from_millis(self.0.abs_diff(other.0))
     }
 
-    /// That much later.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(saturating::millis(span)))

@@ -17,7 +17,6 @@ pub fn published_key_hash() -> TokenHash {
     hash(PUBLISHED_KEY.as_bytes())
 }
 
-/// What a token is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// A session of a user, `bcs_…`.
@@ -109,7 +108,6 @@ mod tests {
         assert_eq!(parse(TokenKind::BotKey, PUBLISHED_KEY.as_bytes()), Some(published_key_hash()));
     }
 
-    /// The token of a seed.
     fn made(kind: TokenKind, seed: u64) -> String {
         let random = runtime::random::Random::seeded(seed);
         let fill = |bytes: &mut [u8]| bytes.iter_mut().for_each(|byte| *byte = random.number().to_le_bytes()[0]);

@@ -22,7 +22,6 @@ pub enum Witness {
     Absent,
     /// It could not be asked.
     Silent,
-    /// Its time.
     Says(Time),
 }
 
@@ -51,7 +50,6 @@ pub enum ClockEvent {
 /// Watches a clock. Times are kept as their distance from the ticks, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustedTime {
-    /// The time that is believed.
     believed: i64,
     /// The clock's own time, when it was last looked at.
     shown: i64,
@@ -171,7 +169,6 @@ impl TrustedTime {
 /// What the second clock means for a new time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WitnessAdvice {
-    /// It is right.
     Follow,
     /// It may be right: see whether it stands.
     Wait,

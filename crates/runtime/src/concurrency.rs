@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 
 use crate::subjects::{Subjects, Tally};
 
-/// The limit.
 #[derive(Debug)]
 pub struct ConcurrencyLimit {
     most: AtomicUsize,

@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 /// turns. It is longer than an honest upload takes.
 const TURN: Duration = Duration::from_mins(10);
 
-/// The pool.
 #[derive(Debug)]
 pub struct FairPool {
     size: usize,
@@ -63,12 +62,10 @@ impl FairPool {
         Some(Place { places: Arc::clone(&self.places), id })
     }
 
-    /// How many places are taken.
     pub fn in_use(&self) -> usize {
         self.places.lock().taken.len()
     }
 
-    /// How many places there are.
     pub fn size(&self) -> usize {
         self.size
     }

@@ -7,7 +7,6 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 
-/// The check.
 pub struct SharedCheck<T> {
     every: Duration,
     clock: Clock,

@@ -56,7 +56,6 @@ impl Subject {
 pub struct Subjects([Option<Subject>; LEVELS]);
 
 impl Subjects {
-    /// Those of this client.
     pub fn of(client: IpAddr) -> Self {
         match client.to_canonical() {
             IpAddr::V4(address) => {
@@ -86,14 +85,12 @@ impl Tally {
         most == 0 || subjects.iter().all(|subject| self.0.get(&subject).copied().unwrap_or(0) < allowed(subject))
     }
 
-    /// Counts one more.
     pub fn add(&mut self, subjects: &Subjects) {
         for subject in subjects.iter() {
             *self.0.entry(subject).or_default() += 1;
         }
     }
 
-    /// Counts one less.
     pub fn remove(&mut self, subjects: &Subjects) {
         for subject in subjects.iter() {
             let left = self.0.get_mut(&subject).map(|count| {
@@ -106,7 +103,6 @@ impl Tally {
         }
     }
 
-    /// Whether nothing is counted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -31,13 +31,10 @@ const LONGEST: usize = 200;
 /// Where a request came from.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditOrigin<'a> {
-    /// The client.
     pub client: IpAddr,
-    /// The request's id.
     pub request: &'a str,
 }
 
-/// The audit.
 pub struct Audit {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -62,7 +59,6 @@ struct AuditState {
 }
 
 impl Audit {
-    /// Over this store.
     pub fn new(store: Arc<dyn Store>, clock: Clock, config: AuditConfig) -> Self {
         Self {
             store,
@@ -96,7 +92,6 @@ impl Audit {
         self.add(kind, Some(origin), |entry| why.clone_into(&mut entry.detail));
     }
 
-    /// A grant was revoked at the provider.
     pub fn grant_revoked(&self, user: Snowflake) {
         self.add(AuditKind::GrantRevoked, None, |entry| entry.person = Some(user.to_string()));
     }

@@ -15,9 +15,7 @@ use crate::server::{CertificateWatch, CertifiedAcceptor, LoadedCertificate};
 /// Without it the service is of no use to any page, so a file that lost it must not take effect.
 const ORIGINS: &str = "http.allowed_origins";
 
-/// What a reload works on.
 pub struct Reload {
-    /// The running service.
     pub app: Arc<App>,
     /// Its certificate, if it has one.
     pub tls: Option<Arc<CertifiedAcceptor>>,
@@ -31,7 +29,6 @@ pub struct Reload {
     pub taken: Config,
 }
 
-/// Checks a log filter.
 pub type CheckFilter = Box<dyn Fn(&str) -> anyhow::Result<ApplyFilter> + Send>;
 /// Puts a log filter into force.
 pub type ApplyFilter = Box<dyn FnOnce()>;
@@ -140,7 +137,6 @@ fn problems_of(error: &anyhow::Error) -> Vec<String> {
 pub struct Hangup(Option<Signal>);
 
 impl Hangup {
-    /// From now on.
     pub fn hear() -> Self {
         let heard = signal(SignalKind::hangup());
         Self(

@@ -34,7 +34,6 @@ pub(super) fn ticks() -> Duration {
 pub(super) trait Column: Sized {
     /// What it is called where it cannot be read.
     const NAME: &'static str;
-    /// What is stored of it.
     type Stored;
 
     /// What is stored of this value.
@@ -110,7 +109,6 @@ pub(super) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// JSON text for a column.
 pub(super) fn json(value: &impl Serialize) -> String {
     // Our own plain types cannot fail; an empty text would be read as nothing, with a warning.
     serde_json::to_string(value).unwrap_or_default()
@@ -139,7 +137,6 @@ pub(super) fn grants(text: &str) -> BTreeMap<Snowflake, PermissionSet> {
     grants
 }
 
-/// A set of permission keys, as JSON text.
 pub(super) fn keys_text(keys: PermissionSet) -> String {
     json(&names(keys))
 }
@@ -149,7 +146,6 @@ pub(super) fn team_keys(text: &str) -> PermissionSet {
     key_set(serde_json::from_str(text).unwrap_or_default()).intersection(PermissionSet::TEAM)
 }
 
-/// A member's roles.
 pub(super) fn roles(text: &str) -> Vec<Snowflake> {
     elements("roles of a member", text)
 }

@@ -27,21 +27,14 @@ const NEVER: u64 = u64::MAX;
 pub enum Topic {
     /// A guild, or what is known of a user beyond their sessions: the provider's ids share one space.
     Id(Snowflake),
-    /// The sessions of a user.
     SessionsOf(Snowflake),
     /// When a guild's premium ends by itself; the guild changes with it.
     PremiumEndOf(Snowflake),
-    /// The team's roster.
     Team,
-    /// The feedback entries.
     Feedback,
-    /// The bot's health.
     Health,
-    /// The bot keys.
     Keys,
-    /// The totals of everything.
     Stats,
-    /// The bot's history.
     History,
     /// All of it: a change too large to be named.
     Everything,
@@ -77,7 +70,6 @@ pub struct Mark {
 pub struct LastValid(AtomicU64);
 
 impl Freshness {
-    /// The clock that it goes by.
     pub(super) fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -107,7 +99,6 @@ impl Freshness {
         self.slots[usize::from(slot)].fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Invalidates everything.
     pub fn invalidate_all(&self) {
         self.everything.fetch_add(1, Ordering::SeqCst);
     }
@@ -227,7 +218,6 @@ impl Marking<'_> {
         }
     }
 
-    /// The mark so far.
     pub fn mark(&self) -> Mark {
         self.mark
     }
@@ -239,7 +229,6 @@ impl Marking<'_> {
 }
 
 impl Dependencies {
-    /// How many counters they are.
     pub fn len(&self) -> usize {
         self.0.len()
     }

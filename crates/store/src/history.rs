@@ -11,7 +11,6 @@ use super::Result;
 /// The part of a store that is the bot's history. Its methods can be called on every [`super::Store`].
 #[async_trait]
 pub trait HistoryStore: Send + Sync + 'static {
-    /// All of it.
     async fn history(&self) -> Result<History>;
     /// Records how the bot does: the minute, if one is due and nobody has recorded it yet, its day with it, and what that means for the
     /// open incident; and deletes what is too old, if the caller's clock can be trusted with that (`may_delete`). `unchanged` is the

@@ -78,7 +78,6 @@ impl StoreError {
     }
 }
 
-/// The store's results.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// The snapshot was given up, and the sender must send it again.
@@ -166,9 +165,7 @@ pub trait Store: Upkeep + HistoryStore + StoreWatch {
     async fn without_bot(&self, guilds: Vec<Snowflake>) -> Result<Vec<Snowflake>>;
     /// Draws feedback with the numbers that `seed` gives.
     async fn sample_feedback(&self, seed: u64) -> Result<Sample>;
-    /// The team.
     async fn team(&self) -> Result<Roster>;
-    /// The bot's health.
     async fn health(&self) -> Result<Health>;
     /// How much there is of everything. While a sweep looks for guilds that a resharding has hidden, guilds and members are those
     /// from before it with what events have changed since; see `domain/feed/totals.rs`.
@@ -189,13 +186,11 @@ pub trait Store: Upkeep + HistoryStore + StoreWatch {
     /// Makes a staged snapshot the truth, in one visible step that does not depend on its size. Whether the sender's key is good
     /// is asked in the same transaction.
     async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed>;
-    /// Drops a staged snapshot.
     async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()>;
     /// Looks at about `batch` rows and removes those that no read can see any more; gives how many it looked at, 0 when there is
     /// nothing left to do. Snapshots that a process which is gone left staged are given up, and numberings that nobody has used
     /// for long are forgotten. Only the service calls it, never a command that runs at the same time.
     async fn clean_up(&self, batch: usize) -> Result<usize>;
-    /// What is stored of all that the bot has sent.
     async fn feed_state(&self) -> Result<FeedState>;
     /// Merges a heartbeat that arrived `now`.
     async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()>;
@@ -208,7 +203,6 @@ pub trait Store: Upkeep + HistoryStore + StoreWatch {
     async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>>;
     /// All keys, the oldest first.
     async fn keys(&self) -> Result<Vec<BotKey>>;
-    /// The hashes of all keys that are good.
     async fn good_keys(&self) -> Result<Vec<TokenHash>>;
     /// Revokes a key; `false` if there is no such key that still works. What was sent with it and is not committed by then is
     /// never committed.
@@ -220,7 +214,6 @@ pub trait Store: Upkeep + HistoryStore + StoreWatch {
     async fn close(&self);
 }
 
-/// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// `sqlite:PATH` or `postgres://…`; it may contain a password.

@@ -7,7 +7,6 @@ use secrecy::SecretString;
 
 use super::{Result, local_file, location, postgres, sqlite};
 
-/// What a look found.
 #[derive(Clone, Debug)]
 pub struct StoreLook {
     /// The version of the schema; 0 where there is none yet.
@@ -25,7 +24,6 @@ pub struct StoreLook {
 /// What the file of a store is like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileLook {
-    /// Whether it is damaged.
     pub integrity: Integrity,
     /// Whether an older release may have left in it what was deleted.
     pub needs_vacuum: bool,
@@ -45,7 +43,6 @@ pub enum Integrity {
 /// What a database server allows the role of `store.url`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerLook {
-    /// The role.
     pub role: String,
     /// The schema in which tables are made; `None` if there is none.
     pub schema: Option<String>,
@@ -60,7 +57,6 @@ pub struct ServerLook {
 pub struct StoreContent {
     /// How many grants are sealed with each key, by the key's id.
     pub grants_by_key: Vec<(String, u64)>,
-    /// The bot's health.
     pub health: Health,
 }
 

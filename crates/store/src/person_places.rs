@@ -9,7 +9,6 @@ use super::copy::value::CellValue;
 /// A table in which people stand.
 #[derive(Debug)]
 pub(super) struct PersonPlace {
-    /// Its name.
     pub(super) table: &'static str,
     /// The column that says whose row it is.
     pub(super) id: &'static str,
@@ -27,9 +26,7 @@ pub(super) struct PersonPlace {
 /// How a user's id is written in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdForm {
-    /// As a number.
     Number,
-    /// As text.
     Text,
     /// As the text `id` of a JSON object.
     InJson,
@@ -59,9 +56,7 @@ pub(super) enum Cleared {
     Nobody,
     /// An empty text.
     Empty,
-    /// Nothing.
     Null,
-    /// A hash.
     Hash,
 }
 

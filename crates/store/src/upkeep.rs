@@ -22,7 +22,6 @@ pub trait Upkeep: Send + Sync + 'static {
     /// Replaces grants by the same ones under another key, each only if it is still the one that was read: one that was refreshed
     /// or ended meanwhile stays as it is. Gives how many were replaced.
     async fn replace_sealed(&self, kind: GrantKind, resealed: Vec<Resealed>) -> Result<usize>;
-    /// What the store holds, counted.
     async fn holdings(&self) -> Result<Holdings>;
     /// What names a user and is not part of their account.
     async fn traces(&self, user: Snowflake) -> Result<PersonTraces>;
@@ -57,16 +56,13 @@ pub struct AuditFilter {
     pub limit: u32,
 }
 
-/// What a store holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
     /// The version of its schema.
     pub schema: u64,
     /// Its size in bytes.
     pub size: u64,
-    /// Users who have a session.
     pub users: u64,
-    /// Sessions.
     pub sessions: u64,
     /// When the oldest of them was opened.
     pub oldest_session: Option<Time>,
@@ -74,7 +70,6 @@ pub struct Holdings {
     pub newest_session: Option<Time>,
     /// Grants that wait to be revoked at the provider.
     pub to_revoke: u64,
-    /// Blocked users.
     pub blocked: u64,
     /// Users who were forgotten.
     pub forgotten: u64,
@@ -82,7 +77,6 @@ pub struct Holdings {
     pub good_keys: u64,
     /// Bot keys that were revoked.
     pub revoked_keys: u64,
-    /// Rows of the audit.
     pub audit: u64,
     /// When the oldest of them was written.
     pub oldest_audit: Option<Time>,
@@ -101,13 +95,10 @@ pub struct PersonTraces {
     pub roster: u64,
     /// Feedback entries that they have submitted.
     pub feedback: u64,
-    /// Guilds that they own.
     pub owned_guilds: u64,
-    /// Guilds in which they are staff.
     pub staff_guilds: u64,
     /// Subscriptions that they pay: one or none.
     pub subscriptions: u64,
-    /// Whether they are blocked.
     pub is_blocked: bool,
     /// Whether a grant of theirs waits to be revoked at the provider.
     pub is_to_revoke: bool,
@@ -187,17 +178,13 @@ pub enum GrantKind {
 /// A sealed grant and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldGrant {
-    /// Whose.
     pub user: Snowflake,
-    /// The provider's tokens.
     pub sealed: SealedGrant,
 }
 
 /// A grant under another key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resealed {
-    /// As it was read.
     pub old: HeldGrant,
-    /// As it is to be stored.
     pub sealed: SealedGrant,
 }

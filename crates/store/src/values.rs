@@ -33,7 +33,6 @@ pub struct StoredList {
 pub struct Account {
     /// Their profile, as of the last sign-in.
     pub user: User,
-    /// The provider's tokens.
     pub grant: Option<SealedGrant>,
     /// Grows with every new grant, so that nobody replaces or blames one that they did not use.
     pub grant_version: u64,
@@ -46,9 +45,7 @@ pub struct Account {
 /// A grant whose user has no session any more, taken from the store to be revoked at the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revocation {
-    /// Whose it was.
     pub user: Snowflake,
-    /// The provider's tokens.
     pub grant: SealedGrant,
     /// How often it was tried, this time included.
     pub tries: u32,
@@ -68,11 +65,9 @@ pub struct Swept {
 /// A user whom the operator has blocked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockedUser {
-    /// Who.
     pub user: Snowflake,
     /// Why, in the operator's words.
     pub reason: String,
-    /// Since when.
     pub since: Time,
 }
 
@@ -87,9 +82,7 @@ pub struct BotKey {
     pub id: String,
     /// What the operator calls it.
     pub label: String,
-    /// When it was made.
     pub created: Time,
-    /// When it was revoked.
     pub revoked: Option<Time>,
 }
 

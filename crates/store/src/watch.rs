@@ -9,7 +9,6 @@ use tracing::error;
 
 use super::{Result, StoreError};
 
-/// How busy a store is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreLoad {
     /// Connections that work is being done on.
@@ -38,9 +37,7 @@ pub(super) const BACKUP_ROW: i64 = 2;
 /// The watched side of a store. Its methods can be called on every [`super::Store`].
 #[async_trait]
 pub trait StoreWatch: Send + Sync + 'static {
-    /// What it has counted.
     fn metrics(&self) -> &StoreMetrics;
-    /// How busy it is now.
     fn load(&self) -> StoreLoad;
     /// Reads a row, as any read would.
     async fn probe_read(&self) -> Result<()>;
@@ -48,7 +45,6 @@ pub trait StoreWatch: Send + Sync + 'static {
     async fn probe_write(&self, now: Time) -> Result<()>;
     /// The time by the store's own clock, if it has one.
     async fn time(&self) -> Result<Option<Time>>;
-    /// How large it is.
     async fn bytes(&self) -> Result<StoreBytes>;
     /// Notes that a backup was taken then. The last note counts, so that one by a clock that was ahead goes with the next.
     async fn note_backup(&self, at: Time) -> Result<()>;

@@ -85,7 +85,6 @@ impl Traces {
     }
 }
 
-/// The span of a request.
 pub struct RequestSpan {
     span: Span,
     tracer: SdkTracer,
@@ -124,7 +123,6 @@ impl WorkSpan {
         }))
     }
 
-    /// It failed.
     pub fn fail(&mut self) {
         if let Some(span) = &mut self.0 {
             span.set_status(Status::error(""));

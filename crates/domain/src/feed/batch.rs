@@ -142,18 +142,15 @@ impl<'a> EventBatch<'a> {
         None
     }
 
-    /// Who has sent the snapshot that covers the guild in question.
     pub fn answer_owner(&mut self, owner: Option<Owner>) {
         let holder = Holder::of(owner.as_ref(), self.sender, self.now);
         self.holder = Some((holder, owner.map(|owner| owner.instance)));
     }
 
-    /// The shards that the sender has called its own.
     pub fn answer_own_shards(&mut self, own: OwnShards) {
         self.own = Some(own);
     }
 
-    /// The committed snapshots that overlap with this shard.
     pub fn answer_overlapping(&mut self, shard: ShardKey, overlapping: &[CommittedShard]) {
         let taken = later_owner(shard, overlapping, self.sender, self.now).cloned();
         self.taken.insert(shard, taken);

@@ -7,9 +7,7 @@ use crate::Snowflake;
 /// Which parts of a guild were not said, and stay as they are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// What its roles grant.
     pub grants: bool,
-    /// Its staff.
     pub staff: bool,
 }
 
@@ -19,7 +17,6 @@ impl Carried {
     /// The bit of a column that stands for the staff.
     pub const STAFF: i64 = 2;
 
-    /// Whether any part is carried over.
     pub fn any(self) -> bool {
         self.grants || self.staff
     }
@@ -45,7 +42,6 @@ pub enum CarriedParts {
 }
 
 impl CarriedParts {
-    /// Whether the grants are copied.
     pub fn has_grants(self) -> bool {
         self == Self::All
     }

@@ -10,10 +10,8 @@ use super::totals::GuildTotals;
 use super::{InstanceId, ShardKey, common_divisor};
 use crate::Time;
 
-/// A snapshot that was staged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedSnapshot {
-    /// Its number.
     pub id: i64,
     /// Of which shard it is; `None` for the subscriptions.
     pub shard: Option<ShardKey>,

@@ -15,7 +15,6 @@ impl InstanceName {
         shaped.then(|| Self(text.to_owned()))
     }
 
-    /// The name's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -45,7 +44,6 @@ pub fn counted_start(said: Time, first_seen: Time) -> Time {
 /// What the service knows of an instance's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// When the service first saw it.
     pub first_seen: Time,
     /// When it started, as its heartbeats say.
     pub said_start: Option<Time>,

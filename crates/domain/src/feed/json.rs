@@ -14,7 +14,6 @@ use crate::{Snowflake, Time, picture, text};
 pub struct Reason(String);
 
 impl Reason {
-    /// The reason in these words.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

@@ -28,7 +28,6 @@ pub fn guild_line(line: &[u8]) -> Result<SnapshotLine<GuildLine>, Reason> {
     Ok(SnapshotLine::One(GuildLine::Guild(guild), ignored))
 }
 
-/// A line of the subscriptions' snapshot.
 pub fn subscription_line(line: &[u8]) -> Result<SnapshotLine<Subscription>, Reason> {
     let fields = object(line)?;
     match end(&fields, "userid")? {

@@ -70,7 +70,6 @@ impl ShardKey {
         Self { count, id: u32::try_from((guild.get() >> 22) % u64::from(count)).unwrap_or(0) }
     }
 
-    /// Whether a guild belongs to this shard.
     pub fn covers(self, guild: Snowflake) -> bool {
         Self::of(guild, self.count) == self
     }
@@ -81,17 +80,14 @@ pub fn common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a.max(1) } else { common_divisor(b, a % b) }
 }
 
-/// A line of a guild snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuildLine {
-    /// The guild as it is now.
     Guild(Guild),
     /// An outage: the guild stays as it is stored.
     Unavailable(Snowflake),
 }
 
 impl GuildLine {
-    /// The guild that it is about.
     pub fn id(&self) -> Snowflake {
         match self {
             Self::Guild(guild) => guild.id,
@@ -113,21 +109,17 @@ impl GuildLine {
 pub enum Scope {
     /// The guilds of one shard.
     Shard(ShardKey),
-    /// All subscriptions.
     Subscriptions,
 }
 
 /// Some lines of a snapshot, of the kind that its scope asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lines {
-    /// Of a shard.
     Guilds(Vec<GuildLine>),
-    /// Of the subscriptions.
     Subscriptions(Vec<Subscription>),
 }
 
 impl Scope {
-    /// The shard, if it is one.
     pub fn shard(self) -> Option<ShardKey> {
         match self {
             Self::Shard(shard) => Some(shard),
@@ -199,26 +191,21 @@ pub enum Event {
 /// What the service knows of an instance, and which event it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceState {
-    /// Which.
     pub instance: InstanceId,
     /// The number that its next event must not exceed.
     pub next: u64,
     /// When it counts as started, as far as its heartbeats told.
     pub started_at: Option<Time>,
-    /// When it last reported its health.
     pub last_heartbeat: Option<Time>,
 }
 
-/// What is stored of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardState {
-    /// Which.
     pub shard: ShardKey,
     /// Who sent its snapshot.
     pub instance: InstanceId,
     /// When the snapshot was acknowledged.
     pub snapshot_at: Time,
-    /// How many guilds it has now.
     pub guilds: u64,
 }
 
@@ -229,12 +216,8 @@ pub struct FeedState {
     pub instances: Vec<InstanceState>,
     /// Every shard that a snapshot has described and that still counts.
     pub shards: Vec<ShardState>,
-    /// How many guilds have the bot.
     pub guilds: u64,
-    /// How many subscriptions there are.
     pub subscriptions: u64,
-    /// How many feedback entries there are.
     pub feedback: u64,
-    /// How many members the team has.
     pub team: u64,
 }

@@ -9,11 +9,9 @@ use crate::{Snowflake, Time};
 /// An instance that has something to say, with what is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SenderState {
-    /// Which.
     pub instance: InstanceId,
     /// The number of its next event.
     pub next: u64,
-    /// What is known of its life.
     pub life: Life,
     /// Whether it has sent a snapshot of anything.
     pub has_sent_snapshot: bool,
@@ -22,7 +20,6 @@ pub struct SenderState {
 /// The instance that has sent a committed snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Which.
     pub instance: InstanceId,
     /// What is known of its life; `None` if it was forgotten.
     pub life: Option<Life>,
@@ -31,9 +28,7 @@ pub struct Owner {
 /// A shard with the snapshot that was committed for it last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommittedShard {
-    /// Which.
     pub shard: ShardKey,
-    /// The number of the snapshot.
     pub snapshot: i64,
     /// The number of its commit: a later commit has a greater one.
     pub committed: i64,
@@ -95,7 +90,6 @@ fn still_counting(shard: ShardKey, overlapping: &[CommittedShard]) -> Vec<&Commi
 /// What becomes of an event about a guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is applied.
     Apply,
     /// It is ignored and counted: the shard belongs to an instance that started later.
     Overruled,

@@ -21,7 +21,6 @@ const MOST_MEMBERS: i64 = 1_000_000_000;
 /// Some guilds and their members; or how many more there are, or fewer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuildTotals {
-    /// How many guilds.
     pub guilds: i64,
     /// How many members they have together.
     pub members: i64,

@@ -8,15 +8,11 @@ use crate::saturating;
 /// How the bot does at a moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
-    /// When.
     pub at: Time,
-    /// How it does.
     pub state: BotState,
     /// Milliseconds, averaged over the shards that are up; `None` if none of them has reported any.
     pub latency: Option<f64>,
-    /// How many shards are silent.
     pub silent: u32,
-    /// Of how many.
     pub shard_count: u32,
     /// The last report of what is silent; if nothing is, the latest report of all.
     pub since: Time,

@@ -56,29 +56,20 @@ pub fn may_record(at: Time, newest: Option<Time>, unchanged: Option<Time>) -> bo
 /// What happens to the open incident, or to none, when this was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncidentStep {
-    /// Nothing.
     Stays,
     /// One opens, and is the open one from now on.
     Opens {
-        /// How the bot does.
         worst: BotState,
-        /// When it began.
         began: Time,
-        /// How many shards are affected.
         shards: u32,
-        /// Of how many.
         shard_count: u32,
     },
-    /// The open one gets worse.
     Worsens {
-        /// The worst that was seen.
         worst: BotState,
         /// How many shards were affected at the worst.
         shards: u32,
-        /// Of how many.
         shard_count: u32,
     },
-    /// The open one is over.
     Ends(Time),
 }
 

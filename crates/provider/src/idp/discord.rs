@@ -22,7 +22,6 @@ const IDLE: Duration = Duration::from_secs(30);
 const MOST_BYTES: usize = 1024 * 1024;
 const LONGEST_CODE: usize = 512;
 
-/// What a [`Provider`] needs to know.
 #[derive(Clone, Debug)]
 pub struct ProviderOptions {
     /// `idp.base_url`, without a slash at its end.
@@ -45,7 +44,6 @@ pub struct ProviderOptions {
     pub clock: Clock,
 }
 
-/// The identity provider.
 #[derive(Debug)]
 pub struct Provider {
     client: Client,
@@ -157,12 +155,10 @@ impl Provider {
         self.guard.reset();
     }
 
-    /// What was counted of the calls.
     pub fn metrics(&self) -> &ProviderMetrics {
         self.guard.metrics()
     }
 
-    /// How the provider does, as far as our calls tell.
     pub fn state(&self) -> ProviderState {
         self.guard.state()
     }

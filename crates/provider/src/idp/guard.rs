@@ -68,7 +68,6 @@ pub(super) struct Guard {
     metrics: ProviderMetrics,
 }
 
-/// What is counted of the calls.
 #[derive(Debug, Default)]
 pub struct ProviderMetrics {
     /// Calls, by how they ended or why they were not made.
@@ -78,7 +77,6 @@ pub struct ProviderMetrics {
 }
 
 impl ProviderMetrics {
-    /// How long the calls of one endpoint took.
     pub fn durations(&self, endpoint: Endpoint) -> &Histogram {
         &self.durations[endpoint as usize]
     }
@@ -87,7 +85,6 @@ impl ProviderMetrics {
 /// How the provider does, as far as our calls tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderState {
-    /// The endpoints whose circuit breaker is open.
     pub open_circuits: Vec<Endpoint>,
     /// How many more refused calls are tolerated.
     pub budget_remaining: u32,
@@ -118,19 +115,16 @@ impl Guard {
         Self { clock, state: Mutex::new(GuardState::new(failure_budget)), shares, metrics: ProviderMetrics::default() }
     }
 
-    /// Forgets all that has happened.
     pub(super) fn reset(&self) {
         let mut state = self.state.lock();
         *state = GuardState::new(state.budget.limit());
         self.shares.reset();
     }
 
-    /// What was counted of the calls.
     pub(super) fn metrics(&self) -> &ProviderMetrics {
         &self.metrics
     }
 
-    /// How the provider does.
     pub(super) fn state(&self) -> ProviderState {
         let now = self.clock.ticks();
         let mut state = self.state.lock();

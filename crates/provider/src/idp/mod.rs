@@ -79,7 +79,6 @@ pub struct Grant {
     pub refresh_token: SecretString,
     /// When the access token stops working.
     pub expires: Time,
-    /// What the user has granted.
     pub scopes: Vec<String>,
 }
 

@@ -25,7 +25,6 @@ const OAUTH_ERRORS: [&str; 7] = [
     "access_denied",
 ];
 
-/// A whole response.
 #[derive(Debug)]
 pub(super) struct ProviderResponse {
     pub(super) status: StatusCode,

@@ -37,7 +37,6 @@ struct UserResponse {
     avatar: Option<String>,
 }
 
-/// A grant that was made at `now`.
 pub(super) fn grant(body: &[u8], now: Time) -> Result<Grant, &'static str> {
     let response: TokenResponse = serde_json::from_slice(body).map_err(|_| "not a grant")?;
     let bearer = response.token_type.is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"));

@@ -71,7 +71,6 @@ pub(super) fn revoke(state: &SandboxState, headers: &HeaderMap, body: &[u8]) -> 
     reply::json(StatusCode::OK, &json!({}))
 }
 
-/// Who it is.
 pub(super) fn user(state: &SandboxState, headers: &HeaderMap) -> Reply {
     let Some(person) = bearer(state, headers, "identify") else { return reply::api_error(StatusCode::UNAUTHORIZED) };
     let body = json!({
@@ -91,7 +90,6 @@ pub(super) fn user(state: &SandboxState, headers: &HeaderMap) -> Reply {
     reply::json(StatusCode::OK, &body)
 }
 
-/// The guilds they are in.
 pub(super) async fn guilds(state: &SandboxState, headers: &HeaderMap) -> io::Result<Reply> {
     let Some(person) = bearer(state, headers, "guilds") else { return Ok(reply::api_error(StatusCode::UNAUTHORIZED)) };
     if let Some(fault) = state.control.fault_of_list(&person.name).await {
@@ -118,7 +116,6 @@ enum Trouble {
     NoScope,
 }
 
-/// The special codes, with what each is for.
 pub(super) const SPECIAL_CODES: [(&str, &str); 7] = [
     ("refused", "is refused as used or expired (400 invalid_grant)"),
     ("slow", "is answered after 30 s, when the service has given up"),

@@ -15,7 +15,6 @@ pub enum Fault {
     Status {
         /// The status code; one that is none becomes 500.
         code: u16,
-        /// The body, as it is.
         body: String,
         /// More headers. One that is malformed is left out.
         headers: Vec<(String, String)>,
@@ -47,7 +46,6 @@ pub enum Fault {
     Unauthorized,
 }
 
-/// The faults of one endpoint.
 #[derive(Debug, Default)]
 struct EndpointSwitch {
     calls: AtomicUsize,
@@ -68,7 +66,6 @@ struct HoldPoint {
     open: watch::Sender<bool>,
 }
 
-/// The switches of all endpoints.
 #[derive(Debug, Default)]
 pub(super) struct FaultSwitches {
     switches: [Arc<EndpointSwitch>; Endpoint::COUNT],
@@ -135,7 +132,6 @@ impl Hold {
         let _ = arrived.wait_for(|count| *count >= calls).await;
     }
 
-    /// Lets them go on.
     pub fn release(self) {}
 }
 

@@ -9,7 +9,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::{Time, token};
 use runtime::random;
 
-/// How long a code can be used.
 const CODE_LIFE: Duration = Duration::from_secs(100);
 /// How long an access token can be used: a week.
 pub(super) const ACCESS_LIFE: Duration = Duration::from_hours(7 * 24);
@@ -41,7 +40,6 @@ impl Challenge {
     }
 }
 
-/// Why a code is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CodeRefusal {
     Code,
@@ -49,7 +47,6 @@ pub(super) enum CodeRefusal {
     Verifier,
 }
 
-/// A pair of new tokens.
 #[derive(Debug)]
 pub(super) struct TokenPair {
     pub(super) access: String,

@@ -2,8 +2,9 @@
 
 use domain::Snowflake;
 use http::StatusCode;
+use maud::html;
 
-use super::page::{document, escape};
+use super::page::document;
 use super::reply::{self, Reply};
 use super::{SandboxState, pairs, value};
 
@@ -12,16 +13,20 @@ pub(super) fn page(state: &SandboxState, encoded: &str) -> Reply {
     let asked = pairs(encoded.as_bytes());
     let guild = value(&asked, "guild_id").and_then(|id| id.parse::<u64>().ok()).and_then(Snowflake::new);
     let name = guild.and_then(|guild| name_of(state, guild));
-    let question = match &name {
-        Some(name) => format!("whether to add the bot to <strong><bdi>{}</bdi></strong>", escape(name)),
-        None => "to which server to add the bot".to_owned(),
+    let body = html! {
+        h1 { "Here the bot would be added" }
+        p {
+            "Here the provider would ask "
+            @if let Some(name) = &name { "whether to add the bot to " strong { bdi { (name) } } }
+            @else { "to which server to add the bot" }
+            ", and what it may do there. In the sandbox nothing is added: the demo bot stays in the servers that it has."
+        }
+        p class="soft" {
+            "To see a server come and go on the dashboard, be the bot: the command that " code { "dev" }
+            " prints at its start shows how."
+        }
+        p { "Close this page, or go back." }
     };
-    let body = format!(
-        "<h1>Here the bot would be added</h1>\n<p>Here the provider would ask {question}, and what it may do there. In the sandbox \
-         nothing is added: the demo bot stays in the servers that it has.</p>\n\
-         <p class=\"soft\">To see a server come and go on the dashboard, be the bot: the command that <code>dev</code> prints at its \
-         start shows how.</p>\n<p>Close this page, or go back.</p>"
-    );
     reply::page(StatusCode::OK, document("Add the bot", &body))
 }
 

@@ -36,7 +36,6 @@ pub use control::{ServiceState, ServiceSwitches};
 pub use faults::{Fault, Hold};
 pub use people::{Person, PersonGuild};
 
-/// What a [`Sandbox`] needs to know.
 #[derive(Clone, Debug)]
 pub struct SandboxOptions {
     /// The one application that it knows.
@@ -176,7 +175,6 @@ impl Sandbox {
         self.state.switches.hold(endpoint)
     }
 
-    /// How many calls have reached that endpoint.
     pub fn calls(&self, endpoint: Endpoint) -> usize {
         self.state.switches.calls(endpoint)
     }
@@ -214,7 +212,6 @@ fn pairs(encoded: &[u8]) -> Vec<(String, String)> {
     form_urlencoded::parse(encoded).into_owned().collect()
 }
 
-/// A path with a query.
 fn query<'a>(path: &str, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let encoded = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
     format!("{path}?{encoded}")

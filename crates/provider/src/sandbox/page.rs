@@ -1,9 +1,8 @@
 //! The page on which one chooses whom to sign in as: the provider's consent screen, in short.
 
-use std::fmt::Write as _;
-
 use http::StatusCode;
 use http::header::HeaderValue;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use reqwest::Url;
 
 use super::api::SPECIAL_CODES;
@@ -14,9 +13,6 @@ use super::{SandboxState, control, pairs, query, value};
 
 /// Nobody's address or state is longer, and everything here comes back on the page.
 const LONGEST: usize = 2048;
-
-/// Commands; a long one is scrolled, also by keyboard, so that no line breaks inside an option.
-const PRE: &str = "<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\">";
 
 /// What the page was asked for, checked.
 struct Ask {
@@ -104,24 +100,31 @@ fn is_unregistered(state: &SandboxState, sent: &str) -> bool {
 
 /// Says what was sent, what is registered, and how to register another.
 fn unregistered(state: &SandboxState, sent: &str) -> Reply {
-    let mut registered = String::new();
-    for uri in state.redirect_uris.lock().iter() {
-        let _ = writeln!(registered, "<li><code>{}</code></li>", escape(uri));
-    }
+    let registered = state.redirect_uris.lock().clone();
     // Quotes would not survive in a command line.
     let example = if sent.contains('\'') { "URL" } else { sent };
-    let body = format!(
-        "<h1>This redirect address is not registered</h1>\n<p>The link to this page has the <code>redirect_uri</code></p>\n\
-         {PRE}{sent}</pre>\n<p>These are registered, and they are compared letter by letter:</p>\n<ul>\n{}</ul>\n\
-         <p>Send one of these, or register another. With <code>dev</code>:</p>\n\
-         {PRE}bot-companion dev --redirect-uri '{}'</pre>\n\
-         <p>In production it stands in <code>idp.redirect_uri</code> of the service, its origin in \
-         <code>http.allowed_origins</code>, and the same address among the redirects of your application at the provider.</p>",
-        if registered.is_empty() { "<li>none</li>\n" } else { &registered },
-        escape(example),
-        sent = escape(sent),
-    );
+    let body = html! {
+        h1 { "This redirect address is not registered" }
+        p { "The link to this page has the " code { "redirect_uri" } }
+        (commands(sent))
+        p { "These are registered, and they are compared letter by letter:" }
+        ul {
+            @for uri in &registered { li { code { (uri) } } }
+            @if registered.is_empty() { li { "none" } }
+        }
+        p { "Send one of these, or register another. With " code { "dev" } ":" }
+        (commands(&format!("bot-companion dev --redirect-uri '{example}'")))
+        p {
+            "In production it stands in " code { "idp.redirect_uri" } " of the service, its origin in "
+            code { "http.allowed_origins" } ", and the same address among the redirects of your application at the provider."
+        }
+    };
     reply::page(StatusCode::BAD_REQUEST, document("Unknown redirect address", &body))
+}
+
+/// Commands; a long one is scrolled, also by keyboard, so that no line breaks inside an option.
+fn commands(text: &str) -> Markup {
+    html! { pre tabindex="0" role="region" aria-label="Commands" { (text) } }
 }
 
 fn send_back(to: &Url, answer: &[(&str, &str)], ask: &Ask) -> Reply {
@@ -133,71 +136,59 @@ fn send_back(to: &Url, answer: &[(&str, &str)], ask: &Ask) -> Reply {
 fn choose(state: &SandboxState, asked: &[(String, String)], ask: &Ask) -> Reply {
     let link = |name: &str, value: &str| {
         let kept = asked.iter().filter(|(key, _)| key != name).map(|(key, value)| (key.as_str(), value.as_str()));
-        escape(&query("", kept.chain([(name, value)])))
+        query("", kept.chain([(name, value)]))
     };
-    let mut list = String::new();
-    for person in state.people.lock().iter() {
-        let shown = person.global_name.as_deref().unwrap_or(&person.username);
-        let _ = writeln!(
-            list,
-            "<li><a class=\"person\" href=\"{}\"><span class=\"face hue{}\" aria-hidden=\"true\">{}</span>\
-             <span><strong><bdi>{}</bdi></strong> <small>{} · @{}</small><small>{}</small></span></a></li>",
-            link("choice", &person.name),
-            crate::picture::default_number(person.id),
-            escape(&initial(shown)),
-            escape(shown),
-            escape(&person.name),
-            escape(&person.username),
-            escape(&person.about),
-        );
-    }
-    let (after, cancel) = match &ask.redirect {
-        Some(to) => (
-            format!("You will go back to <strong>{}</strong>.", escape(&to.origin().ascii_serialization())),
-            format!("<p><a href=\"{}\">Cancel</a></p>", link("cancel", "1")),
-        ),
-        None => ("You will get a code to try out on the command line.".to_owned(), String::new()),
+    let body = html! {
+        h1 { "Who do you want to be?" }
+        p {
+            "The application " code { (state.options.client_id) } " asks for " code { (ask.terms.scope) } ". "
+            @if let Some(to) = &ask.redirect {
+                "You will go back to " strong { (to.origin().ascii_serialization()) } "."
+            } @else {
+                "You will get a code to try out on the command line."
+            }
+        }
+        ul {
+            @for person in state.people.lock().iter() {
+                @let shown = person.global_name.as_deref().unwrap_or(&person.username);
+                li {
+                    a class="person" href=(link("choice", &person.name)) {
+                        span class={ "face hue" (crate::picture::default_number(person.id)) } aria-hidden="true" { (initial(shown)) }
+                        span {
+                            strong { bdi { (shown) } } " "
+                            small { (person.name) " · @" (person.username) }
+                            small { (person.about) }
+                        }
+                    }
+                }
+            }
+        }
+        @if ask.redirect.is_some() { p { a href=(link("cancel", "1")) { "Cancel" } } } @else { (command_line(state)) }
     };
-    let commands = if ask.redirect.is_none() { command_line(state) } else { String::new() };
-    let body = format!(
-        "<h1>Who do you want to be?</h1>\n<p>The application <code>{}</code> asks for <code>{}</code>. {after}</p>\n\
-         <ul>\n{list}</ul>\n{cancel}{commands}",
-        escape(&state.options.client_id),
-        escape(&ask.terms.scope),
-    );
     reply::page(StatusCode::OK, document("Choose a person", &body))
 }
 
 fn show_code(state: &SandboxState, person: &Person, code: &str) -> Reply {
-    let body = format!(
-        "<h1>A code for <bdi>{}</bdi></h1>\n<p>It works once, within 100 seconds:</p>\n{PRE}{}</pre>\n\
-         <p class=\"soft\">Go back for another one.</p>",
-        escape(person.global_name.as_deref().unwrap_or(&person.username)),
-        escape(&sign_in(state, code)),
-    );
+    let body = html! {
+        h1 { "A code for " bdi { (person.global_name.as_deref().unwrap_or(&person.username)) } }
+        p { "It works once, within 100 seconds:" }
+        (commands(&sign_in(state, code)))
+        p class="soft" { "Go back for another one." }
+    };
     reply::page(StatusCode::OK, document("Your code", &body))
 }
 
 /// How to sign in without a browser.
-fn command_line(state: &SandboxState) -> String {
-    let mut html =
-        format!("<h2>On the command line</h2>\n<p>Each name is also a code, as often as you like:</p>\n{PRE}");
-    for person in state.people.lock().iter() {
-        let _ = writeln!(html, "{}", escape(&sign_in(state, &person.name)));
+fn command_line(state: &SandboxState) -> Markup {
+    let each: String = state.people.lock().iter().map(|person| sign_in(state, &person.name) + "\n").collect();
+    html! {
+        h2 { "On the command line" }
+        p { "Each name is also a code, as often as you like:" }
+        (commands(&each))
+        p { "These codes make trouble; in brackets is what the sandbox answers the service:" }
+        dl { @for (code, what) in SPECIAL_CODES { dt { code { (code) } } dd { (what) } } }
+        p { a href=(control::PATH) { "Make other things fail" } ": guild lists, sessions, the bot." }
     }
-    html.push_str(
-        "</pre>\n<p>These codes make trouble; in brackets is what the sandbox answers the service:</p>\n<dl>\n",
-    );
-    for (code, what) in SPECIAL_CODES {
-        let _ = writeln!(html, "<dt><code>{code}</code></dt><dd>{what}</dd>");
-    }
-    html.push_str("</dl>\n");
-    let _ = writeln!(
-        html,
-        "<p><a href=\"{}\">Make other things fail</a>: guild lists, sessions, the bot.</p>",
-        control::PATH
-    );
-    html
 }
 
 fn sign_in(state: &SandboxState, code: &str) -> String {
@@ -206,35 +197,35 @@ fn sign_in(state: &SandboxState, code: &str) -> String {
 }
 
 fn error(problem: &str) -> Reply {
-    let body =
-        format!("<h1>This does not work</h1>\n<p>{}</p>\n<p><a href=\"/\">Choose a person</a></p>", escape(problem));
+    let body = html! {
+        h1 { "This does not work" }
+        p { (problem) }
+        p { a href="/" { "Choose a person" } }
+    };
     reply::page(StatusCode::BAD_REQUEST, document("Something is wrong", &body))
 }
 
-pub(super) fn document(title: &str, body: &str) -> String {
-    let style = include_str!("page.css");
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title} · sandbox</title>\n\
-         <style>\n{style}</style>\n</head>\n<body>\n<main>\n<p class=\"tag\">Sandbox: nobody here is real</p>\n{body}\n</main>\n</body>\n</html>\n"
-    )
+pub(super) fn document(title: &str, body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " · sandbox" }
+                style { (PreEscaped(include_str!("page.css"))) }
+            }
+            body {
+                main {
+                    p class="tag" { "Sandbox: nobody here is real" }
+                    (body)
+                }
+            }
+        }
+    };
+    page.into_string()
 }
 
 fn initial(name: &str) -> String {
     name.chars().find(|character| character.is_alphanumeric()).unwrap_or('?').to_uppercase().collect()
-}
-
-pub(super) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            plain => escaped.push(plain),
-        }
-    }
-    escaped
 }

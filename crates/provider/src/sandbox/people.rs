@@ -8,7 +8,6 @@ use domain::saturating;
 pub struct Person {
     /// What the sandbox calls them. It works as a code, any number of times.
     pub name: String,
-    /// Their id.
     pub id: Snowflake,
     /// The unique handle.
     pub username: String,
@@ -18,20 +17,15 @@ pub struct Person {
     pub avatar: Option<String>,
     /// A line for the page on which one chooses a person.
     pub about: String,
-    /// The guilds they are in.
     pub guilds: Vec<PersonGuild>,
 }
 
-/// A guild that somebody is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonGuild {
-    /// Its id.
     pub id: Snowflake,
-    /// Its name.
     pub name: String,
     /// The hash of its icon.
     pub icon: Option<String>,
-    /// Whether it is theirs.
     pub owner: bool,
     /// Their permission bits there.
     pub permissions: u64,
@@ -39,12 +33,10 @@ pub struct PersonGuild {
     pub features: Vec<String>,
 }
 
-/// A guild of the demonstration.
 #[derive(Clone, Copy, Debug)]
 pub struct DemoGuild {
     /// Its id; see [`id`].
     pub id: u64,
-    /// Its name.
     pub name: &'static str,
 }
 
@@ -66,20 +58,13 @@ pub const SOURDOUGH: DemoGuild = DemoGuild { id: 1_187_335_480_921_606_227, name
 /// The guilds of the demonstration that have the bot.
 pub const WITH_BOT: [DemoGuild; 5] = [HARBOUR, NIGHT_SHIFT, OASIS, LANTERN, TIN_CAN];
 
-/// The id of `owner`.
 pub const OWNER: u64 = 280_114_907_635_220_483;
-/// The id of `manager`.
 pub const MANAGER: u64 = 311_890_224_776_519_691;
-/// The id of `administrator`.
 pub const ADMINISTRATOR: u64 = 402_775_613_098_844_173;
-/// The id of `moderator`.
 pub const MODERATOR: u64 = 518_336_079_244_710_917;
-/// The id of `member`.
 pub const MEMBER: u64 = 690_412_558_730_167_039;
-/// The id of `newcomer`.
 pub const NEWCOMER: u64 = 1_209_977_341_852_663_811;
 
-/// The id of `collector`.
 pub const COLLECTOR: u64 = 733_905_118_246_071_307;
 
 /// How many guilds `collector` is in: as many as the provider lists.

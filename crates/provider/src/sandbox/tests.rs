@@ -126,7 +126,7 @@ async fn without_a_redirect_address_the_page_explains_the_command_line() {
     let page = root.url().join(root.headers()["location"].to_str().unwrap()).unwrap();
     assert_eq!(page.as_str(), world.sandbox.authorize_url());
     let html = world.client.get(page.clone()).send().await.unwrap().text().await.unwrap();
-    assert!(html.contains("curl -X POST &quot;http://127.0.0.1:8080/auth&quot; -H &#39;Idp-Code: moderator&#39;"));
+    assert!(html.contains("curl -X POST &quot;http://127.0.0.1:8080/auth&quot; -H 'Idp-Code: moderator'"));
     assert!(html.contains("edge-limited") && html.contains("Tobias &quot;Toby&quot; Fenn"));
     assert!(!html.contains("src=") && !html.contains("<script"), "nothing is loaded, nothing runs");
 

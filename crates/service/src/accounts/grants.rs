@@ -21,7 +21,6 @@ const POLL_EVERY: Duration = Duration::from_millis(100);
 const SAVE_TRIES: usize = 240;
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
-/// The users' grants.
 pub(super) struct Grants {
     sources: Sources,
     /// How long the lease of a refresh lasts.

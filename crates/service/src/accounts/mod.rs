@@ -27,10 +27,8 @@ pub use guild_lists::{GuildLists, ListError, ListFreshness, age};
 pub use reseal::{GrantReport, KeyUse, ResealReport};
 pub use sign_in::{SignInAttempt, SignInError};
 
-/// What can be done with accounts.
 pub struct Accounts {
     sources: Sources,
-    /// The users' guild lists.
     pub lists: Arc<GuildLists>,
     rate_limits: Arc<RateLimits>,
     exchanges: SingleFlight<CodeHash, std::result::Result<User, SignInError>>,
@@ -51,12 +49,10 @@ pub struct Accounts {
 pub struct SignedIn {
     /// Shown once, to the client.
     pub token: SecretString,
-    /// Who signed in.
     pub user: User,
 }
 
 impl Accounts {
-    /// Over these sources.
     pub fn new(sources: &Sources, rate_limits: Arc<RateLimits>, config: &Config) -> Self {
         Self {
             sources: sources.clone(),
@@ -108,7 +104,6 @@ impl Accounts {
         self.sources.store.end_session(user, session, self.sources.clock.now()).await
     }
 
-    /// Ends all sessions of a user.
     pub async fn end_sessions(&self, user: Snowflake) -> Result<()> {
         self.sources.store.end_sessions(user, self.sources.clock.now()).await.map(drop)
     }

@@ -14,7 +14,6 @@ const BATCH: usize = 500;
 /// What is sealed with one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyUse {
-    /// How many grants in all.
     pub grants: u64,
     /// How many of them cannot be opened, though there is a key of that id.
     pub damaged: u64,
@@ -74,12 +73,10 @@ impl GrantReport {
         }
     }
 
-    /// How many grants there are.
     pub fn total(&self) -> u64 {
         self.configured.iter().map(|(_, found)| found.grants).chain(self.missing.values().copied()).sum()
     }
 
-    /// How many of them can be opened.
     pub fn readable(&self) -> u64 {
         self.configured.iter().map(|(_, found)| found.grants - found.damaged).sum()
     }

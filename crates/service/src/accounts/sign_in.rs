@@ -52,7 +52,6 @@ pub enum SignInError {
     /// The user did not grant what the service needs.
     #[error("the code was granted without a needed scope")]
     ScopeMissing,
-    /// The operator has blocked the user.
     #[error("the user is blocked")]
     Blocked,
     /// Too many sign-ins of this client address were refused or run right now, or too many of this user's succeeded.
@@ -61,10 +60,8 @@ pub enum SignInError {
     /// Too many sign-ins run right now.
     #[error("too many sign-ins at the same time")]
     Overloaded(Duration),
-    /// The provider failed.
     #[error(transparent)]
     Idp(#[from] IdpError),
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A bug of ours.

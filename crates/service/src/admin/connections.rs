@@ -57,7 +57,6 @@ impl AdminConnections {
         }
     }
 
-    /// The progress of a new connection.
     pub(super) fn progress(&self) -> ConnectionProgress {
         ConnectionProgress { phase: Arc::default(), answered: Arc::clone(&self.answered) }
     }

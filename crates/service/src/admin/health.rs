@@ -50,7 +50,6 @@ impl StoreProbe {
         Self { app: Arc::clone(app), check: SharedCheck::new(PROBE_EVERY, app.clock.clone()) }
     }
 
-    /// The outcome of the latest probe.
     pub(super) async fn get(&self) -> ProbeOutcome {
         let outcome = self.check.get(|| {
             let app = Arc::clone(&self.app);
@@ -82,7 +81,6 @@ async fn within(probe: impl Future<Output = Result<()>>) -> std::result::Result<
     }
 }
 
-/// The whole report.
 pub(super) fn report(app: &App, probed: &ProbeOutcome) -> Value {
     json!({
         "status": if probed.is_ok() { "ok" } else { "failing" },

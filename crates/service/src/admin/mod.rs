@@ -62,7 +62,6 @@ pub fn bind(config: AdminConfig) -> Result<Option<TcpListener>, AdminListenError
 /// A running admin listener; it ends when this is dropped.
 #[must_use = "it ends when it is dropped"]
 pub struct AdminServer {
-    /// Where it listens.
     pub address: SocketAddr,
     _stop: DropGuard,
 }

@@ -3,7 +3,6 @@
 use std::fs::read_to_string;
 use std::time::Duration;
 
-/// What is known of the process.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ProcessStats {
     /// Time on a processor, for itself and in the kernel.

@@ -28,7 +28,6 @@ pub(crate) const SERVICE: &str = "bot-companion";
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Answers requests.
 pub(super) struct AdminService {
     app: Arc<App>,
     probe: StoreProbe,

@@ -45,7 +45,6 @@ impl Census {
     }
 }
 
-/// All metrics as text.
 pub(super) fn collect(app: &App, store_is_up: bool, census: &Census) -> String {
     let mut text = Exposition::default();
     text.sample(list::BUILD_INFO, &[("version", Version::NAME)], 1);

@@ -11,10 +11,8 @@ use telemetry::log_throttle::Throttle;
 use telemetry::metrics::Metrics;
 use tracing::{info, warn};
 
-/// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Watches the clock.
 pub struct ClockWatch {
     clock: Clock,
     store: Arc<dyn Store>,
@@ -39,7 +37,6 @@ impl ClockWatch {
         }
     }
 
-    /// Looks once.
     pub async fn look(&self) {
         for event in self.clock.look(self.witness().await) {
             self.tell(event);

@@ -111,7 +111,7 @@ impl App {
             clock: clock.clone(),
             random: Arc::new(random),
             background: Background::here(),
-            pictures: PictureHost::new(provider::picture::CDN, &config.idp.cdn_url),
+            pictures: PictureHost::new(provider::picture::CDN, provider::picture::DEFAULT_PATH, &config.idp.cdn_url),
             metrics: Arc::default(),
             audit: Arc::new(Audit::new(Arc::clone(&store), clock.clone(), config.audit)),
             floods: Arc::default(),

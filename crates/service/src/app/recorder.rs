@@ -19,7 +19,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(15);
 /// If nobody has looked for longer than this, the machine slept, or its clock was set: what was before is not known.
 const LONGEST_GAP: Duration = Duration::from_mins(1);
 
-/// Records how the bot does.
 pub struct Recorder {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -44,7 +43,6 @@ struct RecorderWatch {
 }
 
 impl Recorder {
-    /// Over this store.
     pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
         Self { store, clock, watch: Mutex::default(), failures: Throttle::default(), refusals: Throttle::default() }
     }

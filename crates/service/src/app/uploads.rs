@@ -63,7 +63,6 @@ impl Drop for SnapshotPermit {
 }
 
 impl Uploads {
-    /// No uploads yet.
     pub fn new(store: Arc<dyn Store>, background: Background) -> Self {
         Self {
             permits: FairPool::new(REQUESTS),

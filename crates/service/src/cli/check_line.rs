@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::exit;
 
-/// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CheckStatus {
     Fine,
@@ -12,7 +11,6 @@ pub(super) enum CheckStatus {
     Failed,
 }
 
-/// One check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CheckLine {
     /// What was looked at, in a word.
@@ -43,7 +41,6 @@ impl CheckLine {
         Self { name, status: CheckStatus::Failed, text: text.into(), code: exit::CONFIGURATION }
     }
 
-    /// Fails if the check has.
     pub(super) fn require(&self) -> Result<(), CheckError> {
         if self.has_failed() { Err(CheckError { text: self.text.clone(), code: self.code }) } else { Ok(()) }
     }
@@ -73,12 +70,10 @@ impl CheckLine {
     }
 }
 
-/// Checks that have failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(super) struct CheckError {
     text: String,
-    /// The exit code.
     pub(super) code: u8,
 }
 

@@ -63,7 +63,6 @@ pub(super) fn run(command: FeedbackCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What came of an import.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ImportReport {
     taken: u64,

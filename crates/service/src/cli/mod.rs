@@ -184,7 +184,6 @@ impl ConfigFile {
     }
 }
 
-/// Runs the command that was asked for.
 pub fn run(cli: Cli, version: Version) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve { config, listen, new_database } => serve::run(&config, listen, new_database, version),

@@ -17,7 +17,6 @@ use super::vacuum;
 use crate::app::App;
 use crate::vault::{Vault, sealed_with};
 
-/// All that is stored of a person.
 struct StoredPerson {
     id: Snowflake,
     account: Option<Account>,
@@ -108,7 +107,6 @@ impl StoredPerson {
     }
 }
 
-/// Says what is stored of a user.
 pub(super) async fn show(reading: &Reading, id: Snowflake, form: OutputForm) -> anyhow::Result<String> {
     let person = read(&*reading.store, id).await?;
     let vault = reading.vault()?;

@@ -59,7 +59,6 @@ fn certificate(config: &Config) -> Option<CheckLine> {
     Some(CheckLine::wrong("certificate", failed.to_string()))
 }
 
-/// The bot's picture.
 fn picture(config: &Config) -> Option<CheckLine> {
     let failed = icon::check(config.site.icon.as_deref()?).err()?;
     Some(CheckLine::wrong("picture", failed.to_string()))

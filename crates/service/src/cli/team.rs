@@ -9,7 +9,7 @@ use clap::{Subcommand, ValueEnum};
 use domain::audit::AuditKind;
 use domain::team::RosterEntry;
 use domain::{Change, Permission, Roster, feed};
-use provider::picture::CDN;
+use provider::picture::{CDN, DEFAULT_PATH};
 use serde::Serialize;
 use serde_json::{Value, json};
 use telemetry::untrusted::Untrusted;
@@ -153,7 +153,7 @@ fn unknown_fields(value: &Value) -> Vec<String> {
 }
 
 fn write(roster: &Roster, form: Form) -> anyhow::Result<String> {
-    let as_stored = PictureHost::new(CDN, CDN);
+    let as_stored = PictureHost::new(CDN, DEFAULT_PATH, CDN);
     let written = roster.0.iter().map(|RosterEntry { member, permissions }| {
         let permissions = permissions.keys().map(Permission::name).collect();
         TeamFileMember { member: TeamMemberData::new(member.clone(), &as_stored), permissions }

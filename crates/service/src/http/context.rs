@@ -85,7 +85,6 @@ impl RequestContext {
         context
     }
 
-    /// The id as text.
     pub(super) fn id(&self) -> &str {
         self.id.to_str().unwrap_or_default()
     }

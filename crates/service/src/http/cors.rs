@@ -24,11 +24,9 @@ const ORIGIN_AND_ENCODING: HeaderValue = HeaderValue::from_static("origin, accep
 /// Which pages may read a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cors {
-    /// Any page.
     AnyOrigin,
     /// Pages of the configured origins.
     AllowedOrigins,
-    /// No page.
     NoOrigin,
 }
 

@@ -12,9 +12,7 @@ const ACCEPT_ENCODING: HeaderValue = HeaderValue::from_static("accept-encoding")
 /// A body as a client accepts it.
 #[derive(Debug)]
 pub(super) struct EncodedBody {
-    /// What is sent.
     pub(super) bytes: Bytes,
-    /// Whether that is compressed.
     pub(super) is_gzip: bool,
 }
 

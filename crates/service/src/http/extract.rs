@@ -160,9 +160,7 @@ impl FromRequestParts<Arc<App>> for Sender {
 pub(super) enum Single<'a> {
     /// Not sent, or empty.
     Absent,
-    /// Sent once.
     Once(&'a [u8]),
-    /// Sent more than once.
     Repeated,
 }
 

@@ -36,6 +36,8 @@ use utoipa_axum::routes;
 
 pub use context::Peer;
 pub(crate) use extract::bot_key;
+#[cfg(test)]
+pub(crate) use openapi::describe;
 pub use openapi::document;
 pub use pipeline::{Body, HttpService};
 

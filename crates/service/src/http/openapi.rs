@@ -43,7 +43,7 @@ pub fn document() -> String {
     text
 }
 
-fn describe() -> OpenApi {
+pub(crate) fn describe() -> OpenApi {
     let license = LicenseBuilder::new().name("MIT").identifier(Some("MIT")).build();
     let info = InfoBuilder::new()
         .title("bot-companion")
@@ -95,7 +95,6 @@ pub(super) async fn show(headers: HeaderMap) -> Response {
     encoded_json(encoding::encode(document, &headers).await).into_response()
 }
 
-/// The schema of the document.
 struct OpenApiDocument;
 
 impl PartialSchema for OpenApiDocument {

@@ -118,7 +118,7 @@ pub(super) async fn dashboard(State(app): State<Arc<App>>, headers: HeaderMap) -
 pub(super) async fn reference(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let language = language(&headers);
     let page = app.site.rendered.get_or_render_once((FixedPage::Reference, language), || {
-        site::reference::page(&app.site, language, &openapi::document())
+        site::reference::page(&app.site, language, &openapi::describe())
     });
     respond(&app, page, &headers).await
 }
@@ -127,7 +127,7 @@ pub(super) async fn reference(State(app): State<Arc<App>>, headers: HeaderMap) -
 pub(super) async fn feed_reference(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let language = language(&headers);
     let page = app.site.rendered.get_or_render_once((FixedPage::Feed, language), || {
-        site::reference::feed::page(&app.site, language, &openapi::document())
+        site::reference::feed::page(&app.site, language, &openapi::describe())
     });
     respond(&app, page, &headers).await
 }

@@ -57,7 +57,6 @@ pub struct HttpService {
 }
 
 impl HttpService {
-    /// The service over this app.
     pub fn new(app: Arc<App>) -> Self {
         let table = super::routes(app.config.site.enabled);
         let router = table.router.fallback(async || ApiError::new(ErrorCode::NotFound)).with_state(Arc::clone(&app));
@@ -72,7 +71,6 @@ impl HttpService {
         Self { router: middleware(self.router), ..self }
     }
 
-    /// The app inside.
     pub fn app(&self) -> &Arc<App> {
         &self.app
     }

@@ -15,19 +15,16 @@ use crate::app::App;
 /// What the middleware does with every request of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Zone {
-    /// Which pages may read its responses.
     pub(super) cors: Cors,
     /// Whose rate limit a request counts against.
     pub(super) rate_limit: RateLimitedBy,
     /// What becomes of a request's body.
     pub(super) body: RequestBody,
-    /// How long a request may take.
     pub(super) deadline: Deadline,
     /// From which pool a request takes its permit.
     pub(super) permits: PermitPool,
     /// Whether a response may have a length that is not known when it begins.
     pub(super) may_stream: bool,
-    /// How an error looks.
     pub(super) errors: ErrorFormat,
 }
 
@@ -45,7 +42,6 @@ pub(super) enum RateLimitedBy {
     ClientAddress,
     /// Counted by the extractor that checks the key.
     BotKey,
-    /// Not limited.
     Nobody,
 }
 

@@ -60,24 +60,16 @@ pub struct Live {
 /// Whose stream it is.
 #[derive(Clone, Debug)]
 pub struct StreamOwner {
-    /// The session.
     pub id: SessionId,
-    /// Its token.
     pub token: TokenHash,
-    /// Its user.
     pub user: Snowflake,
 }
 
-/// Why a stream cannot be opened.
 #[derive(Debug)]
 pub enum LiveError {
-    /// There are too many.
     Limit(LimitReached),
-    /// The process is stopping.
     Stopping,
-    /// The session has ended.
     SessionEnded,
-    /// The store failed.
     Store(StoreError),
 }
 
@@ -89,7 +81,6 @@ struct PublicTopic {
 }
 
 impl Live {
-    /// No streams yet.
     pub fn new(sources: &Sources, views: Arc<Views>, limits: &LimitsConfig) -> Self {
         Self {
             streams: Mutex::default(),
@@ -151,7 +142,6 @@ impl Live {
         }
     }
 
-    /// How many streams there are.
     pub fn count(&self) -> usize {
         self.streams.lock().len()
     }

@@ -13,9 +13,7 @@ use x509_cert::time::Validity;
 pub struct CertificateFacts {
     /// The names and addresses for which it counts.
     pub names: Vec<String>,
-    /// From when on.
     pub valid_from: Time,
-    /// Until when.
     pub expires: Time,
 }
 

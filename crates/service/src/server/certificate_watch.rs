@@ -18,7 +18,6 @@ const WARN_EVERY: Duration = Duration::from_hours(24);
 /// A certificate and its key are written one after the other, so one look that finds them apart is no error yet.
 const LOOKS_BEFORE_ERROR: u32 = 2;
 
-/// The watch over one certificate.
 pub struct CertificateWatch {
     tls: Arc<CertifiedAcceptor>,
     clock: Clock,
@@ -31,7 +30,6 @@ pub struct CertificateWatch {
 }
 
 impl CertificateWatch {
-    /// Over this certificate.
     pub fn new(tls: Arc<CertifiedAcceptor>, clock: Clock) -> Self {
         Self { tls, clock, last_seen: None, failures: 0, errors: Throttle::default(), next_warning: Duration::ZERO }
     }

@@ -33,7 +33,6 @@ const PARSER_HEADERS: usize = 256;
 /// How much of a response HTTP/2 buffers ahead of the client.
 const STREAM_BYTES: usize = 64 * 1024;
 
-/// Serves connections.
 pub(super) struct ConnectionServer {
     service: HttpService,
     tls: Option<Arc<CertifiedAcceptor>>,
@@ -54,7 +53,6 @@ impl ConnectionServer {
         Self { service, tls, registry }
     }
 
-    /// How long a drain may take.
     pub(super) fn drain_timeout(&self) -> Duration {
         self.service.app().current.get().limits.drain_timeout
     }

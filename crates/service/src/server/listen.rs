@@ -8,7 +8,6 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 const BACKLOG: i32 = 4096;
 
-/// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot listen on {address}: {cause}; {}, or set http.listen (or --listen) to another address, or to port 0 for a free one",

@@ -35,13 +35,11 @@ pub(super) struct ConnectionState {
     has_sent: AtomicBool,
     /// Whether several requests share the connection, so that bytes between two requests mean nothing.
     multiplexed: AtomicBool,
-    /// Requests in progress.
     in_flight: AtomicU32,
     /// Requests whose body has not arrived yet.
     awaiting_body: AtomicU32,
     /// Responses of unknown length that are being sent: live streams.
     streams: AtomicU32,
-    /// How many requests were answered.
     pub(super) answered: AtomicU64,
     /// Whether no new request may begin.
     pub(super) draining: AtomicBool,
@@ -49,7 +47,6 @@ pub(super) struct ConnectionState {
     task: Mutex<ConnectionTask>,
 }
 
-/// The task that serves a connection.
 #[derive(Default)]
 struct ConnectionTask {
     handle: Option<AbortHandle>,
@@ -60,13 +57,10 @@ struct ConnectionTask {
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The TLS handshake.
     Handshake,
-    /// The first byte.
     FirstByte,
     /// The rest of a request's headers.
     Headers,
-    /// A request's body.
     Body,
     /// The next request.
     Idle,
@@ -103,7 +97,6 @@ impl ConnectionState {
         task.handle = Some(handle);
     }
 
-    /// Ends the connection.
     pub(super) fn abort(&self) {
         let mut task = self.task.lock();
         task.aborted = true;

@@ -31,14 +31,7 @@ const DECRYPT: &str =
 pub enum TlsError {
     /// A file that cannot be read, or has something else in it.
     #[error("{path}: {problem}; {remedy}")]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-        /// What to do.
-        remedy: &'static str,
-    },
+    File { path: PathBuf, problem: String, remedy: &'static str },
     /// The certificate and the key do not go together.
     #[error("tls.cert and tls.key do not go together: {0}")]
     Mismatch(#[from] rustls::Error),
@@ -71,7 +64,6 @@ impl CertifiedAcceptor {
         self.current.0.store(Arc::new(loaded));
     }
 
-    /// The certificate in use.
     pub fn certificate(&self) -> Arc<LoadedCertificate> {
         self.current.0.load_full()
     }
@@ -147,7 +139,6 @@ impl LoadedCertificate {
         self.key.cert.first().and_then(CertificateFacts::of)
     }
 
-    /// Whether it is the same certificate.
     pub fn is_same(&self, other: &Self) -> bool {
         self.key.cert == other.key.cert
     }

@@ -24,9 +24,7 @@ pub struct Asset {
     name: &'static str,
     /// The last part of its address: `style.0123abcd.css`.
     file: String,
-    /// What it is.
     pub media_type: &'static str,
-    /// Its content.
     pub body: CompressibleBody,
 }
 

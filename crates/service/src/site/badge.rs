@@ -76,7 +76,6 @@ impl Badge {
         Some(Self { label, message, colour })
     }
 
-    /// As a picture.
     pub fn svg(&self) -> String {
         let Self { label, message, colour } = self;
         let (left, right) = (width(label), width(message));
@@ -102,7 +101,6 @@ impl Badge {
         .into_string()
     }
 
-    /// As JSON.
     pub fn json(&self) -> Vec<u8> {
         let Self { label, message, colour } = self;
         let is_error = *colour == BadgeColour::Bad;

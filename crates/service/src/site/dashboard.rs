@@ -20,7 +20,6 @@ const CLIENT: &str = "companion.js";
 /// Whether one can sign in on the page as it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignIn {
-    /// Yes.
     Ready,
     /// Only at this address of it.
     At(String),
@@ -52,7 +51,6 @@ pub fn leads_to(uri: &str, path: &str) -> bool {
     own == Some(path)
 }
 
-/// The page.
 pub fn page(site: &Site, language: Language, sign_in: &SignIn) -> String {
     let title = language.words().shared.dashboard;
     let frame = PageFrame {

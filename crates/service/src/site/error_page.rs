@@ -7,7 +7,6 @@ use super::layout::{PageFrame, Section};
 use super::words::shared::ErrorWords;
 use super::{Language, Site};
 
-/// The page of an error.
 pub fn page(site: &Site, language: Language, code: ErrorCode, request_id: &str) -> String {
     let shared = &language.words().shared;
     let ErrorWords { title, text } = match code {

@@ -9,7 +9,6 @@ use super::layout::{PageFrame, Section, grouped};
 use super::{Language, Site, colour};
 use crate::views::site::SiteFacts;
 
-/// The page.
 pub fn page(site: &Site, language: Language, facts: &SiteFacts, now: Time) -> String {
     let frame = PageFrame {
         site,

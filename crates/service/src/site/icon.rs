@@ -18,10 +18,8 @@ pub(super) struct Icon {
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
 pub enum IconError {
-    /// It cannot be read.
     #[error("site.icon: {0} cannot be read: {1}; correct the path, or let the service's user read it")]
     Unreadable(PathBuf, std::io::Error),
-    /// It is too large.
     #[error("site.icon: {0} has more than 256 KB: make it smaller, such as 256 pixels square")]
     TooLarge(PathBuf),
     /// It is no picture that browsers show.
@@ -30,7 +28,6 @@ pub enum IconError {
 }
 
 impl Icon {
-    /// The picture in this file.
     pub(super) fn read(path: &Path) -> Result<Self, IconError> {
         let mut bytes = Vec::new();
         let read = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes));

@@ -9,12 +9,10 @@ pub enum Language {
     /// English, for everybody who prefers none of the others.
     #[default]
     English,
-    /// German.
     German,
 }
 
 impl Language {
-    /// All of them.
     pub const ALL: [Self; 2] = [Self::English, Self::German];
 
     /// Its tag, as `lang` names it.
@@ -25,7 +23,6 @@ impl Language {
         }
     }
 
-    /// Its words.
     pub(super) const fn words(self) -> &'static Words {
         match self {
             Self::English => &en::WORDS,

@@ -93,7 +93,6 @@ impl Site {
         self.config.url.as_ref().map(|url| format!("{url}{path}"))
     }
 
-    /// The path of the home page.
     pub fn home_path(&self) -> String {
         self.path("/site/")
     }

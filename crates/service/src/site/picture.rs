@@ -17,7 +17,7 @@ pub(super) struct Pictures {
 impl Pictures {
     /// Those below this address, which has no slash at its end.
     pub(super) fn new(cdn_url: &str) -> Self {
-        Self { host: PictureHost::new(CDN, cdn_url), allowed: format!("{cdn_url}/").into() }
+        Self { host: PictureHost::new(CDN, DEFAULT_PATH, cdn_url), allowed: format!("{cdn_url}/").into() }
     }
 
     /// What an address of a picture must begin with.
@@ -28,7 +28,7 @@ impl Pictures {
     /// The picture to show: this one, else the provider's default.
     pub(super) fn safe(&self, picture: &Picture) -> String {
         let url = self.host.shown(picture);
-        if url.starts_with(&*self.allowed) { url } else { self.host.shown(&format!("{CDN}{DEFAULT_PATH}").into()) }
+        if url.starts_with(&*self.allowed) { url } else { self.host.shown(&Picture::default()) }
     }
 }
 

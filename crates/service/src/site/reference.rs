@@ -5,7 +5,6 @@ mod command;
 mod contents;
 mod document;
 pub mod feed;
-mod markdown;
 mod operation;
 mod schema;
 mod text;
@@ -15,12 +14,14 @@ mod tools;
 mod tests;
 
 use maud::{Markup, html};
+use utoipa::openapi::OpenApi;
+use utoipa::openapi::tag::Tag;
 
 use super::layout::{PageFrame, Section};
 use super::words::reference::ReferenceWords;
 use super::{Language, Site};
 use contents::{ContentsEntry, ContentsPart};
-use document::{ApiDocument, DocumentTag, DocumentedError};
+use document::{ApiDocument, DocumentedError, title};
 use operation::error_list;
 use text::TextStyle;
 
@@ -30,7 +31,7 @@ const LOCAL_ADDRESS: &str = "http://127.0.0.1:8080";
 /// What all parts of the page need.
 struct Reference<'a> {
     frame: PageFrame<'a>,
-    document: &'a ApiDocument,
+    document: ApiDocument<'a>,
     style: TextStyle,
     /// The address of the service, in commands.
     origin: String,
@@ -45,39 +46,25 @@ impl Reference<'_> {
     }
 }
 
-/// The page.
-pub fn page(site: &Site, language: Language, document: &str) -> String {
-    let frame = PageFrame {
-        site,
-        language,
-        section: Section::Reference,
-        title: language.words().shared.reference,
-        description: language.words().reference.description,
-        scripts: &["reference.js"],
-        live: "",
+pub fn page(site: &Site, language: Language, document: &OpenApi) -> String {
+    let document = ApiDocument(document);
+    let reference = Reference {
+        frame: PageFrame {
+            site,
+            language,
+            section: Section::Reference,
+            title: language.words().shared.reference,
+            description: language.words().reference.description,
+            scripts: &["reference.js"],
+            live: "",
+        },
+        document,
+        style: TextStyle::new(site, language, document, ""),
+        origin: site.address("").unwrap_or_else(|| format!("{LOCAL_ADDRESS}{}", site.base_path)),
+        common_errors: document.common_errors(),
+        common_headers: document.common_headers().into_iter().map(|(name, _)| name).collect(),
     };
-    // A test reads the document, so it can be read.
-    match ApiDocument::read(document) {
-        Ok(document) => {
-            let style = TextStyle::new(site, language, Some(&document), "");
-            let origin = site.address("").unwrap_or_else(|| format!("{LOCAL_ADDRESS}{}", site.base_path));
-            let reference = Reference {
-                style,
-                origin,
-                common_errors: document.common_errors(),
-                common_headers: document.common_headers().into_iter().map(|(name, _)| name).collect(),
-                document: &document,
-                frame,
-            };
-            reference.frame.page(&whole(&reference))
-        }
-        Err(_) => frame.page(&html! {
-            div class="wide stack" {
-                h1 { (language.words().shared.reference) }
-                p { a href=(site.path("/openapi.json")) { (language.words().reference.open_document) } }
-            }
-        }),
-    }
+    reference.frame.page(&whole(&reference))
 }
 
 fn whole(page: &Reference<'_>) -> Markup {
@@ -90,7 +77,7 @@ fn whole(page: &Reference<'_>) -> Markup {
                 (introduction(page))
                 (contents::above(words.contents, &entries))
                 (credentials(page))
-                @for tag in &page.document.tags { (group(page, tag)) }
+                @for tag in page.document.tags() { (group(page, tag)) }
                 (everywhere(page))
             }
             (tools::template(&page.frame))
@@ -98,7 +85,7 @@ fn whole(page: &Reference<'_>) -> Markup {
     }
 }
 
-fn entries<'a>(page: &'a Reference<'_>) -> Vec<ContentsEntry<'a>> {
+fn entries<'a>(page: &Reference<'a>) -> Vec<ContentsEntry<'a>> {
     let words = page.words();
     let own = |id: &str, title: &str| ContentsEntry {
         id: id.to_owned(),
@@ -107,16 +94,15 @@ fn entries<'a>(page: &'a Reference<'_>) -> Vec<ContentsEntry<'a>> {
         parts: Vec::new(),
     };
     let mut entries = vec![own("credentials", words.credentials)];
-    for tag in &page.document.tags {
-        let operations = page.document.operations().filter(|operation| operation.tags.contains(&tag.name));
-        let parts = operations.map(|operation| ContentsPart {
-            id: operation.id.clone(),
-            title: &operation.summary,
-            method: Some(&operation.method),
+    for tag in page.document.tags() {
+        let parts = page.document.operations_of(tag).map(|operation| ContentsPart {
+            id: operation.id.to_owned(),
+            title: operation.summary,
+            method: Some(operation.method),
         });
         entries.push(ContentsEntry {
             id: group_id(tag),
-            title: tag.title(),
+            title: title(tag),
             lang: page.style.lang,
             parts: parts.collect(),
         });
@@ -131,7 +117,7 @@ fn introduction(page: &Reference<'_>) -> Markup {
     html! {
         header class="opening" {
             h1 { (page.frame.words().shared.reference) }
-            div class="prose" lang=[page.style.lang] { (page.style.blocks(&page.document.info.description)) }
+            div class="prose" lang=[page.style.lang] { (page.style.blocks(page.document.description())) }
             ul class="links" {
                 li { a class="button" href=(site.path("/docs/feed")) { (words.open_feed) } }
                 li { a class="button" href=(site.path("/openapi.json")) { (words.open_document) } }
@@ -159,20 +145,19 @@ fn credentials(page: &Reference<'_>) -> Markup {
     }
 }
 
-fn group_id(tag: &DocumentTag) -> String {
+fn group_id(tag: &Tag) -> String {
     format!("group-{}", tag.name)
 }
 
-fn group(page: &Reference<'_>, tag: &DocumentTag) -> Markup {
-    let operations = page.document.operations().filter(|operation| operation.tags.contains(&tag.name));
+fn group(page: &Reference<'_>, tag: &Tag) -> Markup {
     let id = group_id(tag);
     html! {
         section class="operations" data-operations {
             div lang=[page.style.lang] {
-                h2 id=(id) { a class="anchor" href={ "#" (id) } { (tag.title()) } }
-                p { (page.style.line(&tag.description)) }
+                h2 id=(id) { a class="anchor" href={ "#" (id) } { (title(tag)) } }
+                p { (page.style.line(tag.description.as_deref().unwrap_or_default())) }
             }
-            @for operation in operations { (operation::show(page, operation)) }
+            @for operation in page.document.operations_of(tag) { (operation::show(page, operation)) }
         }
     }
 }
@@ -192,8 +177,8 @@ fn everywhere(page: &Reference<'_>) -> Markup {
             div class="card" {
                 h3 { (words.headers) }
                 ul class="errors" {
-                    @for (name, header) in page.document.common_headers() {
-                        li { code { (name) } " " span lang=[page.style.lang] { (page.style.line(&header.description)) } }
+                    @for (name, description) in page.document.common_headers() {
+                        li { code { (name) } " " span lang=[page.style.lang] { (page.style.line(description)) } }
                     }
                 }
             }

@@ -41,7 +41,6 @@ pub struct RenderedPages {
     slots: [[PageSlot<TaggedBody>; Language::ALL.len()]; 5],
     status: [PageSlot<SharedStatusPage>; Language::ALL.len()],
     fixed: [[OnceLock<TaggedBody>; Language::ALL.len()]; 2],
-    /// How many pages were rendered.
     renderings: AtomicU64,
 }
 
@@ -63,7 +62,6 @@ impl<T> Default for PageSlot<T> {
 struct RenderedPage<T> {
     /// Pages say how long ago things were, so a rendering is good for one second.
     second: u64,
-    /// What it was made of.
     facts: Vec<Facts>,
     body: Arc<T>,
 }

@@ -30,14 +30,10 @@ use shards::ShardNow;
 /// How many announcements that hold are shown, newest first.
 const MOST_HOLDING: usize = 5;
 
-/// What the page is made of.
 #[derive(Clone, Copy)]
 pub struct StatusFacts<'a> {
-    /// What the bot reported.
     pub health: &'a Health,
-    /// How it did.
     pub history: &'a History,
-    /// Now.
     pub now: Time,
 }
 
@@ -61,7 +57,6 @@ struct StatusPage<'a> {
 }
 
 impl SharedStatusPage {
-    /// Renders the page.
     pub fn new(site: &Site, language: Language, facts: &StatusFacts<'_>) -> Self {
         let shards = shards::all(facts.health, site.listening_since, facts.now);
         let html = render(site, language, facts, shards.clone());
@@ -244,7 +239,6 @@ fn megabytes(megabytes: f64, decimal: char) -> String {
     format!("{number:.1} {unit}").replace('.', &decimal.to_string())
 }
 
-/// Minutes in a span.
 const fn minutes(span: Duration) -> u64 {
     span.as_secs() / 60
 }

@@ -26,7 +26,6 @@ impl CompressibleBody {
         Self { plain, gzip: Arc::new(gzip) }
     }
 
-    /// The body as it is.
     pub fn plain(&self) -> &Bytes {
         &self.plain
     }

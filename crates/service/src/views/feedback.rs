@@ -24,7 +24,6 @@ const RANDOM_DRAWS: usize = 32;
 /// How many draws warm the cache.
 const WARMING_DRAWS: u64 = 8;
 
-/// The view.
 pub struct FeedbackView {
     sources: Sources,
     cache: CacheSlot<FeedbackEntries>,

@@ -23,13 +23,11 @@ const ESTIMATED_RESPONSES: usize = 16_384;
 /// Which guilds of a user a response lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listing {
-    /// Those that have the bot.
     WithBot,
     /// Those that the user may manage and that are known not to have it.
     Invitable,
 }
 
-/// The view.
 pub struct GuildsView {
     sources: Sources,
     lists: Arc<GuildLists>,
@@ -42,9 +40,7 @@ pub struct GuildsView {
 /// A user's response that is ready to send.
 #[derive(Debug)]
 pub struct GuildsResponse {
-    /// The guilds.
     pub list: GuildList,
-    /// The list's body.
     pub body: CompressibleBody,
     /// When the provider's list was fetched.
     fetched: Time,

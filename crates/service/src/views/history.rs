@@ -10,7 +10,6 @@ use super::cached::{CacheRead, CacheSlot, Cached};
 use super::warm::Warm;
 use crate::sources::Sources;
 
-/// The view.
 pub struct HistoryView {
     sources: Sources,
     cache: CacheSlot<Arc<History>>,

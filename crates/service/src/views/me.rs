@@ -10,10 +10,8 @@ use telemetry::metrics::CacheName;
 use super::cached::{CacheMap, CacheRead, Cached, Weigh};
 use crate::sources::Sources;
 
-/// How many users are cached.
 const CACHED_USERS: usize = 10_000;
 
-/// The view.
 pub struct MeView {
     sources: Sources,
     cache: CacheMap<Snowflake, SignedInUser>,
@@ -38,7 +36,6 @@ impl MeView {
         }
     }
 
-    /// How many entries are cached.
     pub(super) fn entries(&self) -> usize {
         self.cache.len()
     }

@@ -27,7 +27,6 @@ use crate::accounts::GuildLists;
 use crate::config::Config;
 use crate::sources::Sources;
 
-/// All views.
 pub struct Views {
     /// Which session a token belongs to.
     pub sessions: sessions::SessionsView,
@@ -52,7 +51,6 @@ pub struct Views {
 }
 
 impl Views {
-    /// Views with nothing cached yet.
     pub fn new(sources: &Sources, lists: Arc<GuildLists>, config: &Config) -> Self {
         Self {
             sessions: sessions::SessionsView::new(sources, config.sessions),

@@ -13,7 +13,6 @@ use telemetry::metrics::CacheName;
 use super::cached::{CacheMap, CacheRead, Cached, Weigh};
 use crate::sources::Sources;
 
-/// How many sessions are cached.
 const CACHED_SESSIONS: usize = 50_000;
 /// How many times of use may wait for the next flush; if a flush cannot keep up, times of use are lost, never sessions.
 const MOST_UNSAVED: usize = 100_000;
@@ -22,7 +21,6 @@ const FLUSH_BATCH: usize = 2_000;
 /// The use of a session is saved at most once in this span.
 const SAVE_EVERY: Duration = Duration::from_mins(1);
 
-/// The view.
 pub struct SessionsView {
     sources: Sources,
     limits: SessionLimits,
@@ -33,11 +31,8 @@ pub struct SessionsView {
 /// A session that has not ended.
 #[derive(Debug)]
 pub struct LiveSession {
-    /// Its public id.
     pub id: SessionId,
-    /// Whose it is.
     pub user: Snowflake,
-    /// When it began.
     pub created: Time,
     last_seen: AtomicU64,
     /// The latest use that was queued for the next flush.
@@ -47,7 +42,6 @@ pub struct LiveSession {
 impl Weigh for LiveSession {}
 
 impl LiveSession {
-    /// When it was last used.
     pub fn last_seen(&self) -> Time {
         Time::from_millis(self.last_seen.load(Ordering::Relaxed))
     }
@@ -63,7 +57,6 @@ impl SessionsView {
         }
     }
 
-    /// How many entries are cached.
     pub(super) fn entries(&self) -> usize {
         self.cache.len()
     }

@@ -10,7 +10,6 @@ use telemetry::metrics::CacheName;
 use super::cached::{CacheRead, CacheSlot, Cached};
 use crate::sources::Sources;
 
-/// The view.
 pub struct SiteView {
     sources: Sources,
     cache: CacheSlot<SiteFacts>,
@@ -21,7 +20,6 @@ pub struct SiteView {
 pub struct SiteFacts {
     /// The bot's health; what counts as alive depends on the time.
     pub health: Health,
-    /// The totals.
     pub stats: Stats,
     /// The team, in the order in which it is shown.
     pub team: Vec<TeamMember>,

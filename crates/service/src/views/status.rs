@@ -14,7 +14,6 @@ use super::cached::{CacheRead, CacheSlot, Cached};
 use super::warm::Warm;
 use crate::sources::Sources;
 
-/// The view.
 pub struct StatusView {
     sources: Sources,
     cache: CacheSlot<StatusResponse>,

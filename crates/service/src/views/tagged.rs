@@ -10,9 +10,7 @@ use super::compressible::CompressibleBody;
 /// A response that is ready to send.
 #[derive(Debug)]
 pub struct TaggedBody {
-    /// The whole body.
     pub body: CompressibleBody,
-    /// Its tags.
     pub tags: EntityTags,
 }
 
@@ -37,7 +35,6 @@ impl EntityTags {
 }
 
 impl TaggedBody {
-    /// A body with its tags.
     pub fn new(body: Bytes) -> Self {
         let tags = EntityTags::new(&digest::digest(&digest::SHA256, &body));
         Self { body: CompressibleBody::new(body), tags }

@@ -11,7 +11,6 @@ use super::tagged::TaggedBody;
 use super::warm::Warm;
 use crate::sources::Sources;
 
-/// The view.
 pub struct TeamView {
     sources: Sources,
     cache: CacheSlot<TaggedBody>,

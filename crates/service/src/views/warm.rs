@@ -11,7 +11,6 @@ use tracing::{debug, error};
 use super::Views;
 use super::cached::CacheSlot;
 
-/// How often the views are checked.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// After a refresh, the view is not refreshed again for this many checks: once per second at most, however often it changes.
 const PAUSE: u32 = 4;

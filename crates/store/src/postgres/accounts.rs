@@ -38,7 +38,6 @@ pub(super) async fn save_profile(db: &Transaction<'_>, user: &User) -> Sql<()> {
     Ok(())
 }
 
-/// Whether the user's row has a grant.
 pub(super) async fn has_grant(db: &Transaction<'_>, user: Snowflake) -> Sql<bool> {
     let statement = db.prepare_cached("SELECT 1 FROM users WHERE id = $1 AND grant_sealed IS NOT NULL").await?;
     Ok(db.query_opt(&statement, &[&user.stored()]).await?.is_some())

@@ -10,7 +10,6 @@ use crate::StoreError;
 /// What a statement gives.
 pub(super) type Sql<T> = Result<T, SqlError>;
 
-/// Why a statement failed.
 #[derive(Debug)]
 pub(super) struct SqlError(pub(super) tokio_postgres::Error);
 
@@ -120,11 +119,8 @@ impl SqlError {
     }
 }
 
-/// Why a piece of work came to nothing.
 pub(super) enum WorkError {
-    /// The database could not be reached.
     Unreachable(String),
-    /// It has too much to do.
     Busy(String),
     /// The connection led nowhere, and certainly nothing was committed on it.
     NotDone(SqlError),

@@ -203,16 +203,13 @@ async fn remove_staff(
     Ok(())
 }
 
-/// What was removed of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Removed {
-    /// The guilds.
     pub(super) totals: GuildTotals,
     /// How many rows of staff.
     pub(super) staff: u64,
 }
 
-/// Removes guilds and their staff from a snapshot.
 pub(super) async fn delete(db: &Transaction<'_>, snapshot: i64, guilds: &[Snowflake]) -> Sql<Removed> {
     let staff = delete_staff(db, snapshot, guilds).await?;
     let sql = "DELETE FROM guilds WHERE snapshot = $1 AND id = ANY ($2) RETURNING members";

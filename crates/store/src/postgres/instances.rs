@@ -64,7 +64,6 @@ pub(super) async fn note_snapshot(db: &Transaction<'_>, instance: &InstanceId, s
     note_own(db, instance, shard).await
 }
 
-/// Notes that an instance calls these shards its own.
 pub(super) async fn note_own(
     db: &Transaction<'_>,
     instance: &InstanceId,
@@ -82,7 +81,6 @@ pub(super) async fn note_own(
     Ok(())
 }
 
-/// The shards that an instance has called its own.
 pub(super) async fn own_shards(db: &Transaction<'_>, instance: &InstanceId) -> Sql<OwnShards> {
     let sql = "SELECT shard_count, shard_id FROM feed_own_shards WHERE key = $1 AND instance = $2";
     let statement = db.prepare_cached(sql).await?;

@@ -13,13 +13,10 @@ pub(super) enum Lock {
     CleanUp,
     /// What the bot says: guilds, subscriptions, feedback, team and the numbering.
     Feed,
-    /// The bot's health.
     Health,
-    /// The bot's history.
     History,
     /// Everything about a user's sign-ins and sessions.
     User(Snowflake),
-    /// One code.
     Code([u8; 4]),
 }
 

@@ -56,7 +56,6 @@ fn silent(_: tokio::time::error::Elapsed) -> StoreError {
     StoreError::Unavailable("the database accepted the connection and fell silent".to_owned())
 }
 
-/// The version of the schema.
 async fn version(client: &Client) -> Result<i64> {
     migrations::refuse_unfinished_copy(client).await?;
     migrations::version(client).await

@@ -164,7 +164,6 @@ macro_rules! write {
     };
 }
 
-/// Reads.
 macro_rules! read {
     ($self:ident, $arguments:expr, |$db:ident, $names:pat_param| $work:expr) => {
         $self.executor.read($arguments, Read::Statement(|$db, $names| Box::pin($work))).await

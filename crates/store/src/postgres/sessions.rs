@@ -27,7 +27,6 @@ pub(super) async fn sessions_of(db: &impl GenericClient, user: Snowflake) -> Sql
     Ok(readable("session", &db.query(&statement, &[&user.stored()]).await?, read))
 }
 
-/// Those of these sessions that there are.
 pub(super) async fn among(db: &impl GenericClient, sessions: &[SessionId]) -> Sql<HashSet<SessionId>> {
     let statement = db.prepare_cached("SELECT id FROM sessions WHERE id = ANY ($1)").await?;
     let ids: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();

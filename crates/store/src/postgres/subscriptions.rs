@@ -57,7 +57,6 @@ pub(super) async fn put(db: &Transaction<'_>, topics: &mut ChangedTopics, subscr
     Ok(())
 }
 
-/// Removes a user's subscription, if they have one.
 pub(super) async fn remove(db: &Transaction<'_>, topics: &mut ChangedTopics, user: Snowflake) -> Sql<()> {
     forget_guilds(db, topics, user).await?;
     let statement = db.prepare_cached("DELETE FROM subscriptions WHERE userid = $1").await?;

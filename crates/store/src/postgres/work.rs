@@ -36,7 +36,6 @@ pub(super) type ChangedTopics = Vec<Topic>;
 type ReadStatement<A, T> = for<'a> fn(&'a Object, &'a A) -> BoxFuture<'a, Sql<T>>;
 /// Work in a transaction.
 type ReadSnapshot<A, T> = for<'a> fn(&'a Transaction<'a>, &'a A) -> BoxFuture<'a, Sql<T>>;
-/// Work that reads.
 pub(super) enum Read<A, T> {
     /// One statement, or several that need not agree: each sees a state of its own.
     Statement(ReadStatement<A, T>),
@@ -215,7 +214,6 @@ fn reason(error: &PoolError) -> String {
     }
 }
 
-/// Waits for its turn.
 async fn turn(turns: &Semaphore, limit: Duration) -> Result<SemaphorePermit<'_>> {
     let turn = timeout(limit, turns.acquire()).await;
     turn.ok()

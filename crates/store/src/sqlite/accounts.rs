@@ -50,7 +50,6 @@ pub(super) fn save_profile(connection: &Connection, user: &User) -> rusqlite::Re
     Ok(())
 }
 
-/// Whether the user's row has a grant.
 pub(super) fn has_grant(connection: &Connection, user: Snowflake) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT 1 FROM users WHERE id = ?1 AND grant_sealed IS NOT NULL")?.exists([user.stored()])
 }

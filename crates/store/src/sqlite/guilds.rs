@@ -271,16 +271,13 @@ fn write(statement: &mut Statement<'_>, snapshot: i64, guild: &Guild, carried: C
     statement.execute(row).map(|rows| rows > 0)
 }
 
-/// What was removed of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Removed {
     /// Rows of guilds and staff.
     pub(super) rows: usize,
-    /// The guilds.
     pub(super) totals: GuildTotals,
 }
 
-/// Removes a guild and its staff from a snapshot.
 pub(super) fn delete(connection: &Connection, snapshot: i64, guild: Snowflake) -> rusqlite::Result<Removed> {
     let sql = "DELETE FROM guilds WHERE snapshot = ?1 AND id = ?2 RETURNING members";
     let members =

@@ -71,7 +71,6 @@ pub(super) fn note_snapshot(
     note_own(connection, instance, shard)
 }
 
-/// Notes that an instance calls these shards its own.
 pub(super) fn note_own(
     connection: &Connection,
     instance: &InstanceId,
@@ -84,7 +83,6 @@ pub(super) fn note_own(
     })
 }
 
-/// The shards that an instance has called its own.
 pub(super) fn own_shards(connection: &Connection, instance: &InstanceId) -> rusqlite::Result<OwnShards> {
     let sql = "SELECT shard_count, shard_id FROM feed_own_shards WHERE key = ?1 AND instance = ?2";
     let mut statement = connection.prepare_cached(sql)?;

@@ -65,7 +65,6 @@ use super::{
     Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoredList, Swept, not_staged,
 };
 
-/// How many connections read.
 const READERS: usize = 4;
 
 /// The store in a file.

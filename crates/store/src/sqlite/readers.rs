@@ -12,7 +12,6 @@ use tokio::sync::Semaphore;
 
 use crate::{Result, StoreError, watch};
 
-/// The pool.
 pub(super) struct Readers {
     /// One permit per connection: with a permit there is an idle connection.
     permits: Arc<Semaphore>,

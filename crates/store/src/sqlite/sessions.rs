@@ -31,7 +31,6 @@ pub(super) fn sessions_of(connection: &Connection, user: Snowflake) -> rusqlite:
     readable("session", statement.query_map([user.stored()], read)?)
 }
 
-/// Those of these sessions that there are.
 pub(super) fn among(connection: &Connection, sessions: &[SessionId]) -> rusqlite::Result<HashSet<SessionId>> {
     let mut statement =
         connection.prepare_cached("SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1))")?;

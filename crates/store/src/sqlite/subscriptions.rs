@@ -7,7 +7,6 @@ use super::columns::{Column as _, ReadColumn as _, readable};
 use super::writer::ChangedTopics;
 use crate::Topic;
 
-/// The subscription of a user.
 pub(super) fn of_user(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<Subscription>> {
     let mut statement =
         connection.prepare_cached("SELECT userid, slots, active_until FROM subscriptions WHERE userid = ?1")?;
@@ -60,7 +59,6 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Removes a user's subscription, if they have one.
 pub(super) fn remove(connection: &Connection, topics: &mut ChangedTopics, user: Snowflake) -> rusqlite::Result<()> {
     topics.extend(guilds_of(connection, user)?.into_iter().map(Topic::Id));
     if connection.prepare_cached("DELETE FROM subscriptions WHERE userid = ?1")?.execute([user.stored()])? > 0 {

@@ -20,12 +20,10 @@ impl<L: Label> Default for Counters<L> {
 }
 
 impl<L: Label> Counters<L> {
-    /// Counts one.
     pub fn count(&self, label: L) {
         self.counts[label.index()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many were counted.
     pub fn get(&self, label: L) -> u64 {
         self.counts[label.index()].load(Ordering::Relaxed)
     }
@@ -50,12 +48,10 @@ impl<A: Label, B: Label> Default for CounterGrid<A, B> {
 }
 
 impl<A: Label, B: Label> CounterGrid<A, B> {
-    /// Counts one.
     pub fn count(&self, first: A, second: B) {
         self.cell(first, second).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many were counted.
     pub fn get(&self, first: A, second: B) -> u64 {
         self.cell(first, second).load(Ordering::Relaxed)
     }
@@ -80,7 +76,6 @@ pub(super) fn zeros(count: usize) -> Box<[AtomicU64]> {
 pub struct Gauge(Arc<AtomicU64>);
 
 impl Gauge {
-    /// Sets it.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
@@ -90,7 +85,6 @@ impl Gauge {
         self.0.swap(1, Ordering::Relaxed) == 0
     }
 
-    /// Adds one.
     pub fn increment(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -101,7 +95,6 @@ impl Gauge {
         GaugeGuard(self.clone())
     }
 
-    /// What it is now.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

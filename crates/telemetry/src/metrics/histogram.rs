@@ -60,12 +60,10 @@ impl HistogramSnapshot {
         all
     }
 
-    /// How many were counted.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Their sum.
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum)
     }

@@ -7,11 +7,9 @@ pub struct MetricFamily {
     pub name: &'static str,
     /// What it says, in a line.
     pub help: &'static str,
-    /// What can be done with it.
     pub kind: MetricKind,
 }
 
-/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
     /// Only grows, until the process ends.

@@ -34,7 +34,6 @@ pub struct Metrics {
     pub server_errors: Counters<ServerError>,
     /// How exchanges of codes ended.
     pub sign_ins: Counters<SignInOutcome>,
-    /// The caches.
     pub caches: CacheMetrics,
     /// Open connections.
     pub connections: Gauge,
@@ -88,7 +87,6 @@ pub struct StoreMetrics {
 }
 
 impl StoreMetrics {
-    /// The waits of one kind of work.
     pub fn waits(&self, access: StoreAccess) -> &Histogram {
         &self.waits[access.index()]
     }
@@ -98,7 +96,6 @@ impl StoreMetrics {
         &self.durations[access.index()]
     }
 
-    /// Counts work that has ended.
     pub fn end(&self, access: StoreAccess, outcome: StoreOutcome, took: Duration) {
         self.operations.count(access, outcome);
         self.durations[access.index()].observe(took);

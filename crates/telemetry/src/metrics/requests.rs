@@ -17,7 +17,6 @@ pub const CLIENT_LEFT: u16 = 499;
 const STATUSES: [u16; 21] =
     [200, 304, 204, 401, 404, 429, 503, 400, 403, 405, 408, 409, 413, 415, 422, 431, CLIENT_LEFT, 500, 502, 504, 0];
 
-/// What is counted of requests.
 pub struct RequestMetrics {
     /// The templates of the routes, such as `/guilds/{id}`, each at its index.
     routes: Vec<String>,
@@ -41,7 +40,6 @@ impl RequestMetrics {
         Self { shards: Shards::new(table), routes }
     }
 
-    /// Counts a request that is over.
     pub fn count(&self, route: usize, method: RequestMethod, status: u16, took: Duration) {
         let status = STATUSES.iter().position(|known| *known == status).unwrap_or(STATUSES.len() - 1);
         let table = self.shards.mine();
@@ -54,7 +52,6 @@ impl RequestMetrics {
         }
     }
 
-    /// The template of a route.
     pub fn route(&self, index: usize) -> &str {
         self.routes.get(index).map_or("unknown", String::as_str)
     }

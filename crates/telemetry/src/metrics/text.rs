@@ -1,36 +1,27 @@
-//! The text exposition format 0.0.4 of Prometheus. It is written here and not by a library: those for Rust write the later
-//! `OpenMetrics`, in which a counter's family has another name than its samples, and `promtool check metrics` refuses that.
+//! The text exposition format 0.0.4 of Prometheus. A library would bring a registry with counters of its own; ours are already there,
+//! and their text is all that is missing.
 
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
 use super::histogram::HistogramSnapshot;
-use super::list::{FAMILIES, MetricFamily, MetricKind};
+use super::list::{MetricFamily, MetricKind};
 
-/// The media type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A text in the making. Families come out sorted by name, in whatever order they were written.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Exposition {
-    /// The samples of each of [`FAMILIES`]; `None` if there is nothing to say of it.
-    samples: Vec<Option<String>>,
-}
-
-impl Default for Exposition {
-    fn default() -> Self {
-        Self { samples: vec![None; FAMILIES.len()] }
-    }
+    samples: BTreeMap<&'static str, (MetricFamily, String)>,
 }
 
 impl Exposition {
     /// Begins a family, which then is in the text even if nothing was counted of it yet.
     pub fn family(&mut self, family: MetricFamily) -> &mut String {
-        let index = FAMILIES.iter().position(|known| known.name == family.name).unwrap_or(0);
-        self.samples[index].get_or_insert_default()
+        &mut self.samples.entry(family.name).or_insert_with(|| (family, String::new())).1
     }
 
-    /// Writes a sample.
     pub fn sample(&mut self, family: MetricFamily, labels: &[(&str, &str)], value: impl Display) {
         let samples = self.family(family);
         write_sample(samples, family.name, "", labels, value);
@@ -41,19 +32,16 @@ impl Exposition {
         self.sample(family, &[], value);
     }
 
-    /// Writes the sample of a family without labels, if there is one.
     pub fn value_if_any(&mut self, family: MetricFamily, value: Option<impl Display>) {
         if let Some(value) = value {
             self.value(family, value);
         }
     }
 
-    /// Writes a span in seconds.
     pub fn seconds(&mut self, family: MetricFamily, labels: &[(&str, &str)], span: Duration) {
         self.sample(family, labels, span.as_secs_f64());
     }
 
-    /// Writes a histogram.
     pub fn histogram(&mut self, family: MetricFamily, label: (&str, &str), counted: &HistogramSnapshot) {
         let samples = self.family(family);
         for (bound, count) in counted.cumulative() {
@@ -63,11 +51,9 @@ impl Exposition {
         write_sample(samples, family.name, "_count", &[label], counted.count());
     }
 
-    /// The whole text.
     pub fn finish(self) -> String {
         let mut text = String::new();
-        for (family, samples) in FAMILIES.iter().zip(self.samples) {
-            let Some(samples) = samples else { continue };
+        for (family, samples) in self.samples.into_values() {
             let kind = match family.kind {
                 MetricKind::Counter => "counter",
                 MetricKind::Gauge => "gauge",

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use reqwest::Method;
 use serde_json::Value;
 
-use super::Answer;
+use super::{Answer, schema};
 
 /// The service's OpenAPI document.
 pub fn document() -> &'static Value {
@@ -14,7 +14,7 @@ pub fn document() -> &'static Value {
 }
 
 /// What a part of the document stands for: itself, or what it refers to.
-pub fn resolve(part: &Value) -> &Value {
+pub fn resolve(part: &'static Value) -> &'static Value {
     match part["$ref"].as_str() {
         Some(target) => document().pointer(&target[1..]).unwrap_or_else(|| panic!("{target} leads nowhere")),
         None => part,
@@ -22,7 +22,7 @@ pub fn resolve(part: &Value) -> &Value {
 }
 
 /// The codes that an error response may carry.
-pub fn error_codes(response: &Value) -> Vec<&str> {
+pub fn error_codes(response: &'static Value) -> Vec<&'static str> {
     let schema = resolve(&resolve(response)["content"]["application/json"]["schema"]);
     let data = resolve(&schema["properties"]["data"]);
     data["properties"]["error"]["enum"].as_array().unwrap().iter().map(|code| code.as_str().unwrap()).collect()
@@ -41,7 +41,7 @@ fn operation(method: &Method, path: &str) -> Option<&'static Value> {
     item.get(method.as_str().to_lowercase())
 }
 
-/// Fails if the document does not say that this may be the answer: status, error code and headers.
+/// Fails if the document does not say that this may be the answer: status, headers, error code and body.
 pub fn check(method: &Method, path: &str, answer: &Answer) {
     let Some(operation) = operation(method, path) else { return };
     // The sandbox, and what a proxy says, are not in the document.
@@ -58,8 +58,21 @@ pub fn check(method: &Method, path: &str, answer: &Answer) {
         let documented = response["headers"].as_object().unwrap().keys().any(|name| name.eq_ignore_ascii_case(header));
         assert!(documented || !answer.has(header), "{name} does not document {header}");
     }
+    check_body(&name, response, answer);
     if answer.status >= 400 {
         let error = answer.error();
         assert!(error_codes(response).contains(&error.as_str()), "{name} does not document `{error}`");
+    }
+}
+
+fn check_body(name: &str, response: &'static Value, answer: &Answer) {
+    let Some(contents) = response.get("content").and_then(Value::as_object) else {
+        return assert!(answer.body.is_empty(), "{name} does not document a body: {:?}", answer.body);
+    };
+    let media_type = answer.header("content-type");
+    let content = contents.get(media_type).unwrap_or_else(|| panic!("{name} does not document {media_type}"));
+    if media_type == "application/json" {
+        let text = if answer.has("content-encoding") { answer.decompressed() } else { answer.text() };
+        schema::check(&serde_json::from_str(&text).unwrap(), &content["schema"], name);
     }
 }

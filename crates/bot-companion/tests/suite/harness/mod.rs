@@ -8,6 +8,7 @@ mod data;
 mod disk;
 pub mod documented;
 mod logs;
+mod schema;
 mod store;
 pub mod terminal;
 mod wire;

@@ -38,13 +38,9 @@ const NEVER: Duration = Duration::from_mins(1);
 /// What switches do to the service. An error is a sentence for the developer.
 #[async_trait]
 pub trait ServiceSwitches: Send + Sync {
-    /// What is on.
     async fn state(&self) -> Result<ServiceState, String>;
-    /// Whether the bot reports.
     async fn set_bot_online(&self, online: bool) -> Result<(), String>;
-    /// Whether a user may sign in.
     async fn set_blocked(&self, user: Snowflake, blocked: bool) -> Result<(), String>;
-    /// Ends all sessions of a user.
     async fn end_sessions(&self, user: Snowflake) -> Result<(), String>;
     /// Waits until a user's guild list, if they have a session, has been fetched.
     async fn settle_list(&self, user: Snowflake);
@@ -86,7 +82,6 @@ impl Reach {
 
 type Positions = BTreeMap<Switch, Reach>;
 
-/// The switches.
 #[derive(Default)]
 pub(super) struct Control {
     /// Those that act here.

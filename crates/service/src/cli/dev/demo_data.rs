@@ -80,7 +80,6 @@ fn avatar(number: u64) -> Picture {
     provider::picture::avatar(id(number), hash.as_deref())
 }
 
-/// The team.
 pub(super) fn team() -> Roster {
     use Permission as P;
     let member = |number, username: &str, name: &str, role: &str, color: &str, category: &str, position, keys: &[P]| {

@@ -37,7 +37,6 @@ const CLIENT_ID: &str = "sandbox";
 const REDIRECT_URIS: [&str; 3] =
     ["http://localhost:3000/callback", "http://localhost:5173/callback", "http://localhost:8000/callback"];
 
-/// What was asked for.
 #[derive(Debug)]
 pub(super) struct DevOptions {
     pub(super) listen: SocketAddr,

@@ -58,7 +58,6 @@ impl KeyCheck {
     }
 }
 
-/// An upload.
 pub(super) struct Upload {
     chunks: BodyDataStream,
     key_check: Option<KeyCheck>,
@@ -163,7 +162,6 @@ impl Upload {
         }
     }
 
-    /// The whole body.
     pub(super) async fn read_all(&mut self) -> Result<Vec<u8>, ApiError> {
         while !self.ended {
             self.read_more().await?;
@@ -186,7 +184,6 @@ impl Upload {
         let _ = tokio::time::timeout(DISCARD_FOR, self.revoked.run_until_cancelled(discard)).await;
     }
 
-    /// An error in the line after the last one.
     fn error_after_last_line(&self, reason: &str) -> ApiError {
         ApiError::line(self.line + 1, &reason)
     }

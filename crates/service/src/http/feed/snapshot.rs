@@ -79,7 +79,6 @@ impl SnapshotKind for ShardKey {
     }
 }
 
-/// A snapshot of all subscriptions.
 pub(super) struct Subscriptions;
 
 impl SnapshotKind for Subscriptions {

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use super::document::{ApiAccess, ApiDocument, Operation, Parameter, ParameterPlace};
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+
+use super::document::{ApiAccess, ApiDocument, Operation, inline};
 use super::schema::plain;
 
 /// What stands around the address of the service, which is not known before the page is shown.
@@ -12,8 +15,7 @@ pub(super) struct CurlCommand {
     pub(super) after: String,
 }
 
-/// The command of an operation.
-pub(super) fn curl(document: &ApiDocument, operation: &Operation) -> CurlCommand {
+pub(super) fn curl(document: ApiDocument<'_>, operation: Operation<'_>) -> CurlCommand {
     let mut before = "curl -sS".to_owned();
     if operation.is_stream() {
         before.push_str(" -N");
@@ -28,15 +30,15 @@ pub(super) fn curl(document: &ApiDocument, operation: &Operation) -> CurlCommand
         ApiAccess::Session => add(&mut after, r#"-H "Token: $TOKEN""#),
         ApiAccess::BotKey => add(&mut after, r#"-H "Authorization: Bearer $KEY""#),
     }
-    let headers = operation.parameters.iter().filter(|parameter| parameter.place == ParameterPlace::Header);
-    for header in headers.filter(|header| header.required) {
+    let headers = operation.parameters().filter(|parameter| parameter.parameter_in == ParameterIn::Header);
+    for header in headers.filter(|header| header.required == Required::True) {
         let value = sample(header);
         add(&mut after, &format!(r#"-H "{}: {value}""#, header.name));
     }
-    let body = operation.request_body.as_ref().and_then(|body| body.content.iter().next());
+    let body = operation.request_body().and_then(|body| body.content.iter().next());
     if let Some((media_type, content)) = body {
         add(&mut after, &format!(r#"-H "Content-Type: {media_type}""#));
-        if let Some(example) = document.examples(content).next() {
+        if let Some(example) = inline(content).and_then(|content| document.examples(content).next()) {
             // A quote within single quotes ends them, stands for itself, and begins them again.
             add(&mut after, &format!("--data-binary '{}'", plain(example).trim_end().replace('\'', r"'\''")));
         }
@@ -51,18 +53,18 @@ fn add(command: &mut String, line: &str) {
 }
 
 /// The path with a value for each of its parameters.
-fn path(operation: &Operation) -> String {
-    let parameters = operation.parameters.iter().filter(|parameter| parameter.place == ParameterPlace::Path);
-    parameters.fold(operation.path.clone(), |path, parameter| {
+fn path(operation: Operation<'_>) -> String {
+    let parameters = operation.parameters().filter(|parameter| parameter.parameter_in == ParameterIn::Path);
+    parameters.fold(operation.path.to_owned(), |path, parameter| {
         path.replace(&format!("{{{}}}", parameter.name), &sample(parameter))
     })
 }
 
 /// A value for a parameter: the example, or the least number, or else a variable for whoever copies it.
 fn sample(parameter: &Parameter) -> String {
-    match (&parameter.example, &parameter.schema.minimum) {
-        (Some(example), _) => plain(example),
-        (None, Some(least)) => least.to_string(),
-        (None, None) => format!("${}", parameter.name.rsplit('-').next().unwrap_or_default().to_uppercase()),
-    }
+    // The library hides the example of its type.
+    let written = serde_json::to_value(parameter).unwrap_or_default();
+    let sample = written.get("example").or_else(|| written["schema"].get("minimum"));
+    let variable = || format!("${}", parameter.name.rsplit('-').next().unwrap_or_default().to_uppercase());
+    sample.map_or_else(variable, plain)
 }

@@ -21,12 +21,10 @@ pub(super) struct ContentsPart<'a> {
     pub(super) method: Option<&'a str>,
 }
 
-/// The table beside the text.
 pub(super) fn beside(title: &str, entries: &[ContentsEntry<'_>]) -> Markup {
     html! { nav class="contents beside" aria-label=(title) { (list(entries)) } }
 }
 
-/// The table above the text.
 pub(super) fn above(title: &str, entries: &[ContentsEntry<'_>]) -> Markup {
     html! {
         details class="contents above card" {

@@ -1,206 +1,35 @@
-//! The OpenAPI document as far as the page shows it. What the page does not know is refused, so that a test notices.
+//! The OpenAPI document as the page reads it.
 
-use std::fmt;
-use std::marker::PhantomData;
+use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::{Number, Value};
+use serde_json::Value;
+use utoipa::openapi::header::Header;
+use utoipa::openapi::path::{self, Parameter};
+use utoipa::openapi::request_body::RequestBody;
+use utoipa::openapi::schema::{Components, Schema};
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa::openapi::tag::Tag;
+use utoipa::openapi::{Content, OpenApi, Ref, RefOr, Response};
 
-/// The whole document.
-#[derive(Deserialize)]
-pub(super) struct ApiDocument {
-    pub(super) info: DocumentInfo,
-    pub(super) tags: Vec<DocumentTag>,
-    paths: Ordered<Ordered<Operation>>,
-    components: Components,
+#[derive(Clone, Copy)]
+pub(super) struct ApiDocument<'a>(pub(super) &'a OpenApi);
+
+#[derive(Clone, Copy)]
+pub(super) struct Operation<'a> {
+    /// In capitals.
+    pub(super) method: &'static str,
+    pub(super) path: &'a str,
+    pub(super) id: &'a str,
+    pub(super) summary: &'a str,
+    described: &'a path::Operation,
 }
 
-#[derive(Deserialize)]
-pub(super) struct DocumentInfo {
-    pub(super) description: String,
-}
-
-/// A group of operations.
-#[derive(Deserialize)]
-pub(super) struct DocumentTag {
-    pub(super) name: String,
-    pub(super) description: String,
-}
-
-/// A method of a path.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Operation {
-    #[serde(rename = "operationId")]
-    pub(super) id: String,
-    /// In capitals; added when the document was read.
-    #[serde(skip)]
-    pub(super) method: String,
-    /// Added when the document was read.
-    #[serde(skip)]
-    pub(super) path: String,
-    pub(super) tags: Vec<String>,
-    pub(super) summary: String,
-    pub(super) description: String,
-    #[serde(default)]
-    pub(super) parameters: Vec<Parameter>,
-    #[serde(default)]
-    pub(super) request_body: Option<DocumentedBody>,
-    responses: Ordered<DocumentedResponse>,
-    security: Vec<Ordered<IgnoredAny>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Parameter {
-    pub(super) name: String,
-    #[serde(rename = "in")]
-    pub(super) place: ParameterPlace,
-    pub(super) description: String,
-    pub(super) required: bool,
-    pub(super) schema: Schema,
-    pub(super) example: Option<Value>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum ParameterPlace {
-    Header,
-    Path,
-    Query,
-}
-
-/// What a request carries.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DocumentedBody {
-    pub(super) description: String,
-    pub(super) content: Ordered<Content>,
-    #[serde(default, rename = "required")]
-    _required: bool,
-}
-
-/// An answer, or where it stands.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct DocumentedResponse {
-    #[serde(rename = "$ref")]
-    reference: Option<String>,
-    pub(super) description: String,
-    pub(super) headers: Ordered<DocumentedHeader>,
-    pub(super) content: Ordered<Content>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct DocumentedHeader {
-    #[serde(rename = "$ref")]
-    reference: Option<String>,
-    pub(super) description: String,
-    #[serde(rename = "schema")]
-    _schema: IgnoredAny,
-    #[serde(rename = "example")]
-    _example: IgnoredAny,
-    #[serde(rename = "required")]
-    _required: bool,
-}
-
-/// A body of one media type.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Content {
-    pub(super) schema: Schema,
-    #[serde(default)]
-    examples: Ordered<Example>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Example {
-    #[serde(rename = "$ref")]
-    reference: Option<String>,
-    value: Value,
-}
-
-/// What a value may be, or where that stands; a description beside a reference goes first.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Schema {
-    #[serde(rename = "$ref")]
-    pub(super) reference: Option<String>,
-    #[serde(rename = "type")]
-    pub(super) kinds: Kinds,
-    pub(super) description: String,
-    pub(super) properties: Ordered<Schema>,
-    pub(super) required: Vec<String>,
-    pub(super) items: Option<Box<Schema>>,
-    pub(super) additional_properties: Option<AdditionalProperties>,
-    #[serde(rename = "enum")]
-    pub(super) values: Vec<Value>,
-    #[serde(rename = "const")]
-    pub(super) constant: Option<Value>,
-    pub(super) minimum: Option<Number>,
-    pub(super) maximum: Option<Number>,
-    pub(super) min_length: Option<u64>,
-    pub(super) max_length: Option<u64>,
-    pub(super) max_items: Option<u64>,
-    pub(super) pattern: Option<String>,
-    pub(super) format: Option<String>,
-    pub(super) deprecated: bool,
-    #[serde(rename = "example")]
-    _example: IgnoredAny,
-    #[serde(rename = "propertyNames")]
-    _property_names: IgnoredAny,
-}
-
-/// The JSON types that a value may have.
-#[derive(Deserialize)]
-#[serde(untagged)]
-pub(super) enum Kinds {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl Default for Kinds {
-    fn default() -> Self {
-        Self::Many(Vec::new())
-    }
-}
-
-impl Kinds {
-    pub(super) fn names(&self) -> &[String] {
-        match self {
-            Self::One(kind) => std::slice::from_ref(kind),
-            Self::Many(kinds) => kinds,
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-pub(super) enum AdditionalProperties {
-    /// Anything, or nothing: the page says neither.
-    Any(#[expect(dead_code, reason = "it only has to be read")] bool),
-    Each(Box<Schema>),
-}
-
-#[derive(Deserialize)]
-struct Components {
-    schemas: Ordered<Schema>,
-    responses: Ordered<DocumentedResponse>,
-    examples: Ordered<Example>,
-    headers: Ordered<DocumentedHeader>,
-}
-
-/// Who may call an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ApiAccess {
-    /// Everybody.
     Public,
-    /// Who has a session: the header `Token`.
+    /// The header `Token`.
     Session,
-    /// A bot: its key, as `Authorization: Bearer`.
+    /// `Authorization: Bearer`.
     BotKey,
 }
 
@@ -212,91 +41,113 @@ pub(super) struct DocumentedError<'a> {
     pub(super) sentence: &'a str,
 }
 
-impl ApiDocument {
-    pub(super) fn read(text: &str) -> Result<Self, serde_json::Error> {
-        let mut document: Self = serde_json::from_str(text)?;
-        for (path, methods) in &mut document.paths.0 {
-            for (method, operation) in &mut methods.0 {
-                operation.path.clone_from(path);
-                operation.method = method.to_uppercase();
-            }
-        }
-        Ok(document)
+impl<'a> ApiDocument<'a> {
+    pub(super) fn description(self) -> &'a str {
+        self.0.info.description.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn tags(self) -> &'a [Tag] {
+        self.0.tags.as_deref().unwrap_or_default()
     }
 
     /// All operations, in the order of the document.
-    pub(super) fn operations(&self) -> impl Iterator<Item = &Operation> {
-        self.paths.iter().flat_map(|(_, methods)| methods.iter().map(|(_, operation)| operation))
+    pub(super) fn operations(self) -> impl Iterator<Item = Operation<'a>> {
+        self.0.paths.paths.iter().flat_map(|(path, item)| {
+            let methods = [("GET", &item.get), ("PUT", &item.put), ("POST", &item.post), ("DELETE", &item.delete)];
+            methods.into_iter().filter_map(move |(method, described)| {
+                let described = described.as_ref()?;
+                let id = described.operation_id.as_deref()?;
+                Some(Operation { method, path, id, summary: described.summary.as_deref()?, described })
+            })
+        })
     }
 
-    /// What a schema stands for: itself, or what it refers to.
-    pub(super) fn schema<'a>(&'a self, schema: &'a Schema) -> &'a Schema {
-        resolve(schema, schema.reference.as_deref(), &self.components.schemas)
+    pub(super) fn operations_of(self, tag: &Tag) -> impl Iterator<Item = Operation<'a>> {
+        self.operations().filter(|operation| operation.described.tags.iter().flatten().any(|name| *name == tag.name))
     }
 
-    pub(super) fn header<'a>(&'a self, header: &'a DocumentedHeader) -> &'a DocumentedHeader {
-        resolve(header, header.reference.as_deref(), &self.components.headers)
+    pub(super) fn schema(self, schema: &'a RefOr<Schema>) -> Option<&'a Schema> {
+        self.resolve(schema, |components| &components.schemas)
+    }
+
+    pub(super) fn header_description(self, header: &'a RefOr<Header>) -> &'a str {
+        let header = self.resolve(header, |components| &components.headers);
+        header.and_then(|header| header.description.as_deref()).unwrap_or_default()
     }
 
     /// The answer with this status.
-    pub(super) fn response<'a>(&'a self, operation: &'a Operation, status: &str) -> Option<&'a DocumentedResponse> {
-        let response = operation.responses.get(status)?;
-        Some(resolve(response, response.reference.as_deref(), &self.components.responses))
+    pub(super) fn response(self, operation: Operation<'a>, status: &str) -> Option<&'a Response> {
+        self.resolve(operation.described.responses.responses.get(status)?, |components| &components.responses)
     }
 
-    /// The examples of a body.
-    pub(super) fn examples<'a>(&'a self, content: &'a Content) -> impl Iterator<Item = &'a Value> {
-        let examples = &self.components.examples;
-        content.examples.iter().map(|(_, example)| &resolve(example, example.reference.as_deref(), examples).value)
+    pub(super) fn examples(self, content: &'a Content) -> impl Iterator<Item = &'a Value> {
+        let examples = content.examples.values();
+        examples.filter_map(move |example| self.resolve(example, |components| &components.examples)?.value.as_ref())
     }
 
     /// The errors that an operation may answer with, by status.
-    pub(super) fn errors<'a>(&'a self, operation: &'a Operation) -> Vec<DocumentedError<'a>> {
-        let mut errors = Vec::new();
-        for (status, _) in operation.responses.iter() {
-            let Some(response) = self.response(operation, status) else { continue };
-            for example in response.content.iter().flat_map(|(_, content)| self.examples(content)) {
-                let code = example["data"]["error"].as_str();
-                if let (Some(status), Some(code), Some(sentence)) =
-                    (example["code"].as_u64(), code, example["message"].as_str())
-                {
-                    errors.push(DocumentedError { status, code, sentence });
-                }
-            }
-        }
+    pub(super) fn errors(self, operation: Operation<'a>) -> Vec<DocumentedError<'a>> {
+        let statuses = operation.described.responses.responses.keys();
+        let responses = statuses.filter_map(|status| self.response(operation, status));
+        let contents = responses.flat_map(|response| response.content.values().filter_map(inline));
+        let mut errors: Vec<_> = contents
+            .flat_map(|content| self.examples(content))
+            .filter_map(|example| {
+                Some(DocumentedError {
+                    status: example["code"].as_u64()?,
+                    code: example["data"]["error"].as_str()?,
+                    sentence: example["message"].as_str()?,
+                })
+            })
+            .collect();
         errors.sort_unstable();
         errors
     }
 
     /// The errors that most operations may answer with, so that they need to be explained only once.
-    pub(super) fn common_errors(&self) -> Vec<DocumentedError<'_>> {
+    pub(super) fn common_errors(self) -> Vec<DocumentedError<'a>> {
         let mut all: Vec<_> = self.operations().flat_map(|operation| self.errors(operation)).collect();
         let most = self.operations().count() / 2;
         all.sort_unstable();
         all.chunk_by(|one, other| one == other).filter(|same| same.len() > most).map(|same| same[0]).collect()
     }
 
-    /// The headers that every success has.
-    pub(super) fn common_headers(&self) -> Vec<(&str, &DocumentedHeader)> {
+    /// The headers that every success has, each with its description.
+    pub(super) fn common_headers(self) -> Vec<(&'a str, &'a str)> {
         let successes: Vec<_> = self.operations().filter_map(|operation| self.response(operation, "200")).collect();
         let Some(first) = successes.first() else { return Vec::new() };
-        let is_everywhere = |name: &str| successes.iter().all(|success| success.headers.get(name).is_some());
+        let is_everywhere = |name: &str| successes.iter().all(|success| success.headers.contains_key(name));
         let common = first.headers.iter().filter(|(name, _)| is_everywhere(name));
-        common.map(|(name, header)| (name, self.header(header))).collect()
+        common.map(|(name, header)| (name.as_str(), self.header_description(header))).collect()
+    }
+
+    /// What a part stands for: itself, or what it refers to.
+    fn resolve<T>(self, part: &'a RefOr<T>, named: fn(&Components) -> &BTreeMap<String, RefOr<T>>) -> Option<&'a T> {
+        match part {
+            RefOr::T(part) => Some(part),
+            RefOr::Ref(reference) => inline(named(self.0.components.as_ref()?).get(name(reference))?),
+        }
     }
 }
 
-impl DocumentTag {
-    /// Its name as a heading: with a capital.
-    pub(super) fn title(&self) -> String {
-        let mut letters = self.name.chars();
-        letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+impl<'a> Operation<'a> {
+    pub(super) fn description(self) -> &'a str {
+        self.described.description.as_deref().unwrap_or_default()
     }
-}
 
-impl Operation {
-    pub(super) fn access(&self) -> ApiAccess {
-        let is_needed = |scheme: &str| self.security.iter().any(|schemes| schemes.get(scheme).is_some());
+    pub(super) fn parameters(self) -> impl Iterator<Item = &'a Parameter> {
+        self.described.parameters.iter().flatten().filter_map(inline)
+    }
+
+    pub(super) fn request_body(self) -> Option<&'a RequestBody> {
+        self.described.request_body.as_ref().and_then(inline)
+    }
+
+    pub(super) fn access(self) -> ApiAccess {
+        let is_needed = |scheme| {
+            let needed = SecurityRequirement::new::<&str, [&str; 0], &str>(scheme, []);
+            self.described.security.iter().flatten().any(|requirement| *requirement == needed)
+        };
         match () {
             () if is_needed("session") => ApiAccess::Session,
             () if is_needed("bot") => ApiAccess::BotKey,
@@ -305,65 +156,27 @@ impl Operation {
     }
 
     /// Whether the answer is a stream of events.
-    pub(super) fn is_stream(&self) -> bool {
-        self.responses.get("200").is_some_and(|response| response.content.get("text/event-stream").is_some())
+    pub(super) fn is_stream(self) -> bool {
+        let success = self.described.responses.responses.get("200").and_then(inline);
+        success.is_some_and(|response| response.content.contains_key("text/event-stream"))
     }
 }
 
-impl Schema {
-    /// The name of what it refers to.
-    pub(super) fn name(&self) -> Option<&str> {
-        self.reference.as_deref().map(last_segment)
-    }
+/// A tag's name as a heading: with a capital.
+pub(super) fn title(tag: &Tag) -> String {
+    let mut letters = tag.name.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn resolve<'a, T>(part: &'a T, reference: Option<&str>, named: &'a Ordered<T>) -> &'a T {
-    reference.and_then(|reference| named.get(last_segment(reference))).unwrap_or(part)
+/// The name of what is referred to.
+pub(super) fn name(reference: &Ref) -> &str {
+    let location = &reference.ref_location;
+    location.rsplit('/').next().unwrap_or(location)
 }
 
-fn last_segment(reference: &str) -> &str {
-    reference.rsplit('/').next().unwrap_or(reference)
-}
-
-/// A JSON object whose order is kept.
-pub(super) struct Ordered<T>(Vec<(String, T)>);
-
-impl<T> Default for Ordered<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<T> Ordered<T> {
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
-    }
-
-    pub(super) fn get(&self, name: &str) -> Option<&T> {
-        self.iter().find(|(other, _)| *other == name).map(|(_, value)| value)
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
-            type Value = Ordered<T>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Ordered(entries))
-            }
-        }
-
-        deserializer.deserialize_map(Entries(PhantomData))
+pub(super) fn inline<T>(part: &RefOr<T>) -> Option<&T> {
+    match part {
+        RefOr::T(part) => Some(part),
+        RefOr::Ref(_) => None,
     }
 }

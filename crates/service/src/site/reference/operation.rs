@@ -3,15 +3,17 @@
 use maud::{Markup, html};
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::openapi::schema::Schema;
+use utoipa::openapi::{Content, RefOr, Required};
 
 use super::Reference;
 use super::command::curl;
-use super::document::{ApiAccess, Content, DocumentedError, Operation, Parameter, ParameterPlace, Schema};
-use super::schema::{fields, kind_and_limits, plain};
+use super::document::{ApiAccess, DocumentedError, Operation, inline, name};
+use super::schema::{fields, items, kind_and_limits, plain};
 use super::text::code_block;
 
-/// The part of the page about an operation.
-pub(super) fn show(page: &Reference<'_>, operation: &Operation) -> Markup {
+pub(super) fn show(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     let words = page.words();
     let access = operation.access();
     // The script calls what only reads; for everything else there is the command.
@@ -22,7 +24,7 @@ pub(super) fn show(page: &Reference<'_>, operation: &Operation) -> Markup {
             data-stream[operation.is_stream()] {
             h3 lang=[page.style.lang] { a class="anchor" href={ "#" (operation.id) } { (operation.summary) } }
             p class="route" {
-                (method(&operation.method)) " "
+                (method(operation.method)) " "
                 code class="path" { (operation.path) } " "
                 span class="chip" {
                     @match access {
@@ -32,9 +34,9 @@ pub(super) fn show(page: &Reference<'_>, operation: &Operation) -> Markup {
                     }
                 }
             }
-            div class="prose" lang=[page.style.lang] { (page.style.blocks(&operation.description)) }
-            @if !operation.parameters.is_empty() { (parameters(page, &operation.parameters)) }
-            @if operation.request_body.is_some() { (body(page, operation)) }
+            div class="prose" lang=[page.style.lang] { (page.style.blocks(operation.description())) }
+            (parameters(page, operation))
+            (body(page, operation))
             (command(page, operation))
             (answer(page, operation))
             (errors(page, operation))
@@ -47,8 +49,12 @@ pub(super) fn method(method: &str) -> Markup {
     html! { span class={ "method " (method.to_lowercase()) } { (method) } }
 }
 
-fn parameters(page: &Reference<'_>, parameters: &[Parameter]) -> Markup {
+fn parameters(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     let words = page.words();
+    let parameters: Vec<&Parameter> = operation.parameters().collect();
+    if parameters.is_empty() {
+        return html! {};
+    }
     html! {
         h4 { (words.parameters) }
         table class="fields" {
@@ -65,17 +71,22 @@ fn parameters(page: &Reference<'_>, parameters: &[Parameter]) -> Markup {
                         td {
                             code { (parameter.name) } " "
                             span class="mark" {
-                                @match parameter.place {
-                                    ParameterPlace::Header => (words.in_header),
-                                    ParameterPlace::Path => (words.in_path),
-                                    ParameterPlace::Query => (words.in_query),
+                                @match parameter.parameter_in {
+                                    ParameterIn::Header => (words.in_header),
+                                    ParameterIn::Path => (words.in_path),
+                                    ParameterIn::Query | ParameterIn::QueryString => (words.in_query),
+                                    ParameterIn::Cookie => "Cookie",
                                 }
                                 ", "
-                                @if parameter.required { b { (words.required) } } @else { (words.optional) }
+                                @if parameter.required == Required::True { b { (words.required) } } @else { (words.optional) }
                             }
                         }
-                        td { (kind_and_limits(page.document, &parameter.schema, page.frame.words())) }
-                        td lang=[page.style.lang] { (page.style.line(&parameter.description)) }
+                        td {
+                            @if let Some(schema) = parameter.schema.as_ref().and_then(|schema| page.document.schema(schema)) {
+                                (kind_and_limits(page.document, schema, page.frame.words()))
+                            }
+                        }
+                        td lang=[page.style.lang] { (page.style.line(parameter.description.as_deref().unwrap_or_default())) }
                     }
                 }
             }
@@ -83,18 +94,19 @@ fn parameters(page: &Reference<'_>, parameters: &[Parameter]) -> Markup {
     }
 }
 
-fn body(page: &Reference<'_>, operation: &Operation) -> Markup {
+fn body(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     let words = page.words();
-    let body = operation.request_body.as_ref();
-    let content = body.and_then(|body| body.content.iter().next());
+    let Some(body) = operation.request_body() else { return html! {} };
+    let content = body.content.iter().find_map(|(media_type, content)| Some((media_type, inline(content)?)));
     html! {
         h4 { (words.body) }
-        @if let (Some(body), Some((media_type, content))) = (body, content) {
+        @if let Some((media_type, content)) = content {
             p {
-                span lang=[page.style.lang] { (page.style.line(&body.description)) }
+                span lang=[page.style.lang] { (page.style.line(body.description.as_deref().unwrap_or_default())) }
                 " (" code { (media_type) } ")"
             }
-            @match fields(page.document, &content.schema, &page.style, page.frame.words()) {
+            @let schema = content.schema.as_ref();
+            @match schema.and_then(|schema| fields(page.document, schema, &page.style, page.frame.words())) {
                 Some(table) => (table),
                 None => p { a href=(page.frame.site.path("/docs/feed#what-a-line-may-say")) { (words.what_a_line_says) } },
             }
@@ -102,7 +114,7 @@ fn body(page: &Reference<'_>, operation: &Operation) -> Markup {
     }
 }
 
-fn command(page: &Reference<'_>, operation: &Operation) -> Markup {
+fn command(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     let command = curl(page.document, operation);
     html! {
         h4 { (page.words().command) }
@@ -116,30 +128,37 @@ fn command(page: &Reference<'_>, operation: &Operation) -> Markup {
 
 /// What an answer is made of.
 struct AnswerShape<'a> {
-    schema: &'a Schema,
+    schema: &'a RefOr<Schema>,
     is_list: bool,
     is_envelope: bool,
 }
 
-fn shape<'a>(page: &'a Reference<'_>, content: &'a Content) -> AnswerShape<'a> {
-    let whole = page.document.schema(&content.schema);
-    match (whole.properties.get("code"), whole.properties.get("data")) {
-        (Some(_), Some(data)) => match &data.items {
-            Some(items) => AnswerShape { schema: items, is_list: true, is_envelope: true },
-            None => AnswerShape { schema: data, is_list: false, is_envelope: true },
-        },
-        _ => AnswerShape { schema: &content.schema, is_list: false, is_envelope: false },
+impl AnswerShape<'_> {
+    fn name(&self) -> Option<&str> {
+        if let RefOr::Ref(reference) = self.schema { Some(name(reference)) } else { None }
     }
 }
 
-fn success_of<'a>(page: &'a Reference<'_>, operation: &'a Operation) -> Option<(&'a str, &'a Content)> {
-    page.document.response(operation, "200")?.content.iter().next()
+fn shape<'a>(page: &Reference<'a>, content: &'a Content) -> Option<AnswerShape<'a>> {
+    let schema = content.schema.as_ref()?;
+    if let Some(Schema::Object(whole)) = page.document.schema(schema)
+        && let (Some(_), Some(data)) = (whole.properties.get("code"), whole.properties.get("data"))
+    {
+        let items = inline(data).and_then(items);
+        return Some(AnswerShape { schema: items.unwrap_or(data), is_list: items.is_some(), is_envelope: true });
+    }
+    Some(AnswerShape { schema, is_list: false, is_envelope: false })
 }
 
-fn answer(page: &Reference<'_>, operation: &Operation) -> Markup {
+fn success_of<'a>(page: &Reference<'a>, operation: Operation<'a>) -> Option<(&'a str, &'a Content)> {
+    let (media_type, content) = page.document.response(operation, "200")?.content.first()?;
+    Some((media_type, inline(content)?))
+}
+
+fn answer(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     let words = page.words();
     let Some(response) = page.document.response(operation, "200") else { return html! {} };
-    let headers = response.headers.iter().filter(|(name, _)| !page.common_headers.contains(name));
+    let headers = response.headers.iter().filter(|(name, _)| !page.common_headers.contains(&name.as_str()));
     html! {
         h4 { (words.answer) }
         p {
@@ -161,7 +180,7 @@ fn answer(page: &Reference<'_>, operation: &Operation) -> Markup {
         @for (name, header) in headers {
             p class="header" {
                 (words.header) " " code { (name) } ": "
-                span lang=[page.style.lang] { (page.style.line(&page.document.header(header).description)) }
+                span lang=[page.style.lang] { (page.style.line(page.document.header_description(header))) }
             }
         }
         @if let Some(unchanged) = page.document.response(operation, "304") {
@@ -174,12 +193,12 @@ fn answer(page: &Reference<'_>, operation: &Operation) -> Markup {
 }
 
 /// The fields of an answer, or where they have been told before.
-fn answer_fields(page: &Reference<'_>, operation: &Operation, content: &Content) -> Markup {
+fn answer_fields(page: &Reference<'_>, operation: Operation<'_>, content: &Content) -> Markup {
     let words = page.words();
-    let shape = shape(page, content);
-    let has_same = |other: &&Operation| {
-        let other = success_of(page, other).map(|(_, content)| self::shape(page, content));
-        shape.schema.name().is_some() && other.is_some_and(|other| other.schema.name() == shape.schema.name())
+    let Some(shape) = shape(page, content) else { return html! {} };
+    let has_same = |other: &Operation<'_>| {
+        let other = success_of(page, *other).and_then(|(_, content)| self::shape(page, content));
+        shape.name().is_some() && other.is_some_and(|other| other.name() == shape.name())
     };
     let first = page.document.operations().find(has_same).filter(|first| first.id != operation.id);
     let table = fields(page.document, shape.schema, &page.style, page.frame.words());
@@ -205,7 +224,7 @@ fn answer_fields(page: &Reference<'_>, operation: &Operation, content: &Content)
     }
 }
 
-fn errors(page: &Reference<'_>, operation: &Operation) -> Markup {
+fn errors(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     let words = page.words();
     let all = page.document.errors(operation);
     let (common, own): (Vec<_>, Vec<_>) = all.iter().partition(|error| page.common_errors.contains(error));

@@ -1,9 +1,14 @@
 //! What a value may be, as rows of a table.
 
 use maud::{Markup, html};
-use serde_json::{Number, Value};
+use serde_json::Value;
+use utoipa::Number;
+use utoipa::openapi::schema::{
+    AdditionalProperties, ArrayItems, KnownFormat, Object, Schema, SchemaFormat, SchemaType, Type,
+};
+use utoipa::openapi::{Deprecated, RefOr};
 
-use super::document::{AdditionalProperties, ApiDocument, Schema};
+use super::document::ApiDocument;
 use super::text::TextStyle;
 use crate::site::layout::grouped;
 use crate::site::words::Words;
@@ -19,10 +24,16 @@ struct FieldRow<'a> {
     schema: &'a Schema,
     description: &'a str,
     is_required: bool,
+    is_deprecated: bool,
 }
 
 /// All fields of an object as a table; `None` if it has none.
-pub(super) fn fields(document: &ApiDocument, object: &Schema, style: &TextStyle, words: &Words) -> Option<Markup> {
+pub(super) fn fields(
+    document: ApiDocument<'_>,
+    object: &RefOr<Schema>,
+    style: &TextStyle,
+    words: &Words,
+) -> Option<Markup> {
     let mut rows = Vec::new();
     collect(document, object, "", DEPTH, &mut rows);
     let heads = &words.reference;
@@ -42,14 +53,14 @@ pub(super) fn fields(document: &ApiDocument, object: &Schema, style: &TextStyle,
     })
 }
 
-fn field(document: &ApiDocument, row: &FieldRow<'_>, style: &TextStyle, words: &Words) -> Markup {
+fn field(document: ApiDocument<'_>, row: &FieldRow<'_>, style: &TextStyle, words: &Words) -> Markup {
     let marks = &words.reference;
     html! {
         tr {
             td {
                 code { @if !row.path.is_empty() { span class="path" { (row.path) } wbr; } (row.name) }
                 @if !row.is_required { " " span class="mark" { (marks.optional) } }
-                @if row.schema.deprecated { " " span class="mark old" { (marks.deprecated) } }
+                @if row.is_deprecated { " " span class="mark old" { (marks.deprecated) } }
             }
             td { (kind_and_limits(document, row.schema, words)) }
             td lang=[style.lang] { (style.line(row.description)) }
@@ -57,58 +68,128 @@ fn field(document: &ApiDocument, row: &FieldRow<'_>, style: &TextStyle, words: &
     }
 }
 
-fn collect<'a>(document: &'a ApiDocument, object: &'a Schema, path: &str, depth: usize, rows: &mut Vec<FieldRow<'a>>) {
-    for (name, given) in document.schema(object).properties.iter() {
-        let schema = document.schema(given);
-        let description = if given.description.is_empty() { &schema.description } else { &given.description };
-        let is_required = document.schema(object).required.iter().any(|required| required == name);
-        rows.push(FieldRow { path: path.to_owned(), name, schema, description, is_required });
+fn collect<'a>(
+    document: ApiDocument<'a>,
+    object: &'a RefOr<Schema>,
+    path: &str,
+    depth: usize,
+    rows: &mut Vec<FieldRow<'a>>,
+) {
+    let Some(Schema::Object(object)) = document.schema(object) else { return };
+    for (name, given) in &object.properties {
+        let Some(schema) = document.schema(given) else { continue };
+        let (description, deprecated, inner, step) = match schema {
+            Schema::Array(array) => (&array.description, &array.deprecated, items(schema).unwrap_or(given), "[]."),
+            Schema::Object(object) => match object.additional_properties.as_deref() {
+                Some(AdditionalProperties::RefOr(each)) => (&object.description, &object.deprecated, each, ".*."),
+                _ => (&object.description, &object.deprecated, given, "."),
+            },
+            _ => continue,
+        };
+        // A description beside a reference goes first.
+        let description = match given {
+            RefOr::Ref(reference) if !reference.description.is_empty() => &reference.description,
+            _ => description.as_deref().unwrap_or_default(),
+        };
+        rows.push(FieldRow {
+            path: path.to_owned(),
+            name,
+            schema,
+            description,
+            is_required: object.required.contains(name),
+            is_deprecated: *deprecated == Some(Deprecated::True),
+        });
         if depth > 0 {
-            let (inner, step) = match (&schema.items, &schema.additional_properties) {
-                (Some(items), _) => (&**items, "[]."),
-                (None, Some(AdditionalProperties::Each(each))) => (&**each, ".*."),
-                (None, _) => (schema, "."),
-            };
             collect(document, inner, &format!("{path}{name}{step}"), depth - 1, rows);
         }
     }
 }
 
 /// The type of a value, and what else it must be.
-pub(super) fn kind_and_limits(document: &ApiDocument, schema: &Schema, words: &Words) -> Markup {
+pub(super) fn kind_and_limits(document: ApiDocument<'_>, schema: &Schema, words: &Words) -> Markup {
     let limits = limits(document, schema, words);
     html! {
         code class="kind" { (kind(document, schema)) }
-        @if !limits.is_empty() { @for limit in &limits { " " span class="limits" { (limit) } } }
+        @for limit in &limits { " " span class="limits" { (limit) } }
+    }
+}
+
+/// What a list is of.
+pub(super) fn items(schema: &Schema) -> Option<&RefOr<Schema>> {
+    match schema {
+        Schema::Array(array) => match &array.items {
+            ArrayItems::RefOrSchema(items) => Some(items),
+            ArrayItems::False => None,
+        },
+        _ => None,
     }
 }
 
 /// The type of a value, in the way of TypeScript.
-fn kind(document: &ApiDocument, schema: &Schema) -> String {
-    let schema = document.schema(schema);
-    let kinds = schema.kinds.names().iter().map(|kind| match (kind.as_str(), &schema.items) {
-        ("array", Some(items)) => format!("{}[]", self::kind(document, items)),
-        _ => kind.clone(),
+fn kind(document: ApiDocument<'_>, schema: &Schema) -> String {
+    let types = match schema {
+        Schema::Object(object) => &object.schema_type,
+        Schema::Array(array) => &array.schema_type,
+        _ => return String::new(),
+    };
+    let types = match types {
+        SchemaType::Type(one) => std::slice::from_ref(one),
+        SchemaType::Array(many) => many,
+        SchemaType::AnyValue => &[],
+    };
+    let kinds = types.iter().map(|of_type| match of_type {
+        Type::Object => "object".to_owned(),
+        Type::String => "string".to_owned(),
+        Type::Integer => "integer".to_owned(),
+        Type::Number => "number".to_owned(),
+        Type::Boolean => "boolean".to_owned(),
+        Type::Null => "null".to_owned(),
+        Type::Array => {
+            let items = items(schema).and_then(|items| document.schema(items));
+            format!("{}[]", items.map(|items| kind(document, items)).unwrap_or_default())
+        }
     });
     kinds.collect::<Vec<_>>().join(" | ")
 }
 
-fn limits(document: &ApiDocument, schema: &Schema, words: &Words) -> Vec<Markup> {
-    let names = &words.reference;
-    let mut limits = Vec::new();
-    let values = schema.items.as_deref().map_or(schema, |items| document.schema(items));
-    if !values.values.is_empty() {
-        limits.push(html! {
-            @for (index, value) in values.values.iter().enumerate() {
+fn limits(document: ApiDocument<'_>, schema: &Schema, words: &Words) -> Vec<Markup> {
+    match schema {
+        Schema::Object(object) => value_limits(object, words),
+        Schema::Array(array) => {
+            let mut limits = Vec::new();
+            if let Some(Schema::Object(item)) = items(schema).and_then(|items| document.schema(items)) {
+                limits.extend(values(item));
+            }
+            if let Some(most) = array.max_items {
+                limits.push(html! { "≤ " (grouped(most as u64, words)) " " (words.reference.entries) });
+            }
+            limits
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn values(schema: &Object) -> Option<Markup> {
+    schema.enum_values.as_ref().map(|values| {
+        html! {
+            @for (index, value) in values.iter().enumerate() {
                 @if index > 0 { " · " }
                 code { (plain(value)) }
             }
-        });
-    }
-    if let Some(constant) = &schema.constant {
+        }
+    })
+}
+
+fn value_limits(schema: &Object, words: &Words) -> Vec<Markup> {
+    let mut limits: Vec<_> = values(schema).into_iter().collect();
+    if let Some(constant) = schema.extensions.as_ref().and_then(|extensions| extensions.get("const")) {
         limits.push(html! { code { (plain(constant)) } });
     }
-    let number = |number: &Number| number.as_u64().map_or_else(|| number.to_string(), |whole| grouped(whole, words));
+    let number = |number: &Number| match number {
+        Number::UInt(whole) => grouped(*whole as u64, words),
+        Number::Int(whole) => u64::try_from(*whole).map_or_else(|_| whole.to_string(), |whole| grouped(whole, words)),
+        Number::Float(number) => number.to_string(),
+    };
     match (schema.minimum.as_ref().map(number), schema.maximum.as_ref().map(number)) {
         (Some(least), Some(most)) => limits.push(html! { (least) "–" wbr; (most) }),
         (Some(least), None) => limits.push(html! { "≥ " (least) }),
@@ -116,16 +197,14 @@ fn limits(document: &ApiDocument, schema: &Schema, words: &Words) -> Vec<Markup>
         (None, None) => {}
     }
     if let Some(most) = schema.max_length {
+        let characters = words.reference.characters;
         limits
-            .push(html! { (schema.min_length.unwrap_or_default()) "–" (grouped(most, words)) " " (names.characters) });
-    }
-    if let Some(most) = schema.max_items {
-        limits.push(html! { "≤ " (grouped(most, words)) " " (names.entries) });
+            .push(html! { (schema.min_length.unwrap_or_default()) "–" (grouped(most as u64, words)) " " (characters) });
     }
     if let Some(pattern) = &schema.pattern {
         limits.push(html! { code { (pattern) } });
     }
-    if schema.format.as_deref() == Some("uri") {
+    if schema.format == Some(SchemaFormat::KnownFormat(KnownFormat::Uri)) {
         limits.push(html! { "URL" });
     }
     limits

@@ -1,109 +1,123 @@
-//! Markdown as markup. Everything is escaped; a description that has something unknown is shown as it is written.
+//! Markdown as markup. Raw HTML is escaped, and links lead only to places that we know.
 
 use std::collections::BTreeMap;
 
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, Render, html};
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::document::ApiDocument;
-use super::markdown::{self, MarkdownBlock, MarkdownSpan};
 use crate::site::{Language, Site};
+
+pub(super) fn parse(text: &str) -> Parser<'_> {
+    Parser::new_ext(text, Options::ENABLE_TABLES)
+}
 
 /// How texts of the API, which are English, become markup on a page.
 pub(super) struct TextStyle {
     /// The address of each operation by what texts call it: `GET /guilds`.
-    operations: BTreeMap<String, String>,
+    pub(super) operations: BTreeMap<String, String>,
     /// Where a link to another document of the project leads, if we have it.
-    documents: [(&'static str, String); 2],
+    pub(super) documents: [(&'static str, String); 2],
     /// `en` where the page is in another language.
     pub(super) lang: Option<&'static str>,
 }
 
 impl TextStyle {
     /// For a page; `reference` is the path of the page with the operations, empty on that page itself.
-    pub(super) fn new(site: &Site, language: Language, document: Option<&ApiDocument>, reference: &str) -> Self {
-        let operations = document.into_iter().flat_map(ApiDocument::operations);
+    pub(super) fn new(site: &Site, language: Language, document: ApiDocument<'_>, reference: &str) -> Self {
         let address = |id: &str| format!("{reference}#{id}");
+        let operations = document.operations();
         Self {
             operations: operations
-                .map(|operation| (format!("{} {}", operation.method, operation.path), address(&operation.id)))
+                .map(|operation| (format!("{} {}", operation.method, operation.path), address(operation.id)))
                 .collect(),
             documents: [("dashboard.md", site.path("/docs")), ("feed.md", site.path("/docs/feed"))],
             lang: (language != Language::English).then_some(Language::English.tag()),
         }
     }
 
-    /// A whole text in blocks.
-    pub(super) fn blocks(&self, text: &str) -> Markup {
-        let Ok(blocks) = markdown::blocks(text) else { return html! { p { (text) } } };
-        html! { @for block in &blocks { (self.block(block)) } }
-    }
-
-    /// A text of one line.
+    /// A text of one line: without the paragraph around it.
     pub(super) fn line(&self, text: &str) -> Markup {
-        let Ok(spans) = markdown::spans(&text.replace('\n', " ")) else { return html! { (text) } };
-        self.spans(&spans)
+        let line = self.blocks(&text.replace('\n', " ")).into_string();
+        let inner = line.strip_prefix("<p>").and_then(|line| line.strip_suffix("</p>"));
+        PreEscaped(inner.unwrap_or(&line).to_owned())
     }
 
-    pub(super) fn block(&self, block: &MarkdownBlock) -> Markup {
-        match block {
-            MarkdownBlock::Heading { level, text } => heading(*level, text),
-            MarkdownBlock::Paragraph(spans) => html! { p { (self.spans(spans)) } },
-            MarkdownBlock::List(items) => {
-                html! { ul class="listed" { @for item in items { li { (self.spans(item)) } } } }
-            }
-            MarkdownBlock::Table { head, rows } => self.table(head, rows),
-            // The style sheet wraps all but programs.
-            MarkdownBlock::Code { language, text } => code_block(language, text, language == "go"),
-        }
-    }
-
-    fn table(&self, head: &[Vec<MarkdownSpan>], rows: &[Vec<Vec<MarkdownSpan>>]) -> Markup {
-        html! {
-            div class="scroll" tabindex="0" {
-                table {
-                    thead {
-                        tr {
-                            @for cell in head {
-                                // A column without a name has no header.
-                                @if cell.is_empty() { td {} } @else { th scope="col" { (self.spans(cell)) } }
-                            }
-                        }
-                    }
-                    tbody {
-                        @for row in rows {
-                            tr {
-                                @for (index, cell) in row.iter().enumerate() {
-                                    // Each row is named by its first cell: not every column has a name.
-                                    @if index == 0 { th scope="row" { (self.spans(cell)) } } @else { td { (self.spans(cell)) } }
-                                }
-                            }
-                        }
+    pub(super) fn blocks(&self, text: &str) -> Markup {
+        let mut out = String::new();
+        let mut events = parse(text).peekable();
+        let (mut is_head, mut column) = (false, 0);
+        let mut cell_end = "";
+        let mut link_end = "";
+        while let Some(event) = events.next() {
+            match event {
+                Event::Start(Tag::Paragraph) => out.push_str("<p>"),
+                Event::End(TagEnd::Paragraph) => out.push_str("</p>"),
+                Event::Start(Tag::Heading { level, .. }) => heading(level, &plain(&mut events)).render_to(&mut out),
+                Event::Start(Tag::List(_)) => out.push_str("<ul class=\"listed\">"),
+                Event::End(TagEnd::List(_)) => out.push_str("</ul>"),
+                Event::Start(Tag::Item) => out.push_str("<li>"),
+                Event::End(TagEnd::Item) => out.push_str("</li>"),
+                Event::Start(Tag::CodeBlock(kind)) => {
+                    let language = if let CodeBlockKind::Fenced(language) = &kind { &**language } else { "" };
+                    let text = plain(&mut events);
+                    // The style sheet wraps all but programs.
+                    code_block(language, text.strip_suffix('\n').unwrap_or(&text), language == "go")
+                        .render_to(&mut out);
+                }
+                Event::Start(Tag::Table(_)) => out.push_str("<div class=\"scroll\" tabindex=\"0\"><table>"),
+                Event::End(TagEnd::Table) => out.push_str("</tbody></table></div>"),
+                Event::Start(Tag::TableHead) => {
+                    is_head = true;
+                    out.push_str("<thead><tr>");
+                }
+                Event::End(TagEnd::TableHead) => {
+                    is_head = false;
+                    out.push_str("</tr></thead><tbody>");
+                }
+                Event::Start(Tag::TableRow) => {
+                    column = 0;
+                    out.push_str("<tr>");
+                }
+                Event::End(TagEnd::TableRow) => out.push_str("</tr>"),
+                Event::Start(Tag::TableCell) => {
+                    let is_empty = events.peek() == Some(&Event::End(TagEnd::TableCell));
+                    let start;
+                    (start, cell_end) = match (is_head, column) {
+                        (true, _) if !is_empty => ("<th scope=\"col\">", "</th>"),
+                        // Each row is named by its first cell: not every column has a name.
+                        (false, 0) => ("<th scope=\"row\">", "</th>"),
+                        _ => ("<td>", "</td>"),
+                    };
+                    column += 1;
+                    out.push_str(start);
+                }
+                Event::End(TagEnd::TableCell) => out.push_str(cell_end),
+                Event::Start(Tag::Strong) => out.push_str("<strong>"),
+                Event::End(TagEnd::Strong) => out.push_str("</strong>"),
+                Event::Start(Tag::Link { dest_url, .. }) => {
+                    if let Some(address) = self.address(&dest_url) {
+                        let rel = if address.starts_with("https://") { " rel=\"noopener noreferrer\"" } else { "" };
+                        out.push_str("<a href=\"");
+                        address.render_to(&mut out);
+                        out.extend(["\"", rel, ">"]);
+                        link_end = "</a>";
                     }
                 }
+                Event::End(TagEnd::Link) => out.push_str(std::mem::take(&mut link_end)),
+                Event::Code(text) => self.code(&text).render_to(&mut out),
+                Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => text.render_to(&mut out),
+                Event::SoftBreak | Event::HardBreak => out.push(' '),
+                // A test finds everything else in our own texts; their words still stand on the page.
+                _ => {}
             }
         }
+        PreEscaped(out)
     }
 
-    fn spans(&self, spans: &[MarkdownSpan]) -> Markup {
-        html! { @for span in spans { (self.span(span)) } }
-    }
-
-    fn span(&self, span: &MarkdownSpan) -> Markup {
-        match span {
-            MarkdownSpan::Text(text) => html! { (text) },
-            MarkdownSpan::Bold(spans) => html! { strong { (self.spans(spans)) } },
-            MarkdownSpan::Code(text) => {
-                let code = html! { code { (text) } };
-                html! { @if let Some(address) = self.operations.get(text) { a href=(address) { (code) } } @else { (code) } }
-            }
-            MarkdownSpan::Link { text, target } => match self.address(target) {
-                Some(address) if address.starts_with("https://") => {
-                    html! { a href=(address) rel="noopener noreferrer" { (self.spans(text)) } }
-                }
-                Some(address) => html! { a href=(address) { (self.spans(text)) } },
-                None => self.spans(text),
-            },
-        }
+    fn code(&self, text: &str) -> Markup {
+        let code = html! { code { (text) } };
+        html! { @if let Some(address) = self.operations.get(text) { a href=(address) { (code) } } @else { (code) } }
     }
 
     /// Where a link leads; `None` for documents that are not here.
@@ -116,12 +130,40 @@ impl TextStyle {
     }
 }
 
-fn heading(level: u8, text: &str) -> Markup {
-    let id = markdown::slug(text);
+pub(super) fn headings(text: &str) -> Vec<(HeadingLevel, String)> {
+    let mut events = parse(text);
+    let mut headings = Vec::new();
+    while let Some(event) = events.next() {
+        if let Event::Start(Tag::Heading { level, .. }) = event {
+            headings.push((level, plain(&mut events)));
+        }
+    }
+    headings
+}
+
+/// The text of a heading or of a block of code, up to its end.
+fn plain<'a>(events: &mut impl Iterator<Item = Event<'a>>) -> String {
+    let mut text = String::new();
+    for event in events.take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_) | TagEnd::CodeBlock))) {
+        if let Event::Text(part) | Event::Code(part) = event {
+            text.push_str(&part);
+        }
+    }
+    text
+}
+
+/// The id of a heading, as the hosts of repositories make it.
+pub(super) fn slug(text: &str) -> String {
+    let kept = text.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
+    kept.flat_map(char::to_lowercase).map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+}
+
+fn heading(level: HeadingLevel, text: &str) -> Markup {
+    let id = slug(text);
     let link = html! { a class="anchor" href={ "#" (id) } { (text) } };
     match level {
-        1 => html! { h1 { (text) } },
-        2 => html! { h2 id=(id) { (link) } },
+        HeadingLevel::H1 => html! { h1 { (text) } },
+        HeadingLevel::H2 => html! { h2 id=(id) { (link) } },
         _ => html! { h3 id=(id) { (link) } },
     }
 }

@@ -4,7 +4,6 @@ use maud::{Markup, html};
 
 use crate::site::layout::PageFrame;
 
-/// The parts.
 pub(super) fn template(frame: &PageFrame<'_>) -> Markup {
     let words = &frame.words().reference;
     html! {

@@ -39,7 +39,6 @@ impl Happening<'_> {
     }
 }
 
-/// What an incident affected, in words.
 pub(super) fn affected(words: &Words, incident: &Incident) -> String {
     let words = &words.status;
     let is_all = incident.worst == BotState::Down || incident.shards >= incident.shard_count;

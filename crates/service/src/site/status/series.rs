@@ -6,14 +6,12 @@ use domain::Time;
 use domain::history::{BotState, Day, Minute};
 use domain::saturating;
 
-/// Minutes of a day.
 pub(super) const DAY_MINUTES: u32 = 1_440;
 const DAY: Duration = Duration::from_hours(24);
 
 /// A piece of the last 24 hours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ChartBucket {
-    /// When it begins.
     pub(super) begins: Time,
     /// How many of its minutes are known; none for a gap.
     pub(super) known: u32,
@@ -62,7 +60,6 @@ pub(super) fn days(known: &[Day], now: Time, count: u64) -> Vec<Day> {
         .collect()
 }
 
-/// How many minutes of a day are known.
 pub(super) fn known_minutes(day: &Day) -> u32 {
     day.up.saturating_add(day.partial).saturating_add(day.down)
 }
@@ -72,7 +69,6 @@ pub(super) fn unknown_minutes(day: &Day, now: Time) -> u32 {
     passed_minutes(day, now).saturating_sub(known_minutes(day))
 }
 
-/// How many minutes of a day have passed.
 pub(super) fn passed_minutes(day: &Day, now: Time) -> u32 {
     saturating::to_u32(super::minutes(now.since(day.begins))).min(DAY_MINUTES)
 }

@@ -18,12 +18,10 @@ use crate::site::layout::grouped;
 const UNGROUPED: usize = 60;
 /// Up to so many shards have tiles. Beyond that there are groups alone, and a visitor looks up a server.
 const MOST_TILES: usize = 6_000;
-/// At most so many groups.
 const MOST_GROUPS: usize = 100;
 /// At most so many lines about shards that are not up.
 const MOST_LINES: usize = 30;
 
-/// How a shard does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TileState {
     Up,
@@ -42,7 +40,6 @@ impl TileState {
     }
 }
 
-/// How a shard does now.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ShardNow {
     pub(super) id: u32,
@@ -164,7 +161,6 @@ impl StatusPage<'_> {
         grouped(number(count), self.words())
     }
 
-    /// How many shards are up.
     pub(super) fn count_up(&self) -> u64 {
         number(self.shards.iter().filter(|shard| shard.state == TileState::Up).count())
     }

@@ -2,7 +2,6 @@
 
 use super::{Words, dashboard, home, reference, shared, status};
 
-/// The words.
 pub(in crate::site) const WORDS: Words = Words {
     dashboard: dashboard::EN,
     home: home::EN,

@@ -1,6 +1,5 @@
 //! Words of the home page.
 
-/// The words.
 pub(in crate::site) struct HomeWords {
     pub(in crate::site) invite: &'static str,
     pub(in crate::site) open_dashboard: &'static str,

@@ -1,6 +1,5 @@
 //! Words of the reference's pages. The texts of the API itself are English in every language. Backticks mark code.
 
-/// The words.
 pub(in crate::site) struct ReferenceWords {
     /// One sentence for previews.
     pub(in crate::site) description: &'static str,

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// The words.
 pub(in crate::site) struct SharedWords {
     pub(in crate::site) skip_to_content: &'static str,
     pub(in crate::site) navigation: &'static str,
@@ -33,7 +32,6 @@ pub(in crate::site) struct SharedWords {
     pub(in crate::site) overloaded: ErrorWords,
     pub(in crate::site) unavailable: ErrorWords,
     pub(in crate::site) failed: ErrorWords,
-    /// "Request id"
     pub(in crate::site) request_id: &'static str,
 }
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::super::calendar::CalendarTime;
 
-/// The words.
 pub(in crate::site) struct StatusWords {
     /// One sentence for previews.
     pub(in crate::site) description: &'static str,
@@ -105,7 +104,6 @@ pub(in crate::site) struct StatusWords {
     pub(in crate::site) ongoing: &'static str,
     pub(in crate::site) over: &'static str,
     pub(in crate::site) announcement: &'static str,
-    /// What was affected.
     pub(in crate::site) affected_all: &'static str,
     pub(in crate::site) affected: fn(u32, u32) -> String,
     /// From when, to when, and how long that was.

@@ -20,7 +20,6 @@ const STEPS: &[&str] = &[
 const LOCK: &str = "SELECT pg_advisory_xact_lock(1651471459)";
 const VERSION: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
 
-/// The newest version.
 pub(super) const NEWEST: usize = STEPS.len();
 
 /// Brings the database to the newest schema, all or nothing. Whether it is a new one.

@@ -20,7 +20,6 @@ const STEPS: &[&str] = &[
     include_str!("0008_history.sql"),
 ];
 
-/// The newest version.
 pub(super) const NEWEST: usize = STEPS.len();
 
 /// Brings the database to the newest schema, all or nothing. Whether it is a new one.
