@@ -4,7 +4,7 @@
 use domain::Snowflake;
 use domain::forgotten::UserHash;
 
-use super::copy::value::CellValue;
+use super::backup::value::CellValue;
 
 /// A table in which people stand.
 #[derive(Debug)]

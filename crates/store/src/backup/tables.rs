@@ -1,4 +1,4 @@
-//! What is copied: the tables with their columns, in an order in which whatever a row refers to comes before it. Both stores have
+//! What is backed up: the tables with their columns, in an order in which whatever a row refers to comes before it. Both stores have
 //! them under the same names.
 
 use super::value::ColumnKind;
@@ -18,22 +18,31 @@ pub(crate) struct Table {
     pub(crate) columns: &'static [Column],
     /// How many columns the key has.
     pub(crate) key: usize,
-    /// Which rows are worth copying, if not all; a condition in SQL that both stores understand.
+    /// Which rows are worth a backup, if not all; a condition in SQL that both stores understand.
     pub(crate) only: Option<&'static str>,
     /// Which rows a store has that was never used; a condition in SQL.
     pub(crate) unused: Option<&'static str>,
-    /// Whether it has few rows and changes whenever the service is at work: it is part of the source's fingerprint.
-    pub(crate) in_fingerprint: bool,
 }
 
-/// Tables that are not copied: the bot sends again what was being staged. They must be empty where a copy goes.
+impl Table {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.columns.iter().map(|column| column.name)
+    }
+}
+
+/// The kind of a column; `None` for one that the newest schema does not have.
+pub(crate) fn kind(table: &str, column: &str) -> Option<ColumnKind> {
+    let table = TABLES.iter().find(|found| found.name == table)?;
+    table.columns.iter().find(|found| found.name == column).map(|found| found.kind)
+}
+
+/// Tables that are not backed up: the bot sends again what was being staged. They must be empty where data goes.
 pub(crate) const STAGED: [&str; 3] = ["staged_snapshots", "staged_kept", "staged_subscriptions"];
 
-/// A table that is not copied, and may hold something where a copy goes: it is written to find out whether writing works.
-#[cfg(test)]
-pub(super) const PROBE: &str = "probe";
+/// A table that is not backed up, and may hold something where data goes: it is written to find out whether writing works.
+pub(crate) const PROBE: &str = "probe";
 
-/// Columns that are not copied: no grant is being refreshed while the service is stopped, and no snapshot is being staged.
+/// Columns that are not backed up: no grant is being refreshed while the service is stopped, and no snapshot is being staged.
 #[cfg(test)]
 pub(super) const PASSING: [(&str, &str); 2] = [("users", "refresh_until"), ("guilds", "carried")];
 
@@ -66,18 +75,14 @@ const fn sequence(name: &'static str) -> Column {
 }
 
 const fn table(name: &'static str, key: usize, columns: &'static [Column]) -> Table {
-    Table { name, columns, key, only: None, unused: None, in_fingerprint: false }
-}
-
-const fn fingerprinted(table: Table) -> Table {
-    Table { in_fingerprint: true, ..table }
+    Table { name, columns, key, only: None, unused: None }
 }
 
 const fn of_shards(table: Table) -> Table {
     Table { only: Some(OF_A_SHARD), ..table }
 }
 
-/// All that is copied.
+/// All that is backed up.
 pub(crate) const TABLES: &[Table] = &[
     table(
         "users",
@@ -115,10 +120,10 @@ pub(crate) const TABLES: &[Table] = &[
         &[integer("user_id"), bytes("grant_sealed"), integer("due"), integer("tries"), integer("sending_until")],
     ),
     table("forgotten_users", 1, &[bytes("user_hash"), integer("since")]),
-    fingerprinted(table("blocked_users", 1, &[integer("user_id"), text("reason"), integer("since")])),
+    table("blocked_users", 1, &[integer("user_id"), text("reason"), integer("since")]),
     Table {
         unused: Some("shard_count = 0 AND guilds = 0"),
-        ..fingerprinted(table(
+        ..table(
             "feed_shards",
             2,
             &[
@@ -132,11 +137,11 @@ pub(crate) const TABLES: &[Table] = &[
                 text("key"),
                 integer("member_sum"),
             ],
-        ))
+        )
     },
     Table {
         unused: Some("feedback = 0 AND ratings = 0 AND hidden_guilds = 0 AND hidden_members = 0"),
-        ..fingerprinted(table(
+        ..table(
             "totals",
             1,
             &[
@@ -146,13 +151,13 @@ pub(crate) const TABLES: &[Table] = &[
                 integer("hidden_guilds"),
                 integer("hidden_members"),
             ],
-        ))
+        )
     },
-    fingerprinted(of_shards(table(
+    of_shards(table(
         "feed_sweeps",
         1,
         &[integer("snapshot"), boolean("whole"), integer("after"), boolean("again")],
-    ))),
+    )),
     of_shards(table(
         "guilds",
         2,
@@ -169,7 +174,7 @@ pub(crate) const TABLES: &[Table] = &[
         ],
     )),
     of_shards(table("guild_staff", 3, &[integer("snapshot"), integer("guild"), integer("user"), text("roles")])),
-    fingerprinted(table(
+    table(
         "feed_instances",
         2,
         &[
@@ -181,11 +186,11 @@ pub(crate) const TABLES: &[Table] = &[
             integer("last_used"),
             boolean("sent_snapshot"),
         ],
-    )),
+    ),
     table("feed_own_shards", 4, &[text("key"), text("instance"), integer("shard_count"), integer("shard_id")]),
     table("subscriptions", 1, &[integer("userid"), integer("slots"), integer("active_until")]),
     table("subscription_guilds", 2, &[integer("guild"), integer("userid"), integer("ordinal")]),
-    fingerprinted(table(
+    table(
         "team",
         1,
         &[
@@ -200,7 +205,7 @@ pub(crate) const TABLES: &[Table] = &[
             integer("position"),
             text("permissions"),
         ],
-    )),
+    ),
     table(
         "feedback",
         1,
@@ -216,12 +221,12 @@ pub(crate) const TABLES: &[Table] = &[
             integer("slot"),
         ],
     ),
-    fingerprinted(table(
+    table(
         "bot_keys",
         1,
         &[text("id"), text("label"), bytes("key_hash"), integer("created"), integer("revoked"), sequence("ordinal")],
-    )),
-    fingerprinted(table(
+    ),
+    table(
         "instances",
         2,
         &[
@@ -232,8 +237,8 @@ pub(crate) const TABLES: &[Table] = &[
             integer("reported"),
             integer("shard_count"),
         ],
-    )),
-    fingerprinted(table(
+    ),
+    table(
         "shards",
         1,
         &[
@@ -246,7 +251,7 @@ pub(crate) const TABLES: &[Table] = &[
             real("latency"),
             text("key"),
         ],
-    )),
+    ),
     table(
         "audit",
         1,
