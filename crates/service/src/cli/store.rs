@@ -183,11 +183,6 @@ mod tests {
             json!({ "table": "guilds", "rows": 1_000_000, "checksum": "ff".repeat(32) })
         );
         let quiet = text(&what, &CopyReport { mended: 0, ..report }, None);
-        assert!(
-            !quiet.contains("U+0000")
-                && !quiet.contains("KEYS")
-                && !quiet.contains("hush"),
-            "{quiet}"
-        );
+        assert!(!quiet.contains("U+0000") && !quiet.contains("KEYS") && !quiet.contains("hush"), "{quiet}");
     }
 }

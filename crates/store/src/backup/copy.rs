@@ -87,10 +87,7 @@ struct CopyPlan {
 }
 
 /// Copies everything or nothing.
-pub async fn copy(
-    what: &CopyOptions,
-    watch: &mut dyn BackupWatch,
-) -> std::result::Result<CopyReport, CopyError> {
+pub async fn copy(what: &CopyOptions, watch: &mut dyn BackupWatch) -> std::result::Result<CopyReport, CopyError> {
     for (name, url) in [("--from", &what.from), ("--to", &what.to)] {
         crate::check(url).map_err(|problem| CopyError::Refused(format!("{name}: {problem}")))?;
     }

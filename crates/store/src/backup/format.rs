@@ -70,8 +70,7 @@ impl BackupHeader {
                 && table.columns.iter().all(is_name)
         };
         let is_there = |table: &Table| self.tables.iter().filter(|found| found.name == table.name).count() == 1;
-        self.tables.iter().all(is_plausible)
-            && TABLES.iter().filter(|table| makes(steps, table.name)).all(is_there)
+        self.tables.iter().all(is_plausible) && TABLES.iter().filter(|table| makes(steps, table.name)).all(is_there)
     }
 
     /// What no backup of ours says, if it says such a thing. After this, the header can be shown as it is.

@@ -26,11 +26,7 @@ pub(super) fn is_plausible(number: i64) -> bool {
 }
 
 /// The column of a row whose number no store can have drawn, if there is one.
-pub(super) fn find_absurd<'a>(
-    table: &'a TableHeader,
-    kinds: &[Option<ColumnKind>],
-    row: &Row,
-) -> Option<&'a str> {
+pub(super) fn find_absurd<'a>(table: &'a TableHeader, kinds: &[Option<ColumnKind>], row: &Row) -> Option<&'a str> {
     let mut columns = table.columns.iter().zip(kinds).zip(row);
     let absurd = columns.find(|((column, kind), value)| {
         let name = (table.name.as_str(), column.as_str());

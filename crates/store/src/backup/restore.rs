@@ -94,7 +94,8 @@ impl Compared {
 
     async fn of(store: &mut dyn Side) -> Result<Self> {
         let mut found = Self::default();
-        for table in TABLES.iter().filter(|table| ["bot_keys", "blocked_users", "forgotten_users"].contains(&table.name))
+        for table in
+            TABLES.iter().filter(|table| ["bot_keys", "blocked_users", "forgotten_users"].contains(&table.name))
         {
             let (header, mut after) = (TableHeader::new(table, 0), None);
             loop {

@@ -153,11 +153,7 @@ pub(crate) const TABLES: &[Table] = &[
             ],
         )
     },
-    of_shards(table(
-        "feed_sweeps",
-        1,
-        &[integer("snapshot"), boolean("whole"), integer("after"), boolean("again")],
-    )),
+    of_shards(table("feed_sweeps", 1, &[integer("snapshot"), boolean("whole"), integer("after"), boolean("again")])),
     of_shards(table(
         "guilds",
         2,

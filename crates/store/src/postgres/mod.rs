@@ -338,9 +338,10 @@ impl Store for Postgres {
     }
 
     async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed> {
-        let committed: Result<Option<_>> = transact!(self, Pace::Feed, (snapshot, now), |db, topics, (snapshot, now)| {
-            snapshots::commit(db, topics, *snapshot, *now)
-        });
+        let committed: Result<Option<_>> =
+            transact!(self, Pace::Feed, (snapshot, now), |db, topics, (snapshot, now)| {
+                snapshots::commit(db, topics, *snapshot, *now)
+            });
         committed?.ok_or_else(not_staged)
     }
 

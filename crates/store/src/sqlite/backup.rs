@@ -126,7 +126,8 @@ impl Side for FileSide {
         self.run(|connection| {
             // The write-ahead log goes only if nobody else has the file open. Without it the one large transaction is not written
             // twice.
-            let mode = connection.pragma_update_and_check(None, "journal_mode", "delete", |row| row.get::<_, String>(0));
+            let mode =
+                connection.pragma_update_and_check(None, "journal_mode", "delete", |row| row.get::<_, String>(0));
             if mode.map_err(|error| busy_is_in_use(error.into(), true))? != "delete" {
                 return Err(in_use(""));
             }

@@ -101,7 +101,8 @@ fn aged(backup: &[u8], schema: usize, gone: &[&str], gone_column: &str) -> Vec<u
 #[test]
 fn a_backup_of_an_older_schema_is_loaded_into_it_and_then_migrated() {
     let history = ["history_minutes", "history_days", "incidents", "announcements"];
-    let upkeep = ["history_minutes", "history_days", "incidents", "announcements", "forgotten_users", "audit", "totals"];
+    let upkeep =
+        ["history_minutes", "history_days", "incidents", "announcements", "forgotten_users", "audit", "totals"];
     let ((of_sqlite, sqlite_rows), (of_postgres, postgres_rows)) = (OF_SQLITE, OF_POSTGRES);
     for (backup, rows, gone) in [
         (aged(of_sqlite, 7, &history, ""), sqlite_rows, &history[..]),

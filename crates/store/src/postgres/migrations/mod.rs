@@ -64,7 +64,7 @@ pub(super) async fn take_steps(
     db.batch_execute(&noted).await
 }
 
-/// The steps that lead to a version.
+/// The steps that lead to a version; all of them for one that this release does not know.
 pub(crate) fn steps_to(version: usize) -> &'static [&'static str] {
     STEPS.get(..version).unwrap_or(STEPS)
 }

@@ -42,7 +42,7 @@ pub(super) fn take_steps(connection: &Connection, from: usize, to: usize) -> rus
     connection.execute_batch(&format!("PRAGMA user_version = {to}"))
 }
 
-/// The steps that lead to a version.
+/// The steps that lead to a version; all of them for one that this release does not know.
 pub(crate) fn steps_to(version: usize) -> &'static [&'static str] {
     STEPS.get(..version).unwrap_or(STEPS)
 }
