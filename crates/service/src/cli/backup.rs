@@ -223,9 +223,9 @@ fn grants_text(grants: &GrantReport) -> Vec<String> {
 }
 
 /// Shown only where standard error is a terminal.
-fn progress(doing: &'static str) -> ProgressBar {
+pub(super) fn progress(doing: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(0).with_message(doing);
-    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:40} {human_pos} of {human_len} rows, {eta} left") {
+    if let Ok(style) = ProgressStyle::with_template("{msg:30} {bar:40} {human_pos} of {human_len} rows, {eta} left") {
         bar.set_style(style);
     }
     bar

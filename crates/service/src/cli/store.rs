@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Subcommand;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use runtime::clock::Clock;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use store;
 use store::backup::{CopyOptions, CopyReport, Progress, Stage, copy};
 
+use super::backup::progress;
 use super::output::OutputForm;
 use super::{ConfigFile, logging, print, runtime, vacuum};
-use crate::config::{self, AccessLog, LogConfig, LogFormat};
+use crate::config::{self, AccessLog, LogConfig, LogFormat, keyfile};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum StoreCommand {
@@ -74,20 +75,11 @@ pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
     // It says so if it waits for a database.
     logging::start(&LogConfig { filter: "warn".to_owned(), format: LogFormat::Text, access: AccessLog::Off })?;
     let what = CopyOptions { from, to, start_wait, now: Clock::system().now() };
-    let bar = progress();
+    let bar = progress("copying");
     let copied = runtime()?.block_on(copy(&what, &mut |progress: Progress<'_>| show(&bar, progress)));
     bar.finish_and_clear();
     let report = copied?;
     print(&form.one(&value(&report), || text(&what, &report, key_beside(&what.from).as_deref())))
-}
-
-/// Shown only where standard error is a terminal.
-fn progress() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{msg:30} {bar:40} {human_pos} of {human_len} rows, {eta} left") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn show(bar: &ProgressBar, progress: Progress<'_>) {
@@ -109,9 +101,7 @@ fn show(bar: &ProgressBar, progress: Progress<'_>) {
 
 /// The key that a service without `secrets.keys` has made beside its file.
 fn key_beside(url: &SecretString) -> Option<PathBuf> {
-    let mut path = store::local_file(url)?.into_os_string();
-    path.push(".key");
-    Some(PathBuf::from(path)).filter(|path| path.exists())
+    Some(keyfile::beside(&store::local_file(url)?)).filter(|path| path.exists())
 }
 
 fn value(report: &CopyReport) -> Value {

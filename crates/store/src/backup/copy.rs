@@ -11,7 +11,7 @@ use secrecy::SecretString;
 
 use super::format::BackupReader;
 use super::restore::{self, load};
-use super::side::{RestoreEnd, Side};
+use super::side::{Batches, RestoreEnd, Side};
 use super::tables::TABLES;
 use super::value::{self, Checksum};
 use super::{BackupError, BackupOptions, BackupSource, BackupWatch, Progress, Stage};
@@ -193,11 +193,8 @@ impl Sums {
     ) -> Result<Self> {
         let (mut sums, mut done) = (Self { tables: Vec::new(), mended: 0 }, 0);
         for table in TABLES {
-            let (mut sum, mut after) = (Checksum::default(), None);
-            loop {
-                let mut rows = side.read(table, after).await?;
-                let Some(last) = rows.last() else { break };
-                after = last.get(..table.key).map(<[_]>::to_vec);
+            let (mut sum, mut batches) = (Checksum::default(), Batches::of(table));
+            while let Some(mut rows) = batches.next(side).await? {
                 for row in &mut rows {
                     if !takes_all_text {
                         sums.mended += u64::from(value::replace_nul(row));

@@ -28,7 +28,7 @@ pub use restore::{RestoreOptions, RestoreReport, restore};
 use domain::Version;
 use domain::{Snowflake, Time};
 
-use self::side::Side;
+use self::side::{Batches, Side};
 use self::tables::TABLES;
 use self::value::{CellValue, Row};
 use super::{HeldGrant, SealedGrant, StoreError, postgres, sqlite};
@@ -200,11 +200,8 @@ impl BackupSource {
         let mut writer = BackupWriter::begin(BufWriter::new(out), &self.header).map_err(&wrong)?;
         let mut done = 0;
         for (table, header) in TABLES.iter().zip(&self.header.tables) {
-            let mut after = None;
-            loop {
-                let rows = self.store.read(table, after).await?;
-                let Some(last) = rows.last() else { break };
-                after = last.get(..table.key).map(<[_]>::to_vec);
+            let mut batches = Batches::of(table);
+            while let Some(rows) = batches.next(self.store.as_mut()).await? {
                 for row in &rows {
                     writer.row(row).map_err(&wrong)?;
                     if let Some(grant) = grant_of(header, row) {

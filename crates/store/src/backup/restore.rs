@@ -10,7 +10,7 @@ use domain::{Snowflake, Time};
 use secrecy::SecretString;
 
 use super::format::{BackupReader, TableHeader};
-use super::side::{RestoreEnd, Side};
+use super::side::{Batches, RestoreEnd, Side};
 use super::statements::{BYTES, ROWS};
 use super::tables::TABLES;
 use super::value::{self, CellValue, Row};
@@ -97,14 +97,9 @@ impl Compared {
         for table in
             TABLES.iter().filter(|table| ["bot_keys", "blocked_users", "forgotten_users"].contains(&table.name))
         {
-            let (header, mut after) = (TableHeader::new(table, 0), None);
-            loop {
-                let rows = store.read(table, after).await?;
-                let Some(last) = rows.last() else { break };
-                after = last.get(..table.key).map(<[_]>::to_vec);
-                for row in &rows {
-                    found.add(&header, row);
-                }
+            let (header, mut batches) = (TableHeader::new(table, 0), Batches::of(table));
+            while let Some(rows) = batches.next(store).await? {
+                rows.iter().for_each(|row| found.add(&header, row));
             }
         }
         Ok(found)

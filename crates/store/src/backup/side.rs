@@ -35,6 +35,25 @@ pub(crate) trait Side: Send {
     async fn commit(&mut self, end: RestoreEnd) -> Result<()>;
 }
 
+/// Walks over the rows of a table that are worth a backup, one batch after the other.
+pub(super) struct Batches {
+    table: &'static Table,
+    after: Option<Row>,
+}
+
+impl Batches {
+    pub(super) fn of(table: &'static Table) -> Self {
+        Self { table, after: None }
+    }
+
+    /// The next rows; `None` at the end.
+    pub(super) async fn next(&mut self, side: &mut dyn Side) -> Result<Option<Vec<Row>>> {
+        let rows = side.read(self.table, self.after.take()).await?;
+        self.after = rows.last().and_then(|last| last.get(..self.table.key)).map(<[_]>::to_vec);
+        Ok(self.after.is_some().then_some(rows))
+    }
+}
+
 /// What comes after the last row.
 #[derive(Clone, Debug)]
 pub(crate) struct RestoreEnd {

@@ -50,32 +50,17 @@ pub(super) const PASSING: [(&str, &str); 2] = [("users", "refresh_until"), ("gui
 /// walks over the snapshots in its own order for it.
 const OF_A_SHARD: &str = "(snapshot IN (SELECT snapshot FROM feed_shards)) IS TRUE";
 
-const fn integer(name: &'static str) -> Column {
-    Column { name, kind: ColumnKind::Integer }
-}
-
-const fn real(name: &'static str) -> Column {
-    Column { name, kind: ColumnKind::Real }
-}
-
-const fn text(name: &'static str) -> Column {
-    Column { name, kind: ColumnKind::Text }
-}
-
-const fn bytes(name: &'static str) -> Column {
-    Column { name, kind: ColumnKind::Bytes }
-}
-
-const fn boolean(name: &'static str) -> Column {
-    Column { name, kind: ColumnKind::Boolean }
-}
-
-const fn sequence(name: &'static str) -> Column {
-    Column { name, kind: ColumnKind::Sequence }
-}
-
-const fn table(name: &'static str, key: usize, columns: &'static [Column]) -> Table {
-    Table { name, columns, key, only: None, unused: None }
+/// A table: its name, how many columns its key has, and the columns with their kinds.
+macro_rules! table {
+    ($name:literal, $key:literal: $($column:ident $kind:ident),+) => {
+        Table {
+            name: $name,
+            columns: &[$(Column { name: stringify!($column), kind: ColumnKind::$kind }),+],
+            key: $key,
+            only: None,
+            unused: None,
+        }
+    };
 }
 
 const fn of_shards(table: Table) -> Table {
@@ -84,191 +69,63 @@ const fn of_shards(table: Table) -> Table {
 
 /// All that is backed up.
 pub(crate) const TABLES: &[Table] = &[
-    table(
-        "users",
-        1,
-        &[
-            integer("id"),
-            text("username"),
-            text("name"),
-            text("avatar"),
-            bytes("grant_sealed"),
-            integer("grant_version"),
-            text("list"),
-            integer("list_fetched"),
-            integer("list_version"),
-            integer("signing_in"),
-        ],
+    table!("users", 1:
+        id Integer, username Text, name Text, avatar Text, grant_sealed Bytes, grant_version Integer, list Text,
+        list_fetched Integer, list_version Integer, signing_in Integer
     ),
-    table(
-        "sessions",
-        1,
-        &[
-            bytes("token_hash"),
-            text("id"),
-            integer("user_id"),
-            integer("created"),
-            integer("last_seen"),
-            text("agent"),
-            sequence("ordinal"),
-        ],
+    table!("sessions", 1:
+        token_hash Bytes, id Text, user_id Integer, created Integer, last_seen Integer, agent Text, ordinal Sequence
     ),
-    table("code_claims", 1, &[bytes("hash"), boolean("settled"), text("user"), integer("until")]),
-    table(
-        "revocations",
-        1,
-        &[integer("user_id"), bytes("grant_sealed"), integer("due"), integer("tries"), integer("sending_until")],
-    ),
-    table("forgotten_users", 1, &[bytes("user_hash"), integer("since")]),
-    table("blocked_users", 1, &[integer("user_id"), text("reason"), integer("since")]),
+    table!("code_claims", 1: hash Bytes, settled Boolean, user Text, until Integer),
+    table!("revocations", 1: user_id Integer, grant_sealed Bytes, due Integer, tries Integer, sending_until Integer),
+    table!("forgotten_users", 1: user_hash Bytes, since Integer),
+    table!("blocked_users", 1: user_id Integer, reason Text, since Integer),
     Table {
         unused: Some("shard_count = 0 AND guilds = 0"),
-        ..table(
-            "feed_shards",
-            2,
-            &[
-                integer("shard_count"),
-                integer("shard_id"),
-                integer("snapshot"),
-                integer("committed"),
-                text("instance"),
-                integer("snapshot_at"),
-                integer("guilds"),
-                text("key"),
-                integer("member_sum"),
-            ],
+        ..table!("feed_shards", 2:
+            shard_count Integer, shard_id Integer, snapshot Integer, committed Integer, instance Text,
+            snapshot_at Integer, guilds Integer, key Text, member_sum Integer
         )
     },
     Table {
         unused: Some("feedback = 0 AND ratings = 0 AND hidden_guilds = 0 AND hidden_members = 0"),
-        ..table(
-            "totals",
-            1,
-            &[
-                integer("id"),
-                integer("feedback"),
-                integer("ratings"),
-                integer("hidden_guilds"),
-                integer("hidden_members"),
-            ],
-        )
+        ..table!("totals", 1: id Integer, feedback Integer, ratings Integer, hidden_guilds Integer, hidden_members Integer)
     },
-    of_shards(table("feed_sweeps", 1, &[integer("snapshot"), boolean("whole"), integer("after"), boolean("again")])),
-    of_shards(table(
-        "guilds",
-        2,
-        &[
-            integer("snapshot"),
-            integer("id"),
-            text("name"),
-            text("icon"),
-            integer("owner"),
-            integer("members"),
-            boolean("setup"),
-            boolean("linked"),
-            text("grants"),
-        ],
+    of_shards(table!("feed_sweeps", 1: snapshot Integer, whole Boolean, after Integer, again Boolean)),
+    of_shards(table!("guilds", 2:
+        snapshot Integer, id Integer, name Text, icon Text, owner Integer, members Integer, setup Boolean,
+        linked Boolean, grants Text
     )),
-    of_shards(table("guild_staff", 3, &[integer("snapshot"), integer("guild"), integer("user"), text("roles")])),
-    table(
-        "feed_instances",
-        2,
-        &[
-            text("key"),
-            text("instance"),
-            integer("next"),
-            integer("first_seen"),
-            integer("started_at"),
-            integer("last_used"),
-            boolean("sent_snapshot"),
-        ],
+    of_shards(table!("guild_staff", 3: snapshot Integer, guild Integer, user Integer, roles Text)),
+    table!("feed_instances", 2:
+        key Text, instance Text, next Integer, first_seen Integer, started_at Integer, last_used Integer,
+        sent_snapshot Boolean
     ),
-    table("feed_own_shards", 4, &[text("key"), text("instance"), integer("shard_count"), integer("shard_id")]),
-    table("subscriptions", 1, &[integer("userid"), integer("slots"), integer("active_until")]),
-    table("subscription_guilds", 2, &[integer("guild"), integer("userid"), integer("ordinal")]),
-    table(
-        "team",
-        1,
-        &[
-            integer("ordinal"),
-            text("username"),
-            text("name"),
-            text("avatar"),
-            integer("discord_id"),
-            text("role"),
-            text("color"),
-            text("category"),
-            integer("position"),
-            text("permissions"),
-        ],
+    table!("feed_own_shards", 4: key Text, instance Text, shard_count Integer, shard_id Integer),
+    table!("subscriptions", 1: userid Integer, slots Integer, active_until Integer),
+    table!("subscription_guilds", 2: guild Integer, userid Integer, ordinal Integer),
+    table!("team", 1:
+        ordinal Integer, username Text, name Text, avatar Text, discord_id Integer, role Text, color Text,
+        category Text, position Integer, permissions Text
     ),
-    table(
-        "feedback",
-        1,
-        &[
-            text("id"),
-            text("feedback"),
-            integer("rating"),
-            integer("timestamp"),
-            integer("submitter_id"),
-            text("submitter_username"),
-            text("submitter_name"),
-            text("submitter_avatar"),
-            integer("slot"),
-        ],
+    table!("feedback", 1:
+        id Text, feedback Text, rating Integer, timestamp Integer, submitter_id Integer, submitter_username Text,
+        submitter_name Text, submitter_avatar Text, slot Integer
     ),
-    table(
-        "bot_keys",
-        1,
-        &[text("id"), text("label"), bytes("key_hash"), integer("created"), integer("revoked"), sequence("ordinal")],
+    table!("bot_keys", 1: id Text, label Text, key_hash Bytes, created Integer, revoked Integer, ordinal Sequence),
+    table!("instances", 2:
+        key Text, id Text, started_at Integer, memory Integer, reported Integer, shard_count Integer
     ),
-    table(
-        "instances",
-        2,
-        &[
-            text("key"),
-            text("id"),
-            integer("started_at"),
-            integer("memory"),
-            integer("reported"),
-            integer("shard_count"),
-        ],
+    table!("shards", 1:
+        id Integer, instance Text, started_at Integer, reported Integer, sent Integer, acknowledged Integer,
+        latency Real, key Text
     ),
-    table(
-        "shards",
-        1,
-        &[
-            integer("id"),
-            text("instance"),
-            integer("started_at"),
-            integer("reported"),
-            integer("sent"),
-            integer("acknowledged"),
-            real("latency"),
-            text("key"),
-        ],
+    table!("audit", 1:
+        id Sequence, at Integer, kind Text, person Text, key Text, address Text, request Text, detail Text,
+        count Integer
     ),
-    table(
-        "audit",
-        1,
-        &[
-            sequence("id"),
-            integer("at"),
-            text("kind"),
-            text("person"),
-            text("key"),
-            text("address"),
-            text("request"),
-            text("detail"),
-            integer("count"),
-        ],
-    ),
-    table("history_minutes", 1, &[integer("begins"), text("state"), real("latency")]),
-    table("history_days", 1, &[integer("begins"), integer("up"), integer("partial"), integer("down")]),
-    table(
-        "incidents",
-        1,
-        &[integer("id"), text("worst"), integer("began"), integer("ended"), integer("shards"), integer("shard_count")],
-    ),
-    table("announcements", 1, &[integer("id"), text("title"), text("text"), integer("posted"), integer("ended")]),
+    table!("history_minutes", 1: begins Integer, state Text, latency Real),
+    table!("history_days", 1: begins Integer, up Integer, partial Integer, down Integer),
+    table!("incidents", 1: id Integer, worst Text, began Integer, ended Integer, shards Integer, shard_count Integer),
+    table!("announcements", 1: id Integer, title Text, text Text, posted Integer, ended Integer),
 ];

@@ -16,7 +16,6 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::address::Address;
 use super::columns::{Column as _, unsigned};
-use super::errors::{Sql, SqlError};
 use super::invalidation;
 use super::migrations::{self, LOCK, NEWEST};
 use crate::backup::TableHeader;
@@ -68,7 +67,7 @@ pub(crate) async fn destination(url: &SecretString, start_wait: Duration) -> Res
         if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
             return StoreError::Unavailable("another copy into it is at work".to_owned());
         }
-        SqlError::from(error).into_store_error()
+        error.into()
     })?;
     if migrations::version(&server.client).await? != 0 {
         migrations::expect_current(&server.client).await?;
@@ -82,7 +81,7 @@ impl ServerSide {
         let hosts = address.hosts();
         let (client, connection) = keep_trying(start_wait, StoreLocation::Server(&hosts), || address.open()).await?;
         let server = Self { client, connection };
-        server.client.batch_execute(SETTINGS).await.map_err(|error| SqlError::from(error).into_store_error())?;
+        server.client.batch_execute(SETTINGS).await?;
         Ok(server)
     }
 
@@ -93,98 +92,12 @@ impl ServerSide {
             AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
         let patience = tokio::time::Instant::now() + LEAVING;
         loop {
-            let connected = self.client.query_one(others, &[]).await.and_then(|row| row.try_get::<_, i64>(0));
-            match connected.map_err(|error| SqlError::from(error).into_store_error())? {
+            match self.client.query_one(others, &[]).await?.try_get::<_, i64>(0)? {
                 0 => return Ok(()),
                 _ if tokio::time::Instant::now() < patience => tokio::time::sleep(Duration::from_millis(100)).await,
                 connected => return Err(in_use(&format!(" ({connected} other connections to the database)"))),
             }
         }
-    }
-
-    async fn last_number(&self) -> Sql<i64> {
-        let sql = "SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM versions";
-        Ok(self.client.query_one(sql, &[]).await?.try_get(0)?)
-    }
-
-    async fn rows(&self, table: &Table) -> Sql<u64> {
-        Ok(self.client.query_one(&count(table), &[]).await?.try_get(0).map(unsigned)?)
-    }
-
-    async fn next(&self, table: &Table, after: Option<Row>) -> Sql<Vec<Row>> {
-        let sql = DIALECT.select(table, after.is_some());
-        let mut found = pin!(self.client.query_raw(&sql, after.unwrap_or_default()).await?);
-        let (mut rows, mut size) = (Vec::new(), 0);
-        while size < BYTES
-            && let Some(row) = found.try_next().await?
-        {
-            let mut values = Row::with_capacity(table.columns.len());
-            for (index, column) in table.columns.iter().enumerate() {
-                let value = value(column.kind, &row, index)?;
-                size += value.size();
-                values.push(value);
-            }
-            rows.push(values);
-        }
-        Ok(rows)
-    }
-
-    async fn begin_replacing(&self, is_new: bool) -> Sql<()> {
-        self.client.batch_execute(&format!("{BEGIN}; {LOCK}")).await?;
-        if is_new {
-            migrations::take_steps(&self.client, 0, NEWEST).await?;
-        }
-        Ok(())
-    }
-
-    async fn empty(&self, version: usize) -> Sql<()> {
-        if version != NEWEST {
-            let made = ours().chain([PROBE, "schema_version"]).collect::<Vec<_>>().join(", ");
-            self.client.batch_execute(&format!("DROP TABLE {made}; DROP SEQUENCE versions")).await?;
-            migrations::take_steps(&self.client, 0, version).await?;
-        }
-        let steps = migrations::steps_to(version);
-        let tables: Vec<_> = ours().filter(|table| makes(steps, table)).collect();
-        Ok(self.client.batch_execute(&format!("TRUNCATE {}", tables.join(", "))).await?)
-    }
-
-    async fn fill(&self, table: &TableHeader, rows: Vec<Row>) -> Sql<()> {
-        let (name, columns) = (&table.name, table.columns.iter().map(String::as_str));
-        let columns = DIALECT.columns(name, columns);
-        let stored = self.client.prepare(&format!("SELECT {columns} FROM {name}")).await?;
-        let types: Vec<_> = stored.columns().iter().map(|column| column.type_().clone()).collect();
-        let copy_in = format!("COPY {name} ({columns}) FROM STDIN (FORMAT binary)");
-        let mut writer = pin!(BinaryCopyInWriter::new(self.client.copy_in(&copy_in).await?, &types));
-        for row in rows {
-            writer.as_mut().write_raw(row).await?;
-        }
-        writer.finish().await?;
-        Ok(())
-    }
-
-    async fn commit_replacing(&self, end: &RestoreEnd) -> Sql<()> {
-        migrations::take_steps(&self.client, end.version, NEWEST).await?;
-        // A sequence begins at 1.
-        self.client.execute("SELECT setval('versions', greatest($1::bigint, 1))", &[&end.counter]).await?;
-        self.client.batch_execute(&sequences_set()).await?;
-        if let Some(now) = end.end_sessions {
-            self.client.batch_execute("DELETE FROM sessions").await?;
-            let sql = "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until)
-                SELECT id, grant_sealed, $1, 0, NULL FROM users WHERE grant_sealed IS NOT NULL
-                ON CONFLICT (user_id) DO NOTHING";
-            self.client.execute(sql, &[&now.stored()]).await?;
-            self.client.batch_execute("DELETE FROM users").await?;
-        }
-        for (hash, since) in &end.forgotten {
-            let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES ($1, $2)
-        ON CONFLICT (user_hash) DO UPDATE SET since = excluded.since";
-            self.client.execute(sql, &[&hash.0.as_slice(), &since.stored()]).await?;
-        }
-        let notify = format!("NOTIFY {}, '{}'; COMMIT", invalidation::CHANNEL, invalidation::EVERYTHING);
-        self.client.batch_execute(&notify).await?;
-        // The planner knows nothing yet of what is in the tables.
-        let tables: Vec<_> = TABLES.iter().map(|table| table.name).collect();
-        Ok(self.client.batch_execute(&format!("ANALYZE {}", tables.join(", "))).await?)
     }
 }
 
@@ -213,37 +126,54 @@ impl Side for ServerSide {
     }
 
     async fn mark(&mut self, number: i64) -> Result<bool> {
-        let made = self.client.query_one("SELECT pg_try_advisory_lock($1)", &[&number]).await;
-        made.and_then(|row| row.try_get(0)).map_err(|error| SqlError::from(error).into_store_error())
+        Ok(self.client.query_one("SELECT pg_try_advisory_lock($1)", &[&number]).await?.try_get(0)?)
     }
 
     async fn freeze(&mut self) -> Result<()> {
-        self.client.batch_execute(FREEZE).await.map_err(|error| SqlError::from(error).into_store_error())?;
+        self.client.batch_execute(FREEZE).await?;
         migrations::expect_current(&self.client).await
     }
 
     async fn counter(&mut self) -> Result<i64> {
-        self.last_number().await.map_err(SqlError::into_store_error)
+        let sql = "SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM versions";
+        Ok(self.client.query_one(sql, &[]).await?.try_get(0)?)
     }
 
     async fn count(&mut self, table: &'static Table) -> Result<u64> {
-        self.rows(table).await.map_err(SqlError::into_store_error)
+        Ok(self.client.query_one(&count(table), &[]).await?.try_get(0).map(unsigned)?)
     }
 
     async fn read(&mut self, table: &'static Table, after: Option<Row>) -> Result<Vec<Row>> {
-        self.next(table, after).await.map_err(SqlError::into_store_error)
+        let sql = DIALECT.select(table, after.is_some());
+        let mut found = pin!(self.client.query_raw(&sql, after.unwrap_or_default()).await?);
+        let (mut rows, mut size) = (Vec::new(), 0);
+        while size < BYTES
+            && let Some(row) = found.try_next().await?
+        {
+            let mut values = Row::with_capacity(table.columns.len());
+            for (index, column) in table.columns.iter().enumerate() {
+                let value = value(column.kind, &row, index)?;
+                size += value.size();
+                values.push(value);
+            }
+            rows.push(values);
+        }
+        Ok(rows)
     }
 
     async fn begin(&mut self) -> Result<()> {
         self.expect_alone().await?;
         let is_new = migrations::version(&self.client).await? == 0;
-        self.begin_replacing(is_new).await.map_err(SqlError::into_store_error)
+        self.client.batch_execute(&format!("{BEGIN}; {LOCK}")).await?;
+        if is_new {
+            migrations::take_steps(&self.client, 0, NEWEST).await?;
+        }
+        Ok(())
     }
 
     async fn find_own_data(&mut self) -> Result<Option<&'static str>> {
         for (table, question) in own_data_questions() {
-            let answer = self.client.query_one(&question, &[]).await.and_then(|row| row.try_get(0));
-            if answer.map_err(|error| SqlError::from(error).into_store_error())? {
+            if self.client.query_one(&question, &[]).await?.try_get(0)? {
                 return Ok(Some(table));
             }
         }
@@ -251,19 +181,57 @@ impl Side for ServerSide {
     }
 
     async fn make_room(&mut self, version: usize) -> Result<()> {
-        self.empty(version).await.map_err(SqlError::into_store_error)
+        if version != NEWEST {
+            let made = ours().chain([PROBE, "schema_version"]).collect::<Vec<_>>().join(", ");
+            self.client.batch_execute(&format!("DROP TABLE {made}; DROP SEQUENCE versions")).await?;
+            migrations::take_steps(&self.client, 0, version).await?;
+        }
+        let steps = migrations::steps_to(version);
+        let tables: Vec<_> = ours().filter(|table| makes(steps, table)).collect();
+        Ok(self.client.batch_execute(&format!("TRUNCATE {}", tables.join(", "))).await?)
     }
 
     async fn put(&mut self, table: &TableHeader, rows: Vec<Row>) -> Result<()> {
-        self.fill(table, rows).await.map_err(SqlError::into_store_error)
+        let name = &table.name;
+        let columns = DIALECT.columns(name, table.columns.iter().map(String::as_str));
+        let stored = self.client.prepare(&format!("SELECT {columns} FROM {name}")).await?;
+        let types: Vec<_> = stored.columns().iter().map(|column| column.type_().clone()).collect();
+        let copy_in = format!("COPY {name} ({columns}) FROM STDIN (FORMAT binary)");
+        let mut writer = pin!(BinaryCopyInWriter::new(self.client.copy_in(&copy_in).await?, &types));
+        for row in rows {
+            writer.as_mut().write_raw(row).await?;
+        }
+        writer.finish().await?;
+        Ok(())
     }
 
     async fn commit(&mut self, end: RestoreEnd) -> Result<()> {
-        self.commit_replacing(&end).await.map_err(SqlError::into_store_error)
+        migrations::take_steps(&self.client, end.version, NEWEST).await?;
+        // A sequence begins at 1.
+        self.client.execute("SELECT setval('versions', greatest($1::bigint, 1))", &[&end.counter]).await?;
+        self.client.batch_execute(&sequences_set()).await?;
+        if let Some(now) = end.end_sessions {
+            self.client.batch_execute("DELETE FROM sessions").await?;
+            let sql = "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until)
+                SELECT id, grant_sealed, $1, 0, NULL FROM users WHERE grant_sealed IS NOT NULL
+                ON CONFLICT (user_id) DO NOTHING";
+            self.client.execute(sql, &[&now.stored()]).await?;
+            self.client.batch_execute("DELETE FROM users").await?;
+        }
+        for (hash, since) in &end.forgotten {
+            let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES ($1, $2)
+                ON CONFLICT (user_hash) DO UPDATE SET since = excluded.since";
+            self.client.execute(sql, &[&hash.0.as_slice(), &since.stored()]).await?;
+        }
+        let notify = format!("NOTIFY {}, '{}'; COMMIT", invalidation::CHANNEL, invalidation::EVERYTHING);
+        self.client.batch_execute(&notify).await?;
+        // The planner knows nothing yet of what is in the tables.
+        let tables: Vec<_> = TABLES.iter().map(|table| table.name).collect();
+        Ok(self.client.batch_execute(&format!("ANALYZE {}", tables.join(", "))).await?)
     }
 }
 
-fn value(kind: ColumnKind, row: &tokio_postgres::Row, index: usize) -> Sql<CellValue> {
+fn value(kind: ColumnKind, row: &tokio_postgres::Row, index: usize) -> Result<CellValue> {
     let value = match kind {
         ColumnKind::Integer | ColumnKind::Sequence => row.try_get::<_, Option<i64>>(index)?.map(CellValue::Integer),
         ColumnKind::Real => row.try_get::<_, Option<f64>>(index)?.map(CellValue::Real),

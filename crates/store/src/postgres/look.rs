@@ -44,7 +44,7 @@ fn address(url: &SecretString) -> Result<Address> {
 async fn ask<T>(address: &Address, limit: Duration, question: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
     let (client, connection) = address.open().await?;
     let asked = async {
-        client.batch_execute(READ_ONLY).await.map_err(|error| SqlError::from(error).into_store_error())?;
+        client.batch_execute(READ_ONLY).await?;
         question(&client).await
     };
     let answer = timeout(limit, asked).await;
@@ -58,10 +58,6 @@ fn silent(_: tokio::time::error::Elapsed) -> StoreError {
 
 /// What the server allows the role that asks.
 async fn server(client: &Client) -> Result<ServerLook> {
-    allowed(client).await.map_err(|error| SqlError::from(error).into_store_error())
-}
-
-async fn allowed(client: &Client) -> std::result::Result<ServerLook, tokio_postgres::Error> {
     // A superuser has no limit but the server's own.
     let asked = "SELECT current_user::text, current_schema()::text,
             coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),

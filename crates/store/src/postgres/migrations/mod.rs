@@ -2,7 +2,6 @@
 
 use tokio_postgres::{Client, GenericClient};
 
-use super::errors::SqlError;
 use crate::{Result, StoreError, schema_version};
 
 /// Step `n` brings the schema from version `n` to `n + 1`.
@@ -26,7 +25,7 @@ pub(crate) const NEWEST: usize = STEPS.len();
 pub(super) async fn run(client: &mut Client) -> Result<bool> {
     match migrate(client).await {
         Ok(migrated) => migrated,
-        Err(error) => Err(match SqlError::from(error).into_store_error() {
+        Err(error) => Err(match error.into() {
             StoreError::Failed(why) => StoreError::Failed(format!("the schema cannot be made: {why}")),
             // The server stopped meanwhile, say.
             passing => passing,
@@ -71,13 +70,12 @@ pub(crate) fn steps_to(version: usize) -> &'static [&'static str] {
 
 /// The schema's version; 0 where there is none.
 pub(super) async fn version(client: &Client) -> Result<i64> {
-    let failed = |error| SqlError::from(error).into_store_error();
     let known = "SELECT to_regclass('schema_version') IS NOT NULL";
-    if !client.query_one(known, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)? {
+    if !client.query_one(known, &[]).await?.try_get(0)? {
         return Ok(0);
     }
-    let version = client.query_opt("SELECT version FROM schema_version", &[]).await.map_err(failed)?;
-    version.map_or(Ok(0), |row| row.try_get(0)).map_err(failed)
+    let version = client.query_opt("SELECT version FROM schema_version", &[]).await?;
+    Ok(version.map_or(Ok(0), |row| row.try_get(0))?)
 }
 
 /// Makes sure that the schema is this release's, without changing anything.
