@@ -194,6 +194,7 @@ impl Freshness {
         self.slots[usize::from(slot(topic))].load(Ordering::SeqCst)
     }
 
+    /// In milliseconds, which fit for longer than any process runs.
     fn now(&self) -> u64 {
         u64::try_from(self.clock.ticks().as_millis()).unwrap_or(NEVER - 1)
     }
@@ -263,7 +264,8 @@ pub(super) fn slot(topic: Topic) -> u16 {
         Topic::PremiumEndOf(guild) => (10, guild.get()),
     };
     let mixed = (id ^ (kind << 60)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    u16::try_from((mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 48).unwrap_or(0)
+    let [first, second, ..] = (mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93).to_be_bytes();
+    u16::from_be_bytes([first, second])
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! What must survive a restart. [`Store`] says what a store does, in the words of the domain; `values` are what it takes and
 //! gives beside the domain's own. `sqlite` and `postgres` execute it: they look things up, ask the domain to decide, and write what
 //! it says, in one transaction. `columns` is what they share. Which of them runs is decided in [`open`] and nowhere else.
-//! [`freshness`] invalidates caches, [`copy`] moves the data from one store to another, and [`backup`] into a file and back.
+//! [`freshness`] invalidates caches. [`backup`] is the one way in which data leaves a store and enters another.
 
 pub mod backup;
 mod columns;
-pub mod copy;
 pub mod freshness;
 mod history;
 mod look;

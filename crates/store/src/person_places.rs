@@ -4,7 +4,8 @@
 use domain::Snowflake;
 use domain::forgotten::UserHash;
 
-use super::copy::value::CellValue;
+use super::backup::value::CellValue;
+use super::columns::Column as _;
 
 /// A table in which people stand.
 #[derive(Debug)]
@@ -128,15 +129,11 @@ impl PersonPlace {
     /// What stands for this user in the column `id`.
     fn written(&self, user: Snowflake) -> CellValue {
         match self.form {
-            IdForm::Number => CellValue::Integer(number(user)),
+            IdForm::Number => CellValue::Integer(user.stored()),
             IdForm::Text | IdForm::InJson => CellValue::Text(user.to_string()),
             IdForm::Hash => CellValue::Bytes(UserHash::of(user).0.to_vec()),
         }
     }
-}
-
-fn number(user: Snowflake) -> i64 {
-    i64::try_from(user.get()).unwrap_or(i64::MAX)
 }
 
 /// Where the SQL of the two stores differs.
@@ -187,14 +184,17 @@ impl PersonSql {
 
     /// For each place, in their order, how much of a user there is; and its parameters.
     pub(super) fn counts(&self, user: Snowflake) -> (String, Vec<CellValue>) {
-        let forms = [IdForm::Number, IdForm::Text, IdForm::Hash];
         let counts = PLACES.iter().map(|place| {
             let counted = place.distinct.map_or_else(|| "*".to_owned(), |column| format!("DISTINCT \"{column}\""));
-            let form = if place.form == IdForm::InJson { IdForm::Text } else { place.form };
-            let parameter = 1 + forms.iter().position(|other| *other == form).unwrap_or(0);
+            let parameter = match place.form {
+                IdForm::Number => 1,
+                IdForm::Text | IdForm::InJson => 2,
+                IdForm::Hash => 3,
+            };
             format!("(SELECT count({counted}) FROM {} WHERE {})", place.table, self.of_person(place, parameter))
         });
         let counts: Vec<_> = counts.collect();
+        let forms = [IdForm::Number, IdForm::Text, IdForm::Hash];
         let values = forms.map(|form| PersonPlace { form, ..place("", "", &[], OnForget::Keep) }.written(user));
         (format!("SELECT {}", counts.join(", ")), values.into())
     }

@@ -1,4 +1,4 @@
-//! What both stores say about the version of a schema, and about a copy into it that is not finished.
+//! What both stores say about the version of a schema.
 
 use tracing::info;
 
@@ -13,42 +13,29 @@ pub(super) fn tell_of_new_store(location: &str) {
     );
 }
 
-/// The table in the destination of `store copy` that says how far the copy has come; it is there until the copy is finished.
-pub(super) const COPY_POSITION: &str = "store_copy";
-
-/// An unfinished copy is not a store.
-pub(super) fn refuse_unfinished_copy(is_unfinished: bool) -> Result<()> {
-    if !is_unfinished {
-        return Ok(());
-    }
-    Err(StoreError::Failed(
-        "a copy into this database was not finished: run `bot-companion store copy` again, with the same --from and --to"
-            .to_owned(),
-    ))
-}
-
-/// Why a schema that this release does not know is left alone.
-pub(super) fn newer_release(found: usize, newest: usize) -> StoreError {
-    StoreError::Failed(format!(
-        "the database has schema version {found}, but this release knows only up to {newest}: it was written by a newer \
-         release; run that one, or restore a backup"
-    ))
+/// The version, unless this release does not know it: then the schema is left alone.
+pub(super) fn expect_known(found: i64, newest: usize) -> Result<usize> {
+    usize::try_from(found).ok().filter(|version| *version <= newest).ok_or_else(|| {
+        StoreError::Failed(format!(
+            "the database has schema version {found}, but this release knows only up to {newest}: it was written by a newer \
+             release; run that one, or restore a backup"
+        ))
+    })
 }
 
 /// Commands that only read do not migrate: they refuse the schema of another release.
 pub(super) fn expect_readable(found: i64, newest: usize) -> Result<()> {
-    match usize::try_from(found) {
-        Ok(found) if found == newest => Ok(()),
-        Ok(0) => Err(StoreError::Failed("it is not a store of this service".to_owned())),
-        Ok(found) if found < newest => Err(StoreError::Failed(format!(
+    match expect_known(found, newest)? {
+        found if found == newest => Ok(()),
+        0 => Err(StoreError::Failed("it is not a store of this service".to_owned())),
+        found => Err(StoreError::Failed(format!(
             "the database has schema version {found}, and this release reads version {newest}. A command that only reads changes \
              nothing: start the service of this release once, which updates the database, or use the release that wrote it"
         ))),
-        found => Err(newer_release(found.unwrap_or(usize::MAX), newest)),
     }
 }
 
-/// Only what this release wrote is copied, and only to where it can read it.
+/// A backup is made of this release's schema only, and restored only to where that is.
 pub(super) fn expect_version(found: i64, newest: usize) -> Result<()> {
     if found == 0 {
         return Err(StoreError::Failed("it is not a store of this service".to_owned()));
@@ -61,3 +48,12 @@ pub(super) fn expect_version(found: i64, newest: usize) -> Result<()> {
          release on it once, or copy with the release that wrote it"
     )))
 }
+
+/// Whether one of the steps makes this table.
+pub(super) fn makes(steps: &[&str], table: &str) -> bool {
+    let made = format!("CREATE TABLE {table} (");
+    steps.iter().any(|step| step.contains(&made))
+}
+
+/// Versions of the two schemas with the same tables and columns: SQLite's, then PostgreSQL's. A new step of either adds a pair.
+pub(super) const EQUAL: [(usize, usize); 6] = [(3, 1), (4, 2), (5, 3), (6, 4), (7, 5), (8, 6)];

@@ -106,7 +106,7 @@ async fn a_backup_goes_to_standard_output_and_nowhere_else() {
     let output = run(asked).await;
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{told}");
-    assert!(output.stdout.starts_with(b"bot-companion backup 1\n"), "standard output is the backup");
+    assert!(output.stdout.starts_with(b"bot-companion backup 2\n"), "standard output is the backup");
     assert!(told.contains("were written to standard output") && told.contains("It holds no grants."), "{told}");
     assert_eq!(fs::read_dir(&here).unwrap().count(), 0, "a file was made");
 
@@ -119,7 +119,7 @@ async fn a_backup_goes_to_standard_output_and_nowhere_else() {
     let output = self::output(&config, None, &["backup", "-", "--json"]).await;
     let report: Value = serde_json::from_slice(&output.stderr).unwrap();
     assert_eq!((&report["file"], &report["bytes"]), (&json!("-"), &Value::Null));
-    assert!(output.stdout.starts_with(b"bot-companion backup 1\n"));
+    assert!(output.stdout.starts_with(b"bot-companion backup 2\n"));
     let output = self::output(&config, None, &["restore", "-"]).await;
     assert_eq!(output.status.code(), Some(64));
     assert!(String::from_utf8_lossy(&output.stderr).contains("it must be a file"));
@@ -165,7 +165,7 @@ async fn a_tampered_backup_reaches_neither_the_terminal_nor_the_store() {
     ];
     for (from, to, why) in cases {
         // With another schema, the release is part of what is said.
-        for (schema, other) in [("\"sqlite\":", "\"sqlite\":"), ("\"sqlite\":", "\"sqlite\":9")] {
+        for (schema, other) in [("\"schema\":", "\"schema\":"), ("\"schema\":", "\"schema\":9")] {
             let wrong = tampered(&tampered(&whole, from, to), schema, other);
             fs::write(file("wrong"), wrong).unwrap();
             let output = output(&config, None, &["restore", &file("wrong"), "--replace"]).await;
@@ -187,7 +187,7 @@ async fn a_backup_is_not_written_to_a_terminal() {
     let (code, shown) = tokio::task::spawn_blocking(move || typed(asked, &[])).await.unwrap();
     assert_eq!(code, 64, "{shown}");
     assert!(
-        shown.contains("redirect the output, or give a file name") && !shown.contains("bot-companion backup 1"),
+        shown.contains("redirect the output, or give a file name") && !shown.contains("bot-companion backup 2"),
         "{shown}"
     );
 }

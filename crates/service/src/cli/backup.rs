@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use runtime::clock::Clock;
 use serde_json::{Value, json};
 use store::backup::{
-    BackupHeader, BackupOptions, BackupWatch, RestoreOptions, RestoreReport, back_up, back_up_to, restore,
+    BackupHeader, BackupOptions, BackupWatch, Progress, RestoreOptions, RestoreReport, back_up, back_up_to, restore,
 };
 use store::{self, BotKey, Freshness, HeldGrant};
 use telemetry::untrusted::Untrusted;
@@ -194,9 +194,9 @@ impl GrantWatch {
 }
 
 impl BackupWatch for GrantWatch {
-    fn rows(&mut self, done: u64, of: u64) {
-        self.bar.set_length(of);
-        self.bar.set_position(done);
+    fn progress(&mut self, progress: Progress<'_>) {
+        self.bar.set_length(progress.of);
+        self.bar.set_position(progress.rows);
     }
 
     fn grant(&mut self, grant: &HeldGrant) {
@@ -223,9 +223,9 @@ fn grants_text(grants: &GrantReport) -> Vec<String> {
 }
 
 /// Shown only where standard error is a terminal.
-fn progress(doing: &'static str) -> ProgressBar {
+pub(super) fn progress(doing: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(0).with_message(doing);
-    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:40} {human_pos} of {human_len} rows, {eta} left") {
+    if let Ok(style) = ProgressStyle::with_template("{msg:30} {bar:40} {human_pos} of {human_len} rows, {eta} left") {
         bar.set_style(style);
     }
     bar
@@ -241,10 +241,6 @@ fn key_of(config: &Config) -> Option<PathBuf> {
 
 fn taken(header: &BackupHeader) -> String {
     Time::from_millis(header.taken).iso8601()
-}
-
-fn rows(header: &BackupHeader) -> u64 {
-    header.tables.iter().map(|table| table.rows).sum()
 }
 
 fn tables(header: &BackupHeader) -> Value {
@@ -265,7 +261,7 @@ fn backup_text(
             "were written to standard output. They were not read again: `restore` compares their checksum.".to_owned()
         }
     };
-    let mut lines = vec![format!("{} rows as of {} {whole}", rows(header), taken(header))];
+    let mut lines = vec![format!("{} rows as of {} {whole}", header.rows(), taken(header))];
     lines.push(format!("The provider's tokens in it are encrypted, and the key is not in it: keep {key} elsewhere."));
     lines.extend(grants_text(grants));
     lines.join("\n") + "\n"
@@ -301,7 +297,7 @@ fn restore_text(
     let header = &report.header;
     let mut lines = vec![format!(
         "{} rows as of {} are restored into {}; release {} took them from {}.",
-        rows(header),
+        header.rows(),
         taken(header),
         store::kind(&what.url),
         Untrusted(&header.release),

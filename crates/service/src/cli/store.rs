@@ -4,25 +4,26 @@ use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
 use clap::Subcommand;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
+use runtime::clock::Clock;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use store;
-use store::copy::{CopyOptions, CopyReport, CopyStage, Progress, copy};
+use store::backup::{CopyOptions, CopyReport, Progress, Stage, copy};
 
+use super::backup::progress;
 use super::output::OutputForm;
 use super::{ConfigFile, logging, print, runtime, vacuum};
-use crate::config::{self, AccessLog, LogConfig, LogFormat};
+use crate::config::{self, AccessLog, LogConfig, LogFormat, keyfile};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum StoreCommand {
     /// Copy everything from one store to another, and compare the two.
     ///
     /// Stop the service first, and start it on the destination afterwards. The destination must be empty: a new database, or a
-    /// file that does not exist. The source stays as it is. If the copy breaks off, run the same command again, and it goes on
-    /// where it stopped; no service starts on a destination that is half full.
+    /// file that does not exist. The source stays as it is. Everything arrives or nothing: if the copy breaks off, the destination is
+    /// still empty, and you can run the same command again.
     ///
     /// A URL is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`. One with a password is better given in
     /// `COMPANION_COPY_FROM` or `COMPANION_COPY_TO`: everybody on the machine can see a command's arguments.
@@ -33,9 +34,6 @@ pub(super) enum StoreCommand {
         /// The store that takes it.
         #[arg(long, value_name = "URL", env = "COMPANION_COPY_TO", hide_env_values = true, value_parser = secret)]
         to: SecretString,
-        /// Give up a copy that was not finished: empty the destination and begin anew.
-        #[arg(long)]
-        start_over: bool,
         #[command(flatten)]
         form: OutputForm,
         /// How long to keep trying to reach a database server; the service has `store.start_wait` for that.
@@ -70,55 +68,24 @@ fn secret(url: &str) -> Result<SecretString, Infallible> {
 }
 
 pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
-    let (from, to, start_over, form, start_wait) = match command {
-        StoreCommand::Copy { from, to, start_over, form, start_wait } => (from, to, start_over, form, start_wait),
+    let (from, to, form, start_wait) = match command {
+        StoreCommand::Copy { from, to, form, start_wait } => (from, to, form, start_wait),
         StoreCommand::Vacuum { form, config } => return vacuum::run(form, &config),
     };
     // It says so if it waits for a database.
     logging::start(&LogConfig { filter: "warn".to_owned(), format: LogFormat::Text, access: AccessLog::Off })?;
-    let what = CopyOptions { from, to, start_over, start_wait };
-    let (bar, mut begun) = (progress(), false);
-    let copied = runtime()?.block_on(async {
-        let copying = copy(&what, |progress| {
-            begun = true;
-            show(&bar, progress);
-        });
-        tokio::select! {
-            copied = copying => copied.map_err(anyhow::Error::from),
-            interrupted = tokio::signal::ctrl_c() => {
-                interrupted.context("cannot tell when to stop")?;
-                bail!("the copy was interrupted")
-            }
-        }
-    });
+    let what = CopyOptions { from, to, start_wait, now: Clock::system().now() };
+    let bar = progress("copying");
+    let copied = runtime()?.block_on(copy(&what, &mut |progress: Progress<'_>| show(&bar, progress)));
     bar.finish_and_clear();
-    match copied {
-        Ok(report) => print(&form.one(&value(&report), || text(&what, &report, key_beside(&what.from).as_deref()))),
-        Err(error) if begun && !is_refusal(&error) => {
-            bail!("{error:#}\nWhat was copied stays: run the same command again, and it goes on where it stopped.")
-        }
-        Err(error) => Err(error),
-    }
+    let report = copied?;
+    print(&form.one(&value(&report), || text(&what, &report, key_beside(&what.from).as_deref())))
 }
 
-/// Whether running the same command again would be refused again.
-fn is_refusal(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(store::copy::CopyError::Refused(_)))
-}
-
-/// Shown only where standard error is a terminal.
-fn progress() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{msg:30} {bar:40} {human_pos} of {human_len} rows, {eta} left") {
-        bar.set_style(style);
-    }
-    bar
-}
-
-fn show(bar: &ProgressBar, progress: Progress) {
+fn show(bar: &ProgressBar, progress: Progress<'_>) {
     let doing = match progress.stage {
-        CopyStage::Copying => "copying",
-        CopyStage::Comparing => "comparing",
+        Stage::Moving => "copying",
+        Stage::Comparing => "comparing",
     };
     let message = format!("{doing} {}", progress.table);
     if progress.rows < bar.position() {
@@ -134,9 +101,7 @@ fn show(bar: &ProgressBar, progress: Progress) {
 
 /// The key that a service without `secrets.keys` has made beside its file.
 fn key_beside(url: &SecretString) -> Option<PathBuf> {
-    let mut path = store::local_file(url)?.into_os_string();
-    path.push(".key");
-    Some(PathBuf::from(path)).filter(|path| path.exists())
+    Some(keyfile::beside(&store::local_file(url)?)).filter(|path| path.exists())
 }
 
 fn value(report: &CopyReport) -> Value {
@@ -145,7 +110,6 @@ fn value(report: &CopyReport) -> Value {
     json!({
         "tables": report.tables.iter().map(table).collect::<Vec<_>>(),
         "checksum": report.checksum,
-        "resumed": report.resumed,
         "mended": report.mended,
     })
 }
@@ -159,9 +123,6 @@ fn text(what: &CopyOptions, report: &CopyReport, key: Option<&Path>) -> String {
     }
     lines.push(format!("{:<20} {total:>12}\n", "all"));
     lines.push(format!("Both stores were read again and are equal: {}", report.checksum));
-    if report.resumed > 0 {
-        lines.push(format!("{} of the rows were there from a run that was broken off.", report.resumed));
-    }
     if report.mended > 0 {
         lines.push(format!(
             "{} row(s) had the character U+0000, which {} cannot store; U+FFFD stands in its place.",
@@ -190,20 +151,19 @@ mod tests {
         let what = CopyOptions {
             from: "sqlite:a".into(),
             to: "postgres://me:hush@b/c".into(),
-            start_over: false,
             start_wait: Duration::ZERO,
+            now: domain::Time::from_seconds(1),
         };
         let report = CopyReport {
             tables: vec![("users", 2, "0123456789abcdef0123".to_owned()), ("guilds", 1_000_000, "ff".repeat(32))],
             checksum: "5e".repeat(32),
-            resumed: 7,
             mended: 1,
         };
         let said = text(&what, &report, Some(Path::new("a.key")));
         assert!(said.contains("users                           2  0123456789abcdef\n"), "{said}");
         assert!(said.contains("all                       1000002\n"), "{said}");
         assert!(said.contains(&format!("are equal: {}\n", "5e".repeat(32))), "{said}");
-        assert!(said.contains("7 of the rows") && said.contains("1 row(s)"), "{said}");
+        assert!(said.contains("1 row(s)"), "{said}");
         assert!(said.contains("COMPANION_SECRETS_KEYS_FILE=a.key."), "{said}");
         assert!(
             said.ends_with("from SQLite to PostgreSQL. Now set store.url to what --to says, and start the service.\n")
@@ -212,13 +172,7 @@ mod tests {
             value(&report)["tables"][1],
             json!({ "table": "guilds", "rows": 1_000_000, "checksum": "ff".repeat(32) })
         );
-        let quiet = text(&what, &CopyReport { resumed: 0, mended: 0, ..report }, None);
-        assert!(
-            !quiet.contains("broken off")
-                && !quiet.contains("U+0000")
-                && !quiet.contains("KEYS")
-                && !quiet.contains("hush"),
-            "{quiet}"
-        );
+        let quiet = text(&what, &CopyReport { mended: 0, ..report }, None);
+        assert!(!quiet.contains("U+0000") && !quiet.contains("KEYS") && !quiet.contains("hush"), "{quiet}");
     }
 }

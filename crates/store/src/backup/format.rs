@@ -1,26 +1,28 @@
-//! The file of a backup: a line that says what it is, a line of JSON that says what is in it, the rows of each table in the order of
-//! [`TABLES`], and SHA-256 over all of that. It is the same for every store.
+//! A backup: a line that says what it is, a line of JSON that says what is in it, the rows of each table in the order that this line
+//! gives, and SHA-256 over all of that. It is the same for every store.
 
 use std::io::{self, Read, Write};
 
 use aws_lc_rs::digest::{self, Context, SHA256};
 use serde::{Deserialize, Serialize};
 
+use super::tables::{PROBE, STAGED, TABLES, Table, kind};
+use super::value::{self, CellValue, ColumnKind, Row};
 use super::{BackupError, numbers};
-use crate::copy::tables::{TABLES, Table};
-use crate::copy::value::{self, CellValue, ColumnKind, Row};
+use crate::schema_version::{EQUAL, makes};
+use crate::{postgres, sqlite};
 
 const NAME: &str = "bot-companion backup ";
-/// Which format this release writes, and the newest that it reads.
-const FORMAT: u32 = 1;
+/// Which format this release writes, and the newest that it reads. Format 1 names the schemas of both kinds of store.
+const FORMAT: u32 = 2;
 /// A header is a few kilobytes.
 const LONGEST_HEADER: usize = 1 << 20;
 /// A row is a few kilobytes, or a few hundred with a long list of guilds.
 const LONGEST_ROW: usize = 64 << 20;
 /// A release is a few numbers, and perhaps a word.
 const LONGEST_RELEASE: usize = 64;
-/// The kinds of store.
-const KINDS: [&str; 2] = ["SQLite", "PostgreSQL"];
+const SQLITE: &str = "SQLite";
+const POSTGRESQL: &str = "PostgreSQL";
 /// The last moment of the year 9999.
 const LATEST: u64 = 253_402_300_799_999;
 const CHECKSUM: usize = digest::SHA256_OUTPUT_LEN;
@@ -34,8 +36,8 @@ pub struct BackupHeader {
     pub taken: u64,
     /// The kind of store that it was taken from.
     pub store: String,
-    /// The versions of the schema, of each kind of store.
-    pub schema: SchemaVersions,
+    /// The version of that store's schema.
+    pub schema: usize,
     /// The last number that was drawn for a version or a snapshot.
     pub counter: i64,
     /// The tables in their order.
@@ -43,13 +45,41 @@ pub struct BackupHeader {
 }
 
 impl BackupHeader {
+    /// How many rows there are in all.
+    pub fn rows(&self) -> u64 {
+        self.tables.iter().map(|table| table.rows).sum()
+    }
+
+    /// The version of SQLite's or PostgreSQL's schema in which the rows are; `None` if there is no such version.
+    pub(super) fn version(&self, of_sqlite: bool) -> Option<usize> {
+        let own = |pair: &&(usize, usize)| self.schema == if self.store == SQLITE { pair.0 } else { pair.1 };
+        EQUAL.iter().rfind(own).map(|pair| if of_sqlite { pair.0 } else { pair.1 })
+    }
+
+    /// Whether the tables can be those of its schema. Their names and those of their columns are SQL afterwards.
+    fn has_plausible_tables(&self) -> bool {
+        let steps = if self.store == SQLITE {
+            sqlite::migrations::steps_to(self.schema)
+        } else {
+            postgres::migrations::steps_to(self.schema)
+        };
+        let is_name = |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        let is_plausible = |table: &TableHeader| {
+            !STAGED.into_iter().chain([PROBE, "counter"]).any(|left_out| left_out == table.name)
+                && makes(steps, &table.name)
+                && table.columns.iter().all(is_name)
+        };
+        let is_there = |table: &Table| self.tables.iter().filter(|found| found.name == table.name).count() == 1;
+        self.tables.iter().all(is_plausible) && TABLES.iter().filter(|table| makes(steps, table.name)).all(is_there)
+    }
+
     /// What no backup of ours says, if it says such a thing. After this, the header can be shown as it is.
     fn implausible(&self) -> Option<&'static str> {
         let is_of_release = |character: char| character.is_ascii_alphanumeric() || ".+-".contains(character);
         if !(1..=LONGEST_RELEASE).contains(&self.release.len()) || !self.release.chars().all(is_of_release) {
             return Some("its header names no release");
         }
-        if !KINDS.contains(&self.store.as_str()) {
+        if ![SQLITE, POSTGRESQL].contains(&self.store.as_str()) {
             return Some("its header names no kind of store");
         }
         if self.taken > LATEST {
@@ -60,15 +90,6 @@ impl BackupHeader {
         }
         None
     }
-}
-
-/// The versions of the schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SchemaVersions {
-    /// Of the embedded store.
-    pub sqlite: usize,
-    /// Of the database server.
-    pub postgres: usize,
 }
 
 /// What a backup says of a table.
@@ -84,8 +105,12 @@ pub struct TableHeader {
 
 impl TableHeader {
     pub(super) fn new(table: &Table, rows: u64) -> Self {
-        let columns = table.columns.iter().map(|column| column.name.to_owned()).collect();
-        Self { name: table.name.to_owned(), columns, rows }
+        Self { name: table.name.to_owned(), columns: table.names().map(ToOwned::to_owned).collect(), rows }
+    }
+
+    /// What a row of it has in a column.
+    pub(super) fn cell<'a>(&self, row: &'a Row, column: &str) -> Option<&'a CellValue> {
+        row.get(self.columns.iter().position(|name| name == column)?)
     }
 }
 
@@ -131,6 +156,8 @@ pub(super) struct BackupReader<R> {
     from: R,
     digest: Context,
     pub(super) header: BackupHeader,
+    /// Of each column of each table.
+    kinds: Vec<Vec<Option<ColumnKind>>>,
     /// The table whose rows come next, and how many of them.
     table: usize,
     left: u64,
@@ -138,53 +165,46 @@ pub(super) struct BackupReader<R> {
 
 impl<R: Read> BackupReader<R> {
     /// Reads the header, and refuses what this release cannot restore.
-    pub(super) fn begin(mut from: R, schema: SchemaVersions) -> Result<Self, BackupError> {
+    pub(super) fn begin(mut from: R) -> Result<Self, BackupError> {
         let mut digest = Context::new(&SHA256);
         let first = line(&mut from, &mut digest, NAME.len() + 10)?;
         let format = first.as_deref().and_then(|line| line.strip_prefix(NAME)).and_then(|number| number.parse().ok());
         match format {
-            Some(FORMAT) => {}
+            Some(1..=FORMAT) => {}
             Some(format) => {
                 return refused(format!(
-                    "the backup has the format {format}, and this release knows only {FORMAT}: it was written by a newer \
+                    "the backup has the format {format}, and this release knows only up to {FORMAT}: it was written by a newer \
                      release; restore it with that one"
                 ));
             }
             None => return refused("the file is not a backup of this service"),
         }
         let header = line(&mut from, &mut digest, LONGEST_HEADER)?;
-        let header: BackupHeader = match header.as_deref().map(serde_json::from_str) {
-            Some(Ok(header)) => header,
-            Some(Err(_)) | None => return damaged("its header cannot be read"),
-        };
+        let Some(header) = header.as_deref().and_then(parse) else { return damaged("its header cannot be read") };
         if let Some(why) = header.implausible() {
             return refused(format!(
                 "the backup is damaged or was tampered with: {why}. Nothing was changed; take another backup"
             ));
         }
-        if header.schema != schema {
-            let newer = header.schema.sqlite > schema.sqlite || header.schema.postgres > schema.postgres;
-            let remedy = if newer {
-                "restore it with that release or a newer one"
-            } else {
-                "restore it with that release, and then update the service, which brings the data along"
-            };
+        let newest = newest(&header.store);
+        if header.schema > newest {
             return refused(format!(
-                "the backup was written by release {} with another schema: {remedy}",
-                header.release
+                "the backup was written by release {} with a newer schema (version {} of {}, and this release has {newest}): \
+                 restore it with that release or a newer one",
+                header.release, header.schema, header.store
             ));
         }
-        let expected =
-            TABLES.iter().zip(&header.tables).all(|(table, found)| TableHeader::new(table, found.rows) == *found);
-        if !expected || header.tables.len() != TABLES.len() {
+        if header.version(true).is_none() || !header.has_plausible_tables() {
             return damaged("its tables are not those of its schema");
         }
+        let kinds = |table: &TableHeader| table.columns.iter().map(|column| kind(&table.name, column)).collect();
+        let kinds = header.tables.iter().map(kinds).collect();
         let left = header.tables.first().map_or(0, |table| table.rows);
-        Ok(Self { from, digest, header, table: 0, left })
+        Ok(Self { from, digest, header, kinds, table: 0, left })
     }
 
-    /// The next row and its table; `None` at the end, once the checksum was compared.
-    pub(super) fn next(&mut self) -> Result<Option<(&'static Table, Row)>, BackupError> {
+    /// The next row and the index of its table; `None` at the end, once the checksum was compared.
+    pub(super) fn next(&mut self) -> Result<Option<(usize, Row)>, BackupError> {
         while self.left == 0 {
             self.table += 1;
             match self.header.tables.get(self.table) {
@@ -193,25 +213,23 @@ impl<R: Read> BackupReader<R> {
             }
         }
         self.left -= 1;
-        let Some(table) = TABLES.get(self.table) else { return damaged("it has a table too many") };
         let mut length = [0; 4];
         self.take(&mut length)?;
-        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-        if length > LONGEST_ROW {
-            return damaged("a row has a length that no row has");
-        }
+        let length = usize::try_from(u32::from_be_bytes(length)).ok().filter(|length| *length <= LONGEST_ROW);
+        let Some(length) = length else { return damaged("a row has a length that no row has") };
         let mut bytes = vec![0; length];
         self.take(&mut bytes)?;
-        match value::decode(&bytes).filter(|row| fits(table, row)) {
-            Some(row) => match numbers::find_absurd(table, &row) {
-                None => Ok(Some((table, row))),
-                Some(column) => damaged(&format!(
-                    "the table `{}` has a number in the column `{column}` that no store reaches",
-                    table.name
-                )),
-            },
-            None => damaged(&format!("a row of the table `{}` cannot be read", table.name)),
+        let (Some(table), Some(kinds)) = (self.header.tables.get(self.table), self.kinds.get(self.table)) else {
+            return damaged("it has a table too many");
+        };
+        let Some(row) = value::decode(&bytes).filter(|row| fits(kinds, row)) else {
+            return damaged(&format!("a row of the table `{}` cannot be read", table.name));
+        };
+        if let Some(column) = numbers::find_absurd(table, kinds, &row) {
+            let name = &table.name;
+            return damaged(&format!("the table `{name}` has a number in the column `{column}` that no store reaches"));
         }
+        Ok(Some((self.table, row)))
     }
 
     fn end(&mut self) -> Result<(), BackupError> {
@@ -234,17 +252,32 @@ impl<R: Read> BackupReader<R> {
     }
 }
 
-/// Whether each value is what its column holds.
-fn fits(table: &Table, row: &Row) -> bool {
-    let fits = |(kind, value): (ColumnKind, &CellValue)| match value {
-        CellValue::Null => true,
-        CellValue::Integer(_) => matches!(kind, ColumnKind::Integer | ColumnKind::Sequence),
-        CellValue::Real(_) => kind == ColumnKind::Real,
-        CellValue::Text(_) => kind == ColumnKind::Text,
-        CellValue::Bytes(_) => kind == ColumnKind::Bytes,
-        CellValue::Boolean(_) => kind == ColumnKind::Boolean,
+/// The newest version of the schema of a kind of store.
+pub(super) fn newest(store: &str) -> usize {
+    if store == SQLITE { sqlite::migrations::NEWEST } else { postgres::migrations::NEWEST }
+}
+
+fn parse(header: &str) -> Option<BackupHeader> {
+    let mut header: serde_json::Value = serde_json::from_str(header).ok()?;
+    // Format 1.
+    let own = if header.get("store")? == SQLITE { "/schema/sqlite" } else { "/schema/postgres" };
+    if let Some(schema) = header.pointer(own).cloned() {
+        *header.get_mut("schema")? = schema;
+    }
+    serde_json::from_value(header).ok()
+}
+
+/// Whether each value is what its column holds. Of a column that the newest schema does not have, the store finds out.
+fn fits(kinds: &[Option<ColumnKind>], row: &Row) -> bool {
+    let fits = |(kind, value): (&Option<ColumnKind>, &CellValue)| match (kind, value) {
+        (None, _) | (_, CellValue::Null) => true,
+        (Some(kind), CellValue::Integer(_)) => matches!(kind, ColumnKind::Integer | ColumnKind::Sequence),
+        (Some(kind), CellValue::Real(_)) => *kind == ColumnKind::Real,
+        (Some(kind), CellValue::Text(_)) => *kind == ColumnKind::Text,
+        (Some(kind), CellValue::Bytes(_)) => *kind == ColumnKind::Bytes,
+        (Some(kind), CellValue::Boolean(_)) => *kind == ColumnKind::Boolean,
     };
-    row.len() == table.columns.len() && table.columns.iter().map(|column| column.kind).zip(row).all(fits)
+    row.len() == kinds.len() && kinds.iter().zip(row).all(fits)
 }
 
 /// A line without its end; `None` if it is longer than this, or no text.

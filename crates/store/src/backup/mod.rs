@@ -1,8 +1,17 @@
-//! Backups of a store, taken while the service runs, and their restoration into a store of either kind.
+//! The one way in which data leaves a store and enters one. A backup is taken while the service runs, and restored into a store of
+//! either kind: by [`restore`] from a file, by [`copy`] from a pipe whose other end another store is backed up to. It is loaded into
+//! the schema that it was made with, and migrated from there.
 
-mod format;
+mod copy;
+pub(crate) mod format;
 mod numbers;
-mod restoring;
+mod restore;
+pub(crate) mod side;
+pub(crate) mod statements;
+pub(crate) mod tables;
+#[cfg(test)]
+mod tests;
+pub(crate) mod value;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, BufWriter, Write};
@@ -11,17 +20,17 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-pub use format::{BackupHeader, SchemaVersions, TableHeader};
+pub use copy::{CopyError, CopyOptions, CopyReport, copy};
+pub use format::{BackupHeader, TableHeader};
 use format::{BackupReader, BackupWriter};
-pub use restoring::{RestoreOptions, RestoreReport, restore};
+pub use restore::{RestoreOptions, RestoreReport, restore};
 
 use domain::Version;
 use domain::{Snowflake, Time};
 
-use super::copy::side::Side;
-use super::copy::statements::RowFilter;
-use super::copy::tables::{TABLES, Table};
-use super::copy::value::{CellValue, Row};
+use self::side::{Batches, Side};
+use self::tables::TABLES;
+use self::value::{CellValue, Row};
 use super::{HeldGrant, SealedGrant, StoreError, postgres, sqlite};
 
 /// What to back up.
@@ -52,39 +61,56 @@ pub enum BackupError {
     Store(#[from] StoreError),
 }
 
-/// Follows a backup or a restoration.
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Rows are read or written.
+    Moving,
+    /// Both sides of a copy are read again and compared.
+    Comparing,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress<'a> {
+    pub stage: Stage,
+    pub table: &'a str,
+    /// How many rows are done.
+    pub rows: u64,
+    /// How many there are.
+    pub of: u64,
+}
+
+/// Follows a backup, a restoration or a copy.
 pub trait BackupWatch: Send {
-    /// So many rows are done, of so many.
-    fn rows(&mut self, done: u64, of: u64);
+    fn progress(&mut self, progress: Progress<'_>);
     /// This grant is in the backup.
     fn grant(&mut self, _grant: &HeldGrant) {}
 }
 
-impl<F: FnMut(u64, u64) + Send> BackupWatch for F {
-    fn rows(&mut self, done: u64, of: u64) {
-        self(done, of);
+impl<F: FnMut(Progress<'_>) + Send> BackupWatch for F {
+    fn progress(&mut self, progress: Progress<'_>) {
+        self(progress);
     }
 }
 
 /// The grant in a row of a table that has such.
-fn grant_of(table: &Table, row: &Row) -> Option<HeldGrant> {
-    let column = match table.name {
-        "users" => 4,
-        "revocations" => 1,
+fn grant_of(table: &TableHeader, row: &Row) -> Option<HeldGrant> {
+    let user = match table.name.as_str() {
+        "users" => "id",
+        "revocations" => "user_id",
         _ => return None,
     };
-    match (row.first(), row.get(column)) {
-        (Some(CellValue::Integer(user)), Some(CellValue::Bytes(sealed))) => {
-            let user = u64::try_from(*user).ok().and_then(Snowflake::new)?;
-            Some(HeldGrant { user, sealed: SealedGrant(sealed.clone()) })
+    match (table.cell(row, user)?, table.cell(row, "grant_sealed")?) {
+        (CellValue::Integer(user), CellValue::Bytes(sealed)) => {
+            Some(HeldGrant { user: snowflake(*user)?, sealed: SealedGrant(sealed.clone()) })
         }
         _ => None,
     }
 }
 
-/// The versions of the schema that this release has.
-fn schema() -> SchemaVersions {
-    SchemaVersions { sqlite: sqlite::store_copy::SCHEMA, postgres: postgres::store_copy::SCHEMA }
+fn snowflake(number: i64) -> Option<Snowflake> {
+    u64::try_from(number).ok().and_then(Snowflake::new)
 }
 
 /// Writes everything into a file that only its owner can read, reads it again, and gives it its name at the end; the file must not be
@@ -118,7 +144,7 @@ pub async fn back_up_to(
     watch: &mut dyn BackupWatch,
 ) -> Result<BackupHeader, BackupError> {
     let wrong = |error: std::io::Error| BackupError::Output(error.to_string());
-    let mut source = BackupSource::open(what).await?;
+    let mut source = BackupSource::open(what, false).await?;
     source.write(out, wrong, watch).await?;
     Ok(source.header)
 }
@@ -130,21 +156,23 @@ struct BackupSource {
 }
 
 impl BackupSource {
-    async fn open(what: &BackupOptions) -> Result<Self, BackupError> {
+    /// If it is for this command `alone`, nobody else may use the store.
+    async fn open(what: &BackupOptions, alone: bool) -> Result<Self, BackupError> {
         super::check(&what.url).map_err(|problem| BackupError::Refused(format!("store.url: {problem}")))?;
         let mut store = match super::local_file(&what.url) {
             Some(path) if !path.exists() => {
                 return Err(BackupError::Refused(format!("there is no database at {}", path.display())));
             }
-            Some(path) => sqlite::store_copy::source(path).await?,
-            None => postgres::store_copy::source(&what.url, what.start_wait).await?,
+            Some(path) => sqlite::backup::source(path, alone).await?,
+            None => postgres::backup::source(&what.url, what.start_wait, alone).await?,
         };
         store.freeze().await?;
+        let kind = super::kind(&what.url);
         let mut header = BackupHeader {
             release: Version::NAME.to_owned(),
             taken: what.now.millis(),
-            store: super::kind(&what.url).to_owned(),
-            schema: schema(),
+            store: kind.to_owned(),
+            schema: format::newest(kind),
             counter: store.counter().await?,
             tables: Vec::new(),
         };
@@ -156,7 +184,7 @@ impl BackupSource {
             )));
         }
         for table in TABLES {
-            header.tables.push(TableHeader::new(table, store.count(table, RowFilter::Worthwhile).await?));
+            header.tables.push(TableHeader::new(table, store.count(table).await?));
         }
         Ok(Self { store, header })
     }
@@ -168,23 +196,20 @@ impl BackupSource {
         wrong: impl Fn(std::io::Error) -> BackupError,
         watch: &mut dyn BackupWatch,
     ) -> Result<W, BackupError> {
-        let of = self.header.tables.iter().map(|table| table.rows).sum();
+        let of = self.header.rows();
         let mut writer = BackupWriter::begin(BufWriter::new(out), &self.header).map_err(&wrong)?;
         let mut done = 0;
-        for table in TABLES {
-            let mut after = None;
-            loop {
-                let rows = self.store.read(table, RowFilter::Worthwhile, after).await?;
-                let Some(last) = rows.last() else { break };
-                after = last.get(..table.key).map(<[_]>::to_vec);
+        for (table, header) in TABLES.iter().zip(&self.header.tables) {
+            let mut batches = Batches::of(table);
+            while let Some(rows) = batches.next(self.store.as_mut()).await? {
                 for row in &rows {
                     writer.row(row).map_err(&wrong)?;
-                    if let Some(grant) = grant_of(table, row) {
+                    if let Some(grant) = grant_of(header, row) {
                         watch.grant(&grant);
                     }
                 }
                 done += rows.len() as u64;
-                watch.rows(done, of);
+                watch.progress(Progress { stage: Stage::Moving, table: table.name, rows: done, of });
             }
         }
         writer.finish().and_then(|out| out.into_inner().map_err(std::io::IntoInnerError::into_error)).map_err(&wrong)
@@ -197,7 +222,7 @@ async fn write_file(
     watch: &mut dyn BackupWatch,
 ) -> Result<BackupHeader, BackupError> {
     let wrong = |error: std::io::Error| cannot("be written", part, &error);
-    let mut source = BackupSource::open(what).await?;
+    let mut source = BackupSource::open(what, false).await?;
     let mut open = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut open, 0o600);
@@ -221,7 +246,7 @@ fn publish(part: &Path, file: &Path) -> Result<(), BackupError> {
 
 fn open_backup(path: &Path) -> Result<BackupReader<BufReader<File>>, BackupError> {
     let file = File::open(path).map_err(|error| cannot("be read", path, &error))?;
-    BackupReader::begin(BufReader::new(file), schema())
+    BackupReader::begin(BufReader::new(file))
 }
 
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> BackupError {

@@ -1,8 +1,8 @@
 //! The numbers of a backup that only ever grow. Whoever can write a backup can set them, and a number near the end of its range would
 //! leave the store no next one.
 
-use crate::copy::tables::Table;
-use crate::copy::value::{CellValue, ColumnKind, Row};
+use super::format::TableHeader;
+use super::value::{CellValue, ColumnKind, Row};
 
 /// No store comes this far by itself: a million numbers per second would take 285 years.
 pub(super) const LARGEST: i64 = 1 << 53;
@@ -26,22 +26,23 @@ pub(super) fn is_plausible(number: i64) -> bool {
 }
 
 /// The column of a row whose number no store can have drawn, if there is one.
-pub(super) fn find_absurd(table: &Table, row: &Row) -> Option<&'static str> {
-    let mut numbers = table.columns.iter().zip(row);
-    let absurd = numbers.find(|(column, value)| {
-        let name = (table.name, column.name);
-        let grows = column.kind == ColumnKind::Sequence || COUNTED.contains(&name) || NUMBERED.contains(&name);
-        grows && matches!(value, CellValue::Integer(number) if *number > LARGEST)
+pub(super) fn find_absurd<'a>(table: &'a TableHeader, kinds: &[Option<ColumnKind>], row: &Row) -> Option<&'a str> {
+    let mut columns = table.columns.iter().zip(kinds).zip(row);
+    let absurd = columns.find(|((column, kind), value)| {
+        let name = (table.name.as_str(), column.as_str());
+        matches!(value, CellValue::Integer(number) if *number > LARGEST)
+            && (**kind == Some(ColumnKind::Sequence) || COUNTED.contains(&name) || NUMBERED.contains(&name))
     });
-    absurd.map(|(column, _)| column.name)
+    absurd.map(|((column, _), _)| column.as_str())
 }
 
 /// The largest number of the store's counter in a row; 0 if there is none.
-pub(super) fn largest_counted(table: &Table, row: &Row) -> i64 {
-    let counted = table.columns.iter().zip(row).filter(|(column, _)| COUNTED.contains(&(table.name, column.name)));
-    let numbers =
-        counted.filter_map(|(_, value)| if let CellValue::Integer(number) = value { Some(*number) } else { None });
-    numbers.max().unwrap_or(0).max(0)
+pub(super) fn largest_counted(table: &TableHeader, row: &Row) -> i64 {
+    let counted = COUNTED.iter().filter(|(name, _)| *name == table.name);
+    counted.fold(0, |largest, (_, column)| match table.cell(row, column) {
+        Some(CellValue::Integer(number)) => largest.max(*number),
+        _ => largest,
+    })
 }
 
 /// Where counting goes on after a restoration: above the backup and, so that no number is drawn twice, above what the store has
@@ -53,12 +54,17 @@ pub(super) fn counter_after(backup: i64, current: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::copy::tables::TABLES;
+    use crate::backup::tables::{TABLES, kind};
 
-    fn row(name: &str, of: &str, number: i64) -> (&'static Table, Row) {
+    fn row(name: &str, of: &str, number: i64) -> (TableHeader, Row) {
         let table = TABLES.iter().find(|table| table.name == name).unwrap();
         let value = |column: &str| if column == of { CellValue::Integer(number) } else { CellValue::Null };
-        (table, table.columns.iter().map(|column| value(column.name)).collect())
+        (TableHeader::new(table, 1), table.names().map(value).collect())
+    }
+
+    fn absurd((table, row): &(TableHeader, Row)) -> Option<String> {
+        let kinds: Vec<_> = table.columns.iter().map(|column| kind(&table.name, column)).collect();
+        find_absurd(table, &kinds, row).map(ToOwned::to_owned)
     }
 
     #[test]
@@ -80,15 +86,12 @@ mod tests {
     fn each_number_that_only_grows_has_a_bound_and_others_have_none() {
         let sequences = [("sessions", "ordinal"), ("bot_keys", "ordinal"), ("audit", "id")];
         for (table, column) in COUNTED.into_iter().chain(NUMBERED).chain(sequences) {
-            let absurd = |number| {
-                let (table, row) = row(table, column, number);
-                find_absurd(table, &row)
-            };
-            assert_eq!((absurd(LARGEST), absurd(LARGEST + 1), absurd(i64::MAX)), (None, Some(column), Some(column)));
+            let absurd = |number| absurd(&row(table, column, number));
+            let named = Some(column.to_owned());
+            assert_eq!((absurd(LARGEST), absurd(LARGEST + 1), absurd(i64::MAX)), (None, named.clone(), named));
         }
         for (table, column) in [("users", "id"), ("team", "discord_id"), ("feedback", "timestamp"), ("guilds", "id")] {
-            let (table, row) = row(table, column, i64::MAX);
-            assert_eq!(find_absurd(table, &row), None, "{}.{column} is not drawn by a store", table.name);
+            assert_eq!(absurd(&row(table, column, i64::MAX)), None, "{table}.{column} is not drawn by a store");
         }
     }
 
@@ -96,7 +99,7 @@ mod tests {
     fn rows_tell_how_far_their_store_has_counted() {
         for (table, column, expected) in [("guilds", "snapshot", 7), ("users", "list_version", 7), ("users", "id", 0)] {
             let (table, row) = row(table, column, 7);
-            assert_eq!(largest_counted(table, &row), expected, "{}.{column}", table.name);
+            assert_eq!(largest_counted(&table, &row), expected, "{}.{column}", table.name);
         }
     }
 }

@@ -206,7 +206,8 @@ impl Address {
     /// How long it takes at the most to find that no host answers.
     pub(super) fn patience(&self) -> Duration {
         let each = |host: &Host| host.config.get_connect_timeout().copied().unwrap_or(ACCEPT) + host.ready;
-        self.hosts.iter().map(each).max().unwrap_or_default() + NEXT_HOST * u32::try_from(self.hosts.len()).unwrap_or(1)
+        let next: Duration = self.hosts.iter().map(|_| NEXT_HOST).sum();
+        self.hosts.iter().map(each).max().unwrap_or_default() + next
     }
 }
 

@@ -93,6 +93,7 @@ async fn first(db: &Transaction<'_>) -> Sql<Option<Sweep>> {
 /// Walks on over the snapshot's guilds, and says how many rows it looked at.
 async fn run(db: &Transaction<'_>, topics: &mut ChangedTopics, sweep: Sweep, batch: u64) -> Sql<u64> {
     let end = end_of_step(db, sweep, batch).await?;
+    // Without an end, the walk goes over all that is left.
     let up_to = end.unwrap_or(i64::MAX);
     let (mut spent, hidden) = if sweep.whole {
         (remove(db, sweep, up_to).await?, GuildTotals::default())

@@ -63,6 +63,11 @@ impl<'a, T: TryFrom<i64>> FromSql<'a> for Whole<T> {
     accepts!(INT8);
 }
 
+/// How many rows a statement changed, from the server's own number; no statement changes more than fit.
+pub(super) fn changed(rows: u64) -> usize {
+    usize::try_from(rows).unwrap_or(usize::MAX)
+}
+
 /// The rows of a list, less those that cannot be read.
 pub(super) fn readable<'a, T>(
     what: &str,

@@ -149,6 +149,12 @@ impl From<tokio_postgres::Error> for WorkError {
     }
 }
 
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        SqlError(error).into_store_error()
+    }
+}
+
 impl From<WorkError> for StoreError {
     fn from(error: WorkError) -> Self {
         error.into_store_error()

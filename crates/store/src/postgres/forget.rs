@@ -11,7 +11,7 @@ use super::locks::{Lock, lock};
 use super::sessions;
 use super::work::ChangedTopics;
 use crate::Topic;
-use crate::copy::value::CellValue;
+use crate::backup::value::CellValue;
 use crate::person_places::{PLACES, PersonSql};
 use crate::upkeep::{Erased, PersonTraces};
 

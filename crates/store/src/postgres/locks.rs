@@ -45,6 +45,6 @@ fn key(lock: Lock) -> (i32, i32) {
         Lock::Code(hash) => (4, u64::from(u32::from_be_bytes(hash))),
     };
     // Two that share a key wait for each other without need, and that is all.
-    let key = i32::from_be_bytes(u32::try_from(key & 0xffff_ffff).unwrap_or_default().to_be_bytes());
-    (0x0062_6300 + class, key)
+    let [.., a, b, c, d] = key.to_be_bytes();
+    (0x0062_6300 + class, i32::from_be_bytes([a, b, c, d]))
 }

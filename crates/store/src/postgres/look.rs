@@ -15,9 +15,9 @@ use crate::{Result, ServerLook, StoreContent, StoreError, StoreLook, schema_vers
 /// Looks at the database, each question for `limit` at most.
 pub(crate) async fn look(url: &SecretString, limit: Duration) -> Result<StoreLook> {
     let address = address(url)?;
-    let newest = migrations::newest();
+    let newest = migrations::NEWEST;
     let (schema, server) =
-        ask(&address, limit, async |client| Ok((version(client).await?, server(client).await?))).await?;
+        ask(&address, limit, async |client| Ok((migrations::version(client).await?, server(client).await?))).await?;
     let content = if usize::try_from(schema) == Ok(newest) {
         Some(timeout(limit, content(&address, limit)).await.map_err(silent)??)
     } else {
@@ -33,7 +33,7 @@ pub(crate) async fn look_at_server(url: &SecretString, limit: Duration) -> Resul
 
 /// Makes sure that a command of this release can read the database as it is.
 pub(super) async fn expect_readable(address: &Address, limit: Duration) -> Result<()> {
-    schema_version::expect_readable(ask(address, limit, version).await?, migrations::newest())
+    schema_version::expect_readable(ask(address, limit, migrations::version).await?, migrations::NEWEST)
 }
 
 fn address(url: &SecretString) -> Result<Address> {
@@ -44,7 +44,7 @@ fn address(url: &SecretString) -> Result<Address> {
 async fn ask<T>(address: &Address, limit: Duration, question: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
     let (client, connection) = address.open().await?;
     let asked = async {
-        client.batch_execute(READ_ONLY).await.map_err(|error| SqlError::from(error).into_store_error())?;
+        client.batch_execute(READ_ONLY).await?;
         question(&client).await
     };
     let answer = timeout(limit, asked).await;
@@ -56,17 +56,8 @@ fn silent(_: tokio::time::error::Elapsed) -> StoreError {
     StoreError::Unavailable("the database accepted the connection and fell silent".to_owned())
 }
 
-async fn version(client: &Client) -> Result<i64> {
-    migrations::refuse_unfinished_copy(client).await?;
-    migrations::version(client).await
-}
-
 /// What the server allows the role that asks.
 async fn server(client: &Client) -> Result<ServerLook> {
-    allowed(client).await.map_err(|error| SqlError::from(error).into_store_error())
-}
-
-async fn allowed(client: &Client) -> std::result::Result<ServerLook, tokio_postgres::Error> {
     // A superuser has no limit but the server's own.
     let asked = "SELECT current_user::text, current_schema()::text,
             coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),

@@ -5,6 +5,7 @@ mod accounts;
 mod address;
 mod advice;
 mod audit;
+pub(super) mod backup;
 mod bulk_insert;
 mod changes;
 mod circuit_breaker;
@@ -24,7 +25,7 @@ mod keys;
 mod listener;
 mod locks;
 mod look;
-mod migrations;
+pub(super) mod migrations;
 mod pool;
 mod reachability;
 mod read_only;
@@ -32,7 +33,6 @@ mod revocations;
 mod sessions;
 mod sign_in;
 mod snapshots;
-pub(super) mod store_copy;
 mod subscriptions;
 mod team;
 mod tls;
@@ -136,11 +136,8 @@ async fn migrate(address: &Address) -> Result<()> {
     let readable = async {
         // A replica that vanishes in the middle must not keep the lock for hours, and nobody waits for it in silence.
         let bounds = "SET lock_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s'";
-        client
-            .batch_execute(bounds)
-            .await
-            .map_err(|error| StoreError::Unavailable(errors::SqlError::from(error).to_string()))?;
-        migrations::refuse_unfinished_copy(&client).await
+        let bounded = client.batch_execute(bounds).await;
+        bounded.map_err(|error| StoreError::Unavailable(errors::SqlError::from(error).to_string()))
     };
     let silent = |_| Err(StoreError::Unavailable("the database accepted the connection and fell silent".to_owned()));
     let migrated = match tokio::time::timeout(SILENCE, readable).await.unwrap_or_else(silent) {
@@ -155,9 +152,9 @@ async fn migrate(address: &Address) -> Result<()> {
 }
 
 /// Writes; a row or a few of them, unless a pace says otherwise.
-macro_rules! write {
+macro_rules! transact {
     ($self:ident, $arguments:expr, |$db:ident, $topics:ident, $names:pat_param| $work:expr) => {
-        write!($self, Pace::Quick, $arguments, |$db, $topics, $names| $work)
+        transact!($self, Pace::Quick, $arguments, |$db, $topics, $names| $work)
     };
     ($self:ident, $pace:expr, $arguments:expr, |$db:ident, $topics:ident, $names:pat_param| $work:expr) => {
         $self.executor.write($pace, $arguments, |$db, $topics, $names| Box::pin($work)).await
@@ -180,27 +177,27 @@ macro_rules! read_snapshot {
 #[async_trait]
 impl Store for Postgres {
     async fn claim_code(&self, code: CodeHash, now: Time, until: Time) -> Result<Claim> {
-        write!(self, (code, now, until), |db, _topics, (code, now, until)| sign_in::claim(db, *code, *now, *until))
+        transact!(self, (code, now, until), |db, _topics, (code, now, until)| sign_in::claim(db, *code, *now, *until))
     }
 
     async fn settle_code(&self, code: CodeHash, user: Option<User>, until: Time) -> Result<()> {
-        write!(self, (code, user, until), |db, _topics, (code, user, until)| {
+        transact!(self, (code, user, until), |db, _topics, (code, user, until)| {
             sign_in::settle(db, *code, user.as_ref(), *until)
         })
     }
 
     async fn release_code(&self, code: CodeHash) -> Result<()> {
-        write!(self, code, |db, _topics, code| sign_in::release(db, *code))
+        transact!(self, code, |db, _topics, code| sign_in::release(db, *code))
     }
 
     async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: Option<u32>) -> Result<GrantSaved> {
-        write!(self, (user, grant, now, verified), |db, topics, (user, grant, now, verified)| {
+        transact!(self, (user, grant, now, verified), |db, topics, (user, grant, now, verified)| {
             sign_in::save_grant(db, topics, user, grant, *now, *verified)
         })
     }
 
     async fn open_session(&self, user: User, token: TokenHash, session: Session, most: usize) -> Result<Admission> {
-        write!(self, (user, token, session, most), |db, topics, (user, token, session, most)| {
+        transact!(self, (user, token, session, most), |db, topics, (user, token, session, most)| {
             sign_in::open_session(db, topics, user, *token, session, *most)
         })
     }
@@ -218,23 +215,23 @@ impl Store for Postgres {
     }
 
     async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {
-        write!(self, (user, session, now), |db, topics, (user, session, now)| {
+        transact!(self, (user, session, now), |db, topics, (user, session, now)| {
             sessions::end_one(db, topics, *user, session, *now)
         })
     }
 
     async fn end_sessions(&self, user: Snowflake, now: Time) -> Result<usize> {
-        write!(self, (user, now), |db, topics, (user, now)| sessions::end_all(db, topics, *user, *now))
+        transact!(self, (user, now), |db, topics, (user, now)| sessions::end_all(db, topics, *user, *now))
     }
 
     async fn end_sessions_of_grant(&self, user: Snowflake, grant_version: u64) -> Result<bool> {
-        write!(self, (user, grant_version), |db, topics, (user, grant_version)| {
+        transact!(self, (user, grant_version), |db, topics, (user, grant_version)| {
             sessions::end_all_of_grant(db, topics, *user, *grant_version)
         })
     }
 
     async fn note_seen(&self, seen: Vec<(SessionId, Time)>) -> Result<()> {
-        write!(self, seen, |db, _topics, seen| sessions::note_seen(db, seen))
+        transact!(self, seen, |db, _topics, seen| sessions::note_seen(db, seen))
     }
 
     async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Swept> {
@@ -247,11 +244,11 @@ impl Store for Postgres {
     }
 
     async fn take_revocation(&self, now: Time, until: Time) -> Result<Option<Revocation>> {
-        write!(self, (now, until), |db, _topics, (now, until)| revocations::take(db, *now, *until))
+        transact!(self, (now, until), |db, _topics, (now, until)| revocations::take(db, *now, *until))
     }
 
     async fn finish_revocation(&self, user: Snowflake, until: Time, end: RevocationEnd) -> Result<()> {
-        write!(self, (user, until, end), |db, _topics, (user, until, end)| {
+        transact!(self, (user, until, end), |db, _topics, (user, until, end)| {
             revocations::finish(db, *user, *until, *end)
         })
     }
@@ -261,29 +258,29 @@ impl Store for Postgres {
     }
 
     async fn lease_grant(&self, user: Snowflake, grant_version: u64, now: Time, until: Time) -> Result<Lease> {
-        write!(self, (user, grant_version, now, until), |db, _topics, (user, grant_version, now, until)| {
+        transact!(self, (user, grant_version, now, until), |db, _topics, (user, grant_version, now, until)| {
             accounts::lease_grant(db, *user, *grant_version, *now, *until)
         })
     }
 
     async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>> {
-        write!(self, (user, grant_version, grant), |db, _topics, (user, grant_version, grant)| {
+        transact!(self, (user, grant_version, grant), |db, _topics, (user, grant_version, grant)| {
             accounts::replace_grant(db, *user, *grant_version, grant)
         })
     }
 
     async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool> {
-        write!(self, (user, list_version, list), |db, topics, (user, list_version, list)| {
+        transact!(self, (user, list_version, list), |db, topics, (user, list_version, list)| {
             accounts::save_list(db, topics, *user, *list_version, list)
         })
     }
 
     async fn block(&self, blocked: BlockedUser) -> Result<usize> {
-        write!(self, blocked, |db, topics, blocked| sessions::block(db, topics, blocked))
+        transact!(self, blocked, |db, topics, blocked| sessions::block(db, topics, blocked))
     }
 
     async fn unblock(&self, user: Snowflake) -> Result<bool> {
-        write!(self, user, |db, _topics, user| sign_in::unblock(db, *user))
+        transact!(self, user, |db, _topics, user| sign_in::unblock(db, *user))
     }
 
     async fn blocked(&self) -> Result<Vec<BlockedUser>> {
@@ -315,17 +312,17 @@ impl Store for Postgres {
     }
 
     async fn apply(&self, changes: Vec<Change>) -> Result<()> {
-        write!(self, Pace::Feed, changes, |db, topics, changes| changes::apply(db, topics, changes))
+        transact!(self, Pace::Feed, changes, |db, topics, changes| changes::apply(db, topics, changes))
     }
 
     async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed> {
-        write!(self, Pace::Feed, (instance, first, events, now), |db, topics, (instance, first, events, now)| {
+        transact!(self, Pace::Feed, (instance, first, events, now), |db, topics, (instance, first, events, now)| {
             feed::feed(db, topics, instance, *first, events, *now)
         })
     }
 
     async fn begin_snapshot(&self, scope: Scope, instance: InstanceId, sequence: u64, now: Time) -> Result<SnapshotId> {
-        write!(self, (scope, instance, sequence, now), |db, _topics, (scope, instance, sequence, now)| {
+        transact!(self, (scope, instance, sequence, now), |db, _topics, (scope, instance, sequence, now)| {
             snapshots::begin(db, *scope, instance, *sequence, *now)
         })
     }
@@ -333,25 +330,26 @@ impl Store for Postgres {
     async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()> {
         // What carries something over waits for its turn among those who change what is stored.
         let pace = if lines.has_carried_parts() { Pace::Feed } else { Pace::Long };
-        let staged: Result<Option<()>> = write!(self, pace, (snapshot, lines), |db, _topics, (snapshot, lines)| {
+        let staged: Result<Option<()>> = transact!(self, pace, (snapshot, lines), |db, _topics, (snapshot, lines)| {
             snapshots::stage(db, *snapshot, lines)
         });
         staged?.ok_or_else(not_staged)
     }
 
     async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed> {
-        let committed: Result<Option<_>> = write!(self, Pace::Feed, (snapshot, now), |db, topics, (snapshot, now)| {
-            snapshots::commit(db, topics, *snapshot, *now)
-        });
+        let committed: Result<Option<_>> =
+            transact!(self, Pace::Feed, (snapshot, now), |db, topics, (snapshot, now)| {
+                snapshots::commit(db, topics, *snapshot, *now)
+            });
         committed?.ok_or_else(not_staged)
     }
 
     async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()> {
-        write!(self, Pace::Feed, snapshot, |db, _topics, snapshot| snapshots::abandon(db, *snapshot))
+        transact!(self, Pace::Feed, snapshot, |db, _topics, snapshot| snapshots::abandon(db, *snapshot))
     }
 
     async fn clean_up(&self, batch: usize) -> Result<usize> {
-        write!(self, Pace::Feed, batch, |db, topics, batch| clean_up::clean_up(db, topics, *batch))
+        transact!(self, Pace::Feed, batch, |db, topics, batch| clean_up::clean_up(db, topics, *batch))
     }
 
     async fn feed_state(&self) -> Result<FeedState> {
@@ -359,7 +357,7 @@ impl Store for Postgres {
     }
 
     async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()> {
-        write!(self, (key, hash), |db, topics, (key, hash)| keys::add(db, topics, key, *hash))
+        transact!(self, (key, hash), |db, topics, (key, hash)| keys::add(db, topics, key, *hash))
     }
 
     async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>> {
@@ -375,11 +373,11 @@ impl Store for Postgres {
     }
 
     async fn revoke_key(&self, id: String, now: Time) -> Result<bool> {
-        write!(self, (id, now), |db, topics, (id, now)| keys::revoke(db, topics, id, *now))
+        transact!(self, (id, now), |db, topics, (id, now)| keys::revoke(db, topics, id, *now))
     }
 
     async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()> {
-        write!(self, (beat, now), |db, topics, (beat, now)| health::beat(db, topics, beat, *now))
+        transact!(self, (beat, now), |db, topics, (beat, now)| health::beat(db, topics, beat, *now))
     }
 
     async fn close(&self) {

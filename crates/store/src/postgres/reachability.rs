@@ -73,6 +73,7 @@ impl Reachability {
         self.heard.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// In milliseconds, which fit for longer than any process runs.
     fn ticks(&self) -> u64 {
         u64::try_from(self.freshness.clock().ticks().as_millis()).unwrap_or(u64::MAX)
     }

@@ -4,7 +4,7 @@ use deadpool_postgres::Transaction;
 use domain::revocation::{NewRevocation, RevocationUpdate, StoredRevocation};
 use domain::{RevocationEnd, Snowflake, Time};
 
-use super::columns::{Column as _, ReadColumn as _, Whole, integer};
+use super::columns::{Column as _, ReadColumn as _, Whole, changed, integer};
 use super::errors::Sql;
 use crate::{Revocation, SealedGrant};
 
@@ -93,5 +93,5 @@ pub(super) async fn forget(db: &Transaction<'_>, now: Time, batch: usize) -> Sql
         (SELECT user_id FROM revocations WHERE due <= $1 AND grant_sealed IS NULL LIMIT $2 FOR UPDATE SKIP LOCKED))";
     let statement = db.prepare_cached(sql).await?;
     let forgotten = db.execute(&statement, &[&now.stored(), &integer(batch as u64)]).await?;
-    Ok(usize::try_from(forgotten).unwrap_or(usize::MAX))
+    Ok(changed(forgotten))
 }

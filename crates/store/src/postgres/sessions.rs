@@ -7,7 +7,7 @@ use domain::session::{SessionTimes, surplus};
 use domain::{Session, SessionId, Snowflake, Time, TokenHash, retention};
 use tokio_postgres::Row;
 
-use super::columns::{Column as _, ReadColumn as _, integer, readable};
+use super::columns::{Column as _, ReadColumn as _, changed, integer, readable};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::ChangedTopics;
@@ -138,7 +138,7 @@ pub(super) async fn end_all_and_drop(
 async fn delete_all(db: &Transaction<'_>, topics: &mut ChangedTopics, user: Snowflake) -> Sql<usize> {
     note_changed(topics, user);
     let statement = db.prepare_cached("DELETE FROM sessions WHERE user_id = $1").await?;
-    Ok(usize::try_from(db.execute(&statement, &[&user.stored()]).await?).unwrap_or(usize::MAX))
+    Ok(changed(db.execute(&statement, &[&user.stored()]).await?))
 }
 
 /// Everything that depends on a user's sessions is stale.
@@ -194,7 +194,7 @@ pub(super) async fn sweep(
             .execute(&statement, &[&user.stored(), &last_seen_before.stored(), &created_before.stored(), &left])
             .await?;
         if deleted > 0 {
-            sessions += usize::try_from(deleted).unwrap_or(usize::MAX);
+            sessions += changed(deleted);
             note_changed(topics, user);
             accounts::drop_if_unused(db, user, now).await?;
         }

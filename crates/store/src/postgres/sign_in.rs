@@ -4,7 +4,7 @@ use deadpool_postgres::{GenericClient, Transaction};
 use domain::sign_in::{Admission, Claim, GrantSaved, StoredClaim, takes_back_grant};
 use domain::{Session, Snowflake, Time, TokenHash, User, retention};
 
-use super::columns::{Column as _, ReadColumn as _, claim_user, integer, json, readable};
+use super::columns::{Column as _, ReadColumn as _, changed, claim_user, integer, json, readable};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::ChangedTopics;
@@ -54,7 +54,7 @@ pub(super) async fn forget_claims(db: &Transaction<'_>, now: Time, batch: usize)
     let statement = db.prepare_cached(sql).await?;
     let forgotten =
         db.execute(&statement, &[&retention::claims_ended_before(now).stored(), &integer(batch as u64)]).await?;
-    Ok(usize::try_from(forgotten).unwrap_or(usize::MAX))
+    Ok(changed(forgotten))
 }
 
 pub(super) async fn save_grant(

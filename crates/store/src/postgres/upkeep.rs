@@ -5,7 +5,7 @@ use deadpool_postgres::{GenericClient, Transaction};
 use domain::audit::AuditEntry;
 use domain::{Snowflake, Time};
 
-use super::columns::{Column as _, ReadColumn as _, integer, unsigned};
+use super::columns::{Column as _, ReadColumn as _, changed, integer, unsigned};
 use super::errors::Sql;
 use super::work::{Pace, Read};
 use super::{Postgres, audit, forget};
@@ -106,7 +106,7 @@ async fn replace_sealed(db: &Transaction<'_>, kind: GrantKind, resealed: &[Resea
     for Resealed { old, sealed } in resealed {
         replaced += db.execute(&statement, &[&old.user.stored(), &old.sealed.0, &sealed.0]).await?;
     }
-    Ok(usize::try_from(replaced).unwrap_or(usize::MAX))
+    Ok(changed(replaced))
 }
 
 async fn holdings(db: &impl GenericClient) -> Sql<Holdings> {

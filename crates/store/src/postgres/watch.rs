@@ -5,7 +5,7 @@ use domain::Time;
 use telemetry::metrics::StoreMetrics;
 
 use super::Postgres;
-use super::columns::unsigned;
+use super::columns::{Column as _, unsigned};
 use super::work::{Pace, Read};
 use crate::Result;
 use crate::watch::{BACKUP_ROW, PROBE_ROW, StoreBytes, StoreLoad, StoreWatch};
@@ -32,7 +32,7 @@ impl StoreWatch for Postgres {
     }
 
     async fn probe_write(&self, now: Time) -> Result<()> {
-        let at = i64::try_from(now.millis()).unwrap_or(0);
+        let at = now.stored();
         self.executor
             .write(Pace::Quick, at, |db, _, at| {
                 Box::pin(async move {
@@ -69,7 +69,7 @@ impl StoreWatch for Postgres {
     }
 
     async fn note_backup(&self, at: Time) -> Result<()> {
-        let at = i64::try_from(at.millis()).unwrap_or(0);
+        let at = at.stored();
         self.executor
             .write(Pace::Quick, at, |db, _, at| {
                 Box::pin(async move {

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod audit;
+pub(super) mod backup;
 mod changes;
 mod clean_up;
 mod columns;
@@ -18,7 +19,7 @@ mod history;
 mod instances;
 mod keys;
 mod look;
-mod migrations;
+pub(super) mod migrations;
 mod place;
 mod read_only;
 mod readers;
@@ -26,7 +27,6 @@ mod revocations;
 mod sessions;
 mod sign_in;
 mod snapshots;
-pub(super) mod store_copy;
 mod subscriptions;
 mod team;
 #[cfg(test)]
@@ -89,7 +89,6 @@ impl Sqlite {
     fn open_now(path: &Path, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
         create(path)?;
         let mut connection = connect(path)?;
-        migrations::refuse_unfinished_copy(&connection)?;
         // Nothing of a file that turns out not to be ours is changed before this.
         if migrations::run(&mut connection)? {
             schema_version::tell_of_new_store(&location(path));

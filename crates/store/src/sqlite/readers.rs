@@ -32,6 +32,7 @@ impl Readers {
         metrics: Arc<StoreMetrics>,
         clock: Clock,
     ) -> Self {
+        // There are `READERS`, a handful.
         let count = u32::try_from(connections.len()).unwrap_or(u32::MAX);
         let permits = Arc::new(Semaphore::new(connections.len()));
         Self { permits, idle: Arc::new(Mutex::new(connections)), count, location, wait, metrics, clock }
@@ -80,7 +81,7 @@ impl Readers {
     /// How many connections are in use, and how many are idle.
     pub(super) fn in_use_and_idle(&self) -> (usize, usize) {
         let idle = self.permits.available_permits();
-        (usize::try_from(self.count).unwrap_or(0).saturating_sub(idle), idle)
+        ((self.count as usize).saturating_sub(idle), idle)
     }
 
     /// Waits for the reads that run, refuses all others and closes the connections.

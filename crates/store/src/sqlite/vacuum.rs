@@ -61,8 +61,7 @@ pub(crate) async fn vacuum_needs(path: PathBuf) -> Result<Option<VacuumNeeds>> {
             return Ok(None);
         };
         let connection = connect(&path)?;
-        let is_ours =
-            (1..=migrations::NEWEST).contains(&usize::try_from(migrations::version(&connection)?).unwrap_or(0));
+        let is_ours = matches!(usize::try_from(migrations::version(&connection)?), Ok(1..=migrations::NEWEST));
         let room = rustix::fs::statvfs(folder(&path)).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
         Ok(if is_ours { Some(VacuumNeeds { size, free: room, is_done: is_marked(&connection)? }) } else { None })
     })

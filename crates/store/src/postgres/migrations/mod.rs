@@ -1,10 +1,8 @@
 //! The schema, one numbered file per step. A step that was released is never edited; the next one is added below it.
 
-use tokio_postgres::Client;
+use tokio_postgres::{Client, GenericClient};
 
-use super::errors::{Sql, SqlError};
-use crate::schema_version::{self, COPY_POSITION};
-use crate::{Result, StoreError};
+use crate::{Result, StoreError, schema_version};
 
 /// Step `n` brings the schema from version `n` to `n + 1`.
 const STEPS: &[&str] = &[
@@ -17,16 +15,16 @@ const STEPS: &[&str] = &[
 ];
 
 /// Held while the schema changes: of ten replicas that start at once, one does it and nine wait.
-const LOCK: &str = "SELECT pg_advisory_xact_lock(1651471459)";
+pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(1651471459)";
 const VERSION: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
 
-pub(super) const NEWEST: usize = STEPS.len();
+pub(crate) const NEWEST: usize = STEPS.len();
 
 /// Brings the database to the newest schema, all or nothing. Whether it is a new one.
 pub(super) async fn run(client: &mut Client) -> Result<bool> {
     match migrate(client).await {
         Ok(migrated) => migrated,
-        Err(error) => Err(match SqlError::from(error).into_store_error() {
+        Err(error) => Err(match error.into() {
             StoreError::Failed(why) => StoreError::Failed(format!("the schema cannot be made: {why}")),
             // The server stopped meanwhile, say.
             passing => passing,
@@ -42,50 +40,44 @@ async fn migrate(client: &mut Client) -> std::result::Result<Result<bool>, tokio
     transaction.batch_execute("SET LOCAL client_min_messages = warning").await?;
     transaction.batch_execute(VERSION).await?;
     let known = transaction.query_opt("SELECT version FROM schema_version", &[]).await?;
-    let version = known.map_or(Ok(0), |row| row.try_get::<_, i64>(0))?;
-    let version = usize::try_from(version).unwrap_or(usize::MAX);
-    let Some(pending) = STEPS.get(version..) else {
-        return Ok(Err(schema_version::newer_release(version, STEPS.len())));
+    let version = match schema_version::expect_known(known.map_or(Ok(0), |row| row.try_get(0))?, NEWEST) {
+        Ok(NEWEST) => return transaction.rollback().await.map(|()| Ok(false)),
+        Ok(version) => version,
+        Err(refused) => return Ok(Err(refused)),
     };
-    if pending.is_empty() {
-        return transaction.rollback().await.map(|()| Ok(false));
-    }
-    for step in pending {
-        transaction.batch_execute(step).await?;
-    }
-    transaction.batch_execute("DELETE FROM schema_version").await?;
-    let reached = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
-    transaction.execute("INSERT INTO schema_version (version) VALUES ($1)", &[&reached]).await?;
+    take_steps(&transaction, version, NEWEST).await?;
     transaction.commit().await.map(|()| Ok(version == 0))
 }
 
-/// The version that this release makes.
-pub(super) const fn newest() -> usize {
-    STEPS.len()
+/// Brings the schema from one version to another, in the caller's transaction.
+pub(super) async fn take_steps(
+    db: &impl GenericClient,
+    from: usize,
+    to: usize,
+) -> std::result::Result<(), tokio_postgres::Error> {
+    for step in STEPS.iter().take(to).skip(from) {
+        db.batch_execute(step).await?;
+    }
+    let noted = format!("{VERSION}; DELETE FROM schema_version; INSERT INTO schema_version (version) VALUES ({to})");
+    db.batch_execute(&noted).await
+}
+
+/// The steps that lead to a version; all of them for one that this release does not know.
+pub(crate) fn steps_to(version: usize) -> &'static [&'static str] {
+    STEPS.get(..version).unwrap_or(STEPS)
 }
 
 /// The schema's version; 0 where there is none.
 pub(super) async fn version(client: &Client) -> Result<i64> {
-    let failed = |error| SqlError::from(error).into_store_error();
     let known = "SELECT to_regclass('schema_version') IS NOT NULL";
-    if !client.query_one(known, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)? {
+    if !client.query_one(known, &[]).await?.try_get(0)? {
         return Ok(0);
     }
-    let version = client.query_opt("SELECT version FROM schema_version", &[]).await.map_err(failed)?;
-    version.map_or(Ok(0), |row| row.try_get(0)).map_err(failed)
+    let version = client.query_opt("SELECT version FROM schema_version", &[]).await?;
+    Ok(version.map_or(Ok(0), |row| row.try_get(0))?)
 }
 
 /// Makes sure that the schema is this release's, without changing anything.
 pub(super) async fn expect_current(client: &Client) -> Result<()> {
-    schema_version::expect_version(version(client).await?, STEPS.len())
-}
-
-/// Refuses a database into which a copy was not finished.
-pub(super) async fn refuse_unfinished_copy(client: &Client) -> Result<()> {
-    let is_unfinished = has_unfinished_copy(client).await.map_err(SqlError::into_store_error)?;
-    schema_version::refuse_unfinished_copy(is_unfinished)
-}
-
-pub(super) async fn has_unfinished_copy(client: &Client) -> Sql<bool> {
-    Ok(client.query_one("SELECT to_regclass($1::text) IS NOT NULL", &[&COPY_POSITION]).await?.try_get(0)?)
+    schema_version::expect_version(version(client).await?, NEWEST)
 }

@@ -2,11 +2,8 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::schema_version::{self, COPY_POSITION};
-use crate::{Result, StoreError};
-
-use super::columns::integer;
 use super::vacuum;
+use crate::{Result, StoreError, schema_version};
 
 /// Step `n` brings the schema from version `n` to `n + 1`.
 const STEPS: &[&str] = &[
@@ -20,26 +17,33 @@ const STEPS: &[&str] = &[
     include_str!("0008_history.sql"),
 ];
 
-pub(super) const NEWEST: usize = STEPS.len();
+pub(crate) const NEWEST: usize = STEPS.len();
 
 /// Brings the database to the newest schema, all or nothing. Whether it is a new one.
 pub(super) fn run(connection: &mut Connection) -> Result<bool> {
     // Immediate, so that of two processes that start at once one waits for the other.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let version = usize::try_from(version(&transaction)?).unwrap_or(usize::MAX);
-    let Some(pending) = STEPS.get(version..) else {
-        return Err(schema_version::newer_release(version, STEPS.len()));
-    };
+    let version = schema_version::expect_known(version(&transaction)?, NEWEST)?;
     refuse_something_else(&transaction)?;
-    for step in pending {
-        transaction.execute_batch(step)?;
-    }
-    if version == 0 {
-        vacuum::mark(&transaction)?;
-    }
-    transaction.pragma_update(None, "user_version", integer(STEPS.len() as u64))?;
+    take_steps(&transaction, version, NEWEST)?;
     transaction.commit()?;
     Ok(version == 0)
+}
+
+/// Brings the schema from one version to another, in the caller's transaction.
+pub(super) fn take_steps(connection: &Connection, from: usize, to: usize) -> rusqlite::Result<()> {
+    for step in STEPS.iter().take(to).skip(from) {
+        connection.execute_batch(step)?;
+    }
+    if from == 0 {
+        vacuum::mark(connection)?;
+    }
+    connection.execute_batch(&format!("PRAGMA user_version = {to}"))
+}
+
+/// The steps that lead to a version; all of them for one that this release does not know.
+pub(crate) fn steps_to(version: usize) -> &'static [&'static str] {
+    STEPS.get(..version).unwrap_or(STEPS)
 }
 
 /// The schema's version; 0 where there is none.
@@ -49,12 +53,7 @@ pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
 
 /// Makes sure that the schema is this release's, without changing anything.
 pub(super) fn expect_current(connection: &Connection) -> Result<()> {
-    schema_version::expect_version(version(connection)?, STEPS.len())
-}
-
-/// The version that this release makes.
-pub(super) const fn newest() -> usize {
-    STEPS.len()
+    schema_version::expect_version(version(connection)?, NEWEST)
 }
 
 /// Refuses a database that has tables and none of our versions.
@@ -67,13 +66,4 @@ pub(super) fn refuse_something_else(connection: &Connection) -> Result<()> {
 
 fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))
-}
-
-/// Refuses a file into which a copy was not finished.
-pub(super) fn refuse_unfinished_copy(connection: &Connection) -> Result<()> {
-    schema_version::refuse_unfinished_copy(has_unfinished_copy(connection)?)
-}
-
-pub(super) fn has_unfinished_copy(connection: &Connection) -> rusqlite::Result<bool> {
-    connection.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = ?1")?.exists([COPY_POSITION])
 }

@@ -1,4 +1,4 @@
-//! What a row holds, in either store; how it is encoded for a checksum, and for the position from which a copy goes on.
+//! What a row holds, in either store, and how it is encoded for a backup and for a checksum.
 
 use aws_lc_rs::digest;
 
@@ -111,7 +111,7 @@ pub(crate) fn replace_nul(row: &mut Row) -> bool {
     was_there
 }
 
-/// Encodes a row, or the part of it that is its key.
+/// Encodes a row.
 pub(crate) fn encode(values: &[CellValue]) -> Vec<u8> {
     let mut out = Vec::new();
     for value in values {

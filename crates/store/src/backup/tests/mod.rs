@@ -1,15 +1,15 @@
-//! Copies between real stores: files, and databases of a real PostgreSQL where `BOT_COMPANION_TEST_POSTGRES` names one in which
+//! Backups, restorations and copies of real stores: files, and databases of a real PostgreSQL where `BOT_COMPANION_TEST_POSTGRES` names one in which
 //! databases may be made.
 
 mod backups;
 mod copies;
 mod data;
 mod refusals;
+mod releases;
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
+use aws_lc_rs::digest;
 use rusqlite::Connection;
 use secrecy::SecretString;
 use test_folder::TestFolder;
@@ -112,64 +112,62 @@ impl Home {
 }
 
 /// Opens a store as a service does.
-async fn open(url: &SecretString) -> Result<Arc<dyn Store>> {
+async fn open(url: &SecretString) -> crate::Result<Arc<dyn Store>> {
     let options = StoreOptions {
         url: url.clone(),
         wait: Duration::from_mins(1),
         connections: 2,
         start_wait: Duration::from_mins(5),
     };
-    super::super::open(options, new_freshness()).await
+    crate::open(options, new_freshness()).await
 }
+
+const NOW: Time = Time::from_seconds(2_000_000_000);
 
 fn what(from: &SecretString, to: &SecretString) -> CopyOptions {
-    CopyOptions { from: from.clone(), to: to.clone(), start_over: false, start_wait: Duration::from_mins(5) }
+    CopyOptions { from: from.clone(), to: to.clone(), start_wait: Duration::from_mins(5), now: NOW }
 }
+
+/// Nobody watches.
+fn unseen(_: Progress<'_>) {}
 
 async fn copied(from: &SecretString, to: &SecretString) -> std::result::Result<CopyReport, CopyError> {
-    copy(&what(from, to), |_| ()).await
+    copy(&what(from, to), &mut unseen).await
 }
 
-/// Copies until it is told to stop, and breaks off as an interrupt does; gives what came of it if it was not told.
-fn copied_until(
-    from: &SecretString,
-    to: &SecretString,
-    mut is_enough: impl FnMut(Progress) -> bool,
-) -> Option<std::result::Result<CopyReport, CopyError>> {
-    let (what, stop) = (what(from, to), CancellationToken::new());
-    run(async {
-        let copying = copy(&what, |progress| {
-            if is_enough(progress) {
+/// Copies until some of the guilds are there, and breaks off.
+fn broken_off(from: &SecretString, to: &SecretString) {
+    let (what, stop, mut seen) = (what(from, to), CancellationToken::new(), 0);
+    let outcome = run(async {
+        let mut watch = |progress: Progress<'_>| {
+            seen += u32::from(progress.table == "guilds");
+            if seen == 2 {
                 stop.cancel();
             }
-        });
+        };
+        let copying = copy(&what, &mut watch);
         tokio::select! {
             biased;
             () = stop.cancelled() => None,
             copied = copying => Some(copied),
         }
-    })
-}
-
-/// Copies until some of the guilds are there.
-fn broken_off(from: &SecretString, to: &SecretString) {
-    let mut seen = 0;
-    let outcome = copied_until(from, to, |progress| {
-        seen += u32::from(progress.table == "guilds");
-        seen == 2
     });
     assert!(outcome.is_none(), "it was not broken off: {outcome:?}");
 }
 
 /// What is in a store, through a file; a copy that is not like the original would show.
 fn contents(url: &SecretString) -> Vec<String> {
+    looked_at(url, data::contents)
+}
+
+fn looked_at<T>(url: &SecretString, look: impl FnOnce(&Connection) -> T) -> T {
     let folder = TestFolder::new();
-    let path = super::super::local_file(url).unwrap_or_else(|| {
+    let path = crate::local_file(url).unwrap_or_else(|| {
         let path = folder.path("contents.db");
         run(copied(url, &of_file(&path))).unwrap();
         path
     });
-    data::contents(&Connection::open(path).unwrap())
+    look(&Connection::open(path).unwrap())
 }
 
 fn of_file(path: &Path) -> SecretString {

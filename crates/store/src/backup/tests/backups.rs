@@ -3,20 +3,16 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use domain::forgotten::UserHash;
-use domain::{Snowflake, Time};
 
 use super::*;
-use crate::backup::{BackupError, BackupHeader, BackupOptions, RestoreOptions, RestoreReport, back_up, restore};
 use crate::{BlockedUser, BotKey};
-
-const NOW: Time = Time::from_seconds(2_000_000_000);
 
 fn taking(url: &SecretString) -> BackupOptions {
     BackupOptions { url: url.clone(), start_wait: Duration::from_mins(5), now: NOW }
 }
 
 fn backed_up(home: &Home, url: &SecretString, name: &str) -> std::result::Result<BackupHeader, BackupError> {
-    run(back_up(&taking(url), &home.file(name), &mut |_, _| ()))
+    run(back_up(&taking(url), &home.file(name), &mut unseen))
 }
 
 /// How the tests restore; each changes what it is about.
@@ -32,7 +28,7 @@ fn options(home: &Home, url: &SecretString, name: &str) -> RestoreOptions {
 }
 
 fn restored(what: &RestoreOptions) -> std::result::Result<RestoreReport, BackupError> {
-    run(restore(what, &mut |_, _| ()))
+    run(restore(what, &mut unseen))
 }
 
 fn refusal(what: &RestoreOptions) -> String {
@@ -73,8 +69,8 @@ fn a_backup_is_taken_beside_the_running_service_and_a_restore_is_refused_there()
         let what = RestoreOptions { replace: true, ..options(&home, &source, "backup") };
         run(async {
             let service = open(&source).await.unwrap();
-            back_up(&taking(&source), &home.file("backup"), &mut |_, _| ()).await.unwrap();
-            let refused = restore(&what, &mut |_, _| ()).await.unwrap_err().to_string();
+            back_up(&taking(&source), &home.file("backup"), &mut unseen).await.unwrap();
+            let refused = restore(&what, &mut unseen).await.unwrap_err().to_string();
             assert!(refused.contains("the store is in use") && refused.contains("stop the service"), "{refused}");
             service.team().await.unwrap();
             service.close().await;
@@ -122,8 +118,18 @@ fn what_is_not_a_whole_backup_is_refused_before_anything_is_written() {
             let place = whole.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
             [&whole[..place], to.as_bytes(), &whole[place + from.len()..]].concat()
         };
-        says(&text("backup 1\n", "backup 2\n"), "written by a newer release");
-        says(&text("\"sqlite\":", "\"sqlite\":9"), "with another schema: restore it with that release or a newer one");
+        says(&text("backup 2\n", "backup 3\n"), "written by a newer release");
+        says(&text("\"schema\":", "\"schema\":9"), "restore it with that release or a newer one");
+        for (from, to) in [
+            ("\"team\"", "\"probe\""),
+            ("\"team\"", "\"counter\""),
+            ("\"team\"", "\"guilds\""),
+            ("\"team\"", "\"sqlite_schema\""),
+            ("\"avatar\"", "\"avatar\\\") SELECT 1\""),
+            ("\"schema\":8", "\"schema\":0"),
+        ] {
+            says(&tampered(&whole, from, to), "its tables are not those of its schema");
+        }
         says(b"SQLite format 3", "is not a backup of this service");
         says(b"", "is not a backup of this service");
         assert!(contents(&destination) == before, "{on:?}: something was changed");

@@ -1,21 +1,12 @@
 //! The SQL that both stores understand, but for the way that they write a parameter and name the column of a sequence.
 
-use super::tables::{Column, STAGED, TABLES, Table};
+use super::tables::{STAGED, TABLES, Table, kind};
 use super::value::ColumnKind;
 
-/// At most so many rows are read at once.
-const ROWS: usize = 4_000;
-/// At most about so much memory is read at once.
+/// At most so many rows are read or written at once.
+pub(super) const ROWS: usize = 4_000;
+/// At most about so much memory is read or written at once.
 pub(crate) const BYTES: usize = 4 << 20;
-
-/// Which rows of a table are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RowFilter {
-    /// All.
-    All,
-    /// Those that are worth copying.
-    Worthwhile,
-}
 
 /// Where the SQL of the two stores differs.
 pub(crate) struct Dialect {
@@ -27,10 +18,10 @@ pub(crate) struct Dialect {
 
 impl Dialect {
     /// The columns by name, with commas between.
-    pub(crate) fn columns(&self, columns: &[Column]) -> String {
-        let named = columns.iter().map(|column| match (column.kind, self.sequence) {
-            (ColumnKind::Sequence, Some(name)) => name.to_owned(),
-            _ => format!("\"{}\"", column.name),
+    pub(crate) fn columns<'a>(&self, table: &str, columns: impl IntoIterator<Item = &'a str>) -> String {
+        let named = columns.into_iter().map(|column| match (kind(table, column), self.sequence) {
+            (Some(ColumnKind::Sequence), Some(name)) => name.to_owned(),
+            _ => format!("\"{column}\""),
         });
         named.collect::<Vec<_>>().join(", ")
     }
@@ -42,32 +33,29 @@ impl Dialect {
     }
 
     /// Reads the next rows in the order of the key; after a key, if there is one, which is the parameter.
-    pub(crate) fn select(&self, table: &Table, filter: RowFilter, after: bool) -> String {
-        let key = self.columns(table.columns.get(..table.key).unwrap_or_default());
+    pub(crate) fn select(&self, table: &Table, after: bool) -> String {
+        let name = table.name;
+        let key = self.columns(name, table.names().take(table.key));
         let beyond = after.then(|| format!("({key}) > ({})", self.parameters(table.key)));
-        let conditions: Vec<_> = condition(table, filter).map(ToOwned::to_owned).into_iter().chain(beyond).collect();
+        let conditions: Vec<_> = table.only.map(ToOwned::to_owned).into_iter().chain(beyond).collect();
         let conditions =
             if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
-        let columns = self.columns(table.columns);
-        format!("SELECT {columns} FROM {}{conditions} ORDER BY {key} LIMIT {ROWS}", table.name)
+        let columns = self.columns(name, table.names());
+        format!("SELECT {columns} FROM {name}{conditions} ORDER BY {key} LIMIT {ROWS}")
     }
 }
 
 /// Counts the rows.
-pub(crate) fn count(table: &Table, filter: RowFilter) -> String {
-    let condition = condition(table, filter).map_or_else(String::new, |only| format!(" WHERE {only}"));
+pub(crate) fn count(table: &Table) -> String {
+    let condition = table.only.map_or_else(String::new, |only| format!(" WHERE {only}"));
     format!("SELECT count(*) FROM {}{condition}", table.name)
 }
 
 /// For each table the question whether it has rows that a store which was never used does not have.
 pub(crate) fn own_data_questions() -> impl Iterator<Item = (&'static str, String)> {
-    let copied = TABLES.iter().map(|table| (table.name, table.unused));
-    copied.chain(STAGED.map(|staged| (staged, None))).map(|(name, unused)| {
+    let backed_up = TABLES.iter().map(|table| (table.name, table.unused));
+    backed_up.chain(STAGED.map(|staged| (staged, None))).map(|(name, unused)| {
         let condition = unused.map_or_else(String::new, |unused| format!(" WHERE NOT ({unused})"));
         (name, format!("SELECT EXISTS (SELECT 1 FROM {name}{condition})"))
     })
-}
-
-fn condition(table: &Table, filter: RowFilter) -> Option<&'static str> {
-    table.only.filter(|_| filter == RowFilter::Worthwhile)
 }

@@ -1,0 +1,234 @@
+//! A store is backed up into a pipe, restored from it into another store, and both are read again and compared before it counts.
+
+use std::io::{PipeReader, PipeWriter};
+use std::path::Path;
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use domain::Time;
+use runtime::random::Random;
+use secrecy::SecretString;
+
+use super::format::BackupReader;
+use super::restore::{self, load};
+use super::side::{Batches, RestoreEnd, Side};
+use super::tables::TABLES;
+use super::value::{self, Checksum};
+use super::{BackupError, BackupOptions, BackupSource, BackupWatch, Progress, Stage};
+use crate::{Result, StoreError};
+
+/// What to copy.
+#[derive(Clone, Debug)]
+pub struct CopyOptions {
+    /// The URL of the store that has the data.
+    pub from: SecretString,
+    /// The URL of the store that takes it.
+    pub to: SecretString,
+    /// How long to keep trying to reach a database server.
+    pub start_wait: Duration,
+    /// The time.
+    pub now: Time,
+}
+
+/// What was copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyReport {
+    /// Each table with its rows and their checksum, the same on both sides.
+    pub tables: Vec<(&'static str, u64, String)>,
+    /// SHA-256 over all of these.
+    pub checksum: String,
+    /// How many rows had a character that the destination cannot store.
+    pub mended: u64,
+}
+
+/// Why nothing was copied.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CopyError {
+    /// It would not have been right.
+    #[error("{0}")]
+    Refused(String),
+    /// The store that has the data did not do what it was asked.
+    #[error("the source {}", said(.0))]
+    Source(StoreError),
+    /// The store that takes the data did not do what it was asked.
+    #[error("the destination {}", said(.0))]
+    Destination(StoreError),
+}
+
+fn said(error: &StoreError) -> String {
+    match error {
+        StoreError::Unavailable(why) => format!("is unavailable: {why}"),
+        StoreError::Busy(why) => format!("is busy: {why}"),
+        StoreError::Failed(why) => format!("failed: {why}"),
+        StoreError::Damaged(why) => format!("is damaged: {why}"),
+    }
+}
+
+impl CopyError {
+    fn of(side: fn(StoreError) -> Self, error: BackupError) -> Self {
+        match error {
+            BackupError::Store(error) => side(error),
+            other => Self::Refused(other.to_string()),
+        }
+    }
+}
+
+fn refused<T>(why: impl Into<String>) -> std::result::Result<T, BackupError> {
+    Err(BackupError::Refused(why.into()))
+}
+
+/// What both sides are told.
+#[derive(Clone)]
+struct CopyPlan {
+    what: CopyOptions,
+    /// Two addresses may lead to one database: it takes this mark only once.
+    mark: i64,
+    takes_all_text: bool,
+}
+
+/// Copies everything or nothing.
+pub async fn copy(what: &CopyOptions, watch: &mut dyn BackupWatch) -> std::result::Result<CopyReport, CopyError> {
+    for (name, url) in [("--from", &what.from), ("--to", &what.to)] {
+        crate::check(url).map_err(|problem| CopyError::Refused(format!("{name}: {problem}")))?;
+    }
+    let (from, to) = (crate::local_file(&what.from), crate::local_file(&what.to));
+    if let Some((from, to)) = from.as_deref().zip(to.as_deref())
+        && is_same_file(from, to)
+    {
+        return Err(CopyError::Refused(SAME.to_owned()));
+    }
+    if let Some(path) = from.filter(|path| !path.exists()) {
+        return Err(CopyError::Refused(format!("--from: there is no database at {}", path.display())));
+    }
+    let mark = i64::from_ne_bytes(Random::from_system().number().to_ne_bytes());
+    let plan = CopyPlan { what: what.clone(), mark, takes_all_text: to.is_some() };
+    let no_pipe = |error: std::io::Error| CopyError::Refused(format!("nothing can be copied here: {error}"));
+    let (reader, writer) = std::io::pipe().map_err(no_pipe)?;
+    let sending = plan.clone();
+    // On a thread of its own, because a pipe blocks.
+    let source = std::thread::Builder::new().spawn(move || send(&sending, writer)).map_err(no_pipe)?;
+    let taken = take(&plan, reader, watch).await;
+    let sent = source.join().unwrap_or_else(|_| refused("the thread that reads the source panicked"));
+    let (mut destination, end, found) = match (&sent, taken) {
+        (_, Ok(taken)) => taken,
+        // What broke first explains why the other side of the pipe broke, too.
+        (Ok(_) | Err(BackupError::Output(_)), Err(error)) => return Err(CopyError::of(CopyError::Destination, error)),
+        (Err(error), Err(_)) => return Err(CopyError::of(CopyError::Source, error.clone())),
+    };
+    let meant = sent.map_err(|error| CopyError::of(CopyError::Source, error))?;
+    let report = compare(&meant, &found)?;
+    destination.commit(end).await.map_err(CopyError::Destination)?;
+    Ok(report)
+}
+
+const SAME: &str = "--from and --to name the same store; give --to another one, which is empty";
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let number = |path: &Path| std::fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
+        number(one).is_some() && number(one) == number(other)
+    }
+    #[cfg(not(unix))]
+    {
+        one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+    }
+}
+
+/// Backs the source up into the pipe, and reads it once more as it is then: a service may have been at work.
+fn send(plan: &CopyPlan, pipe: PipeWriter) -> std::result::Result<Sums, BackupError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| BackupError::Refused(format!("nothing can be copied here: {error}")))?;
+    let CopyOptions { from, start_wait, now, .. } = &plan.what;
+    let what = BackupOptions { url: from.clone(), start_wait: *start_wait, now: *now };
+    runtime.block_on(async {
+        let mut source = BackupSource::open(&what, true).await?;
+        source.store.mark(plan.mark).await?;
+        let closed = |error: std::io::Error| BackupError::Output(error.to_string());
+        drop(source.write(pipe, closed, &mut |_: Progress<'_>| ()).await?);
+        source.store.freeze().await?;
+        Ok(Sums::of(source.store.as_mut(), plan.takes_all_text, &mut |_, _| ()).await?)
+    })
+}
+
+type Taken = (Box<dyn Side>, RestoreEnd, Sums);
+
+/// Restores what comes out of the pipe, but for the commit. If there is no source, no destination is made.
+async fn take(
+    plan: &CopyPlan,
+    pipe: PipeReader,
+    watch: &mut dyn BackupWatch,
+) -> std::result::Result<Taken, BackupError> {
+    let reader = BackupReader::begin(std::io::BufReader::new(pipe))?;
+    let of = reader.header.rows();
+    let mut store = restore::open(&plan.what.to, plan.what.start_wait).await?;
+    if !store.mark(plan.mark).await? {
+        return refused(SAME);
+    }
+    store.begin().await?;
+    if let Some(table) = store.find_own_data().await? {
+        return refused(format!(
+            "the destination already has data of its own (in the table `{table}`), and nothing was changed: give --to an empty \
+             database, or a file that does not exist"
+        ));
+    }
+    let end = load(reader, store.as_mut(), watch, |_, _| ()).await?;
+    let report = &mut |table, rows| watch.progress(Progress { stage: Stage::Comparing, table, rows, of });
+    let sums = Sums::of(store.as_mut(), true, report).await?;
+    Ok((store, end, sums))
+}
+
+/// The checksum of each table, and how many rows had to be changed for the destination.
+struct Sums {
+    tables: Vec<Checksum>,
+    mended: u64,
+}
+
+impl Sums {
+    async fn of(
+        side: &mut dyn Side,
+        takes_all_text: bool,
+        report: &mut (dyn FnMut(&'static str, u64) + Send),
+    ) -> Result<Self> {
+        let (mut sums, mut done) = (Self { tables: Vec::new(), mended: 0 }, 0);
+        for table in TABLES {
+            let (mut sum, mut batches) = (Checksum::default(), Batches::of(table));
+            while let Some(mut rows) = batches.next(side).await? {
+                for row in &mut rows {
+                    if !takes_all_text {
+                        sums.mended += u64::from(value::replace_nul(row));
+                    }
+                    sum.add(row);
+                }
+                report(table.name, done + sum.rows);
+            }
+            done += sum.rows;
+            sums.tables.push(sum);
+        }
+        Ok(sums)
+    }
+}
+
+fn compare(meant: &Sums, found: &Sums) -> std::result::Result<CopyReport, CopyError> {
+    let mut report = CopyReport { tables: Vec::new(), checksum: String::new(), mended: meant.mended };
+    let (mut context, mut differing) = (digest::Context::new(&digest::SHA256), Vec::new());
+    for ((table, meant), found) in TABLES.iter().zip(&meant.tables).zip(&found.tables) {
+        if meant.rows != found.rows {
+            differing.push(format!("{} has {} rows, and {} in the source", table.name, found.rows, meant.rows));
+        } else if meant != found {
+            differing.push(format!("{} has other contents than in the source", table.name));
+        }
+        context.update(format!("{} {} {}\n", table.name, meant.rows, meant.text()).as_bytes());
+        report.tables.push((table.name, meant.rows, meant.text()));
+    }
+    if !differing.is_empty() {
+        return Err(CopyError::Refused(format!(
+            "the copy is not equal to the source, and nothing was copied: {}. Stop every service that uses one of the two, and run \
+             this again",
+            differing.join("; ")
+        )));
+    }
+    report.checksum = context.finish().as_ref().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    Ok(report)
+}

@@ -1,0 +1,75 @@
+//! What a store has to do to be backed up, or to take what a backup holds.
+
+use async_trait::async_trait;
+use domain::Time;
+use domain::forgotten::UserHash;
+
+use super::format::TableHeader;
+use super::tables::Table;
+use super::value::Row;
+use crate::{Result, StoreError};
+
+#[async_trait]
+pub(crate) trait Side: Send {
+    /// Which of the two schemas it has. Only SQLite stores every character.
+    fn is_sqlite(&self) -> bool;
+    /// Marks the store with a number for as long as it is open; `false` if it had that mark already.
+    async fn mark(&mut self, number: i64) -> Result<bool>;
+    /// Freezes what is read: the store as it is at this moment, until this is called again.
+    async fn freeze(&mut self) -> Result<()>;
+    /// The last number that was drawn for a version or a snapshot.
+    async fn counter(&mut self) -> Result<i64>;
+    /// How many rows are worth a backup.
+    async fn count(&mut self, table: &'static Table) -> Result<u64>;
+    /// The next of these rows after this key, in its order; none at the end.
+    async fn read(&mut self, table: &'static Table, after: Option<Row>) -> Result<Vec<Row>>;
+    /// Begins the one transaction in which everything is replaced, and makes the tables of a new store. Nobody else may use it.
+    async fn begin(&mut self) -> Result<()>;
+    /// A table that a store which was never used does not have rows in, if there is one.
+    async fn find_own_data(&mut self) -> Result<Option<&'static str>>;
+    /// Leaves nothing but empty tables of this version of the schema.
+    async fn make_room(&mut self, version: usize) -> Result<()>;
+    /// Writes rows, matched by the names of their columns.
+    async fn put(&mut self, table: &TableHeader, rows: Vec<Row>) -> Result<()>;
+    /// Brings the tables to the newest schema, and ends the transaction: all of it counts from now on.
+    async fn commit(&mut self, end: RestoreEnd) -> Result<()>;
+}
+
+/// Walks over the rows of a table that are worth a backup, one batch after the other.
+pub(super) struct Batches {
+    table: &'static Table,
+    after: Option<Row>,
+}
+
+impl Batches {
+    pub(super) fn of(table: &'static Table) -> Self {
+        Self { table, after: None }
+    }
+
+    /// The next rows; `None` at the end.
+    pub(super) async fn next(&mut self, side: &mut dyn Side) -> Result<Option<Vec<Row>>> {
+        let rows = side.read(self.table, self.after.take()).await?;
+        self.after = rows.last().and_then(|last| last.get(..self.table.key)).map(<[_]>::to_vec);
+        Ok(self.after.is_some().then_some(rows))
+    }
+}
+
+/// What comes after the last row.
+#[derive(Clone, Debug)]
+pub(crate) struct RestoreEnd {
+    /// The version of the schema that the rows are in.
+    pub(crate) version: usize,
+    /// The last number that counts as drawn.
+    pub(crate) counter: i64,
+    /// If it is a time, all sessions end, and the grants are to be revoked from then on.
+    pub(crate) end_sessions: Option<Time>,
+    /// Users who were forgotten since the backup, and the time that counts for it.
+    pub(crate) forgotten: Vec<(UserHash, Time)>,
+}
+
+/// Why a store that somebody uses is left alone.
+pub(crate) fn in_use(by: &str) -> StoreError {
+    StoreError::Failed(format!(
+        "the store is in use{by}, and nothing was changed: stop the service, all replicas of it"
+    ))
+}

@@ -1,0 +1,262 @@
+//! The database server as the source or the destination of a backup.
+
+use std::error::Error;
+use std::pin::pin;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::BytesMut;
+use futures_util::TryStreamExt as _;
+use secrecy::SecretString;
+use tokio::task::JoinHandle;
+use tokio_postgres::Client;
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+
+use super::address::Address;
+use super::columns::{Column as _, unsigned};
+use super::invalidation;
+use super::migrations::{self, LOCK, NEWEST};
+use crate::backup::TableHeader;
+use crate::backup::side::{RestoreEnd, Side, in_use};
+use crate::backup::statements::{BYTES, Dialect, count, own_data_questions};
+use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
+use crate::backup::value::{CellValue, ColumnKind, Row};
+use crate::schema_version::makes;
+use crate::starting::{StoreLocation, keep_trying};
+use crate::{Result, StoreError};
+
+const DIALECT: Dialect = Dialect { parameter: '$', sequence: None };
+/// Held by the one that writes a backup into a database. Its last connection may take a moment to be gone.
+const ALONE: &str = "SET lock_timeout = '5s'; SELECT pg_advisory_lock(1651471460); SET lock_timeout = 0";
+const SETTINGS: &str = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0";
+const FREEZE: &str = "COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+/// Begins a transaction that ends with the connection, if not before.
+const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = '5s';
+    SET LOCAL client_min_messages = warning";
+
+/// How long connections that are being closed may take to be gone.
+const LEAVING: Duration = Duration::from_secs(5);
+
+struct ServerSide {
+    client: Client,
+    connection: JoinHandle<()>,
+}
+
+impl Drop for ServerSide {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+/// Opens the store that has the data. It is never written to. Services may be running beside it, unless it is for us `alone`.
+pub(crate) async fn source(url: &SecretString, start_wait: Duration, alone: bool) -> Result<Box<dyn Side>> {
+    let server = ServerSide::open(url, start_wait).await?;
+    migrations::expect_current(&server.client).await?;
+    if alone {
+        server.expect_alone().await?;
+    }
+    Ok(Box::new(server))
+}
+
+/// Opens the store that takes the data.
+pub(crate) async fn destination(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
+    let server = ServerSide::open(url, start_wait).await?;
+    server.client.batch_execute(ALONE).await.map_err(|error| {
+        if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
+            return StoreError::Unavailable("another copy into it is at work".to_owned());
+        }
+        error.into()
+    })?;
+    if migrations::version(&server.client).await? != 0 {
+        migrations::expect_current(&server.client).await?;
+    }
+    Ok(Box::new(server))
+}
+
+impl ServerSide {
+    async fn open(url: &SecretString, start_wait: Duration) -> Result<Self> {
+        let address = Address::parse(url).map_err(StoreError::Failed)?;
+        let hosts = address.hosts();
+        let (client, connection) = keep_trying(start_wait, StoreLocation::Server(&hosts), || address.open()).await?;
+        let server = Self { client, connection };
+        server.client.batch_execute(SETTINGS).await?;
+        Ok(server)
+    }
+
+    /// Makes sure that nobody else is connected as the service's role.
+    async fn expect_alone(&self) -> Result<()> {
+        let others =
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user
+            AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
+        let patience = tokio::time::Instant::now() + LEAVING;
+        loop {
+            match self.client.query_one(others, &[]).await?.try_get::<_, i64>(0)? {
+                0 => return Ok(()),
+                _ if tokio::time::Instant::now() < patience => tokio::time::sleep(Duration::from_millis(100)).await,
+                connected => return Err(in_use(&format!(" ({connected} other connections to the database)"))),
+            }
+        }
+    }
+}
+
+fn ours() -> impl Iterator<Item = &'static str> {
+    TABLES.iter().map(|table| table.name).chain(STAGED)
+}
+
+/// Sets the sequences of all columns to what the columns hold.
+fn sequences_set() -> String {
+    let sequences = TABLES.iter().flat_map(|table| {
+        let columns = table.columns.iter().filter(|column| column.kind == ColumnKind::Sequence);
+        columns.map(|column| (table.name, column.name))
+    });
+    let set = sequences.map(|(table, column)| {
+        format!(
+            "SELECT setval(pg_get_serial_sequence('{table}', '{column}'), greatest(max({column}), 1)) FROM {table};"
+        )
+    });
+    set.collect()
+}
+
+#[async_trait]
+impl Side for ServerSide {
+    fn is_sqlite(&self) -> bool {
+        false
+    }
+
+    async fn mark(&mut self, number: i64) -> Result<bool> {
+        Ok(self.client.query_one("SELECT pg_try_advisory_lock($1)", &[&number]).await?.try_get(0)?)
+    }
+
+    async fn freeze(&mut self) -> Result<()> {
+        self.client.batch_execute(FREEZE).await?;
+        migrations::expect_current(&self.client).await
+    }
+
+    async fn counter(&mut self) -> Result<i64> {
+        let sql = "SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM versions";
+        Ok(self.client.query_one(sql, &[]).await?.try_get(0)?)
+    }
+
+    async fn count(&mut self, table: &'static Table) -> Result<u64> {
+        Ok(self.client.query_one(&count(table), &[]).await?.try_get(0).map(unsigned)?)
+    }
+
+    async fn read(&mut self, table: &'static Table, after: Option<Row>) -> Result<Vec<Row>> {
+        let sql = DIALECT.select(table, after.is_some());
+        let mut found = pin!(self.client.query_raw(&sql, after.unwrap_or_default()).await?);
+        let (mut rows, mut size) = (Vec::new(), 0);
+        while size < BYTES
+            && let Some(row) = found.try_next().await?
+        {
+            let mut values = Row::with_capacity(table.columns.len());
+            for (index, column) in table.columns.iter().enumerate() {
+                let value = value(column.kind, &row, index)?;
+                size += value.size();
+                values.push(value);
+            }
+            rows.push(values);
+        }
+        Ok(rows)
+    }
+
+    async fn begin(&mut self) -> Result<()> {
+        self.expect_alone().await?;
+        let is_new = migrations::version(&self.client).await? == 0;
+        self.client.batch_execute(&format!("{BEGIN}; {LOCK}")).await?;
+        if is_new {
+            migrations::take_steps(&self.client, 0, NEWEST).await?;
+        }
+        Ok(())
+    }
+
+    async fn find_own_data(&mut self) -> Result<Option<&'static str>> {
+        for (table, question) in own_data_questions() {
+            if self.client.query_one(&question, &[]).await?.try_get(0)? {
+                return Ok(Some(table));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn make_room(&mut self, version: usize) -> Result<()> {
+        if version != NEWEST {
+            let made = ours().chain([PROBE, "schema_version"]).collect::<Vec<_>>().join(", ");
+            self.client.batch_execute(&format!("DROP TABLE {made}; DROP SEQUENCE versions")).await?;
+            migrations::take_steps(&self.client, 0, version).await?;
+        }
+        let steps = migrations::steps_to(version);
+        let tables: Vec<_> = ours().filter(|table| makes(steps, table)).collect();
+        Ok(self.client.batch_execute(&format!("TRUNCATE {}", tables.join(", "))).await?)
+    }
+
+    async fn put(&mut self, table: &TableHeader, rows: Vec<Row>) -> Result<()> {
+        let name = &table.name;
+        let columns = DIALECT.columns(name, table.columns.iter().map(String::as_str));
+        let stored = self.client.prepare(&format!("SELECT {columns} FROM {name}")).await?;
+        let types: Vec<_> = stored.columns().iter().map(|column| column.type_().clone()).collect();
+        let copy_in = format!("COPY {name} ({columns}) FROM STDIN (FORMAT binary)");
+        let mut writer = pin!(BinaryCopyInWriter::new(self.client.copy_in(&copy_in).await?, &types));
+        for row in rows {
+            writer.as_mut().write_raw(row).await?;
+        }
+        writer.finish().await?;
+        Ok(())
+    }
+
+    async fn commit(&mut self, end: RestoreEnd) -> Result<()> {
+        migrations::take_steps(&self.client, end.version, NEWEST).await?;
+        // A sequence begins at 1.
+        self.client.execute("SELECT setval('versions', greatest($1::bigint, 1))", &[&end.counter]).await?;
+        self.client.batch_execute(&sequences_set()).await?;
+        if let Some(now) = end.end_sessions {
+            self.client.batch_execute("DELETE FROM sessions").await?;
+            let sql = "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until)
+                SELECT id, grant_sealed, $1, 0, NULL FROM users WHERE grant_sealed IS NOT NULL
+                ON CONFLICT (user_id) DO NOTHING";
+            self.client.execute(sql, &[&now.stored()]).await?;
+            self.client.batch_execute("DELETE FROM users").await?;
+        }
+        for (hash, since) in &end.forgotten {
+            let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES ($1, $2)
+                ON CONFLICT (user_hash) DO UPDATE SET since = excluded.since";
+            self.client.execute(sql, &[&hash.0.as_slice(), &since.stored()]).await?;
+        }
+        let notify = format!("NOTIFY {}, '{}'; COMMIT", invalidation::CHANNEL, invalidation::EVERYTHING);
+        self.client.batch_execute(&notify).await?;
+        // The planner knows nothing yet of what is in the tables.
+        let tables: Vec<_> = TABLES.iter().map(|table| table.name).collect();
+        Ok(self.client.batch_execute(&format!("ANALYZE {}", tables.join(", "))).await?)
+    }
+}
+
+fn value(kind: ColumnKind, row: &tokio_postgres::Row, index: usize) -> Result<CellValue> {
+    let value = match kind {
+        ColumnKind::Integer | ColumnKind::Sequence => row.try_get::<_, Option<i64>>(index)?.map(CellValue::Integer),
+        ColumnKind::Real => row.try_get::<_, Option<f64>>(index)?.map(CellValue::Real),
+        ColumnKind::Text => row.try_get::<_, Option<String>>(index)?.map(CellValue::Text),
+        ColumnKind::Bytes => row.try_get::<_, Option<Vec<u8>>>(index)?.map(CellValue::Bytes),
+        ColumnKind::Boolean => row.try_get::<_, Option<bool>>(index)?.map(CellValue::Boolean),
+    };
+    Ok(value.unwrap_or(CellValue::Null))
+}
+
+impl ToSql for CellValue {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> std::result::Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Integer(number) => number.to_sql_checked(ty, out),
+            Self::Real(number) => number.to_sql_checked(ty, out),
+            Self::Text(text) => text.to_sql_checked(ty, out),
+            Self::Bytes(bytes) => bytes.to_sql_checked(ty, out),
+            Self::Boolean(truth) => truth.to_sql_checked(ty, out),
+        }
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        [Type::INT8, Type::FLOAT8, Type::TEXT, Type::BYTEA, Type::BOOL].contains(ty)
+    }
+
+    to_sql_checked!();
+}

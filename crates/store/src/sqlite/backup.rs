@@ -1,0 +1,270 @@
+//! The embedded store as the source or the destination of a backup.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ToSql, params, params_from_iter};
+
+use super::columns::{Column as _, unsigned};
+use super::file::{configure_writer, connect, connect_read_only, create, has_log, location};
+use super::migrations::{self, NEWEST};
+use crate::backup::TableHeader;
+use crate::backup::side::{RestoreEnd, Side, in_use};
+use crate::backup::statements::{BYTES, Dialect, count, own_data_questions};
+use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
+use crate::backup::value::{CellValue, ColumnKind, Row};
+use crate::schema_version::makes;
+use crate::{Result, StoreError};
+
+const DIALECT: Dialect = Dialect { parameter: '?', sequence: Some("rowid") };
+
+struct FileSide(Arc<Mutex<Connection>>);
+
+/// Opens the store that has the data. It is never written to. A service may be running beside it, unless it is for us `alone`: then
+/// everybody else is kept out until the end.
+pub(crate) async fn source(path: PathBuf, alone: bool) -> Result<Box<dyn Side>> {
+    open_side(path, move |path| {
+        // Without a log nobody has the file open, and a service that starts meanwhile must know of this reader: only a connection
+        // that may write makes the log, and removes it at its end.
+        let connection = if has_log(path) && !alone { connect_read_only(path)? } else { connect(path)? };
+        // Who may not write cannot lock it either; what changes meanwhile is noticed at the end.
+        let cannot_lock = alone && connection.is_readonly(rusqlite::MAIN_DB)?;
+        let connection = if cannot_lock { connect_read_only(path)? } else { connection };
+        if alone && !cannot_lock {
+            // The first read takes the lock, which nobody gets while a service has the file open.
+            connection.pragma_update(None, "locking_mode", "exclusive")?;
+        }
+        connection.pragma_update(None, "query_only", true)?;
+        migrations::expect_current(&connection).map_err(|error| busy_is_in_use(error, alone))?;
+        Ok(connection)
+    })
+    .await
+}
+
+/// Opens the store that takes the data, or makes the file.
+pub(crate) async fn destination(path: PathBuf) -> Result<Box<dyn Side>> {
+    open_side(path, |path| {
+        create(path)?;
+        let connection = connect(path)?;
+        migrations::refuse_something_else(&connection)?;
+        if migrations::version(&connection)? != 0 {
+            migrations::expect_current(&connection)?;
+        }
+        Ok(connection)
+    })
+    .await
+}
+
+fn busy_is_in_use(error: StoreError, alone: bool) -> StoreError {
+    if alone && matches!(error, StoreError::Busy(_)) { in_use("") } else { error }
+}
+
+async fn open_side(
+    path: PathBuf,
+    open: impl FnOnce(&Path) -> Result<Connection> + Send + 'static,
+) -> Result<Box<dyn Side>> {
+    let location = location(&path);
+    let connection = run_blocking(move || open(&path)).await.map_err(|error| error.at(&location))?;
+    Ok(Box::new(FileSide(Arc::new(Mutex::new(connection)))))
+}
+
+/// Runs the work on a thread where it may block.
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| StoreError::Failed("the work on the file panicked".to_owned()))?
+}
+
+impl FileSide {
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let connection = Arc::clone(&self.0);
+        run_blocking(move || work(&mut connection.lock())).await
+    }
+}
+
+#[async_trait]
+impl Side for FileSide {
+    fn is_sqlite(&self) -> bool {
+        true
+    }
+
+    /// Whether two files are the same was checked before.
+    async fn mark(&mut self, _number: i64) -> Result<bool> {
+        Ok(true)
+    }
+
+    async fn freeze(&mut self) -> Result<()> {
+        self.run(|connection| {
+            if !connection.is_autocommit() {
+                connection.execute_batch("COMMIT")?;
+            }
+            // The first read of the transaction decides what all of them see.
+            connection.execute_batch("BEGIN")?;
+            migrations::expect_current(connection)
+        })
+        .await
+    }
+
+    async fn counter(&mut self) -> Result<i64> {
+        self.run(|connection| Ok(connection.query_row("SELECT value FROM counter", [], |row| row.get(0))?)).await
+    }
+
+    async fn count(&mut self, table: &'static Table) -> Result<u64> {
+        self.run(move |connection| Ok(connection.query_row(&count(table), [], |row| row.get(0)).map(unsigned)?)).await
+    }
+
+    async fn read(&mut self, table: &'static Table, after: Option<Row>) -> Result<Vec<Row>> {
+        self.run(move |connection| read(connection, table, after)).await
+    }
+
+    async fn begin(&mut self) -> Result<()> {
+        self.run(|connection| {
+            // The write-ahead log goes only if nobody else has the file open. Without it the one large transaction is not written
+            // twice.
+            let mode =
+                connection.pragma_update_and_check(None, "journal_mode", "delete", |row| row.get::<_, String>(0));
+            if mode.map_err(|error| busy_is_in_use(error.into(), true))? != "delete" {
+                return Err(in_use(""));
+            }
+            connection.pragma_update(None, "synchronous", "full")?;
+            connection.pragma_update(None, "foreign_keys", true)?;
+            connection.execute_batch("BEGIN EXCLUSIVE").map_err(|error| busy_is_in_use(error.into(), true))?;
+            if migrations::version(connection)? == 0 {
+                migrations::take_steps(connection, 0, NEWEST)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn find_own_data(&mut self) -> Result<Option<&'static str>> {
+        self.run(|connection| {
+            for (table, question) in own_data_questions() {
+                if connection.query_row(&question, [], |row| row.get(0))? {
+                    return Ok(Some(table));
+                }
+            }
+            Ok(None)
+        })
+        .await
+    }
+
+    async fn make_room(&mut self, version: usize) -> Result<()> {
+        self.run(move |connection| {
+            empty(connection, NEWEST)?;
+            if version == NEWEST {
+                return Ok(());
+            }
+            for table in TABLES.iter().rev().map(|table| table.name).chain(STAGED).chain([PROBE, "counter"]) {
+                connection.execute_batch(&format!("DROP TABLE {table}"))?;
+            }
+            migrations::take_steps(connection, 0, version)?;
+            empty(connection, version)
+        })
+        .await
+    }
+
+    async fn put(&mut self, table: &TableHeader, rows: Vec<Row>) -> Result<()> {
+        let columns = DIALECT.columns(&table.name, table.columns.iter().map(String::as_str));
+        let parameters = DIALECT.parameters(table.columns.len());
+        let sql = format!("INSERT INTO {} ({columns}) VALUES ({parameters})", table.name);
+        self.run(move |connection| {
+            let mut insert = connection.prepare_cached(&sql)?;
+            for row in rows {
+                insert.execute(params_from_iter(row))?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn commit(&mut self, end: RestoreEnd) -> Result<()> {
+        self.run(move |connection| {
+            migrations::take_steps(connection, end.version, NEWEST)?;
+            connection.execute("UPDATE counter SET value = ?1", [end.counter])?;
+            if let Some(now) = end.end_sessions {
+                connection.execute_batch("DELETE FROM sessions")?;
+                connection.execute(
+                    "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until)
+                        SELECT id, grant_sealed, ?1, 0, NULL FROM users WHERE grant_sealed IS NOT NULL
+                        ON CONFLICT (user_id) DO NOTHING",
+                    [now.stored()],
+                )?;
+                connection.execute_batch("DELETE FROM users")?;
+            }
+            for (hash, since) in &end.forgotten {
+                let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES (?1, ?2)
+        ON CONFLICT (user_hash) DO UPDATE SET since = excluded.since";
+                connection.prepare_cached(sql)?.execute(params![hash.0, since.stored()])?;
+            }
+            connection.execute_batch("COMMIT")?;
+            configure_writer(connection)
+        })
+        .await
+    }
+}
+
+/// Empties the tables of this version of the schema.
+fn empty(connection: &Connection, version: usize) -> Result<()> {
+    // What refers to a row goes before it.
+    for table in TABLES.iter().rev().map(|table| table.name).chain(STAGED) {
+        if makes(migrations::steps_to(version), table) {
+            connection.execute(&format!("DELETE FROM {table}"), [])?;
+        }
+    }
+    Ok(())
+}
+
+fn read(connection: &Connection, table: &Table, after: Option<Row>) -> Result<Vec<Row>> {
+    let sql = DIALECT.select(table, after.is_some());
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut found = statement.query(params_from_iter(after.unwrap_or_default()))?;
+    let (mut rows, mut size) = (Vec::new(), 0);
+    while size < BYTES
+        && let Some(row) = found.next()?
+    {
+        let mut values = Row::with_capacity(table.columns.len());
+        for (index, column) in table.columns.iter().enumerate() {
+            let value = value(column.kind, row.get_ref(index)?).ok_or_else(|| {
+                let (table, column) = (table.name, column.name);
+                StoreError::Failed(format!(
+                    "the column `{column}` of the table `{table}` holds something else than it should"
+                ))
+            })?;
+            size += value.size();
+            values.push(value);
+        }
+        rows.push(values);
+    }
+    Ok(rows)
+}
+
+fn value(kind: ColumnKind, value: ValueRef<'_>) -> Option<CellValue> {
+    Some(match (kind, value) {
+        (_, ValueRef::Null) => CellValue::Null,
+        (ColumnKind::Integer | ColumnKind::Sequence, ValueRef::Integer(number)) => CellValue::Integer(number),
+        (ColumnKind::Boolean, ValueRef::Integer(number)) => CellValue::Boolean(number != 0),
+        (ColumnKind::Real, ValueRef::Real(number)) => CellValue::Real(number),
+        (ColumnKind::Text, ValueRef::Text(text)) => CellValue::Text(std::str::from_utf8(text).ok()?.to_owned()),
+        (ColumnKind::Bytes, ValueRef::Blob(bytes)) => CellValue::Bytes(bytes.to_vec()),
+        _ => return None,
+    })
+}
+
+impl ToSql for CellValue {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Integer(number) => ValueRef::Integer(*number),
+            Self::Real(number) => ValueRef::Real(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+            Self::Boolean(truth) => ValueRef::Integer(i64::from(*truth)),
+        }))
+    }
+}
