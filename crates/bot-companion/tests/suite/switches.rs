@@ -426,15 +426,11 @@ async fn the_demo_bot_tells_its_uptime_and_is_gone_with_the_first_word_of_a_real
     assert!(again > started && again <= seconds(), "{started}, then {again}");
     assert_eq!(bot["shards"].as_object().unwrap().len(), 2);
     let started = again;
-
     let owner = dev.user("owner").await;
-    assert_eq!(owner.guilds().await.len(), 3);
-
     // Neither somebody without a good key nor one who only looks makes it go.
-    let unknown = token::generate(TokenKind::BotKey, secret_bytes);
-    for (method, path, key) in
-        [(Method::PUT, "/bot/heartbeat", unknown.expose_secret()), (Method::GET, "/bot/state", &key)]
-    {
+    let wrong = token::generate(TokenKind::BotKey, secret_bytes);
+    let calls = [(Method::PUT, "/bot/heartbeat", wrong.expose_secret()), (Method::GET, "/bot/state", &key)];
+    for (method, path, key) in calls {
         dev.client.call(method, path).header("Authorization", format!("Bearer {key}")).send().await;
         assert_eq!(owner.guilds().await.len(), 3, "{path}");
     }

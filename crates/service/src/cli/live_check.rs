@@ -18,7 +18,7 @@ use crate::app;
 use crate::config::{Config, keyfile};
 use crate::server::{self, LoadedCertificate};
 
-use findings::Listener;
+use findings::CheckedPort;
 pub(super) use findings::connections;
 
 /// How long the store may take to answer a question.
@@ -41,7 +41,7 @@ pub(super) async fn run(config: &Config) -> Vec<CheckLine> {
 async fn port(config: &Config) -> CheckLine {
     let listen = config.http.listen;
     let Err(taken) = server::try_bind(listen) else { return CheckLine::fine("port", format!("{listen} is free")) };
-    findings::port(Listener::Service, listen, &taken, service_runs(config).await)
+    findings::port(CheckedPort::Service, listen, &taken, service_runs(config).await)
 }
 
 /// Whether a service of ours answers at the address of this configuration.
@@ -60,8 +60,8 @@ async fn admin_port(config: &Config) -> Option<CheckLine> {
     let is_ours = listen.port() != 0
         && (admin_of(config, ASK_LIMIT).await.is_some()
             || former_admin_answers(listen).await && service_runs(config).await);
-    let listener = if config.admin.is_set { Listener::Admin } else { Listener::DefaultAdmin };
-    Some(findings::port(listener, listen, &taken, is_ours))
+    let port = if config.admin.is_set { CheckedPort::Admin } else { CheckedPort::DefaultAdmin };
+    Some(findings::port(port, listen, &taken, is_ours))
 }
 
 /// Whether the service that runs is of a release that did not name itself yet: this command is run before an upgrade, too.

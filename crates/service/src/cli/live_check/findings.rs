@@ -22,28 +22,27 @@ const SKEW_HARMFUL: Duration = Duration::from_mins(5);
 /// A certificate should have been renewed by then.
 const RENEWAL: Duration = Duration::from_hours(14 * 24);
 
-/// What listens.
 #[derive(Clone, Copy)]
-pub(super) enum Listener {
+pub(super) enum CheckedPort {
     Service,
     Admin,
     /// At an address that nobody set: the service runs without it.
     DefaultAdmin,
 }
 
-pub(super) fn port(listener: Listener, listen: SocketAddr, taken: &io::Error, is_ours: bool) -> CheckLine {
-    let (name, setting) = match listener {
-        Listener::Service => ("port", "http.listen"),
-        Listener::Admin | Listener::DefaultAdmin => ("admin port", "admin.listen"),
+pub(super) fn port(port: CheckedPort, listen: SocketAddr, taken: &io::Error, is_ours: bool) -> CheckLine {
+    let (name, setting) = match port {
+        CheckedPort::Service => ("port", "http.listen"),
+        CheckedPort::Admin | CheckedPort::DefaultAdmin => ("admin port", "admin.listen"),
     };
     if taken.kind() == io::ErrorKind::AddrInUse && is_ours {
         return CheckLine::fine(name, format!("{listen} is taken by a bot-companion that runs"));
     }
     let advice = listen_advice(listen, taken);
     let text = format!("{listen} cannot be listened on ({taken}); {advice}, or set {setting} to another address");
-    match listener {
-        Listener::DefaultAdmin => CheckLine::warning(name, text),
-        Listener::Service | Listener::Admin => CheckLine::failed(name, text),
+    match port {
+        CheckedPort::DefaultAdmin => CheckLine::warning(name, text),
+        CheckedPort::Service | CheckedPort::Admin => CheckLine::failed(name, text),
     }
 }
 
