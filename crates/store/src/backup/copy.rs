@@ -152,14 +152,14 @@ fn send(plan: &CopyPlan, pipe: PipeWriter) -> std::result::Result<Sums, BackupEr
     })
 }
 
-type Taken = (Box<dyn Side>, RestoreEnd, Sums);
+type Uncommitted = (Box<dyn Side>, RestoreEnd, Sums);
 
 /// Restores what comes out of the pipe, but for the commit. If there is no source, no destination is made.
 async fn take(
     plan: &CopyPlan,
     pipe: PipeReader,
     watch: &mut dyn BackupWatch,
-) -> std::result::Result<Taken, BackupError> {
+) -> std::result::Result<Uncommitted, BackupError> {
     let reader = BackupReader::begin(std::io::BufReader::new(pipe))?;
     let of = reader.header.rows();
     let mut store = restore::open(&plan.what.to, plan.what.start_wait).await?;

@@ -99,7 +99,9 @@ impl Compared {
         {
             let (header, mut batches) = (TableHeader::new(table, 0), Batches::of(table));
             while let Some(rows) = batches.next(store).await? {
-                rows.iter().for_each(|row| found.add(&header, row));
+                for row in &rows {
+                    found.add(&header, row);
+                }
             }
         }
         Ok(found)
