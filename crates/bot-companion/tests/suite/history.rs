@@ -67,7 +67,7 @@ async fn minutes_and_incidents_survive_a_restart() {
     passes(&app, None, 60).await;
     assert_eq!(minutes(&app).await, [(0, Up), (60, Up), (120, Up), (180, Down)]);
     let open = Incident { id: 1, worst: Down, began: at(120), ended: None, shards: 2, shard_count: 2 };
-    assert_eq!(history(&app).await.incidents, [open.clone()]);
+    assert_eq!(history(&app).await.incidents, std::slice::from_ref(&open));
     assert_eq!(history(&app).await.days, [today(3, 0, 1)]);
 
     let before = history(&app).await;
@@ -75,12 +75,12 @@ async fn minutes_and_incidents_survive_a_restart() {
     app.app.recorder.record().await;
     assert_eq!(history(&app).await, before, "it is all there, and what is not known changes nothing");
     passes(&app, None, 60).await;
-    assert_eq!(history(&app).await.incidents, [open.clone()]);
+    assert_eq!(history(&app).await.incidents, std::slice::from_ref(&open));
     let bot = bot.at(&app);
     beats(&bot).await;
     app.app.recorder.record().await;
     let over = Incident { ended: Some(at(300)), ..open };
-    assert_eq!(history(&app).await.incidents, [over.clone()]);
+    assert_eq!(history(&app).await.incidents, std::slice::from_ref(&over));
     passes(&app, Some(&bot), 120).await;
     assert_eq!(history(&app).await.incidents, [over]);
     assert_eq!(history(&app).await.days, [today(6, 0, 1)]);
