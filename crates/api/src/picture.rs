@@ -41,7 +41,8 @@ mod tests {
     #[test]
     fn only_the_providers_pictures_are_shown_from_elsewhere() {
         const CDN: &str = "https://cdn.example";
-        let (provider, other) = (PictureHost::new(CDN, "/0.png", CDN), PictureHost::new(CDN, "/0.png", "http://127.0.0.1:8081"));
+        let (provider, other) =
+            (PictureHost::new(CDN, "/0.png", CDN), PictureHost::new(CDN, "/0.png", "http://127.0.0.1:8081"));
         for (url, elsewhere) in [
             ("https://cdn.example/icons/1/a.png", "http://127.0.0.1:8081/icons/1/a.png"),
             ("https://cdn.example.evil/a.png", "https://cdn.example.evil/a.png"),

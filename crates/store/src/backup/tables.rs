@@ -5,7 +5,7 @@ use super::value::ColumnKind;
 
 /// A column.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Column {
+pub(crate) struct TableColumn {
     pub(crate) name: &'static str,
     pub(crate) kind: ColumnKind,
 }
@@ -15,7 +15,7 @@ pub(crate) struct Column {
 pub(crate) struct Table {
     pub(crate) name: &'static str,
     /// The columns; those of the key come first, in its order.
-    pub(crate) columns: &'static [Column],
+    pub(crate) columns: &'static [TableColumn],
     /// How many columns the key has.
     pub(crate) key: usize,
     /// Which rows are worth a backup, if not all; a condition in SQL that both stores understand.
@@ -55,7 +55,7 @@ macro_rules! table {
     ($name:literal, $key:literal: $($column:ident $kind:ident),+) => {
         Table {
             name: $name,
-            columns: &[$(Column { name: stringify!($column), kind: ColumnKind::$kind }),+],
+            columns: &[$(TableColumn { name: stringify!($column), kind: ColumnKind::$kind }),+],
             key: $key,
             only: None,
             unused: None,

@@ -102,7 +102,10 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
             print(&if options.json {
                 let admin = admin.as_ref().map(|admin| format!("http://{}", admin.address));
                 let sandbox = format!("http://{sandbox_address}");
-                format!("{}\n", json!({ "service": service, "admin": admin, "sandbox": sandbox, "bot_key": token::PUBLISHED_KEY }))
+                format!(
+                    "{}\n",
+                    json!({ "service": service, "admin": admin, "sandbox": sandbox, "bot_key": token::PUBLISHED_KEY })
+                )
             } else {
                 banner(&service, &sandbox, admin.as_ref(), data)
             })?;
