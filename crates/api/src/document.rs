@@ -13,8 +13,8 @@ use utoipa::openapi::schema::{Components, Object, ObjectBuilder, Schema, SchemaT
 use utoipa::openapi::{Content, ContentBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
 
 use super::error::{self, Details, ErrorCode};
+use super::error_responses::ErrorResponse;
 use super::examples;
-use super::refusals::ErrorResponse;
 
 const JSON: &str = "application/json";
 /// The one answer that comes without an envelope.

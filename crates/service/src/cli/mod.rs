@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     /// Commands that change nothing and whose output has a form of its own, or that run until they are stopped.
-    const WITHOUT_JSON: [&str; 7] = ["serve", "dev", "healthcheck", "openapi", "completions", "man", "team export"];
+    const WITHOUT_JSON: [&str; 6] = ["serve", "healthcheck", "openapi", "completions", "man", "team export"];
 
     /// Every command that does something by itself, with its words.
     fn commands(command: &clap::Command, words: &str, found: &mut Vec<(String, bool)>) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::auth::{NewSession, SignInOptions};
 use api::envelope::{self, Nothing};
 use api::error::ErrorCode;
-use api::refusals::{IdpRefusals, Refusals, SignInRefusals, TokenRefusals};
+use api::error_responses::{IdpRefusals, Refusals, SignInRefusals, TokenRefusals};
 use api::user::UserData;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

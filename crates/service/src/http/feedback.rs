@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use api::error_responses::{Refusals, StoreRefusals};
 use api::feedback::FeedbackData;
-use api::refusals::{Refusals, StoreRefusals};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::error::ErrorCode;
+use api::error_responses::{GuildNotFound, IdpRefusals, Refusals, TokenRefusals};
 use api::guilds::{GuildData, InvitableGuildData};
-use api::refusals::{GuildNotFound, IdpRefusals, Refusals, TokenRefusals};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::error::ErrorCode;
+use api::error_responses::{LiveRefusals, Refusals, TokenRefusals, UserLiveRefusals};
 use api::live::{Changes, UserChanges};
-use api::refusals::{LiveRefusals, Refusals, TokenRefusals, UserLiveRefusals};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, header};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use api::error::ErrorCode;
+use api::error_responses::{Refusals, TokenRefusals};
 use api::me::{CurrentSession, Me};
-use api::refusals::{Refusals, TokenRefusals};
 use axum::extract::State;
 
 use super::error::ApiError;

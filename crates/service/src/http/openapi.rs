@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use api::document;
-use api::refusals::Refusals;
+use api::error_responses::Refusals;
 use axum::response::{IntoResponse, Response};
 use domain::Version;
 use http::HeaderMap;
@@ -52,7 +52,7 @@ pub(crate) fn describe() -> OpenApi {
         .contact(Some(ContactBuilder::new().name(Some("The operator of the service")).build()))
         .license(Some(license));
     let mut document = OpenApiBuilder::new().info(info.build()).servers(Some(servers())).build();
-    document.merge(super::routes(false).document);
+    document.merge(super::routes::route_table(false).document);
     document.tags = Some(TAGS.map(tag).into());
     document::complete(&mut document);
     let token = ApiKey::Header(ApiKeyValue::with_description("Token", "The session token of `POST /auth`."));
@@ -112,9 +112,9 @@ impl ToSchema for OpenApiDocument {}
 
 #[cfg(test)]
 mod tests {
-    use api::refusals::ErrorResponse;
+    use api::error_responses::ErrorResponse;
 
-    use super::super::routes;
+    use super::super::routes::route_table;
     use super::super::zone::{Deadline, RateLimitedBy, RequestBody};
     use super::*;
 
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_the_middleware_of_a_zone_refuses_is_documented_for_its_routes() {
-        let mut table = routes(false);
+        let mut table = route_table(false);
         for (path, item) in &mut table.document.paths.paths {
             let (zone, _) = table.zones.of(Some(path));
             for operation in document::operations(item) {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use api::envelope;
 use api::error::ErrorCode;
+use api::error_responses::ReadinessRefusals;
 use api::readiness::{READY, Readiness};
-use api::refusals::ReadinessRefusals;
 use axum::extract::State;
 use bytes::Bytes;
 use http::Response;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::envelope::Nothing;
 use api::error::ErrorCode;
-use api::refusals::{Refusals, SessionNotFound, TokenRefusals};
+use api::error_responses::{Refusals, SessionNotFound, TokenRefusals};
 use api::sessions::SessionData;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::refusals::{Refusals, StoreRefusals};
+use api::error_responses::{Refusals, StoreRefusals};
 use api::status::StatusData;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};

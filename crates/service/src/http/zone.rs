@@ -206,7 +206,7 @@ fn is_at_or_below(prefix: &str, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::routes;
+    use super::super::routes::route_table;
     use super::*;
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
             ("/ready", OPERATIONS),
             ("/openapi.json", PUBLIC),
         ];
-        let table = routes(false);
+        let table = route_table(false);
         let documented: Vec<&str> = table.document.paths.paths.keys().map(String::as_str).collect();
         assert_eq!(documented, expected.map(|(path, _)| path));
         for (path, zone) in expected {
@@ -264,7 +264,7 @@ mod tests {
             ("/bot/nowhere", BOT),
             ("/bot/shards/1/0", BOT),
         ];
-        let zones = routes(false).zones;
+        let zones = route_table(false).zones;
         for (path, zone) in table {
             assert_eq!(zones.of(Some(path)), (zone, UNKNOWN_ROUTE), "{path}");
         }
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn pages_are_in_a_zone_of_their_own_and_not_in_the_document() {
-        let (without, with) = (routes(false), routes(true));
+        let (without, with) = (route_table(false), route_table(true));
         assert!(without.document.paths.paths == with.document.paths.paths);
         for path in ["/site", "/site/", "/site/status", "/site/dashboard", "/site/nowhere", "/docs", "/docs/nowhere"] {
             assert_eq!(with.zones.of(Some(path)).0, SITE, "{path}");

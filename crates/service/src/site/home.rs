@@ -6,7 +6,7 @@ use domain::{Health, Stats, TeamMember, Time};
 use maud::{Markup, html};
 
 use super::layout::{PageFrame, Section, grouped};
-use super::{Language, Site, colour};
+use super::{Language, Site, role_colours};
 use crate::views::site::SiteFacts;
 
 pub fn page(site: &Site, language: Language, facts: &SiteFacts, now: Time) -> String {
@@ -179,7 +179,7 @@ fn team(frame: &PageFrame<'_>, team: &[TeamMember]) -> Markup {
                             img src=(frame.site.pictures.safe(&member.avatar)) alt="" width="48" height="48" loading="lazy";
                             div {
                                 p class="name" { bdi { (member.name) } }
-                                p class={ "role " (colour::role_class(&member.color).unwrap_or_default()) } { bdi { (member.role) } }
+                                p class={ "role " (role_colours::role_class(&member.color).unwrap_or_default()) } { bdi { (member.role) } }
                             }
                         }
                     }

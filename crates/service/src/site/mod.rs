@@ -5,7 +5,6 @@
 pub mod assets;
 pub mod badge;
 mod calendar;
-mod colour;
 pub mod dashboard;
 pub mod error_page;
 pub mod home;
@@ -15,6 +14,7 @@ mod layout;
 mod picture;
 pub mod reference;
 mod rendered;
+mod role_colours;
 pub mod status;
 mod words;
 
@@ -100,6 +100,6 @@ impl Site {
     /// The style sheet with the colours of the team's roles, which the pages cannot hold themselves: no style is inline.
     pub fn role_colours(&self, team: &[TeamMember]) -> String {
         let colours: BTreeSet<&str> = team.iter().map(|member| member.color.as_str()).collect();
-        colours.into_iter().filter_map(colour::role_rule).collect()
+        colours.into_iter().filter_map(role_colours::role_rule).collect()
     }
 }

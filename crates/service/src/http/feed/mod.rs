@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use api::envelope::Nothing;
 use api::error::ErrorCode;
+use api::error_responses::{BotRefusals, EventsRefusals, SnapshotRefusals, UploadRefusals};
 use api::feed::{HeartbeatReport, StateData, Taken};
-use api::refusals::{BotRefusals, EventsRefusals, SnapshotRefusals, UploadRefusals};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
