@@ -126,7 +126,7 @@ impl GuildLists {
     }
 
     /// Makes sure that a user's list, stored when it was `fetched`, may be shown, with a refresh if need be; `forced` asks the provider
-    /// first. Tells whether it waited for the provider: then the store may have another list.
+    /// first. Tells whether there is a newer list in the store.
     pub async fn ensure_usable(&self, user: Snowflake, fetched: Option<Time>, forced: bool) -> Result<bool, ListError> {
         let must_refresh = forced && self.take_forced_refresh(user);
         let now = self.fetcher.sources.clock.now();
@@ -138,8 +138,10 @@ impl GuildLists {
             }
             ListFreshness::Expired => self.fetch(user, fetched, self.fetch_wait).await.map(|()| true),
             _ => match self.fetch(user, fetched, self.limits.refresh_wait).await {
+                Ok(()) => Ok(true),
                 Err(ListError::SignedOut) => Err(ListError::SignedOut),
-                Ok(()) | Err(_) => Ok(true),
+                // The list that is there may still be shown.
+                Err(_) => Ok(false),
             },
         }
     }

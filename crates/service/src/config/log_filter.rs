@@ -6,8 +6,15 @@ use tracing_subscriber::EnvFilter;
 use super::value::{Advice, line};
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-/// This crate, as the log calls it.
-const OURS: &str = "bot_companion";
+/// Our crates that log something, as the log calls them.
+const OURS: [&str; 4] = ["bot_companion", "bot_companion_store", "bot_companion_provider", "bot_companion_telemetry"];
+/// What these modules were called while they were part of the first crate. Filters may still say so.
+const FORMER: [(&str, &str); 4] = [
+    ("bot_companion::store", "bot_companion_store"),
+    ("bot_companion::idp", "bot_companion_provider::idp"),
+    ("bot_companion::sandbox", "bot_companion_provider::sandbox"),
+    ("bot_companion::traces", "bot_companion_telemetry::traces"),
+];
 
 pub(super) fn log_filter(text: &str) -> Result<String, Advice> {
     let general = || "write a level such as \"info\", or directives such as \"info,bot_companion=debug\"".to_owned();
@@ -17,9 +24,15 @@ pub(super) fn log_filter(text: &str) -> Result<String, Advice> {
         check(directive).map_err(|why| if why.is_empty() { general() } else { format!("{why}; {}", general()) })?;
     }
     // The library does not take blanks.
-    let filter = directives.join(",");
+    let filter = directives.into_iter().map(with_present_name).collect::<Vec<_>>().join(",");
     EnvFilter::builder().parse(&filter).map_err(|_| general())?;
     Ok(filter)
+}
+
+fn with_present_name(directive: &str) -> String {
+    let rest = |former| directive.strip_prefix(former).filter(|rest| rest.starts_with(['=', ':', '[']));
+    let renamed = FORMER.iter().find_map(|(former, now)| rest(former).map(|rest| format!("{now}{rest}")));
+    renamed.unwrap_or_else(|| directive.to_owned())
 }
 
 /// The parts between commas; those in brackets and braces belong to a span's fields.
@@ -59,9 +72,10 @@ fn check(directive: &str) -> Result<(), String> {
     let target = target.trim();
     let krate = target.split("::").next().unwrap_or_default();
     // A crate's name has no hyphen in the log.
-    if krate != OURS && (krate.contains('-') || strsim::osa_distance(krate, OURS) <= 2) {
-        let meant = krate.replace('-', "_");
-        let meant = if strsim::osa_distance(&meant, OURS) <= 2 { OURS.to_owned() } else { meant };
+    let meant = krate.replace('-', "_");
+    let near = OURS.into_iter().find(|ours| strsim::osa_distance(&meant, ours) <= 2);
+    if !OURS.contains(&krate) && (krate.contains('-') || near.is_some()) {
+        let meant = near.unwrap_or(&meant);
         return Err(format!("no module is called \"{}\"; did you mean \"{meant}\"?", shown(krate)));
     }
     Ok(())
@@ -84,7 +98,7 @@ fn no_level(word: &str) -> String {
     let meant = match near.min() {
         Some((_, level)) => format!("; did you mean \"{level}\"?"),
         // The library takes it as a module, and logs everything of it.
-        None if word.starts_with(OURS) => format!("; for everything from that module write \"{word}=trace\""),
+        None if word.starts_with(OURS[0]) => format!("; for everything from that module write \"{word}=trace\""),
         None => String::new(),
     };
     format!("\"{}\" is not a level{meant}", shown(word))
@@ -118,6 +132,18 @@ mod tests {
     }
 
     #[test]
+    fn modules_that_became_crates_are_still_known_by_their_former_names() {
+        for (former, now) in [
+            ("warn,bot_companion::store=info", "warn,bot_companion_store=info"),
+            ("bot_companion::store::sqlite=debug", "bot_companion_store::sqlite=debug"),
+            ("bot_companion::idp[call]=debug", "bot_companion_provider::idp[call]=debug"),
+            ("bot_companion::stored=info", "bot_companion::stored=info"),
+        ] {
+            assert_eq!(log_filter(former), Ok(now.to_owned()));
+        }
+    }
+
+    #[test]
     fn filters_that_mean_nothing_are_refused_with_what_was_meant() {
         for (text, said) in [
             ("", "write a level"),
@@ -137,6 +163,7 @@ mod tests {
             ("hyper", "\"hyper\" is not a level; write"),
             ("info,bot-companion=debug", "no module is called \"bot-companion\"; did you mean \"bot_companion\"?"),
             ("info,bot_companon::http=debug", "did you mean \"bot_companion\"?"),
+            ("info,bot_companion_stor=debug", "did you mean \"bot_companion_store\"?"),
             ("tokio-postgres=debug", "did you mean \"tokio_postgres\"?"),
             ("[request]=debgu", "did you mean \"debug\"?"),
             ("info\nwarn", "write a level"),

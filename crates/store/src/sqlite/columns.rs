@@ -19,7 +19,8 @@ impl ReadColumn for Row<'_> {
         let stored = self.get(index)?;
         T::restored(stored).ok_or_else(|| {
             let why = format!("not a {}", T::NAME);
-            rusqlite::Error::FromSqlConversionFailure(index, Type::Null, why.into())
+            let kind = self.get_ref(index).map_or(Type::Null, |value| value.data_type());
+            rusqlite::Error::FromSqlConversionFailure(index, kind, why.into())
         })
     }
 }

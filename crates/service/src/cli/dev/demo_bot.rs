@@ -63,7 +63,13 @@ pub(in crate::cli) async fn warn_of_demo_key(app: &App) {
 
 /// Middleware: what a real bot sends waits until the demo bot and its data are gone. Only real bots use the feed.
 pub(super) async fn make_room(State(bot): State<Arc<DemoBot>>, request: Request, next: Next) -> Response {
-    let sends = matches!(*request.method(), Method::PUT | Method::POST) && request.uri().path().starts_with("/bot/");
+    let sends = match request.uri().path() {
+        "/bot/events" => *request.method() == Method::POST,
+        path => {
+            let is_whole = ["/bot/heartbeat", "/bot/subscriptions"].contains(&path) || path.starts_with("/bot/shards/");
+            *request.method() == Method::PUT && is_whole
+        }
+    };
     if sends
         && !bot.is_gone.load(Ordering::Acquire)
         && let Some(key) = bot_key(request.headers())

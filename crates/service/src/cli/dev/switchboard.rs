@@ -43,7 +43,7 @@ impl Switchboard {
     }
 
     async fn age_list(&self, user: Snowflake, age: Duration) -> store::Result<bool> {
-        loop {
+        for _ in 0..3 {
             let Some(account) = self.app.store.account(user).await? else { return Ok(false) };
             let Some(list) = account.list else { return Ok(false) };
             let older = StoredList { fetched: self.app.clock.now().before(age), ..list };
@@ -52,6 +52,7 @@ impl Switchboard {
                 return Ok(true);
             }
         }
+        Ok(false)
     }
 
     /// Refuses an address's requests for a while, as if it had sent far too many; `false` if it has no limit.
