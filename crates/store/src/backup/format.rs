@@ -1,12 +1,13 @@
 //! A backup: a line that says what it is, a line of JSON that says what is in it, the rows of each table in the order that this line
 //! gives, and SHA-256 over all of that. It is the same for every store.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 
 use aws_lc_rs::digest::{self, Context, SHA256};
 use serde::{Deserialize, Serialize};
 
-use super::tables::{PROBE, STAGED, TABLES, Table, kind};
+use super::tables::{PASSING, TABLES, Table, kind};
 use super::value::{self, CellValue, ColumnKind, Row};
 use super::{BackupError, numbers};
 use crate::schema_version::{EQUAL, makes};
@@ -25,6 +26,7 @@ const SQLITE: &str = "SQLite";
 const POSTGRESQL: &str = "PostgreSQL";
 /// The last moment of the year 9999.
 const LATEST: u64 = 253_402_300_799_999;
+const OTHER_TABLES: &str = "its tables are not those of its schema";
 const CHECKSUM: usize = digest::SHA256_OUTPUT_LEN;
 
 /// What a backup says of itself.
@@ -56,21 +58,16 @@ impl BackupHeader {
         EQUAL.iter().rfind(own).map(|pair| if of_sqlite { pair.0 } else { pair.1 })
     }
 
-    /// Whether the tables can be those of its schema. Their names and those of their columns are SQL afterwards.
-    fn has_plausible_tables(&self) -> bool {
+    /// Whether the tables are those of its schema. Their names are SQL afterwards.
+    fn has_its_tables(&self) -> bool {
         let steps = if self.store == SQLITE {
             sqlite::migrations::steps_to(self.schema)
         } else {
             postgres::migrations::steps_to(self.schema)
         };
-        let is_name = |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-        let is_plausible = |table: &TableHeader| {
-            !STAGED.into_iter().chain([PROBE, "counter"]).any(|left_out| left_out == table.name)
-                && makes(steps, &table.name)
-                && table.columns.iter().all(is_name)
-        };
-        let is_there = |table: &Table| self.tables.iter().filter(|found| found.name == table.name).count() == 1;
-        self.tables.iter().all(is_plausible) && TABLES.iter().filter(|table| makes(steps, table.name)).all(is_there)
+        let expected: BTreeSet<_> = TABLES.iter().map(|table| table.name).filter(|name| makes(steps, name)).collect();
+        let found: BTreeSet<_> = self.tables.iter().map(|table| table.name.as_str()).collect();
+        found == expected && self.tables.len() == expected.len()
     }
 
     /// What no backup of ours says, if it says such a thing. After this, the header can be shown as it is.
@@ -106,6 +103,17 @@ pub struct TableHeader {
 impl TableHeader {
     pub(super) fn new(table: &Table, rows: u64) -> Self {
         Self { name: table.name.to_owned(), columns: table.names().map(ToOwned::to_owned).collect(), rows }
+    }
+
+    /// Refuses columns other than those of the stored table. SQLite would also take a row's number by any of its names.
+    pub(super) fn expect_columns(&self, stored: Vec<String>) -> Result<(), BackupError> {
+        let is_passing = |column: &&String| PASSING.contains(&(self.name.as_str(), column.as_str()));
+        let sequences = TABLES.iter().filter(|table| table.name == self.name).flat_map(|table| table.columns);
+        let sequences = sequences.filter(|column| column.kind == ColumnKind::Sequence).map(|column| column.name);
+        let expected = stored.iter().filter(|column| !is_passing(column)).map(String::as_str).chain(sequences);
+        let (expected, found): (BTreeSet<_>, BTreeSet<_>) =
+            (expected.collect(), self.columns.iter().map(String::as_str).collect());
+        if found == expected && self.columns.len() == expected.len() { Ok(()) } else { damaged(OTHER_TABLES) }
     }
 
     /// What a row of it has in a column.
@@ -194,8 +202,8 @@ impl<R: Read> BackupReader<R> {
                 header.release, header.schema, header.store
             ));
         }
-        if header.version(true).is_none() || !header.has_plausible_tables() {
-            return damaged("its tables are not those of its schema");
+        if header.version(true).is_none() || !header.has_its_tables() {
+            return damaged(OTHER_TABLES);
         }
         let kinds = |table: &TableHeader| table.columns.iter().map(|column| kind(&table.name, column)).collect();
         let kinds = header.tables.iter().map(kinds).collect();

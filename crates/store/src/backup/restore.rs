@@ -180,6 +180,9 @@ pub(super) async fn load(
     let version = header.version(store.is_sqlite()).ok_or_else(|| BackupError::Refused("no such schema".to_owned()))?;
     let (current, mut highest) = (store.counter().await?, header.counter);
     store.make_room(version).await?;
+    for table in &header.tables {
+        table.expect_columns(store.columns(&table.name).await?)?;
+    }
     let (mut done, of) = (0, header.rows());
     let (mut batch, mut size, mut next) = (Vec::new(), 0, reader.next()?);
     for (index, table) in header.tables.iter().enumerate() {

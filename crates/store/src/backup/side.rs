@@ -29,6 +29,8 @@ pub(crate) trait Side: Send {
     async fn find_own_data(&mut self) -> Result<Option<&'static str>>;
     /// Leaves nothing but empty tables of this version of the schema.
     async fn make_room(&mut self, version: usize) -> Result<()>;
+    /// The columns of a table that can be written.
+    async fn columns(&mut self, table: &str) -> Result<Vec<String>>;
     /// Writes rows, matched by the names of their columns.
     async fn put(&mut self, table: &TableHeader, rows: Vec<Row>) -> Result<()>;
     /// Brings the tables to the newest schema, and ends the transaction: all of it counts from now on.

@@ -43,7 +43,6 @@ pub(crate) const STAGED: [&str; 3] = ["staged_snapshots", "staged_kept", "staged
 pub(crate) const PROBE: &str = "probe";
 
 /// Columns that are not backed up: no grant is being refreshed while the service is stopped, and no snapshot is being staged.
-#[cfg(test)]
 pub(super) const PASSING: [(&str, &str); 2] = [("users", "refresh_until"), ("guilds", "carried")];
 
 /// Rows of other snapshots can be seen by nobody, and wait to be removed. As a comparison with a truth, so that no planner

@@ -191,6 +191,11 @@ impl Side for ServerSide {
         Ok(self.client.batch_execute(&format!("TRUNCATE {}", tables.join(", "))).await?)
     }
 
+    async fn columns(&mut self, table: &str) -> Result<Vec<String>> {
+        let table = self.client.prepare(&format!("SELECT * FROM {table}")).await?;
+        Ok(table.columns().iter().map(|column| column.name().to_owned()).collect())
+    }
+
     async fn put(&mut self, table: &TableHeader, rows: Vec<Row>) -> Result<()> {
         let name = &table.name;
         let columns = DIALECT.columns(name, table.columns.iter().map(String::as_str));

@@ -169,6 +169,15 @@ impl Side for FileSide {
         .await
     }
 
+    async fn columns(&mut self, table: &str) -> Result<Vec<String>> {
+        let table = table.to_owned();
+        self.run(move |connection| {
+            let mut columns = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
+            Ok(columns.query_map([table], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+        })
+        .await
+    }
+
     async fn put(&mut self, table: &TableHeader, rows: Vec<Row>) -> Result<()> {
         let columns = DIALECT.columns(&table.name, table.columns.iter().map(String::as_str));
         let parameters = DIALECT.parameters(table.columns.len());

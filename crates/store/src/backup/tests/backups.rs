@@ -127,6 +127,14 @@ fn what_is_not_a_whole_backup_is_refused_before_anything_is_written() {
             ("\"team\"", "\"sqlite_schema\""),
             ("\"avatar\"", "\"avatar\\\") SELECT 1\""),
             ("\"schema\":8", "\"schema\":0"),
+            // Names under which SQLite knows a row's number, a column twice, one too few, and one that is not backed up.
+            ("\"signing_in\"", "\"rowid\""),
+            ("\"signing_in\"", "\"_rowid_\""),
+            ("\"signing_in\"", "\"oid\""),
+            ("\"signing_in\"", "\"list_fetched\""),
+            ("\"signing_in\"", "\"refresh_until\""),
+            ("\"slots\",\"active_until\"", "\"slots\""),
+            ("\"user_id\",\"reason\"", "\"rowid\",\"reason\""),
         ] {
             says(&tampered(&whole, from, to), "its tables are not those of its schema");
         }
