@@ -76,6 +76,17 @@ async fn a_response_that_is_not_cached_reads_the_account_once() {
 }
 
 #[tokio::test]
+async fn a_refresh_that_fails_costs_no_second_read_of_the_account() {
+    let (app, member) = member_in_a("").await;
+    app.sandbox.fail(Endpoint::Guilds, broken());
+    app.clock.advance(15 * MINUTE);
+    let reads = || app.app.store.metrics().operations.get(StoreAccess::Read, StoreOutcome::Done);
+    let before = reads();
+    assert_eq!(shown(&member).await.0, only_a());
+    assert_eq!(reads() - before, 2, "before and in the refresh");
+}
+
+#[tokio::test]
 async fn the_list_is_fetched_beside_the_login() {
     let app = TestApp::start().await;
     app.user("member").await;

@@ -1,5 +1,5 @@
 //! The one way in which data leaves a store and enters one. A backup is taken while the service runs, and restored into a store of
-//! either kind: by [`restore`] from a file, by [`copy`] from a pipe whose other end another store is backed up to. It is loaded into
+//! either kind: by [`restore()`] from a file, by [`copy()`] from a pipe whose other end another store is backed up to. It is loaded into
 //! the schema that it was made with, and migrated from there.
 
 mod copy;
