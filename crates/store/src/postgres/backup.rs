@@ -13,6 +13,7 @@ use tokio_postgres::Client;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tracing::warn;
 
 use super::address::Address;
 use super::columns::{Column as _, unsigned};
@@ -230,9 +231,12 @@ impl Side for ServerSide {
         }
         let notify = format!("NOTIFY {}, '{}'; COMMIT", invalidation::CHANNEL, invalidation::EVERYTHING);
         self.client.batch_execute(&notify).await?;
-        // The planner knows nothing yet of what is in the tables.
+        // The planner knows nothing yet of what is in the tables. If this fails, the server's own upkeep does it later.
         let tables: Vec<_> = TABLES.iter().map(|table| table.name).collect();
-        Ok(self.client.batch_execute(&format!("ANALYZE {}", tables.join(", "))).await?)
+        if let Err(error) = self.client.batch_execute(&format!("ANALYZE {}", tables.join(", "))).await {
+            warn!(error = %StoreError::from(error), "the data is in the database, but the tables could not be analysed");
+        }
+        Ok(())
     }
 }
 

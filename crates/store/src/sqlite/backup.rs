@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, params, params_from_iter};
+use tracing::warn;
 
 use super::columns::{Column as _, unsigned};
 use super::file::{configure_writer, connect, connect_read_only, create, has_log, location};
@@ -212,7 +213,11 @@ impl Side for FileSide {
                 connection.prepare_cached(sql)?.execute(params![hash.0, since.stored()])?;
             }
             connection.execute_batch("COMMIT")?;
-            configure_writer(connection)
+            // The next start does this, too.
+            if let Err(error) = configure_writer(connection) {
+                warn!(%error, "the data is in the file, but its write-ahead log could not be set up");
+            }
+            Ok(())
         })
         .await
     }
