@@ -12,6 +12,7 @@ use tracing::warn;
 use super::columns::{Column as _, unsigned};
 use super::file::{configure_writer, connect, connect_read_only, create, has_log, location};
 use super::migrations::{self, NEWEST};
+use super::vacuum;
 use crate::backup::TableHeader;
 use crate::backup::side::{RestoreEnd, Side, in_use};
 use crate::backup::statements::{BYTES, Dialect, count, own_data_questions};
@@ -137,6 +138,7 @@ impl Side for FileSide {
             connection.execute_batch("BEGIN EXCLUSIVE").map_err(|error| busy_is_in_use(error.into(), true))?;
             if migrations::version(connection)? == 0 {
                 migrations::take_steps(connection, 0, NEWEST)?;
+                vacuum::mark(connection)?;
             }
             Ok(())
         })

@@ -26,6 +26,9 @@ pub(super) fn run(connection: &mut Connection) -> Result<bool> {
     let version = schema_version::expect_known(version(&transaction)?, NEWEST)?;
     refuse_something_else(&transaction)?;
     take_steps(&transaction, version, NEWEST)?;
+    if version == 0 {
+        vacuum::mark(&transaction)?;
+    }
     transaction.commit()?;
     Ok(version == 0)
 }
@@ -34,9 +37,6 @@ pub(super) fn run(connection: &mut Connection) -> Result<bool> {
 pub(super) fn take_steps(connection: &Connection, from: usize, to: usize) -> rusqlite::Result<()> {
     for step in STEPS.iter().take(to).skip(from) {
         connection.execute_batch(step)?;
-    }
-    if from == 0 {
-        vacuum::mark(connection)?;
     }
     connection.execute_batch(&format!("PRAGMA user_version = {to}"))
 }
