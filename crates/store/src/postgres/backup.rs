@@ -189,7 +189,9 @@ impl Side for ServerSide {
         }
         let steps = migrations::steps_to(version);
         let tables: Vec<_> = ours().filter(|table| makes(steps, table)).collect();
-        Ok(self.client.batch_execute(&format!("TRUNCATE {}", tables.join(", "))).await?)
+        // A sequence that was restarted is a new one until the commit: only then does setting it end with the transaction.
+        let sql = format!("TRUNCATE {} RESTART IDENTITY; ALTER SEQUENCE versions RESTART", tables.join(", "));
+        Ok(self.client.batch_execute(&sql).await?)
     }
 
     async fn columns(&mut self, table: &str) -> Result<Vec<String>> {
