@@ -24,7 +24,7 @@ use crate::backup::side::{RestoreEnd, Side, in_use};
 use crate::backup::statements::{BYTES, Dialect, count, own_data_questions};
 use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
 use crate::backup::value::{CellValue, ColumnKind, Row};
-use crate::schema_version::makes;
+use crate::schema_version::{COPY_POSITION, makes};
 use crate::starting::{StoreLocation, keep_trying};
 use crate::{Result, StoreError};
 
@@ -55,6 +55,7 @@ impl Drop for ServerSide {
 pub(crate) async fn source(url: &SecretString, start_wait: Duration, alone: bool) -> Result<Box<dyn Side>> {
     let server = ServerSide::open(url, start_wait).await?;
     migrations::expect_current(&server.client).await?;
+    migrations::refuse_unfinished_copy(&server.client).await?;
     if alone {
         server.expect_alone().await?;
     }
@@ -182,6 +183,7 @@ impl Side for ServerSide {
     }
 
     async fn make_room(&mut self, version: usize) -> Result<()> {
+        self.client.batch_execute(&format!("DROP TABLE IF EXISTS {COPY_POSITION}")).await?;
         if version != NEWEST {
             let made = ours().chain([PROBE, "schema_version"]).collect::<Vec<_>>().join(", ");
             self.client.batch_execute(&format!("DROP TABLE {made}; DROP SEQUENCE versions")).await?;

@@ -18,7 +18,7 @@ use crate::backup::side::{RestoreEnd, Side, in_use};
 use crate::backup::statements::{BYTES, Dialect, count, own_data_questions};
 use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
 use crate::backup::value::{CellValue, ColumnKind, Row};
-use crate::schema_version::makes;
+use crate::schema_version::{COPY_POSITION, makes};
 use crate::{Result, StoreError};
 
 const DIALECT: Dialect = Dialect { parameter: '?', sequence: Some("rowid") };
@@ -41,6 +41,7 @@ pub(crate) async fn source(path: PathBuf, alone: bool) -> Result<Box<dyn Side>> 
         }
         connection.pragma_update(None, "query_only", true)?;
         migrations::expect_current(&connection).map_err(|error| busy_is_in_use(error, alone))?;
+        migrations::refuse_unfinished_copy(&connection)?;
         Ok(connection)
     })
     .await
@@ -159,6 +160,7 @@ impl Side for FileSide {
 
     async fn make_room(&mut self, version: usize) -> Result<()> {
         self.run(move |connection| {
+            connection.execute_batch(&format!("DROP TABLE IF EXISTS {COPY_POSITION}"))?;
             empty(connection, NEWEST)?;
             if version == NEWEST {
                 return Ok(());
