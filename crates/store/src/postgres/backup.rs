@@ -21,7 +21,7 @@ use super::invalidation;
 use super::migrations::{self, LOCK, NEWEST};
 use crate::backup::TableHeader;
 use crate::backup::side::{RestoreEnd, Side, in_use};
-use crate::backup::statements::{BYTES, Dialect, count, own_data_questions};
+use crate::backup::statements::{BRING_PROBE_BACK, BYTES, Dialect, KEEP_PROBE, count, own_data_questions};
 use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
 use crate::backup::value::{CellValue, ColumnKind, Row};
 use crate::schema_version::{COPY_POSITION, makes};
@@ -186,7 +186,7 @@ impl Side for ServerSide {
         self.client.batch_execute(&format!("DROP TABLE IF EXISTS {COPY_POSITION}")).await?;
         if version != NEWEST {
             let made = ours().chain([PROBE, "schema_version"]).collect::<Vec<_>>().join(", ");
-            self.client.batch_execute(&format!("DROP TABLE {made}; DROP SEQUENCE versions")).await?;
+            self.client.batch_execute(&format!("{KEEP_PROBE}; DROP TABLE {made}; DROP SEQUENCE versions")).await?;
             migrations::take_steps(&self.client, 0, version).await?;
         }
         let steps = migrations::steps_to(version);
@@ -216,7 +216,10 @@ impl Side for ServerSide {
     }
 
     async fn commit(&mut self, end: RestoreEnd) -> Result<()> {
-        migrations::take_steps(&self.client, end.version, NEWEST).await?;
+        if end.version != NEWEST {
+            migrations::take_steps(&self.client, end.version, NEWEST).await?;
+            self.client.batch_execute(BRING_PROBE_BACK).await?;
+        }
         // A sequence begins at 1.
         self.client.execute("SELECT setval('versions', greatest($1::bigint, 1))", &[&end.counter]).await?;
         self.client.batch_execute(&sequences_set()).await?;

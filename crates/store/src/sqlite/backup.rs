@@ -15,7 +15,7 @@ use super::migrations::{self, NEWEST};
 use super::vacuum;
 use crate::backup::TableHeader;
 use crate::backup::side::{RestoreEnd, Side, in_use};
-use crate::backup::statements::{BYTES, Dialect, count, own_data_questions};
+use crate::backup::statements::{BRING_PROBE_BACK, BYTES, Dialect, KEEP_PROBE, count, own_data_questions};
 use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
 use crate::backup::value::{CellValue, ColumnKind, Row};
 use crate::schema_version::{COPY_POSITION, makes};
@@ -165,6 +165,7 @@ impl Side for FileSide {
             if version == NEWEST {
                 return Ok(());
             }
+            connection.execute_batch(KEEP_PROBE)?;
             for table in TABLES.iter().rev().map(|table| table.name).chain(STAGED).chain([PROBE, "counter"]) {
                 connection.execute_batch(&format!("DROP TABLE {table}"))?;
             }
@@ -199,7 +200,10 @@ impl Side for FileSide {
 
     async fn commit(&mut self, end: RestoreEnd) -> Result<()> {
         self.run(move |connection| {
-            migrations::take_steps(connection, end.version, NEWEST)?;
+            if end.version != NEWEST {
+                migrations::take_steps(connection, end.version, NEWEST)?;
+                connection.execute_batch(BRING_PROBE_BACK)?;
+            }
             connection.execute("UPDATE counter SET value = ?1", [end.counter])?;
             if let Some(now) = end.end_sessions {
                 connection.execute_batch("DELETE FROM sessions")?;
