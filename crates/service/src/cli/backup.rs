@@ -132,10 +132,7 @@ pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {
     let mut watch = GrantWatch::new("restoring", readable_vault(&config)?);
     let restored = runtime()?.block_on(restore(&what, &mut watch));
     let (report, grants) = (restored?, watch.finish());
-    follow_up(&config, &report).context(
-        "the backup is restored, but users who were forgotten since it was taken may be in it again; run this for each of them \
-         before the service is started: `bot-companion users forget ID`",
-    )?;
+    follow_up(&config, &report).with_context(|| not_followed_up(&report.forget_again))?;
     let key = key_of(&config).filter(|path| !path.exists());
     print(&form.one(&restore_value(&report, &grants), || restore_text(&what, &report, &grants, key.as_deref())))
 }
@@ -165,6 +162,18 @@ fn follow_up(config: &Config, report: &RestoreReport) -> anyhow::Result<()> {
         store.close().await;
         done
     })
+}
+
+fn not_followed_up(forget_again: &[Snowflake]) -> String {
+    if forget_again.is_empty() {
+        return "the backup is restored, but that could not be noted in the audit".to_owned();
+    }
+    let commands: Vec<_> = forget_again.iter().map(|user| format!("`bot-companion users forget {user}`")).collect();
+    format!(
+        "the backup is restored, but users who were forgotten since it was taken may be in it again; run this before the service is \
+         started: {}",
+        commands.join(", ")
+    )
 }
 
 /// The keys that there are. A key file of no use must not stand in the way of a backup.
@@ -347,4 +356,16 @@ fn restore_text(
     }
     lines.push("Start the service; the bot sends again what has changed since.\n".to_owned());
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_to_be_forgotten_again_is_named() {
+        let users = [5, 7].map(|id| Snowflake::new(id).unwrap());
+        assert!(not_followed_up(&users).ends_with("`bot-companion users forget 5`, `bot-companion users forget 7`"));
+        assert!(!not_followed_up(&[]).contains("users"));
+    }
 }

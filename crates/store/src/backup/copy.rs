@@ -8,6 +8,7 @@ use aws_lc_rs::digest;
 use domain::Time;
 use runtime::random::Random;
 use secrecy::SecretString;
+use tokio::sync::{mpsc, oneshot};
 
 use super::format::BackupReader;
 use super::restore::{self, load};
@@ -105,17 +106,32 @@ pub async fn copy(what: &CopyOptions, watch: &mut dyn BackupWatch) -> std::resul
     let no_pipe = |error: std::io::Error| CopyError::Refused(format!("nothing can be copied here: {error}"));
     let (reader, writer) = std::io::pipe().map_err(no_pipe)?;
     let sending = plan.clone();
+    let ((go_on, told), (answer, meant)) = (mpsc::channel(1), oneshot::channel());
     // On a thread of its own, because a pipe blocks.
-    let source = std::thread::Builder::new().spawn(move || send(&sending, writer)).map_err(no_pipe)?;
-    let taken = take(&plan, reader, watch).await;
-    let sent = source.join().unwrap_or_else(|_| refused("the thread that reads the source panicked"));
-    let (mut destination, end, found) = match (&sent, taken) {
-        (_, Ok(taken)) => taken,
-        // What broke first explains why the other side of the pipe broke, too.
-        (Ok(_) | Err(BackupError::Output(_)), Err(error)) => return Err(CopyError::of(CopyError::Destination, error)),
-        (Err(error), Err(_)) => return Err(CopyError::of(CopyError::Source, error.clone())),
+    let source = std::thread::Builder::new().spawn(move || send(&sending, writer, told, answer)).map_err(no_pipe)?;
+    let copied = match take(&plan, reader, watch).await {
+        Ok(taken) => finish(taken, &go_on, meant).await,
+        Err(error) => Err(CopyError::of(CopyError::Destination, error)),
     };
-    let meant = sent.map_err(|error| CopyError::of(CopyError::Source, error))?;
+    drop(go_on);
+    let sent = source.join().unwrap_or_else(|_| refused("the thread that reads the source panicked"));
+    match (copied, sent) {
+        // What broke first explains why the other side of the pipe broke, too.
+        (Err(copied), Ok(()) | Err(BackupError::Output(_))) => Err(copied),
+        (Err(_), Err(error)) => Err(CopyError::of(CopyError::Source, error)),
+        (Ok(report), _) => Ok(report),
+    }
+}
+
+/// Has the source read once more, compares, and commits. The source is let go only afterwards.
+async fn finish(
+    (mut destination, end, found): Uncommitted,
+    go_on: &mpsc::Sender<()>,
+    meant: oneshot::Receiver<Sums>,
+) -> std::result::Result<CopyReport, CopyError> {
+    let unread = "the source could not be read once more";
+    go_on.send(()).await.map_err(|_| CopyError::Refused(unread.to_owned()))?;
+    let meant = meant.await.map_err(|_| CopyError::Refused(unread.to_owned()))?;
     let report = compare(&meant, &found)?;
     destination.commit(end).await.map_err(CopyError::Destination)?;
     Ok(report)
@@ -136,8 +152,14 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Backs the source up into the pipe, and reads it once more as it is then: a service may have been at work.
-fn send(plan: &CopyPlan, pipe: PipeWriter) -> std::result::Result<Sums, BackupError> {
+/// Backs the source up into the pipe, and reads it once more when told: a service may have been at work. It stays open until nobody
+/// can tell more.
+fn send(
+    plan: &CopyPlan,
+    pipe: PipeWriter,
+    mut told: mpsc::Receiver<()>,
+    answer: oneshot::Sender<Sums>,
+) -> std::result::Result<(), BackupError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| BackupError::Refused(format!("nothing can be copied here: {error}")))?;
     let CopyOptions { from, start_wait, now, .. } = &plan.what;
@@ -147,8 +169,13 @@ fn send(plan: &CopyPlan, pipe: PipeWriter) -> std::result::Result<Sums, BackupEr
         source.store.mark(plan.mark).await?;
         let closed = |error: std::io::Error| BackupError::Output(error.to_string());
         drop(source.write(pipe, closed, &mut |_: Progress<'_>| ()).await?);
-        source.store.freeze().await?;
-        Ok(Sums::of(source.store.as_mut(), plan.takes_all_text, &mut |_, _| ()).await?)
+        if told.recv().await.is_some() {
+            source.store.freeze().await?;
+            // If nobody takes it, the copy was broken off.
+            let _ = answer.send(Sums::of(source.store.as_mut(), plan.takes_all_text, &mut |_, _| ()).await?);
+            told.recv().await;
+        }
+        Ok(())
     })
 }
 

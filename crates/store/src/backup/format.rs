@@ -230,7 +230,7 @@ impl<R: Read> BackupReader<R> {
         let (Some(table), Some(kinds)) = (self.header.tables.get(self.table), self.kinds.get(self.table)) else {
             return damaged("it has a table too many");
         };
-        let Some(row) = value::decode(&bytes).filter(|row| fits(kinds, row)) else {
+        let Some(row) = value::decode(&bytes, kinds.len()).filter(|row| fits(kinds, row)) else {
             return damaged(&format!("a row of the table `{}` cannot be read", table.name));
         };
         if let Some(column) = numbers::find_absurd(table, kinds, &row) {

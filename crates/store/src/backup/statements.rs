@@ -8,6 +8,11 @@ pub(super) const ROWS: usize = 4_000;
 /// At most about so much memory is read or written at once.
 pub(crate) const BYTES: usize = 4 << 20;
 
+/// Keeps the note of the last backup while the tables are made again, and brings it back.
+pub(crate) const KEEP_PROBE: &str = "CREATE TABLE probe_kept AS SELECT id, at FROM probe";
+pub(crate) const BRING_PROBE_BACK: &str =
+    "INSERT INTO probe (id, at) SELECT id, at FROM probe_kept; DROP TABLE probe_kept";
+
 /// Where the SQL of the two stores differs.
 pub(crate) struct Dialect {
     /// What stands before the number of a parameter.

@@ -120,10 +120,13 @@ pub(crate) fn encode(values: &[CellValue]) -> Vec<u8> {
     out
 }
 
-/// Decodes a row; `None` if it is not one.
-pub(crate) fn decode(mut bytes: &[u8]) -> Option<Row> {
+/// Decodes a row of so many columns; `None` if it is not one. A long row of tiny values would take far more memory than bytes.
+pub(crate) fn decode(mut bytes: &[u8], columns: usize) -> Option<Row> {
     let mut row = Row::new();
     while !bytes.is_empty() {
+        if row.len() == columns {
+            return None;
+        }
         row.push(CellValue::decode(&mut bytes)?);
     }
     Some(row)
@@ -175,10 +178,11 @@ mod tests {
     #[test]
     fn what_is_encoded_can_be_decoded() {
         let bytes = encode(&row());
-        assert_eq!(decode(&bytes), Some(row()));
-        assert_eq!(decode(&bytes[..bytes.len() - 1]), None);
-        assert_eq!(decode(&[]), Some(vec![]));
-        assert_eq!(decode(&[9]), None);
+        assert_eq!(decode(&bytes, 6), Some(row()));
+        assert_eq!(decode(&bytes, 5), None, "a value too many");
+        assert_eq!(decode(&bytes[..bytes.len() - 1], 6), None);
+        assert_eq!(decode(&[], 0), Some(vec![]));
+        assert_eq!(decode(&[9], 1), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio_postgres::Client;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tracing::warn;
 
 use super::address::Address;
 use super::columns::{Column as _, unsigned};
@@ -20,10 +21,10 @@ use super::invalidation;
 use super::migrations::{self, LOCK, NEWEST};
 use crate::backup::TableHeader;
 use crate::backup::side::{RestoreEnd, Side, in_use};
-use crate::backup::statements::{BYTES, Dialect, count, own_data_questions};
+use crate::backup::statements::{BRING_PROBE_BACK, BYTES, Dialect, KEEP_PROBE, count, own_data_questions};
 use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
 use crate::backup::value::{CellValue, ColumnKind, Row};
-use crate::schema_version::makes;
+use crate::schema_version::{COPY_POSITION, makes};
 use crate::starting::{StoreLocation, keep_trying};
 use crate::{Result, StoreError};
 
@@ -54,6 +55,7 @@ impl Drop for ServerSide {
 pub(crate) async fn source(url: &SecretString, start_wait: Duration, alone: bool) -> Result<Box<dyn Side>> {
     let server = ServerSide::open(url, start_wait).await?;
     migrations::expect_current(&server.client).await?;
+    migrations::refuse_unfinished_copy(&server.client).await?;
     if alone {
         server.expect_alone().await?;
     }
@@ -181,14 +183,17 @@ impl Side for ServerSide {
     }
 
     async fn make_room(&mut self, version: usize) -> Result<()> {
+        self.client.batch_execute(&format!("DROP TABLE IF EXISTS {COPY_POSITION}")).await?;
         if version != NEWEST {
             let made = ours().chain([PROBE, "schema_version"]).collect::<Vec<_>>().join(", ");
-            self.client.batch_execute(&format!("DROP TABLE {made}; DROP SEQUENCE versions")).await?;
+            self.client.batch_execute(&format!("{KEEP_PROBE}; DROP TABLE {made}; DROP SEQUENCE versions")).await?;
             migrations::take_steps(&self.client, 0, version).await?;
         }
         let steps = migrations::steps_to(version);
         let tables: Vec<_> = ours().filter(|table| makes(steps, table)).collect();
-        Ok(self.client.batch_execute(&format!("TRUNCATE {}", tables.join(", "))).await?)
+        // A sequence that was restarted is a new one until the commit: only then does setting it end with the transaction.
+        let sql = format!("TRUNCATE {} RESTART IDENTITY; ALTER SEQUENCE versions RESTART", tables.join(", "));
+        Ok(self.client.batch_execute(&sql).await?)
     }
 
     async fn columns(&mut self, table: &str) -> Result<Vec<String>> {
@@ -211,7 +216,10 @@ impl Side for ServerSide {
     }
 
     async fn commit(&mut self, end: RestoreEnd) -> Result<()> {
-        migrations::take_steps(&self.client, end.version, NEWEST).await?;
+        if end.version != NEWEST {
+            migrations::take_steps(&self.client, end.version, NEWEST).await?;
+            self.client.batch_execute(BRING_PROBE_BACK).await?;
+        }
         // A sequence begins at 1.
         self.client.execute("SELECT setval('versions', greatest($1::bigint, 1))", &[&end.counter]).await?;
         self.client.batch_execute(&sequences_set()).await?;
@@ -230,9 +238,12 @@ impl Side for ServerSide {
         }
         let notify = format!("NOTIFY {}, '{}'; COMMIT", invalidation::CHANNEL, invalidation::EVERYTHING);
         self.client.batch_execute(&notify).await?;
-        // The planner knows nothing yet of what is in the tables.
+        // The planner knows nothing yet of what is in the tables. If this fails, the server's own upkeep does it later.
         let tables: Vec<_> = TABLES.iter().map(|table| table.name).collect();
-        Ok(self.client.batch_execute(&format!("ANALYZE {}", tables.join(", "))).await?)
+        if let Err(error) = self.client.batch_execute(&format!("ANALYZE {}", tables.join(", "))).await {
+            warn!(error = %StoreError::from(error), "the data is in the database, but the tables could not be analysed");
+        }
+        Ok(())
     }
 }
 

@@ -137,7 +137,8 @@ async fn migrate(address: &Address) -> Result<()> {
         // A replica that vanishes in the middle must not keep the lock for hours, and nobody waits for it in silence.
         let bounds = "SET lock_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s'";
         let bounded = client.batch_execute(bounds).await;
-        bounded.map_err(|error| StoreError::Unavailable(errors::SqlError::from(error).to_string()))
+        bounded.map_err(|error| StoreError::Unavailable(errors::SqlError::from(error).to_string()))?;
+        migrations::refuse_unfinished_copy(&client).await
     };
     let silent = |_| Err(StoreError::Unavailable("the database accepted the connection and fell silent".to_owned()));
     let migrated = match tokio::time::timeout(SILENCE, readable).await.unwrap_or_else(silent) {

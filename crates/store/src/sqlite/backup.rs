@@ -7,16 +7,18 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, params, params_from_iter};
+use tracing::warn;
 
 use super::columns::{Column as _, unsigned};
 use super::file::{configure_writer, connect, connect_read_only, create, has_log, location};
 use super::migrations::{self, NEWEST};
+use super::vacuum;
 use crate::backup::TableHeader;
 use crate::backup::side::{RestoreEnd, Side, in_use};
-use crate::backup::statements::{BYTES, Dialect, count, own_data_questions};
+use crate::backup::statements::{BRING_PROBE_BACK, BYTES, Dialect, KEEP_PROBE, count, own_data_questions};
 use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
 use crate::backup::value::{CellValue, ColumnKind, Row};
-use crate::schema_version::makes;
+use crate::schema_version::{COPY_POSITION, makes};
 use crate::{Result, StoreError};
 
 const DIALECT: Dialect = Dialect { parameter: '?', sequence: Some("rowid") };
@@ -39,6 +41,7 @@ pub(crate) async fn source(path: PathBuf, alone: bool) -> Result<Box<dyn Side>> 
         }
         connection.pragma_update(None, "query_only", true)?;
         migrations::expect_current(&connection).map_err(|error| busy_is_in_use(error, alone))?;
+        migrations::refuse_unfinished_copy(&connection)?;
         Ok(connection)
     })
     .await
@@ -136,6 +139,7 @@ impl Side for FileSide {
             connection.execute_batch("BEGIN EXCLUSIVE").map_err(|error| busy_is_in_use(error.into(), true))?;
             if migrations::version(connection)? == 0 {
                 migrations::take_steps(connection, 0, NEWEST)?;
+                vacuum::mark(connection)?;
             }
             Ok(())
         })
@@ -156,10 +160,12 @@ impl Side for FileSide {
 
     async fn make_room(&mut self, version: usize) -> Result<()> {
         self.run(move |connection| {
+            connection.execute_batch(&format!("DROP TABLE IF EXISTS {COPY_POSITION}"))?;
             empty(connection, NEWEST)?;
             if version == NEWEST {
                 return Ok(());
             }
+            connection.execute_batch(KEEP_PROBE)?;
             for table in TABLES.iter().rev().map(|table| table.name).chain(STAGED).chain([PROBE, "counter"]) {
                 connection.execute_batch(&format!("DROP TABLE {table}"))?;
             }
@@ -194,7 +200,10 @@ impl Side for FileSide {
 
     async fn commit(&mut self, end: RestoreEnd) -> Result<()> {
         self.run(move |connection| {
-            migrations::take_steps(connection, end.version, NEWEST)?;
+            if end.version != NEWEST {
+                migrations::take_steps(connection, end.version, NEWEST)?;
+                connection.execute_batch(BRING_PROBE_BACK)?;
+            }
             connection.execute("UPDATE counter SET value = ?1", [end.counter])?;
             if let Some(now) = end.end_sessions {
                 connection.execute_batch("DELETE FROM sessions")?;
@@ -212,7 +221,11 @@ impl Side for FileSide {
                 connection.prepare_cached(sql)?.execute(params![hash.0, since.stored()])?;
             }
             connection.execute_batch("COMMIT")?;
-            configure_writer(connection)
+            // The next start does this, too.
+            if let Err(error) = configure_writer(connection) {
+                warn!(%error, "the data is in the file, but its write-ahead log could not be set up");
+            }
+            Ok(())
         })
         .await
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 use crate::StoreError;
 
@@ -10,7 +10,13 @@ impl From<rusqlite::Error> for StoreError {
     /// The text of the error names tables and columns, never values.
     fn from(error: rusqlite::Error) -> Self {
         let code = error.sqlite_error_code();
+        let is_undone = error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_READONLY_ROLLBACK);
         let text = match code.and_then(remedy) {
+            _ if is_undone => {
+                format!(
+                    "{error}; a restore was interrupted: run it again, or start the service, which undoes what it has written"
+                )
+            }
             Some(remedy) => format!("{error}; {remedy}"),
             None => error.to_string(),
         };
@@ -70,8 +76,6 @@ pub(super) fn file_remedy(error: &io::Error) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::ffi;
-
     use super::*;
 
     #[test]
@@ -81,6 +85,7 @@ mod tests {
             (ffi::SQLITE_PERM, "failed", "chmod 600"),
             (ffi::SQLITE_READONLY, "failed", "mounted read-only"),
             (ffi::SQLITE_READONLY_DBMOVED, "failed", "check owner and mode"),
+            (ffi::SQLITE_READONLY_ROLLBACK, "failed", "a restore was interrupted"),
             (ffi::SQLITE_FULL, "unavailable", "free some space"),
             (ffi::SQLITE_IOERR_WRITE, "unavailable", "the system's log"),
             (ffi::SQLITE_BUSY, "busy", "another process holds it"),

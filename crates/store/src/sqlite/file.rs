@@ -113,9 +113,13 @@ impl OpenedFile {
 
 /// Where the write-ahead log of a file is.
 fn log_of(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    log.into()
+    beside(path, "-wal")
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut file = path.as_os_str().to_owned();
+    file.push(suffix);
+    file.into()
 }
 
 pub(super) fn connect(path: &Path) -> Result<Connection> {
@@ -137,8 +141,9 @@ pub(super) fn has_log(path: &Path) -> bool {
 /// Opens the file for reading, and makes no other beside it.
 pub(super) fn connect_read_only(path: &Path) -> Result<Connection> {
     use std::os::unix::ffi::OsStrExt as _;
-    // Where there is no log, nobody has the file open. Even a reader would make one, unless it is told that nothing changes.
-    let immutable = if has_log(path) { "" } else { "&immutable=1" };
+    // Where there is no log, nobody has the file open. Even a reader would make one, unless it is told that nothing changes. With a
+    // journal the file is being restored, or that was interrupted.
+    let immutable = if has_log(path) || beside(path, "-journal").exists() { "" } else { "&immutable=1" };
     let escaped = |byte: &u8| match byte {
         byte if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) => char::from(*byte).to_string(),
         byte => format!("%{byte:02X}"),

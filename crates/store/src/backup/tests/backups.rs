@@ -388,3 +388,47 @@ fn a_restore_over_a_newer_tombstone_finds_what_the_bot_sent_again() {
         assert_eq!(restored(&what).unwrap().forget_again, [twice], "{on:?}");
     }
 }
+
+#[test]
+fn a_restore_that_fails_at_its_end_has_drawn_no_numbers() {
+    use secrecy::ExposeSecret as _;
+    if !has_server() {
+        return;
+    }
+    let mut home = Home::new();
+    let url = home.filled(On::Server, 3);
+    backed_up(&home, &url, "backup").unwrap();
+    ask(
+        url.expose_secret(),
+        "SELECT setval('versions', 5), setval(pg_get_serial_sequence('audit', 'id'), 5);
+        CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'too late'; END $$;
+        CREATE CONSTRAINT TRIGGER fails AFTER INSERT ON team DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION fail()",
+    );
+    let refused = refusal(&RestoreOptions { replace: true, ..options(&home, &url, "backup") });
+    assert!(refused.contains("too late"), "{refused}");
+    let drawn = run(async {
+        let sql = "SELECT nextval('versions'), nextval(pg_get_serial_sequence('audit', 'id'))";
+        let row = connect(url.expose_secret()).await.query_one(sql, &[]).await.unwrap();
+        (row.get::<_, i64>(0), row.get::<_, i64>(1))
+    });
+    assert_eq!(drawn, (6, 6));
+}
+
+#[test]
+fn what_fails_after_the_commit_is_no_failure() {
+    use secrecy::ExposeSecret as _;
+    if !has_server() {
+        return;
+    }
+    let mut home = Home::new();
+    let url = home.filled(On::Server, 3);
+    backed_up(&home, &url, "backup").unwrap();
+    ask(
+        url.expose_secret(),
+        "CREATE FUNCTION fail(BIGINT) RETURNS BIGINT LANGUAGE plpgsql IMMUTABLE AS
+            $$ BEGIN IF current_query() LIKE 'ANALYZE%' THEN RAISE 'not now'; END IF; RETURN $1; END $$;
+        CREATE INDEX fails ON team (fail(ordinal))",
+    );
+    restored(&RestoreOptions { replace: true, ..options(&home, &url, "backup") }).unwrap();
+}

@@ -79,7 +79,7 @@ fn nobody_writes_to_a_file_while_it_is_copied() {
     let mut refused = 0;
     let what = what(&source, &destination);
     let mut watch = |progress: Progress<'_>| {
-        if progress.table == "guilds" && refused == 0 {
+        if progress.table == "guilds" && refused == 0 || progress.rows == progress.of {
             let other = Connection::open(&file).unwrap();
             other.busy_timeout(Duration::ZERO).unwrap();
             let error = other.execute_batch("UPDATE counter SET value = value + 1").unwrap_err();
@@ -88,7 +88,7 @@ fn nobody_writes_to_a_file_while_it_is_copied() {
         }
     };
     run(copy(&what, &mut watch)).unwrap();
-    assert_eq!(refused, 1);
+    assert_eq!(refused, 3, "in the middle, and with the last row of either stage");
     assert!(contents(&source) == contents(&destination));
 }
 
@@ -116,6 +116,68 @@ fn a_database_that_changes_meanwhile_makes_no_copy() {
         assert!(store.keys().await.unwrap().is_empty());
         store.close().await;
     });
+}
+
+#[test]
+fn a_database_that_changes_while_the_copy_is_compared_makes_none() {
+    use secrecy::ExposeSecret as _;
+    if !has_server() {
+        return;
+    }
+    let mut home = Home::new();
+    let (source, destination) = (home.filled(On::Server, 3), home.store(On::File, "copy.db"));
+    let what = what(&source, &destination);
+    let mut watch = |progress: Progress<'_>| {
+        if progress.stage == Stage::Comparing && progress.rows == progress.of {
+            ask(source.expose_secret(), "UPDATE instances SET reported = reported + 1");
+        }
+    };
+    let said = refusal(run(copy(&what, &mut watch)));
+    assert!(said.contains("instances has other contents") && said.contains("nothing was copied"), "{said}");
+}
+
+#[test]
+fn a_copy_that_an_earlier_release_has_not_finished_is_no_store_until_it_is_replaced() {
+    for on in destinations() {
+        let mut home = Home::new();
+        let (whole, half) = (home.small(), home.store(on, "half.db"));
+        run(copied(&whole, &half)).unwrap();
+        let begun = "CREATE TABLE store_copy (position TEXT)";
+        match on {
+            On::File => Connection::open(home.file("half.db")).unwrap().execute_batch(begun).unwrap(),
+            On::Server => {
+                use secrecy::ExposeSecret as _;
+                ask(half.expose_secret(), begun);
+            }
+        }
+        let options = || StoreOptions {
+            url: half.clone(),
+            wait: Duration::from_mins(1),
+            connections: 2,
+            start_wait: Duration::from_mins(5),
+        };
+        let said = [
+            run(async { open(&half).await.err().unwrap().to_string() }),
+            run(async { crate::open_read_only(options(), new_freshness()).await.err().unwrap().to_string() }),
+            run(crate::look(&half, Duration::from_mins(1))).err().unwrap().to_string(),
+            refusal(run(copied(&half, &home.store(On::File, "other.db")))),
+        ];
+        for said in said {
+            assert!(said.contains("a copy into this database was not finished"), "{on:?}: {said}");
+        }
+        let what = BackupOptions { url: whole.clone(), start_wait: Duration::from_mins(5), now: NOW };
+        run(back_up(&what, &home.file("backup"), &mut unseen)).unwrap();
+        let what = RestoreOptions {
+            url: half.clone(),
+            start_wait: Duration::from_mins(5),
+            file: home.file("backup"),
+            replace: true,
+            keep_sessions: true,
+            now: NOW,
+        };
+        run(restore(&what, &mut unseen)).unwrap();
+        assert!(contents(&half) == contents(&whole), "{on:?}");
+    }
 }
 
 #[test]

@@ -79,13 +79,14 @@ fn backups_of_a_released_commit_are_restored_into_either_store() {
 }
 
 /// The backup as a release with an older schema would have made it, with the columns the other way round.
-fn aged(backup: &[u8], schema: usize, gone: &[&str], gone_column: &str) -> Vec<u8> {
+fn aged(backup: &[u8], schema: usize, gone: &[&str], gone_columns: &[(&str, &str)]) -> Vec<u8> {
     let mut reader = BackupReader::begin(backup).unwrap();
     let of = reader.header.tables.clone();
     let mut header = BackupHeader { schema, ..reader.header.clone() };
     header.tables.retain(|table| !gone.contains(&table.name.as_str()));
     for table in &mut header.tables {
-        table.columns.retain(|column| column != gone_column);
+        let name = table.name.as_str();
+        table.columns.retain(|column| !gone_columns.contains(&(name, column)));
         table.columns.reverse();
     }
     let mut writer = BackupWriter::begin(Vec::new(), &header).unwrap();
@@ -100,31 +101,80 @@ fn aged(backup: &[u8], schema: usize, gone: &[&str], gone_column: &str) -> Vec<u
 
 #[test]
 fn a_backup_of_an_older_schema_is_loaded_into_it_and_then_migrated() {
-    let history = ["history_minutes", "history_days", "incidents", "announcements"];
-    let upkeep =
-        ["history_minutes", "history_days", "incidents", "announcements", "forgotten_users", "audit", "totals"];
-    let ((of_sqlite, sqlite_rows), (of_postgres, postgres_rows)) = (OF_SQLITE, OF_POSTGRES);
-    for (backup, rows, gone) in [
-        (aged(of_sqlite, 7, &history, ""), sqlite_rows, &history[..]),
-        (aged(of_postgres, 5, &history, ""), postgres_rows, &history),
-        // Without the totals, which the next step counts.
-        (aged(of_sqlite, 5, &upkeep, "member_sum"), sqlite_rows, &upkeep[..6]),
-        (aged(of_postgres, 3, &upkeep, "member_sum"), postgres_rows, &upkeep[..6]),
-    ] {
-        for to in destinations() {
-            let mut home = Home::new();
-            for url in [home.filled(to, 3), home.store(to, "new.db")] {
-                restored(&home, &backup, &url).unwrap();
-                let (mut found, mut expected) = (found(&url, rows), expected(rows, gone));
-                found.remove("counter value");
-                expected.remove("counter value");
-                assert_eq!(found, expected, "{to:?} without {gone:?}");
-                let again = BackupOptions { url: url.clone(), start_wait: Duration::from_mins(5), now: NOW };
-                let header = run(back_up_to(&again, std::io::sink(), &mut unseen)).unwrap();
-                assert_eq!(header.schema, format::newest(&header.store));
+    // What each pair of schemas does not have yet. The totals are expected all the same: a later step counts them.
+    let tables = [
+        "history_minutes",
+        "history_days",
+        "incidents",
+        "announcements",
+        "forgotten_users",
+        "audit",
+        "revocations",
+        "feed_own_shards",
+    ];
+    let columns = [
+        ("feed_shards", "member_sum"),
+        ("feed_shards", "key"),
+        ("feed_instances", "key"),
+        ("feed_instances", "sent_snapshot"),
+        ("instances", "key"),
+        ("shards", "key"),
+    ];
+    // The step from the oldest schema finds out again whose these are.
+    let keyed = ["feed_shards ", "feed_instances ", "feed_own_shards ", "instances ", "shards "];
+    for ((sqlite, postgres), tables_gone, columns_gone) in
+        [((7, 5), 4, 0), ((6, 4), 6, 0), ((5, 3), 6, 1), ((4, 2), 7, 1), ((3, 1), 8, 6)]
+    {
+        let gone = &tables[..tables_gone];
+        let totals = if columns_gone > 0 { &["totals"][..] } else { &[] };
+        for ((backup, rows), schema) in [(OF_SQLITE, sqlite), (OF_POSTGRES, postgres)] {
+            let backup = aged(backup, schema, &[gone, totals].concat(), &columns[..columns_gone]);
+            for to in destinations() {
+                let mut home = Home::new();
+                for url in [home.filled(to, 3), home.store(to, "new.db")] {
+                    restored(&home, &backup, &url).unwrap();
+                    let (mut found, mut expected) = (found(&url, rows), expected(rows, gone));
+                    for rows in [&mut found, &mut expected] {
+                        rows.retain(|line, _| line != "counter value");
+                        rows.retain(|line, _| columns_gone < 2 || !keyed.iter().any(|table| line.starts_with(table)));
+                    }
+                    assert_eq!(found, expected, "{to:?} without {gone:?}");
+                    let again = BackupOptions { url: url.clone(), start_wait: Duration::from_mins(5), now: NOW };
+                    let header = run(back_up_to(&again, std::io::sink(), &mut unseen)).unwrap();
+                    assert_eq!(header.schema, format::newest(&header.store));
+                }
             }
         }
     }
+}
+
+#[test]
+fn what_an_older_schema_does_not_touch_stays() {
+    let (backup, _) = OF_SQLITE;
+    let history = ["history_minutes", "history_days", "incidents", "announcements"];
+    for backup in [backup.to_vec(), aged(backup, 7, &history, &[])] {
+        let mut home = Home::new();
+        let url = home.small();
+        let file = Connection::open(home.file("full.db")).unwrap();
+        file.execute_batch("PRAGMA application_id = 0; DELETE FROM probe; INSERT INTO probe VALUES (1, 77)").unwrap();
+        drop(file);
+        restored(&home, &backup, &url).unwrap();
+        let file = Connection::open(home.file("full.db")).unwrap();
+        let mark: i64 = file.pragma_query_value(None, "application_id", |row| row.get(0)).unwrap();
+        let noted: i64 = file.query_row("SELECT at FROM probe", [], |row| row.get(0)).unwrap();
+        assert_eq!((mark, noted), (0, 77), "nobody has vacuumed it, and its last backup is still known");
+    }
+    if !has_server() {
+        return;
+    }
+    use secrecy::ExposeSecret as _;
+    let mut home = Home::new();
+    let url = home.filled(On::Server, 3);
+    ask(url.expose_secret(), "DELETE FROM probe; INSERT INTO probe VALUES (1, 77)");
+    restored(&home, &aged(OF_POSTGRES.0, 5, &history, &[]), &url).unwrap();
+    let noted: i64 =
+        run(async { connect(url.expose_secret()).await.query_one("SELECT at FROM probe", &[]).await.unwrap().get(0) });
+    assert_eq!(noted, 77);
 }
 
 #[test]
@@ -133,7 +183,7 @@ fn a_backup_of_a_newer_schema_is_refused_and_names_what_restores_it() {
     let url = home.small();
     let before = contents(&url);
     for ((backup, _), store, newest) in [(OF_SQLITE, "SQLite", 8), (OF_POSTGRES, "PostgreSQL", 6)] {
-        let newer = aged(backup, newest + 1, &[], "");
+        let newer = aged(backup, newest + 1, &[], &[]);
         let refused = restored(&home, &newer, &url).unwrap_err().to_string();
         let version = newest + 1;
         assert_eq!(

@@ -147,6 +147,28 @@ async fn what_works_beside_the_service_keeps_the_log() {
 }
 
 #[tokio::test]
+async fn an_interrupted_restore_is_not_taken_for_damage_and_undone_by_the_next_start() {
+    let fixture = sqlite().await;
+    fixture.store.close().await;
+    let (outside, folder) = (fixture.outside(), TestFolder::new());
+    outside
+        .execute_batch(
+            "PRAGMA journal_mode = delete; PRAGMA cache_size = 1; BEGIN;
+            WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 2000)
+            INSERT INTO blocked_users SELECT n, hex(zeroblob(500)), 0 FROM numbers",
+        )
+        .unwrap();
+    std::fs::create_dir_all(folder.path(FILE).parent().unwrap()).unwrap();
+    std::fs::copy(fixture.file(), folder.path(FILE)).unwrap();
+    std::fs::copy(fixture.file().with_extension("db-journal"), folder.path(FILE).with_extension("db-journal")).unwrap();
+    let refused = look(folder.path(FILE)).await.unwrap_err().to_string();
+    assert!(refused.contains("a restore was interrupted"), "{refused}");
+    let store = open(&folder).await.unwrap();
+    assert!(store.blocked().await.unwrap().is_empty());
+    store.close().await;
+}
+
+#[tokio::test]
 async fn counting_the_grants_does_not_check_the_whole_file() {
     use std::os::unix::fs::FileExt as _;
     let fixture = sqlite().await;
