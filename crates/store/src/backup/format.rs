@@ -106,7 +106,7 @@ impl TableHeader {
     }
 
     /// Refuses columns other than those of the stored table. SQLite would also take a row's number by any of its names.
-    pub(super) fn expect_columns(&self, stored: Vec<String>) -> Result<(), BackupError> {
+    pub(super) fn expect_columns(&self, stored: &[String]) -> Result<(), BackupError> {
         let is_passing = |column: &&String| PASSING.contains(&(self.name.as_str(), column.as_str()));
         let sequences = TABLES.iter().filter(|table| table.name == self.name).flat_map(|table| table.columns);
         let sequences = sequences.filter(|column| column.kind == ColumnKind::Sequence).map(|column| column.name);

@@ -181,7 +181,7 @@ pub(super) async fn load(
     let (current, mut highest) = (store.counter().await?, header.counter);
     store.make_room(version).await?;
     for table in &header.tables {
-        table.expect_columns(store.columns(&table.name).await?)?;
+        table.expect_columns(&store.columns(&table.name).await?)?;
     }
     let (mut done, of) = (0, header.rows());
     let (mut batch, mut size, mut next) = (Vec::new(), 0, reader.next()?);

@@ -133,7 +133,7 @@ fn what_is_not_a_whole_backup_is_refused_before_anything_is_written() {
             ("\"signing_in\"", "\"oid\""),
             ("\"signing_in\"", "\"list_fetched\""),
             ("\"signing_in\"", "\"refresh_until\""),
-            ("\"slots\",\"active_until\"", "\"slots\""),
+            ("\"tries\",\"sending_until\"", "\"tries\""),
             ("\"user_id\",\"reason\"", "\"rowid\",\"reason\""),
         ] {
             says(&tampered(&whole, from, to), "its tables are not those of its schema");

@@ -150,6 +150,7 @@ fn a_backup_of_an_older_schema_is_loaded_into_it_and_then_migrated() {
 
 #[test]
 fn what_an_older_schema_does_not_touch_stays() {
+    use secrecy::ExposeSecret as _;
     let (backup, _) = OF_SQLITE;
     let history = ["history_minutes", "history_days", "incidents", "announcements"];
     for backup in [backup.to_vec(), aged(backup, 7, &history, &[])] {
@@ -167,7 +168,6 @@ fn what_an_older_schema_does_not_touch_stays() {
     if !has_server() {
         return;
     }
-    use secrecy::ExposeSecret as _;
     let mut home = Home::new();
     let url = home.filled(On::Server, 3);
     ask(url.expose_secret(), "DELETE FROM probe; INSERT INTO probe VALUES (1, 77)");
