@@ -6,6 +6,7 @@ mod copies;
 mod data;
 mod refusals;
 mod releases;
+mod tombstones;
 
 use std::sync::Arc;
 
