@@ -111,7 +111,11 @@ impl Freshness {
 
     /// The present mark of what a value depends on.
     pub fn mark(&self, dependencies: &Dependencies) -> Mark {
-        let counters = dependencies.0.iter().map(|slot| self.counter(*slot));
+        self.mark_of(&dependencies.0)
+    }
+
+    fn mark_of(&self, slots: &[u16]) -> Mark {
+        let counters = slots.iter().map(|slot| self.counter(*slot));
         let known = counters.fold(self.everything.load(Ordering::SeqCst), u64::wrapping_add);
         Mark { known, missed: self.missed.load(Ordering::SeqCst) }
     }
@@ -221,6 +225,11 @@ impl Marking<'_> {
 
     pub fn mark(&self) -> Mark {
         self.mark
+    }
+
+    /// Whether what was read under this mark is still fresh.
+    pub fn is_fresh(&self) -> bool {
+        !self.freshness.is_suspended() && self.freshness.mark_of(&self.slots) == self.mark
     }
 
     /// What was marked, and when that began.

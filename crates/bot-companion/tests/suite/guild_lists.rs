@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::Change;
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use provider::idp::Endpoint;
 use provider::sandbox::Fault;
 use provider::sandbox::people::MEMBER;
@@ -84,6 +84,21 @@ async fn a_refresh_that_fails_costs_no_second_read_of_the_account() {
     let before = reads();
     assert_eq!(shown(&member).await.0, only_a());
     assert_eq!(reads() - before, 2, "before and in the refresh");
+}
+
+#[tokio::test]
+async fn what_changed_during_a_refresh_that_failed_is_shown() {
+    let (app, member) = member_in_a("").await;
+    app.sandbox.fail(Endpoint::Guilds, broken());
+    let hold = app.sandbox.hold(Endpoint::Guilds);
+    app.clock.advance(15 * MINUTE);
+    let answer = async { shown(&member).await.0 };
+    let leaves = async {
+        hold.arrived(1).await;
+        app.bot_says([Change::MemberGone { guild: id(1), user: id(MEMBER) }]).await;
+        hold.release();
+    };
+    assert_eq!(join(answer, leaves).await.0, Vec::<String>::new());
 }
 
 #[tokio::test]

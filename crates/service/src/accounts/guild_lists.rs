@@ -126,7 +126,7 @@ impl GuildLists {
     }
 
     /// Makes sure that a user's list, stored when it was `fetched`, may be shown, with a refresh if need be; `forced` asks the provider
-    /// first. Tells whether there is a newer list in the store.
+    /// first. Tells whether it was fetched.
     pub async fn ensure_usable(&self, user: Snowflake, fetched: Option<Time>, forced: bool) -> Result<bool, ListError> {
         let must_refresh = forced && self.take_forced_refresh(user);
         let now = self.fetcher.sources.clock.now();

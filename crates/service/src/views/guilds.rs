@@ -134,7 +134,8 @@ impl GuildsView {
     ) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
         let mut read = self.read_account(user).await?;
         let fetched = read.account.list.as_ref().map(|list| list.fetched);
-        if self.lists.ensure_usable(user, fetched, forced).await? {
+        // A refresh that fails may have taken a while, too.
+        if self.lists.ensure_usable(user, fetched, forced).await? || !read.outline.is_fresh() {
             read = self.read_account(user).await?;
         }
         // Another replica may have stored a list without this one knowing yet: the response must be made of the stored one.
