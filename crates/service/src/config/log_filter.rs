@@ -8,12 +8,16 @@ use super::value::{Advice, line};
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 /// Our crates that log something, as the log calls them.
 const OURS: [&str; 4] = ["bot_companion", "bot_companion_store", "bot_companion_provider", "bot_companion_telemetry"];
-/// What these modules were called while they were part of the first crate. Filters may still say so.
-const FORMER: [(&str, &str); 4] = [
+/// What these modules were called before they moved. Filters may still say so.
+const FORMER: [(&str, &str); 8] = [
     ("bot_companion::store", "bot_companion_store"),
     ("bot_companion::idp", "bot_companion_provider::idp"),
     ("bot_companion::sandbox", "bot_companion_provider::sandbox"),
     ("bot_companion::traces", "bot_companion_telemetry::traces"),
+    ("bot_companion::clock_watch", "bot_companion::app::clock_watch"),
+    ("bot_companion::recorder", "bot_companion::app::recorder"),
+    ("bot_companion::uploads", "bot_companion::app::uploads"),
+    ("bot_companion::cli::demo", "bot_companion::cli::dev::demo_bot"),
 ];
 
 pub(super) fn log_filter(text: &str) -> Result<String, Advice> {
@@ -132,11 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn modules_that_became_crates_are_still_known_by_their_former_names() {
+    fn modules_that_moved_are_still_known_by_their_former_names() {
         for (former, now) in [
             ("warn,bot_companion::store=info", "warn,bot_companion_store=info"),
             ("bot_companion::store::sqlite=debug", "bot_companion_store::sqlite=debug"),
             ("bot_companion::idp[call]=debug", "bot_companion_provider::idp[call]=debug"),
+            ("error,bot_companion::recorder=info", "error,bot_companion::app::recorder=info"),
             ("bot_companion::stored=info", "bot_companion::stored=info"),
         ] {
             assert_eq!(log_filter(former), Ok(now.to_owned()));
