@@ -4,7 +4,6 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
 use domain::audit::AuditKind;
 use domain::{Snowflake, Time};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -132,7 +131,13 @@ pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {
     let mut watch = GrantWatch::new("restoring", readable_vault(&config)?);
     let restored = runtime()?.block_on(restore(&what, &mut watch));
     let (report, grants) = (restored?, watch.finish());
-    follow_up(&config, &report).with_context(|| not_followed_up(&report.forget_again))?;
+    if let Err(error) = follow_up(&config, &report) {
+        // The restoration counts all the same. Only who must not be in the store is worth a failure.
+        if !report.forget_again.is_empty() {
+            return Err(error.context(not_forgotten(&report.forget_again)));
+        }
+        warn!("the backup is restored, but that could not be noted in the audit: {error:#}");
+    }
     let key = key_of(&config).filter(|path| !path.exists());
     print(&form.one(&restore_value(&report, &grants), || restore_text(&what, &report, &grants, key.as_deref())))
 }
@@ -164,10 +169,7 @@ fn follow_up(config: &Config, report: &RestoreReport) -> anyhow::Result<()> {
     })
 }
 
-fn not_followed_up(forget_again: &[Snowflake]) -> String {
-    if forget_again.is_empty() {
-        return "the backup is restored, but that could not be noted in the audit".to_owned();
-    }
+fn not_forgotten(forget_again: &[Snowflake]) -> String {
     let commands: Vec<_> = forget_again.iter().map(|user| format!("`bot-companion users forget {user}`")).collect();
     format!(
         "the backup is restored, but users who were forgotten since it was taken may be in it again; run this before the service is \
@@ -365,7 +367,6 @@ mod tests {
     #[test]
     fn whoever_is_to_be_forgotten_again_is_named() {
         let users = [5, 7].map(|id| Snowflake::new(id).unwrap());
-        assert!(not_followed_up(&users).ends_with("`bot-companion users forget 5`, `bot-companion users forget 7`"));
-        assert!(!not_followed_up(&[]).contains("users"));
+        assert!(not_forgotten(&users).ends_with("`bot-companion users forget 5`, `bot-companion users forget 7`"));
     }
 }

@@ -4,12 +4,12 @@ use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::bail;
 use clap::Subcommand;
 use indicatif::ProgressBar;
 use runtime::clock::Clock;
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use store;
 use store::backup::{CopyOptions, CopyReport, Progress, Stage, copy};
 
 use super::backup::progress;
@@ -42,7 +42,7 @@ pub(super) enum StoreCommand {
             value_name = "DURATION",
             env = "COMPANION_STORE_START_WAIT",
             hide_env_values = true,
-            default_value = "30s",
+            default_value = config::START_WAIT,
             value_parser = config::start_wait
         )]
         start_wait: Duration,
@@ -76,7 +76,13 @@ pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
     logging::start(&LogConfig { filter: "warn".to_owned(), format: LogFormat::Text, access: AccessLog::Off })?;
     let what = CopyOptions { from, to, start_wait, now: Clock::system().now() };
     let bar = progress("copying");
-    let copied = runtime()?.block_on(copy(&what, &mut |progress: Progress<'_>| show(&bar, progress)));
+    let copied = runtime()?.block_on(async {
+        let mut watch = |progress: Progress<'_>| show(&bar, progress);
+        tokio::select! {
+            copied = copy(&what, &mut watch) => copied.map_err(anyhow::Error::from),
+            _ = tokio::signal::ctrl_c() => bail!("the copy was interrupted: run the same command again"),
+        }
+    });
     bar.finish_and_clear();
     let report = copied?;
     print(&form.one(&value(&report), || text(&what, &report, key_beside(&what.from).as_deref())))

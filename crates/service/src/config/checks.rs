@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use secrecy::ExposeSecret as _;
-use store;
 
 use super::layers::{SECRETS, Settings, variable};
 use super::{Config, ConfigError, value};

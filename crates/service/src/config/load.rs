@@ -245,9 +245,11 @@ fn site(s: &mut Settings) -> Option<SiteConfig> {
     })
 }
 
-/// `store.start_wait`, which a command without a configuration has, too.
+/// The default of `store.start_wait`, which a command without a configuration has, too.
+pub(crate) const START_WAIT: &str = "30s";
+
 pub(crate) fn start_wait(text: &str) -> Result<Duration, String> {
-    value::duration("30s", Duration::ZERO..=10 * MINUTE)(text)
+    value::duration(START_WAIT, Duration::ZERO..=10 * MINUTE)(text)
 }
 
 const TEN_MS: Duration = Duration::from_millis(10);

@@ -7,7 +7,6 @@ pub mod keyfile;
 mod layers;
 mod load;
 mod log_filter;
-
 mod reloadable;
 mod secret_file;
 mod site_value;
@@ -23,11 +22,10 @@ use std::time::Duration;
 use domain::{Network, SessionLimits};
 pub use key::{SecretKey, SecretKeyError};
 pub use layers::{EffectiveSetting, SecretFile};
-pub(crate) use load::start_wait;
 pub use load::{ConfigError, Layer};
-use secrecy::SecretString;
-
+pub(crate) use load::{START_WAIT, start_wait};
 pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
+use secrecy::SecretString;
 pub(crate) use suggest::suggest;
 pub(crate) use value::{any_duration, origin_of};
 
