@@ -169,8 +169,11 @@ start_dev() {
     for _ in $(seq 3000); do
         # shellcheck disable=SC2034
         url=$(field service) admin=$(field admin) bot_key=$(field bot_key)
-        if [ "${#json[@]}" -eq 0 ]; then url=$(sed -nE 's|^ *service +(http://[^ ]*[0-9])/$|\1|p' "$work/dev.json"); fi
-        if [ -n "$url" ]; then return; fi
+        if [ "${#json[@]}" -eq 0 ]; then
+            url=$(sed -nE 's|^ *service +(http://[^ ]*[0-9])/$|\1|p' "$work/dev.json")
+            bot_key=$(grep -oE -m 1 'bck_[0-9A-Za-z]+' "$work/dev.json" || true)
+        fi
+        if [ -n "$url" ] && [ -n "$bot_key" ]; then return; fi
         if ! kill -0 "$service" 2>/dev/null; then break; fi
         sleep 0.1
     done
