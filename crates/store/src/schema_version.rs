@@ -45,7 +45,7 @@ pub(super) fn expect_version(found: i64, newest: usize) -> Result<()> {
     }
     Err(StoreError::Failed(format!(
         "it has the schema of another release (version {found}, and this release has {newest}): start the service of this \
-         release on it once, or copy with the release that wrote it"
+         release on it once, or use the release that wrote it"
     )))
 }
 

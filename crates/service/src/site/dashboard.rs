@@ -1,6 +1,6 @@
 //! `/site/dashboard`: a person's servers. The page is a frame; `assets/dashboard.js` fills it.
 
-use domain::Permission;
+use domain::{Permission, Picture};
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Map, Value};
 
@@ -65,6 +65,7 @@ pub fn page(site: &Site, language: Language, sign_in: &SignIn) -> String {
     let words = &language.words().dashboard;
     frame.page(&html! {
         div id="dashboard" class="wide stack dashboard" data-pictures=(site.pictures.allowed())
+            data-default-picture=(site.pictures.safe(&Picture::default()))
             data-client=(site.path(&assets::path(CLIENT))) {
             div {
                 h1 { (title) }

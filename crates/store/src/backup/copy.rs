@@ -1,4 +1,4 @@
-//! A store is backed up into a pipe, restored from it into another store, and both are read again and compared before it counts.
+//! A store is backed up into a pipe, restored from it into another store, and both are read again and compared before the commit.
 
 use std::io::{PipeReader, PipeWriter};
 use std::path::Path;
@@ -152,8 +152,8 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Backs the source up into the pipe, and reads it once more when told: a service may have been at work. It stays open until nobody
-/// can tell more.
+/// Backs the source up into the pipe, and reads it once more when told: a service may have been at work. The source
+/// stays locked until the channel is dropped.
 fn send(
     plan: &CopyPlan,
     pipe: PipeWriter,

@@ -73,8 +73,8 @@ const say = (id, text = "") => (element(id).textContent = text);
 
 /** Only the provider's own pictures, which the page names: any other address could note who looks at it. */
 function pictureAddress(address) {
-  const provider = element("dashboard").dataset.pictures;
-  return address.startsWith(provider) ? address : `${provider}embed/avatars/0.png`;
+  const { pictures, defaultPicture } = element("dashboard").dataset;
+  return address.startsWith(pictures) ? address : defaultPicture;
 }
 const picture = (address) => make("img", { src: pictureAddress(address), alt: "", width: 44, height: 44, loading: "lazy" });
 

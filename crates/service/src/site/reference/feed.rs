@@ -29,8 +29,9 @@ pub fn page(site: &Site, language: Language, document: &OpenApi) -> String {
     let headings = headings(FEED);
     let entries = entries(&headings, &style);
     let (title, text) = FEED.split_once('\n').unwrap_or((FEED, ""));
+    let (introduction, sections) = text.split_once("\n## ").unwrap_or((text, ""));
     // The page has its own table of contents.
-    let text: Vec<_> = text.lines().filter(|line| !line.starts_with("- [")).collect();
+    let introduction: Vec<_> = introduction.lines().filter(|line| !line.starts_with("- [")).collect();
     frame.page(&html! {
         div class="wide reference" {
             (contents::beside(words.contents, &entries))
@@ -39,7 +40,8 @@ pub fn page(site: &Site, language: Language, document: &OpenApi) -> String {
                 article class="document" lang=[style.lang] {
                     (style.blocks(title))
                     (contents::above(words.contents, &entries))
-                    (style.blocks(&text.join("\n")))
+                    (style.blocks(&introduction.join("\n")))
+                    (style.blocks(&format!("## {sections}")))
                 }
             }
             (tools::template(&frame))

@@ -120,8 +120,8 @@ fn a_backup_of_an_older_schema_is_loaded_into_it_and_then_migrated() {
         ("instances", "key"),
         ("shards", "key"),
     ];
-    // The step from the oldest schema finds out again whose these are.
-    let keyed = ["feed_shards ", "feed_instances ", "feed_own_shards ", "instances ", "shards "];
+    // The step from the oldest schema finds out again whose these are, so only their number is compared.
+    let keyed = ["feed_shards ", "feed_instances ", "instances ", "shards "];
     for ((sqlite, postgres), tables_gone, columns_gone) in
         [((7, 5), 4, 0), ((6, 4), 6, 0), ((5, 3), 6, 1), ((4, 2), 7, 1), ((3, 1), 8, 6)]
     {
@@ -136,7 +136,10 @@ fn a_backup_of_an_older_schema_is_loaded_into_it_and_then_migrated() {
                     let (mut found, mut expected) = (found(&url, rows), expected(rows, gone));
                     for rows in [&mut found, &mut expected] {
                         rows.retain(|line, _| line != "counter value");
-                        rows.retain(|line, _| columns_gone < 2 || !keyed.iter().any(|table| line.starts_with(table)));
+                        rows.retain(|line, _| columns_gone < 2 || !line.starts_with("feed_own_shards "));
+                        let of_keys =
+                            rows.iter_mut().filter(|(line, _)| keyed.iter().any(|table| line.starts_with(table)));
+                        of_keys.filter(|_| columns_gone > 1).flat_map(|(_, rows)| rows).for_each(String::clear);
                     }
                     assert_eq!(found, expected, "{to:?} without {gone:?}");
                     let again = BackupOptions { url: url.clone(), start_wait: Duration::from_mins(5), now: NOW };
@@ -182,7 +185,8 @@ fn a_backup_of_a_newer_schema_is_refused_and_names_what_restores_it() {
     let mut home = Home::new();
     let url = home.small();
     let before = contents(&url);
-    for ((backup, _), store, newest) in [(OF_SQLITE, "SQLite", 8), (OF_POSTGRES, "PostgreSQL", 6)] {
+    for ((backup, _), store) in [(OF_SQLITE, "SQLite"), (OF_POSTGRES, "PostgreSQL")] {
+        let newest = format::newest(store);
         let newer = aged(backup, newest + 1, &[], &[]);
         let refused = restored(&home, &newer, &url).unwrap_err().to_string();
         let version = newest + 1;
