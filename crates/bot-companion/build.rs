@@ -14,6 +14,10 @@ fn main() {
         let variable = format!("COMPANION_BUILD_{name}");
         println!("cargo::rerun-if-env-changed={variable}");
         let value = std::env::var(&variable).ok().or_else(|| git(&arguments)).unwrap_or_else(|| "unknown".to_owned());
+        assert!(
+            name != "TIMESTAMP" || value == "unknown" || value.parse::<u64>().is_ok(),
+            "{variable} is not a number of seconds since 1970: {value:?}"
+        );
         println!("cargo::rustc-env={variable}={}", value.replace(['\n', '\r'], " "));
     }
     for watched in ["HEAD", "logs/HEAD"] {

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// This build, as `build.rs` found it. It is known here alone, so that a commit compiles nothing else anew.
+/// This build, as `build.rs` found it. Only this crate knows it, so a new commit compiles no other crate again.
 fn version() -> Version {
     Version {
         name: Version::NAME,
@@ -35,6 +35,7 @@ fn version() -> Version {
             sha: env!("COMPANION_BUILD_SHA"),
             message: env!("COMPANION_BUILD_MESSAGE"),
             author: env!("COMPANION_BUILD_AUTHOR"),
+            // "unknown" if there is no git and the environment doesn't say.
             timestamp: env!("COMPANION_BUILD_TIMESTAMP").parse().unwrap_or(0),
         },
     }

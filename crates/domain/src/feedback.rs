@@ -64,16 +64,15 @@ fn below(bound: u64, random: &mut impl FnMut() -> u64) -> u64 {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use runtime::random::Random;
-
     use super::*;
+    use crate::seeded::seeded;
 
     #[test]
     fn a_draw_is_distinct_and_in_range_and_as_long_as_it_can_be() {
-        let random = Random::seeded(1);
+        let mut random = seeded(1);
         for count in (0..10).chain([1000, u64::MAX]) {
             for _ in 0..200 {
-                let drawn = draw(count, || random.number());
+                let drawn = draw(count, &mut random);
                 assert_eq!(drawn.len() as u64, count.min(5));
                 assert_eq!(drawn.iter().collect::<BTreeSet<_>>().len(), drawn.len(), "{drawn:?} of {count}");
                 assert!(drawn.iter().all(|slot| *slot < count), "{drawn:?} of {count}");
@@ -93,10 +92,10 @@ mod tests {
     #[test]
     fn every_set_and_every_position_is_equally_likely() {
         const DRAWS: u32 = 56_000;
-        let random = Random::seeded(2);
+        let mut random = seeded(2);
         let (mut sets, mut positions) = (BTreeMap::<Vec<u64>, u32>::new(), [[0_u32; 8]; SHOWN]);
         for _ in 0..DRAWS {
-            let mut drawn = draw(8, || random.number());
+            let mut drawn = draw(8, &mut random);
             for (position, slot) in drawn.iter().enumerate() {
                 positions[position][usize::try_from(*slot).unwrap()] += 1;
             }

@@ -19,6 +19,8 @@ pub mod retention;
 pub mod revocation;
 pub mod role;
 pub mod saturating;
+#[cfg(test)]
+mod seeded;
 pub mod session;
 pub mod sign_in;
 pub mod slots;

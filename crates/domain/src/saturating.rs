@@ -22,3 +22,8 @@ pub fn to_usize(number: impl TryInto<usize>) -> usize {
 pub fn millis(span: Duration) -> u64 {
     to_u64(span.as_millis())
 }
+
+/// A span in nanoseconds.
+pub fn nanos(span: Duration) -> u64 {
+    to_u64(span.as_nanos())
+}

@@ -109,8 +109,8 @@ mod tests {
     }
 
     fn made(kind: TokenKind, seed: u64) -> String {
-        let random = runtime::random::Random::seeded(seed);
-        let fill = |bytes: &mut [u8]| bytes.iter_mut().for_each(|byte| *byte = random.number().to_le_bytes()[0]);
+        let mut random = crate::seeded::seeded(seed);
+        let fill = |bytes: &mut [u8]| bytes.iter_mut().for_each(|byte| *byte = random().to_le_bytes()[0]);
         generate(kind, fill).expose_secret().to_owned()
     }
 

@@ -1,4 +1,4 @@
-//! The identity provider, behind one trait, and the sandbox used in its place.
+//! The identity provider, and the sandbox used in its place.
 
 pub mod idp;
 pub mod picture;

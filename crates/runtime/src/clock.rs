@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use domain::Time;
 use domain::trusted_time::{ClockEvent, TrustedTime, Witness, believed_time};
+use domain::{Time, saturating};
 use parking_lot::Mutex;
 
 /// A clock with two faces: the time of day, which can jump, and ticks, which only ever go forward.
@@ -57,7 +57,7 @@ impl Clock {
     }
 
     fn at(start: Time, is_comparable: bool) -> Self {
-        let start = i64::try_from(start.millis()).unwrap_or(i64::MAX);
+        let start = saturating::to_i64(start.millis());
         let face = ManualFace { start, ticks: AtomicU64::new(0), set: AtomicI64::new(0), is_comparable };
         Self::new(Face::Manual(Arc::new(face)), TrustedTime::settled)
     }
@@ -71,7 +71,7 @@ impl Clock {
     /// Advances a manual clock; has no effect on the system's clock.
     pub fn advance(&self, span: Duration) {
         if let Face::Manual(face) = &self.face {
-            face.ticks.fetch_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+            face.ticks.fetch_add(saturating::millis(span), Ordering::SeqCst);
         }
     }
 
@@ -133,10 +133,10 @@ impl Face {
         match self {
             Self::System { .. } => {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                Time::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+                Time::from_millis(saturating::millis(since))
             }
             Self::Manual(face) => {
-                let ticks = i64::try_from(face.ticks.load(Ordering::SeqCst)).unwrap_or(i64::MAX);
+                let ticks = saturating::to_i64(face.ticks.load(Ordering::SeqCst));
                 let shown = face.start.saturating_add(ticks).saturating_add(face.set.load(Ordering::SeqCst));
                 Time::from_millis(u64::try_from(shown).unwrap_or_default())
             }

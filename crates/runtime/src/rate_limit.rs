@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use domain::saturating::{self, nanos};
 use parking_lot::Mutex;
 
 const SETS: usize = 8192;
@@ -77,7 +78,7 @@ impl RateLimit {
         for set in self.sets.get().into_iter().flatten() {
             for bucket in set.lock().iter_mut() {
                 let owed = u128::from(bucket.paid_at.saturating_sub(now)) * u128::from(interval) / u128::from(before);
-                let owed = u64::try_from(owed).unwrap_or(u64::MAX).min(tolerance);
+                let owed = saturating::to_u64(owed).min(tolerance);
                 if owed > 0 {
                     bucket.paid_at = now.saturating_add(owed);
                 }
@@ -181,7 +182,7 @@ impl RateLimit {
 
     fn set(&self, subject: u64) -> &BucketSet {
         let sets = self.sets.get_or_init(|| (0..SETS).map(|_| Mutex::default()).collect());
-        &sets[usize::try_from(subject >> 32).unwrap_or(0) % SETS]
+        &sets[saturating::to_usize(subject >> 32) % SETS]
     }
 }
 
@@ -193,10 +194,6 @@ fn find_or_evict(buckets: &mut [Bucket; WAYS], subject: u64) -> &mut Bucket {
         least
     });
     &mut buckets[index]
-}
-
-fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

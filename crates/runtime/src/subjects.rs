@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
+use domain::saturating;
+
 /// How many subjects a client has at most.
 pub const LEVELS: usize = 3;
 
@@ -38,7 +40,7 @@ impl Subject {
             Width::Net48 => 16,
             _ => 0,
         };
-        Self { bits: u64::try_from(address.to_bits() >> 64).unwrap_or(0) >> ignored, width }
+        Self { bits: saturating::to_u64(address.to_bits() >> 64) >> ignored, width }
     }
 
     /// How many times it may have what one address may have.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use runtime::file_access::{self, OTHERS};
-use store;
 use telemetry::untrusted::Untrusted;
 use tracing::warn;
 

@@ -8,7 +8,6 @@ use clap::Subcommand;
 use domain::audit::AuditKind;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use store;
 use telemetry::untrusted::Untrusted;
 use tracing::warn;
 

@@ -140,6 +140,7 @@ pub(super) fn open(config: &mut Config) -> anyhow::Result<Vec<TcpListener>> {
 /// Sees to it that there are enough file descriptors for the connections, or else that there are fewer of those.
 fn allow_connections(config: &mut Config) {
     let wanted = config.limits.connections as u64 + OTHER_FILES;
+    // Where the system does not tell: what a process has by default nearly everywhere.
     let allowed = rlimit::increase_nofile_limit(wanted).unwrap_or(1024);
     if allowed < wanted {
         config.limits.connections = saturating::to_usize(allowed.saturating_sub(OTHER_FILES)).max(64);

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use domain::saturating;
+
 /// The upper bounds of the buckets, in microseconds and as they are written, in seconds.
 const BOUNDS: [(u64, &str); 14] = [
     (500, "0.0005"),
@@ -33,7 +35,7 @@ pub struct Histogram {
 impl Histogram {
     /// Counts something that took this long.
     pub fn observe(&self, took: Duration) {
-        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = saturating::nanos(took);
         let bucket = BOUNDS.iter().position(|(most, _)| nanos <= most * 1_000).unwrap_or(BOUNDS.len());
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add(nanos, Ordering::Relaxed);

@@ -15,7 +15,6 @@ use domain::token::random_text;
 use runtime::random::secret_bytes;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
-use store;
 use toml::Value;
 
 use self::answers::Terminal;
