@@ -7,6 +7,8 @@ SHELL := bash
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
 export INSTA_UPDATE ?= no
+# The suite's tests wait more than they work.
+export RUST_TEST_THREADS ?= $(shell n=$$(nproc); echo $$((n < 5 ? 2 * n : n)))
 
 # The stages in the order in which they run. Each can be run alone: `make test-site`.
 CHECK := check-format check-lints test-unit test-sqlite
@@ -55,7 +57,7 @@ test-sqlite: ## the suite on SQLite
 
 test-postgres: ## the suite and the store's own tests on PostgreSQL
 	@scripts/install-needs postgres
-	scripts/with-postgres bash -euc 'cargo test --locked --workspace --lib; BOT_COMPANION_TEST_STORE=postgres cargo test --locked --workspace --test suite'
+	scripts/with-postgres bash -euc 'cargo test --locked -p bot-companion-store --lib; BOT_COMPANION_TEST_STORE=postgres cargo test --locked --workspace --test suite'
 
 test-secrets: ## no secret in what the suite has logged
 	tests/system/secrets-in-log

@@ -72,6 +72,10 @@ impl Provider {
         if is_loopback(&base) {
             builder = builder.no_proxy();
         }
+        // Reading the system's certificates takes a while.
+        if base.scheme() == "http" {
+            builder = builder.tls_certs_only([]);
+        }
         let client =
             builder.build().map_err(|error| unusable(format!("the HTTP client cannot start: {}", cause(&error))))?;
         let guard = Guard::new(options.clock.clone(), options.failure_budget);

@@ -217,6 +217,7 @@ impl Builder {
 
     pub async fn start(self) -> TestApp {
         let sandbox = self.sandbox.unwrap_or_else(|| sandbox(self.clock.clone()));
+        self.folder.make_store();
         let own = format!(
             r#"
             {store}

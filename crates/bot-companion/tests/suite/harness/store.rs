@@ -1,5 +1,8 @@
 //! The store of a test: an SQLite file in its folder, or a database of its own on the PostgreSQL server that the environment names.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, mpsc};
@@ -81,6 +84,14 @@ impl Folder {
                     "store.url = \"{url}{mark}connect_timeout=60\"\nstore.connections = 4\nsecrets.keys = [\"{KEY}\"]"
                 )
             }
+        }
+    }
+
+    /// Makes the store, unless there is one. The service could do so itself, but every migration takes its time.
+    pub fn make_store(&self) {
+        if server().is_none() && !self.file().exists() {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.file()).unwrap();
+            file.write_all(&SQLITE_TEMPLATE).unwrap();
         }
     }
 
@@ -183,6 +194,20 @@ fn template(server: &str) -> &'static str {
         name
     })
 }
+
+/// A file with the newest schema and nothing in it.
+static SQLITE_TEMPLATE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let folder = TestFolder::new();
+    let file = folder.path("template.db");
+    let url = format!("sqlite:{}", file.display()).into();
+    let options = StoreOptions { url, wait: PATIENCE, connections: 2, start_wait: PATIENCE };
+    apart(async move {
+        let store = store::open(options, Arc::new(Freshness::new(Clock::system()))).await.unwrap();
+        store.close().await;
+    })
+    .unwrap();
+    std::fs::read(file).unwrap()
+});
 
 /// Runs statements, each by itself, in this database.
 fn ask(url: &str, statements: &str) -> Result<(), String> {
