@@ -57,7 +57,7 @@ test-sqlite: ## the suite on SQLite
 
 test-postgres: ## the suite and the store's own tests on PostgreSQL
 	@scripts/install-needs postgres
-	scripts/with-postgres bash -euc 'cargo test --locked -p bot-companion-store --lib; BOT_COMPANION_TEST_STORE=postgres cargo test --locked --workspace --test suite'
+	scripts/with-postgres bash -euc 'cargo test --locked --workspace --lib; BOT_COMPANION_TEST_STORE=postgres cargo test --locked --workspace --test suite'
 
 test-secrets: ## no secret in what the suite has logged
 	tests/system/secrets-in-log
