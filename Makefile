@@ -7,8 +7,6 @@ SHELL := bash
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
 export INSTA_UPDATE ?= no
-# The suite's tests wait more than they work.
-export RUST_TEST_THREADS ?= $(shell n=$$(nproc); echo $$((n < 5 ? 2 * n : n)))
 
 # The stages in the order in which they run. Each can be run alone: `make test-site`.
 CHECK := check-format check-lints test-unit test-sqlite
@@ -47,6 +45,9 @@ check-format: ## formatting
 
 check-lints: ## clippy
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+# Tests wait more than they work.
+test-unit test-sqlite test-postgres: export RUST_TEST_THREADS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 5 ? 2 * n : n)))
 
 test-unit: ## the tests beside the code
 	cargo test --locked --workspace --lib --bins

@@ -80,7 +80,7 @@ pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
         let mut watch = |progress: Progress<'_>| show(&bar, progress);
         tokio::select! {
             copied = copy(&what, &mut watch) => copied.map_err(anyhow::Error::from),
-            _ = tokio::signal::ctrl_c() => bail!("the copy was interrupted: run the same command again"),
+            Ok(()) = tokio::signal::ctrl_c() => bail!("the copy was interrupted: run the same command again"),
         }
     });
     bar.finish_and_clear();
