@@ -1,13 +1,12 @@
 //! The bare hyper server that the service's hot reads are measured against: the same sockets, threads and allocator, the bytes and
 //! headers of one recorded answer, and nothing else.
 //!
-//! `bare-hyper ADDRESS BODY_FILE HEADER_FILE`: serves the body with the headers (`name: value` lines) on every path.
+//! `bare-hyper ADDRESS BODY_FILE HEADER_FILE`: serves the body with the headers (`name: value` lines) on every path. Prints its URL.
 
 use std::convert::Infallible;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 
-use anyhow::Context;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{HeaderName, HeaderValue};
@@ -15,7 +14,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Response};
 use hyper_util::rt::TokioIo;
-use socket2::{Domain, Protocol, Socket, Type};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -24,24 +22,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const OWN: [&str; 3] = ["date", "content-length", "connection"];
 
 fn main() -> anyhow::Result<()> {
-    let mut arguments = std::env::args().skip(1);
-    let mut next = |name| {
-        arguments.next().with_context(|| format!("usage: bare-hyper ADDRESS BODY_FILE HEADER_FILE ({name} is missing)"))
-    };
-    let address: SocketAddr = next("ADDRESS")?.parse()?;
-    let body = Bytes::from(std::fs::read(next("BODY_FILE")?)?);
-    let headers = Arc::new(headers(&std::fs::read_to_string(next("HEADER_FILE")?)?)?);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let workers = (0..cores)
-        .map(|_| {
-            let (listener, body, headers) = (listen(address)?, body.clone(), Arc::clone(&headers));
-            Ok(std::thread::spawn(move || serve(listener, body, headers)))
-        })
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    for worker in workers {
-        worker.join().map_err(|_| anyhow::anyhow!("a worker crashed"))??;
-    }
-    Ok(())
+    let [address, body, header] = bench::arguments("bare-hyper ADDRESS BODY_FILE HEADER_FILE")?;
+    let body = Bytes::from(std::fs::read(body)?);
+    let headers = Arc::new(headers(&std::fs::read_to_string(header)?)?);
+    bench::serve_on_every_core(&address, move |listener| serve(listener, body.clone(), Arc::clone(&headers)))
 }
 
 fn headers(text: &str) -> anyhow::Result<HeaderMap> {
@@ -50,16 +34,6 @@ fn headers(text: &str) -> anyhow::Result<HeaderMap> {
         .filter(|(name, _)| !OWN.contains(&name.to_ascii_lowercase().as_str()))
         .map(|(name, value)| Ok((name.parse::<HeaderName>()?, value.parse::<HeaderValue>()?)))
         .collect()
-}
-
-fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(4096)?;
-    Ok(socket.into())
 }
 
 fn serve(listener: TcpListener, body: Bytes, headers: Arc<HeaderMap>) -> anyhow::Result<()> {

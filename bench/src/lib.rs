@@ -1,0 +1,49 @@
+//! What the servers of the benchmarks share: one thread per core, each with its own listener on the same address.
+
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener};
+
+use anyhow::Context;
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// The arguments of a server, in order. An error shows how it is called.
+pub fn arguments<const N: usize>(usage: &str) -> anyhow::Result<[String; N]> {
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    given.try_into().ok().with_context(|| format!("usage: {usage}"))
+}
+
+/// Listens on the address with one thread per core, prints the address (port 0 becomes a free one) and serves until a thread fails.
+pub fn serve_on_every_core<F>(address: &str, serve: F) -> anyhow::Result<()>
+where
+    F: Fn(TcpListener) -> anyhow::Result<()> + Clone + Send + 'static,
+{
+    let first = listen(address.parse()?)?;
+    let address = first.local_addr()?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut listeners = vec![first];
+    for _ in 1..cores {
+        listeners.push(listen(address)?);
+    }
+    let threads: Vec<_> = listeners
+        .into_iter()
+        .map(|listener| {
+            let serve = serve.clone();
+            std::thread::spawn(move || serve(listener))
+        })
+        .collect();
+    writeln!(std::io::stdout(), "http://{address}")?;
+    for thread in threads {
+        thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??;
+    }
+    Ok(())
+}
+
+fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(4096)?;
+    Ok(socket.into())
+}
