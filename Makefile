@@ -17,7 +17,7 @@ SYSTEM := openapi metrics fake-discord conformance sdk-python sdk-js sdk-web sdk
 CLUSTER := cluster proxies alerts
 TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz
 
-.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api slow-clients kill-feed cluster-faults rolling-restart failover revocations bench openapi site-client dist needs clean
+.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api slow-clients kill-feed cluster-faults rolling-restart failover revocations test-instructions bench bench-quick openapi site-client dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -114,8 +114,14 @@ failover: needs ## kill the PostgreSQL primary 20 times under load and see that 
 revocations: needs ## end 1,000 sessions at one replica and measure how long the others still take them
 	tests/system/cluster/run revocations
 
-bench: needs ## measure
+test-instructions: needs ## the instructions of the four warm reads, against the committed figures; installs valgrind if it is missing
+	bench/instructions --check
+
+bench: needs ## measure everything and write docs/measurements.md; installs what it needs
 	bench/run
+
+bench-quick: needs ## measure for two minutes and print it
+	bench/run --quick
 
 # Written aside first: a failing build must not leave an empty document.
 openapi: needs ## write the OpenAPI document again, the types of the dashboard's client, and that client for the site

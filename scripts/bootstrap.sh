@@ -87,6 +87,13 @@ need_program() {
     command -v "$1" >/dev/null || install_packages "$1"
 }
 
+# Sets `oha` to the load generator of the benchmarks, and builds it once; that takes minutes.
+need_oha() {
+    local version=1.16.0
+    oha="$target/tools/oha-$version/bin/oha"
+    if [ ! -x "$oha" ]; then cargo install --quiet --locked --root "$target/tools/oha-$version" "oha@$version"; fi
+}
+
 # Exports CHROMIUM, the browser, unless it is given.
 need_chromium() {
     if [ -z "${CHROMIUM:-}" ]; then
@@ -163,6 +170,8 @@ start_dev() {
     if [[ "$("$binary" dev --help)" != *--json* ]]; then json=(); fi
     log="${log:-$work/service.log}"
     data="${data:-$work/data}"
+    # Asked for before the service has made it, perhaps.
+    : >"$work/dev.json"
     "$binary" dev "${json[@]}" --no-limits --listen 127.0.0.1:0 --data "$data" "$@" >"$work/dev.json" 2>"$log" &
     service=$!
     started+=("$service")

@@ -23,38 +23,32 @@ if (cluster.isPrimary) {
   const app = Fastify();
   const ok = (data) => ({ code: 200, message: "OK", data });
 
-  await app.register(async (open) => {
-    await open.register(cors, { origin: "*" });
+  await app.register(cors, { origin: "*" });
 
-    open.get("/", { schema: schemas.status }, async (request) => {
-      const arrived = performance.now();
-      const sent = Number(request.headers["sent-epoch"]);
-      const response = sent ? Math.max(0, Date.now() - sent * 1000) : null;
-      const latency = { response, process: performance.now() - arrived };
-      return ok({ ...data.status, health: { ...data.status.health, api: { latency } } });
-    });
-
-    open.get("/team", { schema: schemas.team }, async (_, reply) => {
-      reply.header("Cache-Control", "public, max-age=60, stale-while-revalidate=300");
-      return ok(data.team);
-    });
-
-    open.get("/feedback", { schema: schemas.feedback }, async () => {
-      const drawn = new Set();
-      while (drawn.size < DRAWN) drawn.add(data.feedback[Math.floor(Math.random() * data.feedback.length)]);
-      return ok([...drawn]);
-    });
+  app.get("/", { schema: schemas.status }, async (request) => {
+    const arrived = performance.now();
+    const sent = Number(request.headers["sent-epoch"]);
+    const response = sent ? Math.max(0, Date.now() - sent * 1000) : null;
+    const latency = { response, process: performance.now() - arrived };
+    return ok({ ...data.status, health: { ...data.status.health, api: { latency } } });
   });
 
-  await app.register(async (dashboard) => {
-    await dashboard.register(cors, { origin: ["http://localhost:3000"] });
+  app.get("/team", { schema: schemas.team }, async (_, reply) => {
+    reply.header("Cache-Control", "public, max-age=60, stale-while-revalidate=300");
+    return ok(data.team);
+  });
 
-    dashboard.get("/guilds", { schema: schemas.guilds }, async (request, reply) => {
-      const session = sessions.get(request.headers.token);
-      if (!session) return reply.code(401).send({ code: 401, message: "Unauthorized", data: {} });
-      reply.header("Cache-Control", "no-store");
-      return ok(session.guilds);
-    });
+  app.get("/feedback", { schema: schemas.feedback }, async () => {
+    const drawn = new Set();
+    while (drawn.size < DRAWN) drawn.add(data.feedback[Math.floor(Math.random() * data.feedback.length)]);
+    return ok([...drawn]);
+  });
+
+  app.get("/guilds", { schema: schemas.guilds }, async (request, reply) => {
+    const session = sessions.get(request.headers.token);
+    if (!session) return reply.code(401).send({ code: 401, message: "Unauthorized", data: {} });
+    reply.header("Cache-Control", "no-store");
+    return ok(session.guilds);
   });
 
   await app.listen({ host: "127.0.0.1", port: 0 });

@@ -1,0 +1,108 @@
+"""Loads a server and says what came of it: `wrk` sends as fast as answers come, `oha` at a fixed rate, `h2load` speaks HTTP/2."""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+CONNECTIONS = 64
+# HTTP/2 streams on each connection.
+STREAMS = 8
+
+
+@dataclass(frozen=True)
+class Full:
+    """Full load: requests per second, and microseconds of the server's CPU per request."""
+
+    rate: float
+    cpu: float
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """At a fixed rate, in milliseconds. A request that the load sends late counts from when it was due."""
+
+    rate: float
+    p50: float
+    p99: float
+    p999: float
+
+
+def cpu_seconds(session: int) -> float:
+    """User and system time of all processes that were started in this session."""
+    total = 0.0
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            # One that ends meanwhile has no part in what is measured.
+            with contextlib.suppress(OSError):
+                pid = int(entry.name)
+                if os.getsid(pid) == session:
+                    total += time.clock_gettime(cpu_clock(pid))
+    return total
+
+
+def cpu_clock(pid: int) -> int:
+    """The clock of a process's CPU time, exact to the nanosecond (clock_getcpuclockid(3), which Python has for threads only)."""
+    return (~pid << 3) | 2
+
+
+def run(command: list[str], patience: float) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def options(headers: dict[str, str]) -> list[str]:
+    return [part for name, value in headers.items() for part in ("-H", f"{name}: {value}")]
+
+
+def _measured(session: int, load: Callable[[], tuple[float, int]]) -> Full:
+    before = cpu_seconds(session)
+    rate, requests = load()
+    return Full(rate, (cpu_seconds(session) - before) * 1e6 / requests)
+
+
+def full(session: int, url: str, seconds: float, headers: dict[str, str]) -> Full:
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds:g}s", "--timeout", "10s", *options(headers), url]
+
+    def load() -> tuple[float, int]:
+        said = run(command, seconds + 60)
+        if trouble := re.findall(r"Non-2xx.*|Socket errors.*", said):
+            sys.exit(f"{url} did not answer every request: {trouble}")
+        return float(re.search(r"Requests/sec: +([\d.]+)", said)[1]), int(re.search(r"(\d+) requests in", said)[1])
+
+    return _measured(session, load)
+
+
+def full_http2(session: int, url: str, seconds: float, headers: dict[str, str]) -> Full:
+    """As many requests under way as `full` has, on fewer connections."""
+    clients = CONNECTIONS // STREAMS
+    command = ["h2load", "-t1", f"-c{clients}", f"-m{STREAMS}", "-D", f"{seconds:g}", *options(headers), url]
+
+    def load() -> tuple[float, int]:
+        said = run(command, seconds + 60)
+        found = re.search(r"(\d+) done, (\d+) succeeded, (\d+) failed", said)
+        other = re.search(r"status codes: \d+ 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", said)
+        if found is None or other is None or int(found[3]) or any(int(count) for count in other.groups()):
+            sys.exit(f"{url} did not answer every request:\n{said}")
+        return float(re.search(r"([\d.]+) req/s", said)[1]), int(found[2])
+
+    return _measured(session, load)
+
+
+def fixed(url: str, rate: float, seconds: float, headers: dict[str, str]) -> Latencies:
+    oha = os.environ.get("OHA", "oha")
+    command = [oha, "--no-tui", "--output-format", "json", "--latency-correction", "--disable-compression", "-w"]
+    command += ["-c", str(CONNECTIONS), "-q", str(round(rate)), "-z", f"{seconds:g}s", *options(headers), url]
+    said = json.loads(run(command, seconds + 60))
+    answered = said["statusCodeDistribution"]
+    if set(answered) != {"200"} or said["errorDistribution"]:
+        sys.exit(f"{url} did not answer every request: {answered}, {said['errorDistribution']}")
+    percentiles = said["latencyPercentiles"]
+    return Latencies(rate, *(percentiles[name] * 1000 for name in ("p50", "p99", "p99.9")))

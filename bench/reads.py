@@ -1,0 +1,375 @@
+"""Measures the reads of the service beside the limits and its peers, and prints tables. `bench/reads` starts it."""
+
+import gzip
+import http.client
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import load
+from contenders import Nginx, Server, Service, peer, provider, recorded, sign_in, stop_all
+
+QUICK = "--quick" in sys.argv
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", 1 if QUICK else 5))
+SECONDS = int(os.environ.get("BENCH_SECONDS", 1 if QUICK else 3))
+ENTRIES = 1_000
+MANY_ENTRIES = int(os.environ.get("BENCH_FEEDBACK", 100_000 if QUICK else 10_000_000))
+GUILDS = (10,) if QUICK else (1, 10, 200)
+COLD_READS = 200 if QUICK else 2_000
+PEERS = ("fastify", "fastapi", "go")
+FAST = ("service", "bare-hyper", "floor", "nginx")
+# How much of the slowest fast contender's peak the open loop sends. The load takes CPU too, on the same cores.
+SHARE = float(os.environ.get("BENCH_SHARE", 0.25))
+
+# From the issue that asked for this benchmark.
+GOAL_BARE, GOAL_FLOOR, GOAL_NGINX, GOAL_TLS, GOAL_GROWTH = 1.15, 1.6, 1.0, 1.5, 1.1
+GOAL_PEERS = {"fastify": 4.0, "fastapi": 12.0}
+
+
+def progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+@dataclass
+class Contender:
+    name: str
+    session: int
+    url: str
+    headers: dict[str, str]
+    rounds: list[load.Full] = field(default_factory=list)
+    latencies: load.Latencies | None = None
+
+    @property
+    def rate(self) -> float:
+        return statistics.median(one.rate for one in self.rounds)
+
+    @property
+    def cpu(self) -> float:
+        return statistics.median(one.cpu for one in self.rounds)
+
+
+@dataclass
+class Row:
+    """One read, and everybody who answers it."""
+
+    label: str
+    size: int
+    contenders: dict[str, Contender]
+
+    def add(self, name: str, server: Server, url: str, headers: dict[str, str]) -> None:
+        self.contenders[name] = Contender(name, server.session, url, headers)
+
+    def measure(self, how=load.full) -> None:
+        """In turns, so that whatever else the machine does meets all of them."""
+        for name, one in self.contenders.items():
+            # Compilers that work at run time need a while, even when there is little.
+            if not QUICK or name in PEERS:
+                how(one.session, one.url, 1, one.headers)
+        for number in range(ROUNDS):
+            for one in self.contenders.values():
+                one.rounds.append(how(one.session, one.url, SECONDS, one.headers))
+                done = one.rounds[-1]
+                progress(f"{self.label}, round {number + 1}: {one.name} {done.rate:.0f}/s, {done.cpu:.2f} µs")
+
+    def measure_latencies(self) -> None:
+        common = min(one.rate for name, one in self.contenders.items() if name in FAST) * SHARE
+        for name, one in self.contenders.items():
+            if name in PEERS and QUICK:
+                continue
+            rate = common if name not in PEERS else min(common, one.rate * 0.5)
+            one.latencies = load.fixed(one.url, rate, SECONDS, one.headers)
+
+    def cpu_ratio(self, name: str, to: str) -> float:
+        pairs = zip(self.contenders[name].rounds, self.contenders[to].rounds, strict=True)
+        return statistics.median(one.cpu / other.cpu for one, other in pairs)
+
+    def rate_ratio(self, name: str, to: str) -> float:
+        pairs = zip(self.contenders[name].rounds, self.contenders[to].rounds, strict=True)
+        return statistics.median(one.rate / other.rate for one, other in pairs)
+
+
+class Reader:
+    """Reads from one server over one connection."""
+
+    def __init__(self, url: str) -> None:
+        parts = urllib.parse.urlsplit(url)
+        self.connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
+
+    def read(self, path: str, headers: dict[str, str]) -> tuple[bytes, bytes]:
+        """Head and body. Python's client asks for no compression unless a header does."""
+        self.connection.putrequest("GET", path, skip_accept_encoding=True)
+        for name, value in headers.items():
+            self.connection.putheader(name, value)
+        self.connection.endheaders()
+        answer = self.connection.getresponse()
+        body = answer.read()
+        if answer.status != 200:
+            sys.exit(f"{path} was answered with {answer.status}: {body[:500].decode(errors='replace')}")
+        lines = "".join(f"{name}: {value}\r\n" for name, value in answer.getheaders())
+        return f"HTTP/1.1 200 OK\r\n{lines}\r\n".encode(), body
+
+    def data(self, path: str, headers: dict[str, str]):
+        return json.loads(self.read(path, headers)[1])["data"]
+
+
+def all_feedback(reader: Reader) -> list[dict]:
+    """Every entry, drawn until none is missing."""
+    known: dict[str, dict] = {}
+    for _ in range(50 * ENTRIES):
+        known |= {entry["feedback"]: entry for entry in reader.data("/feedback", {})}
+        if len(known) == ENTRIES:
+            return list(known.values())
+    sys.exit(f"/feedback showed {len(known)} of {ENTRIES} entries")
+
+
+def shape(value):
+    """What two answers must have in common."""
+    if isinstance(value, dict):
+        return {name: shape(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [shape(part) for part in value[:1]]
+    return "number" if isinstance(value, (int, float)) and not isinstance(value, bool) else type(value).__name__
+
+
+def check_same(server: Server, path: str, headers: dict[str, str], body: bytes) -> None:
+    """A peer that answers something else, or much less, would win for nothing."""
+    theirs = Reader(server.url).read(path, headers)[1]
+    if shape(json.loads(theirs)) != shape(json.loads(body)) or not 0.9 < len(theirs) / len(body) < 1.1:
+        sys.exit(f"{server.name} answers {path} with something else:\n{theirs[:500]!r}\nand not\n{body[:500]!r}")
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    chain, key = folder / "certificate.pem", folder / "certificate.key"
+    names = ["-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(chain)]
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    subprocess.run(["openssl", "req", "-x509", *curve, *names], check=True, capture_output=True, timeout=60)
+    return chain, key
+
+
+def goal(value: float, limit: float, at_least: bool = False) -> str:
+    met = value >= limit if at_least else value <= limit
+    return f"{value:.2f} (goal {limit:g}, {'met' if met else '**not met**'})"
+
+
+def table(heads: list[str], rows: list[list[str]]) -> None:
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
+    print(flush=True)
+
+
+def times(one: Contender) -> list[str]:
+    if one.latencies is None:
+        return [""] * 4
+    found = one.latencies
+    return [f"{found.rate:,.0f}", f"{found.p50:.2f}", f"{found.p99:.2f}", f"{found.p999:.2f}"]
+
+
+class Reads:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.chmod(0o755)
+        self.certificate = certificate(folder)
+        self.provider = provider(folder)
+        program = os.environ["BOT_COMPANION"]
+        self.small = Service(program, folder / "small", self.provider.url)
+        self.large = Service(program, folder / "large", self.provider.url, "service-large")
+        self.small.import_feedback(ENTRIES)
+        progress(f"importing {MANY_ENTRIES:,} feedback entries")
+        took = self.large.import_feedback(MANY_ENTRIES)
+        self.imported = f"{MANY_ENTRIES:,} entries were imported in {took:.0f} s"
+        progress(self.imported)
+        self.start()
+        self.tokens = {count: sign_in(self.small.server.url, f"{7 + count}-{count}") for count in GUILDS}
+        self.nginx = Nginx(folder, self.certificate)
+
+    def start(self, **environment: str) -> None:
+        self.small.start(**environment)
+        self.bot = self.small.feed()
+
+    def reads(self) -> list[tuple[str, str, dict[str, str]]]:
+        """Label, path and headers of each read."""
+        public = [(f"`{path}`", path, {}) for path in ("/", "/team", "/feedback")]
+        return public + [(f"`/guilds`, {count}", "/guilds", {"Token": token}) for count, token in self.tokens.items()]
+
+    def record(self) -> list[tuple[str, str, dict[str, str], bytes, bytes, str]]:
+        """Each read with the head and the body of one answer, and nginx's path for it."""
+        reader, found = Reader(self.small.server.url), []
+        for label, path, headers in self.reads():
+            if path == "/guilds" and len(reader.data(path, headers)) not in self.tokens:
+                sys.exit("the user does not see all of their guilds")
+            head, body = reader.read(path, headers)
+            packed = reader.read(path, headers | {"Accept-Encoding": "gzip"})
+            is_packed = b"content-encoding: gzip" in packed[0].lower()
+            if is_packed and gzip.decompress(packed[1]) != body:
+                sys.exit(f"{path} is another answer when it is compressed")
+            found.append((label, path, headers, head, body, self.nginx.add(head, body, packed[1] if is_packed else None)))
+        return found
+
+    def warm(self, recordings) -> list[Row]:
+        """The reads with everything in memory, beside everybody."""
+        reader = Reader(self.small.server.url)
+        sessions = {token: {"guilds": reader.data("/guilds", {"Token": token})} for token in self.tokens.values()}
+        data = {"status": reader.data("/", {}), "team": reader.data("/team", {}), "sessions": sessions}
+        file = self.folder / "data.json"
+        file.write_text(json.dumps(data | {"feedback": all_feedback(reader)}))
+        peers = [peer(name, self.folder, file) for name in PEERS]
+        large = self.large.start()
+        rows = []
+        for label, path, headers, head, body, static in recordings:
+            (self.folder / "head").write_bytes(head)
+            (self.folder / "body").write_bytes(body)
+            limits = [recorded(name, self.folder, self.folder / "body", self.folder / "head") for name in ("bare-hyper", "floor")]
+            row = Row(label, len(body), {})
+            row.add("service", self.small.server, f"{self.small.server.url}{path}", headers)
+            if path == "/feedback":
+                row.add("service-large", large, f"{large.url}{path}", headers)
+            for server in limits:
+                row.add(server.name, server, f"{server.url}{path}", headers)
+            row.add("nginx", self.nginx.server, f"{self.nginx.url}{static}", headers)
+            for server in peers:
+                check_same(server, path, headers, body)
+                row.add(server.name, server, f"{server.url}{path}", headers)
+            row.measure()
+            row.measure_latencies()
+            rows.append(row)
+            for server in limits:
+                server.stop()
+        for server in (*peers, large):
+            server.stop()
+        return rows
+
+    def beside_nginx(self, recordings, name: str, how, base: str, static_base: str, more: dict[str, str]) -> list[Row]:
+        """The reads in another way: ours and nginx only."""
+        rows = []
+        for label, path, headers, _, body, static in recordings:
+            if path == "/feedback" or label == "`/guilds`, 1":
+                continue
+            row = Row(f"{label}, {name}", len(body), {})
+            row.add("service", self.small.server, f"{base}{path}", headers | more)
+            row.add("nginx", self.nginx.server, f"{static_base}{static}", headers | more)
+            row.measure(how)
+            rows.append(row)
+        return rows
+
+    def cold(self) -> tuple[float, float]:
+        """CPU of the first and of the second `/guilds` of each user, after the service was started again."""
+        people = [sign_in(self.small.server.url, f"{1000 + number}-10") for number in range(COLD_READS)]
+        self.stop_service()
+        self.start()
+        server = self.small.server
+        reader, costs = Reader(server.url), []
+        reader.read("/team", {})
+        for _ in range(2):
+            before = load.cpu_seconds(server.session)
+            for token in people:
+                reader.read("/guilds", {"Token": token})
+            costs.append((load.cpu_seconds(server.session) - before) * 1e6 / COLD_READS)
+        return costs[0], costs[1]
+
+    def stop_service(self) -> None:
+        self.bot.over.set()
+        self.small.server.stop()
+
+    def start_with_tls(self) -> None:
+        self.stop_service()
+        chain, key = self.certificate
+        self.start(COMPANION_TLS_CERT=str(chain), COMPANION_TLS_KEY=str(key))
+
+
+def print_warm(rows: list[Row]) -> None:
+    lines = []
+    for row in rows:
+        for name in ("service", "service-large"):
+            if name in row.contenders:
+                one = row.contenders[name]
+                lines.append([
+                    f"{row.label}, {MANY_ENTRIES if name == 'service-large' else ENTRIES:,} entries" if "feedback" in row.label else row.label,
+                    f"{row.size:,} B",
+                    f"{one.cpu:.2f}",
+                    goal(row.cpu_ratio(name, "bare-hyper"), GOAL_BARE),
+                    goal(row.cpu_ratio(name, "floor"), GOAL_FLOOR),
+                    f"{one.rate:,.0f}",
+                    goal(row.rate_ratio(name, "nginx"), GOAL_NGINX, at_least=True),
+                    *times(one),
+                ])  # fmt: skip
+    heads = ["read", "body", "µs CPU", "÷ bare hyper", "÷ floor", "requests/s", "÷ nginx", "at requests/s", "p50 ms", "p99 ms", "p99.9 ms"]
+    table(heads, lines)
+    for row in rows:
+        if "service-large" in row.contenders:
+            ratio = row.cpu_ratio("service-large", "service")
+            print(f"`/feedback` with {MANY_ENTRIES:,} entries ÷ with {ENTRIES:,}, CPU: {goal(ratio, GOAL_GROWTH)}.\n")
+
+
+def print_peers(rows: list[Row]) -> None:
+    print("CPU of the peers, as a multiple of ours:\n")
+    lines = []
+    for row in rows:
+        multiples = {name: row.cpu_ratio(name, "service") for name in PEERS}
+        shown = [goal(value, GOAL_PEERS[name], True) if name in GOAL_PEERS else f"{value:.2f}" for name, value in multiples.items()]
+        lines.append([row.label, *shown])
+    table(["read", *(f"{name} ÷ ours" for name in PEERS)], lines)
+    print("Everybody's figures:\n")
+    lines = []
+    for row in rows:
+        for name, one in row.contenders.items():
+            lines.append([row.label, name, f"{one.cpu:.2f}", f"{one.rate:,.0f}", *times(one)])
+    table(["read", "server", "µs CPU", "requests/s", "at requests/s", "p50 ms", "p99 ms", "p99.9 ms"], lines)
+
+
+def print_beside_nginx(rows: list[Row]) -> None:
+    lines = []
+    for row in rows:
+        ours, theirs = row.contenders["service"], row.contenders["nginx"]
+        cpu, rate = row.cpu_ratio("service", "nginx"), row.rate_ratio("service", "nginx")
+        shown = goal(cpu, GOAL_TLS) if "TLS" in row.label else f"{cpu:.2f}"
+        lines.append([row.label, f"{ours.cpu:.2f}", f"{theirs.cpu:.2f}", shown, f"{ours.rate:,.0f}", f"{theirs.rate:,.0f}", f"{rate:.2f}"])
+    heads = ["read", "ours, µs CPU", "nginx, µs CPU", "ours ÷ nginx", "ours, requests/s", "nginx, requests/s", "ours ÷ nginx"]
+    table(heads, lines)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="bench-reads-") as name:
+        try:
+            measure(Reads(Path(name)))
+        finally:
+            stop_all()
+
+
+def measure(reads: Reads) -> None:
+    recordings = reads.record()
+    reads.nginx.start()
+    print(
+        f"Full load by `wrk -t1 -c{load.CONNECTIONS} -d{SECONDS}s`, contenders in turns, {ROUNDS} round(s), medians, also of the ratios. "
+        "CPU is user and system time of all processes of a server, divided by its requests. Latencies at a fixed rate by `oha` with "
+        f"latency correction: {SHARE:.0%} of the slowest of ours, bare hyper, the floor and nginx; for a peer that is too slow for that, "
+        "half of its own peak. Bare hyper and the floor send the bytes of one answer of ours, nginx serves the body as a file with the "
+        "same headers. Peers keep all data in memory, one process (Go: thread) per core. Our rate limits count, but are never reached. "
+        f"{reads.imported}.\n"
+    )
+    rows = reads.warm(recordings)
+    print_warm(rows)
+    print_peers(rows)
+    url, nginx = reads.small.server.url, reads.nginx
+    print("Compressed, with TLS, and with HTTP/2 (which the service speaks with TLS only; load by `h2load`), beside nginx:\n")
+    packed = [one for one in recordings if (nginx.folder / f"{one[5]}.gz".lstrip("/")).exists()]
+    rows = reads.beside_nginx(packed, "gzip", load.full, url, nginx.url, {"Accept-Encoding": "gzip"})
+    first, second = reads.cold()
+    reads.start_with_tls()
+    url = reads.small.server.url
+    rows += reads.beside_nginx(recordings, "TLS", load.full, url, nginx.tls, {})
+    rows += reads.beside_nginx(recordings, "TLS and HTTP/2", load.full_http2, url, nginx.tls, {})
+    print_beside_nginx(rows)
+    print(
+        f"Cold: after a restart, the first `/guilds` of each of {COLD_READS:,} users with 10 guilds costs {first:.0f} µs of CPU, the "
+        f"second {second:.0f} µs (one client, one request at a time): {first / second:.1f} times."
+    )
+
+
+main()
