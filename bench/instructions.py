@@ -2,6 +2,9 @@
 
     instructions.py service URL PID COUNTS_FILE FOLDER   the four reads of the service; their answers go to the folder
     instructions.py limit URL PID COUNTS_FILE PATH       one read of a server that always sends the same
+    instructions.py compare MEASURED COMMITTED           fails if one grew too much
+
+A line is a read, `all` or the name of a hot function, and instructions per request (for a function: with everything that it calls).
 """
 
 import json
@@ -18,6 +21,13 @@ PATHS = ["/", "/team", "/feedback", "/guilds"]
 REQUESTS = 200
 # The service does other things meanwhile, for example it stores a heartbeat. The median leaves them out.
 ROUNDS = 15
+# A function is hot if it takes this part of a read. Those above the second bound only call the others.
+HOT, OUTER = 0.02, 0.6
+# Rounds that functions are looked at in: the tool takes a while.
+LOOKED_AT = 3
+MOST_GROWTH = 0.05
+# The places of maps and of memory are random, which shows in small functions.
+RANDOM = 50
 # As long as a real one: the limits must read as many bytes.
 NO_TOKEN = f"bcs_{'0' * 43}"
 
@@ -53,6 +63,21 @@ class Counter:
         text = Path(f"{self.file}.{self.part}").read_text()
         return int(re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)[1])
 
+    def functions(self, part: int) -> dict[str, float]:
+        """Instructions per request of each function in a part, with what it calls."""
+        command = ["callgrind_annotate", "--inclusive=yes", "--threshold=100", "--auto=no", f"{self.file}.{part}"]
+        text = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+        # A line without an object file is only what was inlined from another source file.
+        lines = re.findall(r"^\s*([\d,]+) \([ \d.]+%\)\s+\S+?:(\S.*) \[[^\]]+\]$", text, re.MULTILINE)
+        return {name: int(count.replace(",", "")) / REQUESTS for count, name in lines}
+
+    def hot_functions(self, total: int) -> dict[str, int]:
+        """The most expensive first."""
+        rounds = [self.functions(part) for part in range(self.part - LOOKED_AT + 1, self.part + 1)]
+        counts = {name: round(statistics.median(one.get(name, 0) for one in rounds)) for name in rounds[0]}
+        hot = {name: count for name, count in counts.items() if HOT < count / total < OUTER}
+        return dict(sorted(hot.items(), key=lambda pair: -pair[1]))
+
 
 def cost(url: str, path: str, token: str, counter: Counter) -> tuple[int, tuple[bytes, bytes]]:
     """Instructions per request, and an answer."""
@@ -72,16 +97,48 @@ def cost(url: str, path: str, token: str, counter: Counter) -> tuple[int, tuple[
     return round(statistics.median(costs)), answer
 
 
+def compare(measured: Path, committed: Path) -> None:
+    def figures(file: Path) -> dict[tuple[str, str], int]:
+        rows = [line.split("\t") for line in file.read_text().splitlines()]
+        return {(path, name): int(count) for path, name, count in rows}
+
+    advice = "run bench/instructions --write, and commit the file with the reason"
+    if not committed.exists():
+        sys.exit(f"{committed} is missing: {advice}")
+    ours, theirs = figures(measured), figures(committed)
+    worse = False
+    for (path, name), before in theirs.items():
+        # What is ours alone: a library's share changes with its version, and shows in the whole read.
+        if name != "all" and "bot_companion" not in name:
+            continue
+        now = ours.get((path, name))
+        if now is None:
+            # Too small to be listed now, or inlined, or renamed. The whole read still counts.
+            print(f"{path:10} {name}: not seen any more, {before} committed")
+            continue
+        grew = now - before > max(before * MOST_GROWTH, RANDOM)
+        worse |= grew
+        print(f"{path:10} {name}: {now}, {before} committed ({now / before - 1:+.1%}){'  TOO MUCH' if grew else ''}")
+    if missing := {("all", path) for path in PATHS} - {(name, path) for path, name in theirs}:
+        sys.exit(f"{committed} lacks {sorted(missing)}: {advice}")
+    if worse:
+        sys.exit(f"something grew by more than {MOST_GROWTH:.0%}. If it is worth it, {advice}")
+
+
 def main() -> None:
+    if sys.argv[1] == "compare":
+        compare(Path(sys.argv[2]), Path(sys.argv[3]))
+        return
     kind, url, pid, counts, last = sys.argv[1:]
     counter = Counter(pid, counts)
     if kind == "limit":
-        print(last, cost(url, last, NO_TOKEN, counter)[0])
+        print(last, "all", cost(url, last, NO_TOKEN, counter)[0], sep="\t")
         return
     token = sign_in(url)
     for number, path in enumerate(PATHS):
         count, (head, body) = cost(url, path, token, counter)
-        print(path, count, flush=True)
+        for name, value in {"all": count, **counter.hot_functions(count)}.items():
+            print(path, name, value, sep="\t", flush=True)
         folder = Path(last) / str(number)
         folder.mkdir(exist_ok=True)
         (folder / "path").write_text(path)
