@@ -22,7 +22,9 @@ ENTRIES = 1_000
 MANY_ENTRIES = int(os.environ.get("BENCH_FEEDBACK", 100_000 if QUICK else 10_000_000))
 GUILDS = (10,) if QUICK else (1, 10, 200)
 COLD_READS = 200 if QUICK else 2_000
-PEERS = ("fastify", "fastapi", "go")
+PEERS = tuple(os.environ.get("BENCH_PEERS", "fastify fastapi go").split())
+# Another build of the service. Then only the two of them and bare hyper are measured.
+BASELINE = os.environ.get("BENCH_BASELINE")
 FAST = ("service", "bare-hyper", "floor", "nginx")
 # How much of the slowest fast contender's peak the open loop sends. The load takes CPU too, on the same cores.
 SHARE = float(os.environ.get("BENCH_SHARE", 0.25))
@@ -178,20 +180,30 @@ class Reads:
         self.certificate = certificate(folder)
         self.provider = provider(folder)
         program = os.environ["BOT_COMPANION"]
+        self.baseline = Service(BASELINE, folder / "baseline", self.provider.url, "baseline") if BASELINE else None
         self.small = Service(program, folder / "small", self.provider.url)
-        self.large = Service(program, folder / "large", self.provider.url, "service-large")
         self.small.import_feedback(ENTRIES)
-        progress(f"importing {MANY_ENTRIES:,} feedback entries")
-        took = self.large.import_feedback(MANY_ENTRIES)
-        self.imported = f"{MANY_ENTRIES:,} entries were imported in {took:.0f} s"
-        progress(self.imported)
         self.start()
-        self.tokens = {count: sign_in(self.small.server.url, f"{7 + count}-{count}") for count in GUILDS}
+        self.tokens = self.sign_in(self.small)
         self.nginx = Nginx(folder, self.certificate)
 
     def start(self, **environment: str) -> None:
         self.small.start(**environment)
         self.bot = self.small.feed()
+
+    @staticmethod
+    def sign_in(service: Service) -> dict[int, str]:
+        """A user with each number of guilds."""
+        return {count: sign_in(service.server.url, f"{7 + count}-{count}") for count in GUILDS}
+
+    def make_large(self) -> Service:
+        large = Service(self.small.binary, self.folder / "large", self.provider.url, "service-large")
+        progress(f"importing {MANY_ENTRIES:,} feedback entries")
+        took = large.import_feedback(MANY_ENTRIES)
+        self.imported = f"{MANY_ENTRIES:,} entries were imported in {took:.0f} s"
+        progress(self.imported)
+        large.start()
+        return large
 
     def reads(self) -> list[tuple[str, str, dict[str, str]]]:
         """Label, path and headers of each read."""
@@ -220,7 +232,7 @@ class Reads:
         file = self.folder / "data.json"
         file.write_text(json.dumps(data | {"feedback": all_feedback(reader)}))
         peers = [peer(name, self.folder, file) for name in PEERS]
-        large = self.large.start()
+        large = self.make_large().server
         rows = []
         for label, path, headers, head, body, static in recordings:
             (self.folder / "head").write_bytes(head)
@@ -243,6 +255,26 @@ class Reads:
                 server.stop()
         for server in (*peers, large):
             server.stop()
+        return rows
+
+    def beside_baseline(self, recordings) -> list[Row]:
+        self.baseline.import_feedback(ENTRIES)
+        other = self.baseline.start()
+        self.baseline.feed()
+        tokens = self.sign_in(self.baseline)
+        rows = []
+        for label, path, headers, head, body, _ in recordings:
+            (self.folder / "head").write_bytes(head)
+            (self.folder / "body").write_bytes(body)
+            bare = recorded("bare-hyper", self.folder, self.folder / "body", self.folder / "head")
+            count = next((count for count, token in self.tokens.items() if headers.get("Token") == token), None)
+            row = Row(label, len(body), {})
+            row.add("service", self.small.server, f"{self.small.server.url}{path}", headers)
+            row.add("baseline", other, f"{other.url}{path}", {"Token": tokens[count]} if count else {})
+            row.add(bare.name, bare, f"{bare.url}{path}", headers)
+            row.measure()
+            rows.append(row)
+            bare.stop()
         return rows
 
     def beside_nginx(self, recordings, name: str, how, base: str, static_base: str, more: dict[str, str]) -> list[Row]:
@@ -307,6 +339,16 @@ def print_warm(rows: list[Row]) -> None:
             print(f"`/feedback` with {MANY_ENTRIES:,} entries ÷ with {ENTRIES:,}, CPU: {goal(ratio, GOAL_GROWTH)}.\n")
 
 
+def print_baseline(rows: list[Row]) -> None:
+    lines = []
+    for row in rows:
+        costs = [f"{row.contenders[name].cpu:.2f}" for name in ("service", "baseline", "bare-hyper")]
+        ratios = [f"{row.cpu_ratio('service', name):.3f}" for name in ("baseline", "bare-hyper")]
+        lines.append([row.label, *costs, *ratios, f"{row.rate_ratio('service', 'baseline'):.3f}"])
+    heads = ["read", "service, µs CPU", "baseline", "bare hyper", "service ÷ baseline", "service ÷ bare hyper", "requests/s ÷ baseline"]
+    table(heads, lines)
+
+
 def print_peers(rows: list[Row]) -> None:
     print("CPU of the peers, as a multiple of ours:\n")
     lines = []
@@ -344,7 +386,11 @@ def main() -> None:
 
 def measure(reads: Reads) -> None:
     recordings = reads.record()
+    if BASELINE:
+        print_baseline(reads.beside_baseline(recordings))
+        return
     reads.nginx.start()
+    rows = reads.warm(recordings)
     print(
         f"Full load by `wrk -t1 -c{load.CONNECTIONS} -d{SECONDS}s`, contenders in turns, {ROUNDS} round(s), medians, also of the ratios. "
         "CPU is user and system time of all processes of a server, divided by its requests. Latencies at a fixed rate by `oha` with "
@@ -353,9 +399,9 @@ def measure(reads: Reads) -> None:
         "same headers. Peers keep all data in memory, one process (Go: thread) per core. Our rate limits count, but are never reached. "
         f"{reads.imported}.\n"
     )
-    rows = reads.warm(recordings)
     print_warm(rows)
-    print_peers(rows)
+    if PEERS:
+        print_peers(rows)
     url, nginx = reads.small.server.url, reads.nginx
     print("Compressed, with TLS, and with HTTP/2 (which the service speaks with TLS only; load by `h2load`), beside nginx:\n")
     packed = [one for one in recordings if (nginx.folder / f"{one[5]}.gz".lstrip("/")).exists()]
