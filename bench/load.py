@@ -65,6 +65,8 @@ def options(headers: dict[str, str]) -> list[str]:
 def _measured(session: int, load: Callable[[], tuple[float, int]]) -> Full:
     before = cpu_seconds(session)
     rate, requests = load()
+    if requests == 0:
+        sys.exit("no request was answered; the machine is too busy for so short a measurement")
     return Full(rate, (cpu_seconds(session) - before) * 1e6 / requests)
 
 
