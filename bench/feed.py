@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import http.client
-import json
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from service import PATIENCE, Service, call
@@ -60,9 +58,12 @@ class Bot:
             sys.exit(f"of {count} guilds {applied} were applied")
         return took
 
-    def events(self, lines: list[str]) -> None:
+    def events(self, lines: list[str]) -> float:
+        """Reports what changed; gives the seconds that it took."""
+        began = time.perf_counter()
         if self.send("POST", "/bot/events", "".join(lines).encode()) != len(lines):
             sys.exit("not all events were applied")
+        return time.perf_counter() - began
 
 
 def guild_event(index: int, members: int) -> str:
@@ -71,10 +72,11 @@ def guild_event(index: int, members: int) -> str:
 
 def feedback_event(index: int) -> str:
     person = FIRST + index
-    submitter = {"id": str(person), "username": f"person{index}", "name": f"Person {index}", "avatar": f"https://cdn.example/{person}.png"}
-    text = f"Entry number {index}: it does what it should, and our moderators like it."
-    event = {"type": "feedback", "id": f"entry-{index:09}", "feedback": text, "rating": 4 + index % 2, "timestamp": 1_700_000_000 + index}
-    return json.dumps({**event, "submitter": submitter}) + "\n"
+    return (
+        f'{{"type":"feedback","id":"entry-{index:09}","feedback":"Entry number {index}: it does what it should, and our moderators like it.",'
+        f'"rating":{4 + index % 2},"timestamp":{1_700_000_000 + index},"submitter":{{"id":"{person}","username":"person{index}",'
+        f'"name":"Person {index}","avatar":"https://cdn.example/{person}.png"}}}}\n'
+    )
 
 
 class ReadsBeside:
@@ -117,12 +119,13 @@ def bare_sqlite(database: Path, folder: Path) -> float:
             query = f"SELECT * FROM {table} WHERE snapshot = {shard}"
             subprocess.run(["sqlite3", "-readonly", "-csv", str(database), query], check=True, stdout=file)
         imports.append(f".import {rows} {table}")
-    schema = subprocess.run(["sqlite3", "-readonly", str(database), ".schema guilds", ".schema guild_staff"], check=True, capture_output=True, text=True)
+    shapes = ["sqlite3", "-readonly", str(database), ".schema guilds", ".schema guild_staff"]
+    schema = subprocess.run(shapes, check=True, capture_output=True, text=True)
     bare = str(folder / "bare.db")
     subprocess.run(["sqlite3", bare, "PRAGMA journal_mode = wal;", schema.stdout], check=True, stdout=subprocess.DEVNULL)
     took = timed("sqlite3", bare, "PRAGMA synchronous = full;", ".mode csv", *imports)
-    for file in (*folder.glob("bare.db*"), *folder.glob("*.csv")):
-        file.unlink()
+    for made in (*folder.glob("bare.db*"), *folder.glob("*.csv")):
+        made.unlink()
     return took
 
 

@@ -49,7 +49,14 @@ def sign_ins(service: Service, folder: Path, connections: int, seconds: int) -> 
     """Sign-ins per second, each of another person, and microseconds of the service's CPU for each."""
     script = folder / "sign-in.lua"
     first = 1 + connections * 100_000_000
-    script.write_text(f'local person = {first}\nrequest = function() person = person + 1\nreturn wrk.format("POST", nil, {{ ["Idp-Code"] = string.format("%d-10", person) }}) end\n')
+    script.write_text(
+        f"""local person = {first}
+request = function()
+    person = person + 1
+    return wrk.format("POST", nil, {{ ["Idp-Code"] = string.format("%d-10", person) }})
+end
+"""
+    )
     return wrk(service, "/auth", seconds, "-s", str(script), connections=connections)
 
 
@@ -101,7 +108,7 @@ def main() -> None:
                     say(f"{label}: events in batches of {size:,}")
                     syncs = syncs_per_second(folder, seconds)
                     rate, cost = events(bot, size, seconds)
-                    event_rows.append([label, f"{size:,}", f"{rate:,.0f}", f"{rate / size:,.0f}", f"{syncs:,.0f}", f"{cost:.1f}"])
+                    event_rows.append([label, f"{size:,}", f"{rate:,.0f}", f"{rate / size:,.1f}", f"{syncs:,.0f}", f"{cost:.1f}"])
             # A store of its own, so that nothing has to be removed for it.
             if store:
                 sql(POSTGRES, "CREATE DATABASE bench_snapshot")
