@@ -10,7 +10,7 @@ import time
 import urllib.parse
 import urllib.request
 
-from live import cpu
+from service import cpu
 
 url, key = sys.argv[1:3]
 pid, shards, requests = map(int, sys.argv[3:6])

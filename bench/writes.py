@@ -1,0 +1,129 @@
+"""How many sign-ins, events and guilds the service writes per second, each durable, on SQLite and on PostgreSQL. `bench/writes` starts it."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from feed import Bot, ReadsBeside, bare_postgres, bare_sqlite, guild_event
+from markdown import print_table
+from service import Service, clean_up_when_stopped, instant_provider, say, wait_for, wrk
+
+POSTGRES = os.environ["BOT_COMPANION_TEST_POSTGRES"]
+# The guilds that events change.
+GUILDS = 10_000
+
+
+def syncs_per_second(folder: Path, seconds: int) -> float:
+    """How often this file system makes an append of 4 KiB durable, one after the other."""
+    file = os.open(folder / "syncs", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    began, count = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        os.write(file, bytes(4096))
+        os.fdatasync(file)
+        count += 1
+    os.close(file)
+    return count / (time.perf_counter() - began)
+
+
+def sql(database: str, command: str) -> str:
+    return subprocess.run(["psql", "-X", "-q", "-At", "-d", database, "-c", command], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def durable_postgres() -> str:
+    """A new database on the server, which from now on keeps what it acknowledges through a power cut."""
+    for setting in ("fsync", "full_page_writes", "synchronous_commit"):
+        sql(POSTGRES, f"ALTER SYSTEM SET {setting} = on")
+    sql(POSTGRES, "SELECT pg_reload_conf()")
+    wait_for(lambda: sql(POSTGRES, "SHOW fsync") == "on" or None, "PostgreSQL to turn fsync on")
+    sql(POSTGRES, "CREATE DATABASE bench")
+    return f"{POSTGRES.rpartition('/')[0]}/bench"
+
+
+def sign_ins(service: Service, folder: Path, connections: int, seconds: int) -> tuple[float, float]:
+    """Sign-ins per second, each of another person, and microseconds of the service's CPU for each."""
+    script = folder / "sign-in.lua"
+    first = 1 + connections * 100_000_000
+    script.write_text(
+        f"""local person = {first}
+request = function()
+    person = person + 1
+    return wrk.format("POST", nil, {{ ["Idp-Code"] = string.format("%d-10", person) }})
+end
+"""
+    )
+    return wrk(service, "/auth", seconds, "-s", str(script), connections=connections)
+
+
+def events(bot: Bot, size: int, seconds: int) -> tuple[float, float]:
+    """Events per second in batches of this size, one after the other, and microseconds of the service's CPU for each."""
+    # The members alternate, so that each event is a change.
+    rounds = [[[guild_event(first + index, members) for index in range(size)] for first in range(0, min(GUILDS, 100 * size), size)] for members in (1, 2)]
+    before, began, count = bot.service.cpu(), time.perf_counter(), 0
+    for batch in itertools.cycle(rounds[0] + rounds[1]):
+        bot.events(batch)
+        count += size
+        if time.perf_counter() - began >= seconds:
+            break
+    took = time.perf_counter() - began
+    return count / took, (bot.service.cpu() - before) * 1e6 / count
+
+
+def snapshot(service: Service, bot: Bot, folder: Path, count: int, store: str) -> list[str]:
+    token = service.sign_in("1-10")[0]
+    with ReadsBeside(service, token) as reads:
+        took = bot.snapshot(count, folder)
+    bare = bare_postgres(store, folder) if store else bare_sqlite(service.database, folder)
+    name = "`COPY`" if store else "`.import`"
+    beside = f"median {reads.waits[len(reads.waits) // 2] * 1000:.2f} ms, slowest {reads.waits[-1] * 1000:.0f} ms"
+    return [f"{count / took:,.0f} guilds/s", f"{name} {count / bare:,.0f} guilds/s", f"{took / bare:.2f}", f"{service.memory('VmHWM'):.0f} MiB", beside]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    quick = parser.parse_args().quick
+    seconds, guilds = (1, 20_000) if quick else (10, 1_000_000)
+    concurrency, batches = ((1, 64), (1, 1000)) if quick else ((1, 8, 64), (1, 100, 10_000))
+    clean_up_when_stopped()
+    sign_in_rows, event_rows, snapshot_rows = list[list[str]](), list[list[str]](), list[list[str]]()
+    with tempfile.TemporaryDirectory(prefix="bench-") as name, instant_provider() as provider:
+        folder = Path(name)
+        for label, store in (("SQLite", ""), ("PostgreSQL", durable_postgres())):
+            with Service(folder / label, provider, store) as service:
+                bot = Bot(service)
+                for connections in concurrency:
+                    say(f"{label}: sign-ins, {connections} at a time")
+                    # Beside each measurement, because a shared disk is not the same for long.
+                    syncs = syncs_per_second(folder, seconds)
+                    rate, cost = sign_ins(service, folder, connections, seconds)
+                    sign_in_rows.append([label, str(connections), f"{rate:,.0f}", f"{syncs:,.0f}", f"{rate / syncs:.2f}", f"{cost:.0f}"])
+                bot.snapshot(GUILDS, folder)
+                for size in batches:
+                    say(f"{label}: events in batches of {size:,}")
+                    syncs = syncs_per_second(folder, seconds)
+                    rate, cost = events(bot, size, seconds)
+                    event_rows.append([label, f"{size:,}", f"{rate:,.0f}", f"{rate / size:,.1f}", f"{syncs:,.0f}", f"{cost:.1f}"])
+            # A store of its own, so that nothing has to be removed for it.
+            if store:
+                sql(POSTGRES, "CREATE DATABASE bench_snapshot")
+                store = f"{POSTGRES.rpartition('/')[0]}/bench_snapshot"
+            with Service(folder / f"{label}-snapshot", provider, store) as service:
+                say(f"{label}: a snapshot of {guilds:,} guilds")
+                snapshot_rows.append([label, *snapshot(service, Bot(service), folder, guilds, store)])
+    print("### Sign-ins\n\nThe provider answers at once; each sign-in is of another person in ten guilds.\n")
+    print_table(("store", "at a time", "sign-ins/s", "the disk's syncs/s", "sign-ins per sync", "µs CPU each"), sign_in_rows)
+    print("A sync is an append of 4 KiB and `fdatasync`, one after the other, on the same file system, measured just before.\n")
+    print("### Events\n\nChanges of guilds by one bot, one request after the other. A request is one durable step.\n")
+    print_table(("store", "events per request", "events/s", "requests/s", "the disk's syncs/s", "µs CPU per event"), event_rows)
+    print(f"### Snapshots\n\n{guilds:,} guilds with two staff each into an empty store while `/guilds` is read, and the same rows put into empty tables.\n")
+    print_table(("store", "snapshot", "bare store", "times the bare store's time", "memory, at most", "`/guilds` meanwhile"), snapshot_rows)
+
+
+if __name__ == "__main__":
+    main()
