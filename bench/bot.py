@@ -1,25 +1,21 @@
-"""A bot that feeds a service under measurement: its guilds, its team, and a heartbeat for as long as the measurement lasts."""
+"""What a service shows that is measured by its reads: guilds, a team, feedback, and a bot that is up for as long as the measurement lasts."""
 
 import json
 import ssl
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 import urllib.request
+from pathlib import Path
 
-# Those of `instant-provider`.
-FIRST_GUILD = 1_000_000
-GUILDS = 200
-OWNER = "280114907635220483"
+import feed
+from service import Service
+
 HEARTBEAT_SECONDS = 15
 # The certificate was made for the measurement.
 UNCHECKED = ssl._create_unverified_context()
-
-
-def guild(number: int) -> dict:
-    id = str(FIRST_GUILD + number)
-    role, staff = "900000000000000001", {OWNER: ["900000000000000001"]}
-    known = {"id": id, "name": f"Guild {id}", "icon": None, "owner": OWNER, "members": 400 + number}
-    return {**known, "setup": True, "linked": False, "grants": {role: ["MOD"]}, "staff": staff}
 
 
 def team() -> list[dict]:
@@ -39,7 +35,7 @@ def team() -> list[dict]:
 
 
 def feedback(number: int) -> str:
-    """Entry `number`, a line as the feed takes it. All are equally long, so that every draw is."""
+    """An entry. All are equally long, so that every draw is."""
     return (
         f'{{"id":"{number:010}","feedback":"Entry {number:010}: it runs our whole city, and everybody found their way around.",'
         f'"rating":{4 + number % 2},"timestamp":1767225600,'
@@ -47,32 +43,60 @@ def feedback(number: int) -> str:
     )
 
 
-class Bot:
-    def __init__(self, url: str, key: str) -> None:
-        self.url, self.key, self.started = url, key, int(time.time())
-        self.over = threading.Event()
+def import_team(service: Service) -> None:
+    file = service.database.parent / "team.json"
+    file.write_text(json.dumps({"members": team()}))
+    _import(service, "team", str(file), [])
 
-    def send(self, method: str, path: str, body: bytes) -> None:
-        headers = {"Authorization": f"Bearer {self.key}", "Feed-Instance": f"bench-{self.started}", "Feed-Sequence": "1"}
-        request = urllib.request.Request(f"{self.url}{path}", method=method, data=body, headers=headers)
+
+def import_feedback(service: Service, count: int) -> float:
+    """How many seconds it took. The entries go through a pipe: a file with 10 million would take 2 GB."""
+    began = time.monotonic()
+    thousands = range(0, count, 1000)
+    _import(service, "feedback", "/dev/stdin", ("".join(map(feedback, range(first, min(first + 1000, count)))) for first in thousands))
+    return time.monotonic() - began
+
+
+def _import(service: Service, what: str, file: str, parts) -> None:
+    command = [service.binary, what, "import", file]
+    process = subprocess.Popen(
+        command, env=service.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    for part in parts:
+        process.stdin.write(part)
+    said, _ = process.communicate()
+    if process.returncode != 0:
+        sys.exit(f"the {what} was not imported: {said}")
+
+
+class Heartbeats:
+    """Sent until this is stopped."""
+
+    def __init__(self, service: Service, url: str) -> None:
+        self.url, self.key, self.started = f"{url}/bot/heartbeat", service.key, int(time.time())
+        self.over = threading.Event()
+        self.send()
+        self.thread = threading.Thread(target=self.go_on, daemon=True)
+        self.thread.start()
+
+    def send(self) -> None:
+        shard = {"id": 0, "sent_ms_ago": 2250, "acknowledged_ms_ago": 2190, "latency": 60}
+        process = {"instance": "bench", "started_at": self.started, "memory": 91_226_112, "shard_count": 1, "shards": [shard]}
+        headers = {"Authorization": f"Bearer {self.key}"}
+        request = urllib.request.Request(self.url, method="PUT", data=json.dumps(process).encode(), headers=headers)
         with urllib.request.urlopen(request, timeout=60, context=UNCHECKED) as answer:
             answer.read()
 
-    def heartbeat(self) -> None:
-        shard = {"id": 0, "sent_ms_ago": 2250, "acknowledged_ms_ago": 2190, "latency": 60}
-        process = {"instance": f"bench-{self.started}", "started_at": self.started, "memory": 91_226_112}
-        self.send("PUT", "/bot/heartbeat", json.dumps({**process, "shard_count": 1, "shards": [shard]}).encode())
+    def go_on(self) -> None:
+        while not self.over.wait(HEARTBEAT_SECONDS):
+            self.send()
 
-    def report(self) -> None:
-        self.heartbeat()
-        lines = [*(guild(number) for number in range(GUILDS)), {"end": GUILDS}]
-        self.send("PUT", "/bot/shards/1/0/guilds", "".join(f"{json.dumps(line)}\n" for line in lines).encode())
+    def stop(self) -> None:
+        self.over.set()
+        self.thread.join()
 
-    def live(self) -> None:
-        """Sends heartbeats until `over` is set."""
 
-        def beat() -> None:
-            while not self.over.wait(HEARTBEAT_SECONDS):
-                self.heartbeat()
-
-        threading.Thread(target=beat, daemon=True).start()
+def report_guilds(service: Service) -> None:
+    """Those that the provider's people are in."""
+    with tempfile.TemporaryDirectory() as folder:
+        feed.Bot(service).snapshot(feed.LISTED, Path(folder))

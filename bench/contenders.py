@@ -1,6 +1,6 @@
-"""Starts the servers that are measured. Each runs in a session of its own, so that the CPU of all its processes can be counted."""
+"""Starts the servers that the service is measured beside. Each runs in a session of its own, so that the CPU of all its processes can be counted."""
 
-import json
+import contextlib
 import os
 import random
 import re
@@ -10,15 +10,11 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
-import bot
+from service import PATIENCE, cpu
 
-PATIENCE = 60.0
 PEERS = Path(__file__).resolve().parent / "peers"
-SECRETS_KEY = f"one:{'A' * 43}="
 RUNNING: list["Server"] = []
 
 
@@ -36,9 +32,15 @@ class Server:
         self.url = url or self.printed_url()
         self.answers()
 
-    @property
-    def session(self) -> int:
-        return self.process.pid
+    def cpu(self) -> float:
+        """CPU seconds of all its processes so far."""
+        total = 0.0
+        for entry in os.scandir("/proc"):
+            # One that ends meanwhile has no part in what is measured.
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and os.getsid(int(entry.name)) == self.process.pid:
+                    total += cpu(int(entry.name))
+        return total
 
     def wait(self, what: str, look):
         end = time.monotonic() + PATIENCE
@@ -83,81 +85,6 @@ class Server:
 def stop_all() -> None:
     for server in list(RUNNING):
         server.stop()
-
-
-class Service:
-    """The service with its own store: one process of `serve`, as in production. Limits are raised, not switched off, because what
-    they cost is part of the service."""
-
-    def __init__(self, binary: str, folder: Path, provider: str, name: str = "service") -> None:
-        self.binary, self.folder, self.name = binary, folder, name
-        folder.mkdir()
-        kept = ("PATH", "HOME", "TMPDIR", "LANG")
-        self.environment = {name: os.environ[name] for name in kept if name in os.environ} | {
-            "COMPANION_HTTP_LISTEN": "127.0.0.1:0",
-            "COMPANION_HTTP_ALLOWED_ORIGINS": "http://localhost:3000",
-            "COMPANION_ADMIN_LISTEN": "off",
-            "COMPANION_STORE_URL": f"sqlite:{folder}/companion.db",
-            "COMPANION_SECRETS_KEYS": SECRETS_KEY,
-            "COMPANION_IDP_BASE_URL": provider,
-            "COMPANION_IDP_CLIENT_ID": "1",
-            "COMPANION_IDP_CLIENT_SECRET": "nobody's",
-            "COMPANION_IDP_REDIRECT_URI": "http://localhost:3000/callback",
-            "COMPANION_LIMITS_REQUESTS_PER_SECOND": "1000000",
-            "COMPANION_LIMITS_REQUESTS_BURST": "1000000",
-            "COMPANION_LIMITS_SIGN_INS_PER_USER": "1000000",
-            "COMPANION_LOG_FILTER": "warn,bot_companion=info",
-        }
-        self.key = json.loads(self.command("key", "create", "--label", "bench", "--json"))["key"]
-        (folder / "team.json").write_text(json.dumps({"members": bot.team()}))
-        self.command("team", "import", str(folder / "team.json"))
-        self.server: Server | None = None
-
-    def command(self, *arguments: str) -> str:
-        done = subprocess.run(
-            [self.binary, *arguments], env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=300
-        )
-        if done.returncode != 0:
-            sys.exit(f"bot-companion {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
-        return done.stdout
-
-    def import_feedback(self, count: int) -> float:
-        """Sends the entries through a pipe: as a file, 10 million would take 2 GB. How many seconds it took."""
-        began = time.monotonic()
-        importing = subprocess.Popen(
-            [self.binary, "feedback", "import", "/dev/stdin"],
-            env=self.environment, cwd=self.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        for first in range(0, count, 1000):
-            importing.stdin.write("".join(bot.feedback(number) for number in range(first, min(first + 1000, count))))
-        said, _ = importing.communicate()
-        if importing.returncode != 0:
-            sys.exit(f"the feedback was not imported: {said}")
-        return time.monotonic() - began
-
-    def start(self, **more: str) -> Server:
-        server = Server(self.name, [self.binary, "serve"], self.folder / "log", env=self.environment | more, cwd=self.folder)
-        self.server = server
-        return server
-
-    def feed(self) -> bot.Bot:
-        fed = bot.Bot(self.server.url, self.key)
-        fed.report()
-        fed.live()
-        return fed
-
-
-def sign_in(url: str, code: str) -> str:
-    request = urllib.request.Request(f"{url}/auth", method="POST", headers={"Idp-Code": code})
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)["data"]["token"]
-    except urllib.error.HTTPError as error:
-        sys.exit(f"nobody could sign in: {error} {error.read().decode()}")
-
-
-def provider(folder: Path) -> Server:
-    return Server("provider", [binary("instant-provider"), "127.0.0.1:0"], folder / "provider.log")
 
 
 def binary(name: str) -> str:

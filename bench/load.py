@@ -1,12 +1,10 @@
 """Loads a server and says what came of it: `wrk` sends as fast as answers come, `oha` at a fixed rate, `h2load` speaks HTTP/2."""
 
-import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,24 +31,6 @@ class Latencies:
     p999: float
 
 
-def cpu_seconds(session: int) -> float:
-    """User and system time of all processes that were started in this session."""
-    total = 0.0
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            # One that ends meanwhile has no part in what is measured.
-            with contextlib.suppress(OSError):
-                pid = int(entry.name)
-                if os.getsid(pid) == session:
-                    total += time.clock_gettime(cpu_clock(pid))
-    return total
-
-
-def cpu_clock(pid: int) -> int:
-    """The clock of a process's CPU time, exact to the nanosecond (clock_getcpuclockid(3), which Python has for threads only)."""
-    return (~pid << 3) | 2
-
-
 def run(command: list[str], patience: float) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=patience)
     if done.returncode != 0:
@@ -62,15 +42,15 @@ def options(headers: dict[str, str]) -> list[str]:
     return [part for name, value in headers.items() for part in ("-H", f"{name}: {value}")]
 
 
-def _measured(session: int, load: Callable[[], tuple[float, int]]) -> Full:
-    before = cpu_seconds(session)
+def _measured(cpu: Callable[[], float], load: Callable[[], tuple[float, int]]) -> Full:
+    before = cpu()
     rate, requests = load()
     if requests == 0:
         sys.exit("no request was answered; the machine is too busy for so short a measurement")
-    return Full(rate, (cpu_seconds(session) - before) * 1e6 / requests)
+    return Full(rate, (cpu() - before) * 1e6 / requests)
 
 
-def full(session: int, url: str, seconds: float, headers: dict[str, str]) -> Full:
+def full(cpu: Callable[[], float], url: str, seconds: float, headers: dict[str, str]) -> Full:
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds:g}s", "--timeout", "10s", *options(headers), url]
 
     def load() -> tuple[float, int]:
@@ -79,10 +59,10 @@ def full(session: int, url: str, seconds: float, headers: dict[str, str]) -> Ful
             sys.exit(f"{url} did not answer every request: {trouble}")
         return float(re.search(r"Requests/sec: +([\d.]+)", said)[1]), int(re.search(r"(\d+) requests in", said)[1])
 
-    return _measured(session, load)
+    return _measured(cpu, load)
 
 
-def full_http2(session: int, url: str, seconds: float, headers: dict[str, str]) -> Full:
+def full_http2(cpu: Callable[[], float], url: str, seconds: float, headers: dict[str, str]) -> Full:
     """As many requests under way as `full` has, on fewer connections."""
     clients = CONNECTIONS // STREAMS
     command = ["h2load", "-t1", f"-c{clients}", f"-m{STREAMS}", "-D", f"{seconds:g}", *options(headers), url]
@@ -95,7 +75,7 @@ def full_http2(session: int, url: str, seconds: float, headers: dict[str, str]) 
             sys.exit(f"{url} did not answer every request:\n{said}")
         return float(re.search(r"([\d.]+) req/s", said)[1]), int(found[2])
 
-    return _measured(session, load)
+    return _measured(cpu, load)
 
 
 def fixed(url: str, rate: float, seconds: float, headers: dict[str, str]) -> Latencies:

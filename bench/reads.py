@@ -12,8 +12,11 @@ import urllib.parse
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import bot
 import load
-from contenders import Nginx, Server, Service, peer, provider, recorded, sign_in, stop_all
+from contenders import Nginx, Server, peer, recorded, stop_all
+from markdown import print_table, verdict
+from service import Service, clean_up_when_stopped, instant_provider, say
 
 QUICK = "--quick" in sys.argv
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 1 if QUICK else 5))
@@ -34,14 +37,10 @@ GOAL_BARE, GOAL_FLOOR, GOAL_NGINX, GOAL_TLS, GOAL_GROWTH = 1.15, 1.6, 1.0, 1.5, 
 GOAL_PEERS = {"fastify": 4.0, "fastapi": 12.0}
 
 
-def progress(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 @dataclass
 class Contender:
     name: str
-    session: int
+    server: Server | Service
     url: str
     headers: dict[str, str]
     rounds: list[load.Full] = field(default_factory=list)
@@ -64,25 +63,24 @@ class Row:
     size: int
     contenders: dict[str, Contender]
 
-    def add(self, name: str, server: Server, url: str, headers: dict[str, str]) -> None:
-        self.contenders[name] = Contender(name, server.session, url, headers)
+    def add(self, name: str, server: Server | Service, url: str, headers: dict[str, str]) -> None:
+        self.contenders[name] = Contender(name, server, url, headers)
 
     def measure(self, how=load.full) -> None:
         """In turns, so that whatever else the machine does meets all of them."""
-        for name, one in self.contenders.items():
-            # Compilers that work at run time need a while, even when there is little.
-            if not QUICK or name in PEERS:
-                how(one.session, one.url, 1, one.headers)
+        if not QUICK:
+            for one in self.contenders.values():
+                how(one.server.cpu, one.url, 1, one.headers)
         for number in range(ROUNDS):
             for one in self.contenders.values():
-                one.rounds.append(how(one.session, one.url, SECONDS, one.headers))
+                one.rounds.append(how(one.server.cpu, one.url, SECONDS, one.headers))
                 done = one.rounds[-1]
-                progress(f"{self.label}, round {number + 1}: {one.name} {done.rate:.0f}/s, {done.cpu:.2f} µs")
+                say(f"{self.label}, round {number + 1}: {one.name} {done.rate:.0f}/s, {done.cpu:.2f} µs")
 
     def measure_latencies(self) -> None:
         common = min(one.rate for name, one in self.contenders.items() if name in FAST) * SHARE
         for name, one in self.contenders.items():
-            if name in PEERS and QUICK:
+            if QUICK and name not in ("service", "nginx"):
                 continue
             rate = common if name not in PEERS else min(common, one.rate * 0.5)
             one.latencies = load.fixed(one.url, rate, SECONDS, one.headers)
@@ -155,15 +153,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 
 def goal(value: float, limit: float, at_least: bool = False) -> str:
-    met = value >= limit if at_least else value <= limit
-    return f"{value:.2f} (goal {limit:g}, {'met' if met else '**not met**'})"
-
-
-def table(heads: list[str], rows: list[list[str]]) -> None:
-    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
-    for row in rows:
-        print(f"| {' | '.join(row)} |")
-    print(flush=True)
+    return f"{value:.2f} (goal {limit:g}, {verdict(value >= limit if at_least else value <= limit)})"
 
 
 def times(one: Contender) -> list[str]:
@@ -174,36 +164,50 @@ def times(one: Contender) -> list[str]:
 
 
 class Reads:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, provider: str) -> None:
+        self.folder, self.provider = folder, provider
+        # nginx's workers are another user's where root starts it.
         folder.chmod(0o755)
         self.certificate = certificate(folder)
-        self.provider = provider(folder)
-        program = os.environ["BOT_COMPANION"]
-        self.baseline = Service(BASELINE, folder / "baseline", self.provider.url, "baseline") if BASELINE else None
-        self.small = Service(program, folder / "small", self.provider.url)
-        self.small.import_feedback(ENTRIES)
-        self.start()
-        self.tokens = self.sign_in(self.small)
         self.nginx = Nginx(folder, self.certificate)
+        self.services: list[Service] = []
+        self.beats: dict[Service, bot.Heartbeats] = {}
+        self.small = self.service("small", ENTRIES)
+        self.tokens = self.sign_in(self.small)
 
-    def start(self, **environment: str) -> None:
-        self.small.start(**environment)
-        self.bot = self.small.feed()
+    def service(self, name: str, entries: int, binary: str | None = None) -> Service:
+        """A running one with so much feedback."""
+        made = Service(self.folder / name, self.provider, binary=binary or os.environ["BOT_COMPANION"])
+        bot.import_team(made)
+        say(f"{name}: importing {entries:,} feedback entries")
+        took = bot.import_feedback(made, entries)
+        self.imported = f"{entries:,} entries were imported in {took:.0f} s"
+        self.services.append(made)
+        self.start(made)
+        bot.report_guilds(made)
+        return made
+
+    def start(self, service: Service, scheme: str = "http") -> str:
+        """Where it answers."""
+        service.start()
+        url = f"{scheme}://{service.host}:{service.port}"
+        self.beats[service] = bot.Heartbeats(service, url)
+        return url
+
+    def stop(self, service: Service) -> None:
+        if service in self.beats:
+            self.beats.pop(service).stop()
+        service.stop()
+
+    def stop_all(self) -> None:
+        for service in self.services:
+            self.stop(service)
+        stop_all()
 
     @staticmethod
     def sign_in(service: Service) -> dict[int, str]:
         """A user with each number of guilds."""
-        return {count: sign_in(service.server.url, f"{7 + count}-{count}") for count in GUILDS}
-
-    def make_large(self) -> Service:
-        large = Service(self.small.binary, self.folder / "large", self.provider.url, "service-large")
-        progress(f"importing {MANY_ENTRIES:,} feedback entries")
-        took = large.import_feedback(MANY_ENTRIES)
-        self.imported = f"{MANY_ENTRIES:,} entries were imported in {took:.0f} s"
-        progress(self.imported)
-        large.start()
-        return large
+        return dict(zip(GUILDS, service.sign_in(*(f"{7 + count}-{count}" for count in GUILDS)), strict=True))
 
     def reads(self) -> list[tuple[str, str, dict[str, str]]]:
         """Label, path and headers of each read."""
@@ -212,7 +216,7 @@ class Reads:
 
     def record(self) -> list[tuple[str, str, dict[str, str], bytes, bytes, str]]:
         """Each read with the head and the body of one answer, and nginx's path for it."""
-        reader, found = Reader(self.small.server.url), []
+        reader, found = Reader(self.small.url), []
         for label, path, headers in self.reads():
             if path == "/guilds" and len(reader.data(path, headers)) not in self.tokens:
                 sys.exit("the user does not see all of their guilds")
@@ -226,20 +230,23 @@ class Reads:
 
     def warm(self, recordings) -> list[Row]:
         """The reads with everything in memory, beside everybody."""
-        reader = Reader(self.small.server.url)
+        reader = Reader(self.small.url)
         sessions = {token: {"guilds": reader.data("/guilds", {"Token": token})} for token in self.tokens.values()}
         data = {"status": reader.data("/", {}), "team": reader.data("/team", {}), "sessions": sessions}
         file = self.folder / "data.json"
         file.write_text(json.dumps(data | {"feedback": all_feedback(reader)}))
         peers = [peer(name, self.folder, file) for name in PEERS]
-        large = self.make_large().server
+        # Compilers that work at run time need a while, even when there is little.
+        for server in peers:
+            load.full(server.cpu, f"{server.url}/team", 1, {})
+        large = self.service("large", MANY_ENTRIES)
         rows = []
         for label, path, headers, head, body, static in recordings:
             (self.folder / "head").write_bytes(head)
             (self.folder / "body").write_bytes(body)
             limits = [recorded(name, self.folder, self.folder / "body", self.folder / "head") for name in ("bare-hyper", "floor")]
             row = Row(label, len(body), {})
-            row.add("service", self.small.server, f"{self.small.server.url}{path}", headers)
+            row.add("service", self.small, f"{self.small.url}{path}", headers)
             if path == "/feedback":
                 row.add("service-large", large, f"{large.url}{path}", headers)
             for server in limits:
@@ -253,15 +260,14 @@ class Reads:
             rows.append(row)
             for server in limits:
                 server.stop()
-        for server in (*peers, large):
+        for server in peers:
             server.stop()
+        self.stop(large)
         return rows
 
     def beside_baseline(self, recordings) -> list[Row]:
-        self.baseline.import_feedback(ENTRIES)
-        other = self.baseline.start()
-        self.baseline.feed()
-        tokens = self.sign_in(self.baseline)
+        other = self.service("baseline", ENTRIES, BASELINE)
+        tokens = self.sign_in(other)
         rows = []
         for label, path, headers, head, body, _ in recordings:
             (self.folder / "head").write_bytes(head)
@@ -269,7 +275,7 @@ class Reads:
             bare = recorded("bare-hyper", self.folder, self.folder / "body", self.folder / "head")
             count = next((count for count, token in self.tokens.items() if headers.get("Token") == token), None)
             row = Row(label, len(body), {})
-            row.add("service", self.small.server, f"{self.small.server.url}{path}", headers)
+            row.add("service", self.small, f"{self.small.url}{path}", headers)
             row.add("baseline", other, f"{other.url}{path}", {"Token": tokens[count]} if count else {})
             row.add(bare.name, bare, f"{bare.url}{path}", headers)
             row.measure()
@@ -281,10 +287,10 @@ class Reads:
         """The reads in another way: ours and nginx only."""
         rows = []
         for label, path, headers, _, body, static in recordings:
-            if path == "/feedback" or label == "`/guilds`, 1":
+            if path == "/feedback" or label == "`/guilds`, 1" or (QUICK and path != "/guilds"):
                 continue
             row = Row(f"{label}, {name}", len(body), {})
-            row.add("service", self.small.server, f"{base}{path}", headers | more)
+            row.add("service", self.small, f"{base}{path}", headers | more)
             row.add("nginx", self.nginx.server, f"{static_base}{static}", headers | more)
             row.measure(how)
             rows.append(row)
@@ -292,27 +298,22 @@ class Reads:
 
     def cold(self) -> tuple[float, float]:
         """CPU of the first and of the second `/guilds` of each user, after the service was started again."""
-        people = [sign_in(self.small.server.url, f"{1000 + number}-10") for number in range(COLD_READS)]
-        self.stop_service()
-        self.start()
-        server = self.small.server
-        reader, costs = Reader(server.url), []
+        people = self.small.sign_in(*(f"{1000 + number}-10" for number in range(COLD_READS)))
+        self.stop(self.small)
+        reader, costs = Reader(self.start(self.small)), []
         reader.read("/team", {})
         for _ in range(2):
-            before = load.cpu_seconds(server.session)
+            before = self.small.cpu()
             for token in people:
                 reader.read("/guilds", {"Token": token})
-            costs.append((load.cpu_seconds(server.session) - before) * 1e6 / COLD_READS)
+            costs.append((self.small.cpu() - before) * 1e6 / COLD_READS)
         return costs[0], costs[1]
 
-    def stop_service(self) -> None:
-        self.bot.over.set()
-        self.small.server.stop()
-
-    def start_with_tls(self) -> None:
-        self.stop_service()
+    def start_with_tls(self) -> str:
+        self.stop(self.small)
         chain, key = self.certificate
-        self.start(COMPANION_TLS_CERT=str(chain), COMPANION_TLS_KEY=str(key))
+        self.small.environment |= {"COMPANION_TLS_CERT": str(chain), "COMPANION_TLS_KEY": str(key)}
+        return self.start(self.small, "https")
 
 
 def print_warm(rows: list[Row]) -> None:
@@ -321,8 +322,9 @@ def print_warm(rows: list[Row]) -> None:
         for name in ("service", "service-large"):
             if name in row.contenders:
                 one = row.contenders[name]
+                entries = f", {MANY_ENTRIES if name == 'service-large' else ENTRIES:,} entries"
                 lines.append([
-                    f"{row.label}, {MANY_ENTRIES if name == 'service-large' else ENTRIES:,} entries" if "feedback" in row.label else row.label,
+                    row.label + (entries if "feedback" in row.label else ""),
                     f"{row.size:,} B",
                     f"{one.cpu:.2f}",
                     goal(row.cpu_ratio(name, "bare-hyper"), GOAL_BARE),
@@ -332,7 +334,7 @@ def print_warm(rows: list[Row]) -> None:
                     *times(one),
                 ])  # fmt: skip
     heads = ["read", "body", "µs CPU", "÷ bare hyper", "÷ floor", "requests/s", "÷ nginx", "at requests/s", "p50 ms", "p99 ms", "p99.9 ms"]
-    table(heads, lines)
+    print_table(heads, lines)
     for row in rows:
         if "service-large" in row.contenders:
             ratio = row.cpu_ratio("service-large", "service")
@@ -346,7 +348,7 @@ def print_baseline(rows: list[Row]) -> None:
         ratios = [f"{row.cpu_ratio('service', name):.3f}" for name in ("baseline", "bare-hyper")]
         lines.append([row.label, *costs, *ratios, f"{row.rate_ratio('service', 'baseline'):.3f}"])
     heads = ["read", "service, µs CPU", "baseline", "bare hyper", "service ÷ baseline", "service ÷ bare hyper", "requests/s ÷ baseline"]
-    table(heads, lines)
+    print_table(heads, lines)
 
 
 def print_peers(rows: list[Row]) -> None:
@@ -356,13 +358,13 @@ def print_peers(rows: list[Row]) -> None:
         multiples = {name: row.cpu_ratio(name, "service") for name in PEERS}
         shown = [goal(value, GOAL_PEERS[name], True) if name in GOAL_PEERS else f"{value:.2f}" for name, value in multiples.items()]
         lines.append([row.label, *shown])
-    table(["read", *(f"{name} ÷ ours" for name in PEERS)], lines)
+    print_table(["read", *(f"{name} ÷ ours" for name in PEERS)], lines)
     print("Everybody's figures:\n")
     lines = []
     for row in rows:
         for name, one in row.contenders.items():
             lines.append([row.label, name, f"{one.cpu:.2f}", f"{one.rate:,.0f}", *times(one)])
-    table(["read", "server", "µs CPU", "requests/s", "at requests/s", "p50 ms", "p99 ms", "p99.9 ms"], lines)
+    print_table(["read", "server", "µs CPU", "requests/s", "at requests/s", "p50 ms", "p99 ms", "p99.9 ms"], lines)
 
 
 def print_beside_nginx(rows: list[Row]) -> None:
@@ -373,15 +375,17 @@ def print_beside_nginx(rows: list[Row]) -> None:
         shown = goal(cpu, GOAL_TLS) if "TLS" in row.label else f"{cpu:.2f}"
         lines.append([row.label, f"{ours.cpu:.2f}", f"{theirs.cpu:.2f}", shown, f"{ours.rate:,.0f}", f"{theirs.rate:,.0f}", f"{rate:.2f}"])
     heads = ["read", "ours, µs CPU", "nginx, µs CPU", "ours ÷ nginx", "ours, requests/s", "nginx, requests/s", "ours ÷ nginx"]
-    table(heads, lines)
+    print_table(heads, lines)
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="bench-reads-") as name:
+    clean_up_when_stopped()
+    with tempfile.TemporaryDirectory(prefix="bench-reads-") as name, instant_provider() as provider:
+        reads = Reads(Path(name), provider)
         try:
-            measure(Reads(Path(name)))
+            measure(reads)
         finally:
-            stop_all()
+            reads.stop_all()
 
 
 def measure(reads: Reads) -> None:
@@ -402,13 +406,12 @@ def measure(reads: Reads) -> None:
     print_warm(rows)
     if PEERS:
         print_peers(rows)
-    url, nginx = reads.small.server.url, reads.nginx
-    print("Compressed, with TLS, and with HTTP/2 (which the service speaks with TLS only; load by `h2load`), beside nginx:\n")
+    url, nginx = reads.small.url, reads.nginx
+    print("Compressed, with TLS (1.3, AES-256-GCM, the same certificate), and with HTTP/2 (which the service speaks with TLS only; load by `h2load`), beside nginx:\n")
     packed = [one for one in recordings if (nginx.folder / f"{one[5]}.gz".lstrip("/")).exists()]
     rows = reads.beside_nginx(packed, "gzip", load.full, url, nginx.url, {"Accept-Encoding": "gzip"})
     first, second = reads.cold()
-    reads.start_with_tls()
-    url = reads.small.server.url
+    url = reads.start_with_tls()
     rows += reads.beside_nginx(recordings, "TLS", load.full, url, nginx.tls, {})
     rows += reads.beside_nginx(recordings, "TLS and HTTP/2", load.full_http2, url, nginx.tls, {})
     print_beside_nginx(rows)

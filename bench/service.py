@@ -82,8 +82,9 @@ def instant_provider() -> Iterator[str]:
 
 
 class Service:
-    def __init__(self, folder: Path, provider: str, store: str = "") -> None:
+    def __init__(self, folder: Path, provider: str, store: str = "", binary: str = BINARY) -> None:
         folder.mkdir()
+        self.binary = binary
         self.database, self.log = folder / "companion.db", folder / "log"
         # An address of its own, so that no client gets the service's port while it restarts.
         self.host, self.port = "127." + ".".join(str(random.randrange(1, 255)) for _ in range(3)), 0
@@ -91,7 +92,7 @@ class Service:
         settings = {**SETTINGS, "IDP_BASE_URL": provider, "STORE_URL": store or f"sqlite:{self.database}"}
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("COMPANION_")}
         self.environment |= {f"COMPANION_{name}": value for name, value in settings.items()}
-        command = [BINARY, "key", "create", "--label", "bench"]
+        command = [binary, "key", "create", "--label", "bench"]
         made = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
         found = re.search(r"bck_\w+", made.stdout)
         if found is None:
@@ -116,7 +117,7 @@ class Service:
 
     def launch(self) -> None:
         with self.log.open("ab") as log:
-            command = [BINARY, "serve", "--listen", f"{self.host}:{self.port}"]
+            command = [self.binary, "serve", "--listen", f"{self.host}:{self.port}"]
             self.process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
 
     def start(self) -> None:
