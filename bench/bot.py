@@ -1,4 +1,4 @@
-"""What a service shows that is measured by its reads: guilds, a team, feedback, and a bot that is up for as long as the measurement lasts."""
+"""What a service shows while its reads are measured: guilds, a team, feedback, and a bot that is up all the time."""
 
 import json
 import ssl

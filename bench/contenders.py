@@ -1,4 +1,5 @@
-"""Starts the servers that the service is measured beside. Each runs in a session of its own, so that the CPU of all its processes can be counted."""
+"""Starts the servers that the service is measured beside. Each runs in a session of its own, so that the CPU of all its processes can
+be counted."""
 
 import contextlib
 import os
@@ -87,13 +88,13 @@ def stop_all() -> None:
         server.stop()
 
 
-def binary(name: str) -> str:
-    return str(Path(os.environ["BENCH_BINARIES"]) / name)
-
-
-def recorded(name: str, folder: Path, body: Path, head: Path) -> Server:
+def recorded(name: str, folder: Path, head: bytes, body: bytes) -> Server:
     """`bare-hyper` or `floor`, with one recorded answer."""
-    return Server(name, [binary(name), "127.0.0.1:0", str(body), str(head)], folder / f"{name}.log")
+    files = folder / f"{name}.head", folder / f"{name}.body"
+    files[0].write_bytes(head)
+    files[1].write_bytes(body)
+    program = str(Path(os.environ["BENCH_BINARIES"]) / name)
+    return Server(name, [program, "127.0.0.1:0", str(files[1]), str(files[0])], folder / f"{name}.log")
 
 
 def peer(name: str, folder: Path, data: Path) -> Server:
@@ -132,8 +133,11 @@ class Nginx:
         if compressed is not None:
             (self.folder / f"{name}.gz").write_bytes(compressed)
         lines = [line.partition(": ") for line in head.decode().split("\r\n")[1:] if line]
-        headers = "".join(f"add_header {name} '{value}';\n" for name, _, value in lines if name.lower() not in self.OWN)
+        quoted = ((name, value.replace("\\", "\\\\").replace('"', '\\"')) for name, _, value in lines)
+        headers = "".join(f'add_header {name} "{value}";\n' for name, value in quoted if name.lower() not in self.OWN)
         zipped = "gzip_static on; gzip_vary on;" if compressed is not None else ""
+        # An empty one takes away what nginx would send.
+        headers += 'add_header Last-Modified "";\n'
         self.locations.append(f"location = /{name} {{ {zipped}\n{headers} }}")
         return f"/{name}"
 

@@ -37,6 +37,19 @@ GOAL_BARE, GOAL_FLOOR, GOAL_NGINX, GOAL_TLS, GOAL_GROWTH = 1.15, 1.6, 1.0, 1.5, 
 GOAL_PEERS = {"fastify": 4.0, "fastapi": 12.0}
 
 
+@dataclass(frozen=True)
+class Recording:
+    """A read, one answer to it, and the path at which nginx has that answer."""
+
+    label: str
+    path: str
+    headers: dict[str, str]
+    head: bytes
+    body: bytes
+    static: str
+    is_compressed: bool
+
+
 @dataclass
 class Contender:
     name: str
@@ -214,8 +227,7 @@ class Reads:
         public = [(f"`{path}`", path, {}) for path in ("/", "/team", "/feedback")]
         return public + [(f"`/guilds`, {count}", "/guilds", {"Token": token}) for count, token in self.tokens.items()]
 
-    def record(self) -> list[tuple[str, str, dict[str, str], bytes, bytes, str]]:
-        """Each read with the head and the body of one answer, and nginx's path for it."""
+    def record(self) -> list[Recording]:
         reader, found = Reader(self.small.url), []
         for label, path, headers in self.reads():
             if path == "/guilds" and len(reader.data(path, headers)) not in self.tokens:
@@ -225,10 +237,11 @@ class Reads:
             is_packed = b"content-encoding: gzip" in packed[0].lower()
             if is_packed and gzip.decompress(packed[1]) != body:
                 sys.exit(f"{path} is another answer when it is compressed")
-            found.append((label, path, headers, head, body, self.nginx.add(head, body, packed[1] if is_packed else None)))
+            static = self.nginx.add(head, body, packed[1] if is_packed else None)
+            found.append(Recording(label, path, headers, head, body, static, is_packed))
         return found
 
-    def warm(self, recordings) -> list[Row]:
+    def warm(self, recordings: list[Recording]) -> list[Row]:
         """The reads with everything in memory, beside everybody."""
         reader = Reader(self.small.url)
         sessions = {token: {"guilds": reader.data("/guilds", {"Token": token})} for token in self.tokens.values()}
@@ -241,19 +254,18 @@ class Reads:
             load.full(server.cpu, f"{server.url}/team", 1, {})
         large = self.service("large", MANY_ENTRIES)
         rows = []
-        for label, path, headers, head, body, static in recordings:
-            (self.folder / "head").write_bytes(head)
-            (self.folder / "body").write_bytes(body)
-            limits = [recorded(name, self.folder, self.folder / "body", self.folder / "head") for name in ("bare-hyper", "floor")]
-            row = Row(label, len(body), {})
+        for one in recordings:
+            path, headers = one.path, one.headers
+            limits = [recorded(name, self.folder, one.head, one.body) for name in ("bare-hyper", "floor")]
+            row = Row(one.label, len(one.body), {})
             row.add("service", self.small, f"{self.small.url}{path}", headers)
             if path == "/feedback":
                 row.add("service-large", large, f"{large.url}{path}", headers)
             for server in limits:
                 row.add(server.name, server, f"{server.url}{path}", headers)
-            row.add("nginx", self.nginx.server, f"{self.nginx.url}{static}", headers)
+            row.add("nginx", self.nginx.server, f"{self.nginx.url}{one.static}", headers)
             for server in peers:
-                check_same(server, path, headers, body)
+                check_same(server, path, headers, one.body)
                 row.add(server.name, server, f"{server.url}{path}", headers)
             row.measure()
             row.measure_latencies()
@@ -265,33 +277,33 @@ class Reads:
         self.stop(large)
         return rows
 
-    def beside_baseline(self, recordings) -> list[Row]:
+    def beside_baseline(self, recordings: list[Recording]) -> list[Row]:
         other = self.service("baseline", ENTRIES, BASELINE)
         tokens = self.sign_in(other)
         rows = []
-        for label, path, headers, head, body, _ in recordings:
-            (self.folder / "head").write_bytes(head)
-            (self.folder / "body").write_bytes(body)
-            bare = recorded("bare-hyper", self.folder, self.folder / "body", self.folder / "head")
-            count = next((count for count, token in self.tokens.items() if headers.get("Token") == token), None)
-            row = Row(label, len(body), {})
-            row.add("service", self.small, f"{self.small.url}{path}", headers)
-            row.add("baseline", other, f"{other.url}{path}", {"Token": tokens[count]} if count else {})
-            row.add(bare.name, bare, f"{bare.url}{path}", headers)
+        for one in recordings:
+            bare = recorded("bare-hyper", self.folder, one.head, one.body)
+            count = next((count for count, token in self.tokens.items() if one.headers.get("Token") == token), None)
+            row = Row(one.label, len(one.body), {})
+            row.add("service", self.small, f"{self.small.url}{one.path}", one.headers)
+            row.add("baseline", other, f"{other.url}{one.path}", {"Token": tokens[count]} if count else {})
+            row.add(bare.name, bare, f"{bare.url}{one.path}", one.headers)
             row.measure()
             rows.append(row)
             bare.stop()
         return rows
 
-    def beside_nginx(self, recordings, name: str, how, base: str, static_base: str, more: dict[str, str]) -> list[Row]:
+    def beside_nginx(
+        self, recordings: list[Recording], name: str, how, base: str, static_base: str, more: dict[str, str]
+    ) -> list[Row]:
         """The reads in another way: ours and nginx only."""
         rows = []
-        for label, path, headers, _, body, static in recordings:
-            if path == "/feedback" or label == "`/guilds`, 1" or (QUICK and path != "/guilds"):
+        for one in recordings:
+            if one.path == "/feedback" or one.label == "`/guilds`, 1" or (QUICK and one.path != "/guilds"):
                 continue
-            row = Row(f"{label}, {name}", len(body), {})
-            row.add("service", self.small, f"{base}{path}", headers | more)
-            row.add("nginx", self.nginx.server, f"{static_base}{static}", headers | more)
+            row = Row(f"{one.label}, {name}", len(one.body), {})
+            row.add("service", self.small, f"{base}{one.path}", one.headers | more)
+            row.add("nginx", self.nginx.server, f"{static_base}{one.static}", one.headers | more)
             row.measure(how)
             rows.append(row)
         return rows
@@ -408,7 +420,7 @@ def measure(reads: Reads) -> None:
         print_peers(rows)
     url, nginx = reads.small.url, reads.nginx
     print("Compressed, with TLS (1.3, AES-256-GCM, the same certificate), and with HTTP/2 (which the service speaks with TLS only; load by `h2load`), beside nginx:\n")
-    packed = [one for one in recordings if (nginx.folder / f"{one[5]}.gz".lstrip("/")).exists()]
+    packed = [one for one in recordings if one.is_compressed]
     rows = reads.beside_nginx(packed, "gzip", load.full, url, nginx.url, {"Accept-Encoding": "gzip"})
     first, second = reads.cold()
     url = reads.start_with_tls()
