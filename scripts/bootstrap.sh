@@ -77,8 +77,9 @@ install_packages() {
 # system's is too old, a newer one comes as a package.
 need_node() {
     if ! printf '%s\n' "${1:-20}" "$(node -p process.versions.node 2>/dev/null || echo 0)" | sort --check=quiet --version-sort; then
-        npm install --silent --no-save --prefix "$target/sdk-js/node" node@22
-        export PATH="$target/sdk-js/node/node_modules/.bin:$PATH"
+        local newer="$target/sdk-js/node"
+        [ -x "$newer/node_modules/.bin/node" ] || npm install --silent --no-save --prefix "$newer" node@22
+        export PATH="$newer/node_modules/.bin:$PATH"
     fi
 }
 
