@@ -29,6 +29,8 @@ class Bomb:
     headers: dict[str, str] = field(default_factory=dict)
     # What may come of it. A few are odd but right.
     allowed: tuple[int, ...] = (400, 401, 413, 415, 422)
+    # Whether the parts are chunks already.
+    is_framed: bool = False
 
     @property
     def method(self) -> str:
@@ -171,8 +173,10 @@ def many() -> Iterator[Bomb]:
     yield Bomb("50,000 shards in a heartbeat", HEARTBEAT, [json.dumps(beat).encode()], allowed=(200, 413, 422))
     yield Bomb("a heartbeat without end", HEARTBEAT, itertools.repeat(b" " * 65536))
     yield Bomb("100,000 members of the team", EVENTS, [line({"type": "team", "members": [{}] * 100_000})], allowed=(422,))
-    for path, size in (("/auth", 65536), ("/team", 65536), (EVENTS, 65536), (SUBSCRIPTIONS, 1), (HEARTBEAT, 1)):
-        yield Bomb(f"{path}: chunks of {size} bytes without end", path, itertools.repeat((b"\n" if size == 1 else b"x") * size), {"Idp-Code": "x"})
+    for path in ("/auth", "/team", EVENTS, SUBSCRIPTIONS):
+        yield Bomb(f"{path}: chunks without end", path, itertools.repeat(b"x" * 65536), {"Idp-Code": "x"})
+    for path in ("/auth", HEARTBEAT):
+        yield Bomb(f"{path}: chunks of one byte without end", path, itertools.repeat(b"1\r\n\n\r\n" * 10_000), {"Idp-Code": "x"}, is_framed=True)
     yield Bomb("a wrong key and a body without end", EVENTS, itertools.repeat(b"x" * 65536), {"Authorization": "Bearer bck_" + "x" * 36}, (401,))
 
 
