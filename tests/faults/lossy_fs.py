@@ -185,6 +185,11 @@ class LossyDisk(mfusepy.Operations):
         self.files[new] = self.files.pop(old)
         return 0
 
+    def link(self, target: str, source: str) -> int:
+        self.fail("enospc", "eio")
+        self.files[target] = self.find(source)
+        return 0
+
     def chmod(self, path: str, mode: int) -> int:
         self.find(path).mode = mode
         return 0
