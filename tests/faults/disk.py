@@ -19,7 +19,7 @@ class Disk:
         if not os.access("/dev/fuse", os.R_OK | os.W_OK):
             skip("no FUSE here")
         environment = bootstrap(f'make_environment "$target/tools/{LIBRARY}" {LIBRARY} >&2; echo "$target/tools/{LIBRARY}"')
-        self.path.mkdir()
+        self.path.mkdir(exist_ok=True)
         program = [f"{environment}/bin/python", str(Path(__file__).with_name("lossy_fs.py")), str(self.path)]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -35,6 +35,14 @@ class Disk:
     def tell(self, command: str) -> None:
         with (self.path / ".control").open("w") as control:
             control.write(command)
+
+    def sync(self) -> None:
+        """Syncs the folder itself, as a program does after it has made or removed files."""
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
     def __exit__(self, *_: object) -> None:
         subprocess.run(["umount", "--lazy", str(self.path)], check=False)

@@ -2,7 +2,7 @@
 
 `disk.py` starts it. A command is a write to the file `.control`; it is done when the write returns:
 
-    cut all           forgets every write, and every change of the folder, that was not synced
+    cut all SEED      forgets every write, and every change of the folder, that was not synced
     cut some SEED     forgets some of them, in blocks of 4 KiB and in no order, as a disk with a cache does
     fault enospc      every write says that the disk is full
     fault eio         every write and sync fails, and a sync that failed loses what it was for, as on Linux
