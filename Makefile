@@ -17,7 +17,7 @@ SYSTEM := openapi metrics fake-discord conformance sdk-python sdk-js sdk-web sdk
 CLUSTER := cluster proxies alerts
 TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz
 
-.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api slow-clients kill-feed cluster-faults rolling-restart failover revocations bench openapi site-client dist needs clean
+.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api slow-clients kill-feed cluster-faults rolling-restart failover revocations faults test-faults bench openapi site-client dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -113,6 +113,12 @@ failover: needs ## kill the PostgreSQL primary 20 times under load and see that 
 
 revocations: needs ## end 1,000 sessions at one replica and measure how long the others still take them
 	tests/system/cluster/run revocations
+
+faults: needs ## run every fault scenario and write what was tried and lost into docs/measurements.md; takes hours
+	tests/faults/run
+
+test-faults: debug-build ## the bounded versions of the fault scenarios, on a debug build
+	FAULTS_QUICK=1 BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" tests/faults/run --check
 
 bench: needs ## measure
 	bench/run

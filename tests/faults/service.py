@@ -70,9 +70,11 @@ def skip(why: str) -> NoReturn:
     sys.exit(0)
 
 
-def run(scenario: Callable[[Path], None]) -> NoReturn:
-    """Runs a scenario in a folder of its own, and says what broke."""
-    parent = subprocess.check_output([REPOSITORY / "scripts" / "test-folder", tempfile.gettempdir()], text=True).strip()
+def run(scenario: Callable[[Path], None], on_disk: bool = False) -> NoReturn:
+    """Runs a scenario in a folder of its own, in memory where that is possible, and says what broke."""
+    parent = tempfile.gettempdir()
+    if not on_disk:
+        parent = subprocess.check_output([REPOSITORY / "scripts" / "test-folder", parent], text=True).strip()
     folder = Path(tempfile.mkdtemp(prefix="companion-faults-", dir=parent))
     # So that whatever was started is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
