@@ -17,7 +17,7 @@ SYSTEM := openapi metrics fake-discord conformance sdk-python sdk-js sdk-web sdk
 CLUSTER := cluster proxies alerts
 TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz
 
-.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api slow-clients kill-feed cluster-faults rolling-restart failover revocations faults test-faults bench openapi site-client dist needs clean
+.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api kill-feed cluster-faults rolling-restart failover revocations faults test-faults bench openapi site-client dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -95,9 +95,6 @@ screenshots: needs ## write every page of the site as a picture, at both widths 
 
 fuzz-api: needs ## send 20,000 generated requests to a running service and check the answers against its OpenAPI document
 	tests/system/fuzz-api
-
-slow-clients: needs ## hold 10,000 slow connections open and see that a normal client is still answered
-	tests/system/slow-clients
 
 kill-feed: needs ## kill the service 200 times during a feed and see that nothing is lost or half-applied
 	tests/system/kill-feed
