@@ -24,14 +24,18 @@ use tower::ServiceExt;
 use tracing::debug;
 
 use super::access::{self, AccessRecord};
-use super::context::{Peer, REQUEST_ID, RequestContext};
-use super::cors::UnlistedOrigins;
+use super::bounds::HeaderSize;
+use super::context::{Claims, Peer, REQUEST_ID, RequestContext};
+use super::cors::{Cors, UnlistedOrigins};
 use super::error::ApiError;
+use super::fast_path::HotRoutes;
 use super::framing::TrackedBody;
+use super::hot_request::{HotHeaders, HotRequest};
+use super::hot_response::HotResponse;
 use super::measure::MeasuredRequest;
 use super::respond::Success;
 use super::zone::{Deadline, ErrorFormat, PermitPool, RateLimitedBy, RequestBody, Zone, Zones};
-use super::{bounds, date, fast_path, framing, pages};
+use super::{bounds, cors, date, fast_path, framing, pages};
 use crate::app::App;
 
 /// When a client that was refused because of load should come back.
@@ -52,6 +56,7 @@ pub struct HttpService {
     app: Arc<App>,
     router: Router,
     zones: Arc<Zones>,
+    hot_routes: Arc<HotRoutes>,
     unlisted_origins: Arc<UnlistedOrigins>,
     requests: Arc<RequestMetrics>,
 }
@@ -62,7 +67,8 @@ impl HttpService {
         let router = table.router.fallback(async || ApiError::new(ErrorCode::NotFound)).with_state(Arc::clone(&app));
         let requests = app.metrics.requests.get_or_init(|| Arc::new(RequestMetrics::new(table.zones.routes())));
         let requests = Arc::clone(requests);
-        Self { app, router, zones: Arc::new(table.zones), unlisted_origins: Arc::default(), requests }
+        let hot_routes = Arc::new(HotRoutes::new(&app.config.http.base_path, &table.zones));
+        Self { app, router, zones: Arc::new(table.zones), hot_routes, unlisted_origins: Arc::default(), requests }
     }
 
     /// The same service with middleware around its routes. What the fast path answers does not pass it.
@@ -75,8 +81,46 @@ impl HttpService {
         &self.app
     }
 
-    /// Responds by the fast path, without waiting for anything, and tells the ticks at which the request arrived; if it cannot, gives
-    /// the request's context for [`HttpService::call`]. `has_room`: whether the connection has room for another response now.
+    /// Responds by the fast path, without waiting for anything, and tells the ticks at which the request arrived. If it cannot, gives
+    /// the request's context for [`HttpService::call`], unless the path is not one of its own.
+    pub(crate) fn try_hot<'a>(
+        &self,
+        request: &HotRequest<'a>,
+        peer: Peer,
+    ) -> Result<(HotResponse<'a>, Duration), Option<RequestContext>> {
+        let route = self.hot_routes.find(request.path).ok_or(None)?;
+        let HotHeaders { host, request_id, forwarded_for, origin, .. } = request.headers;
+        let is_valid = framing::is_valid_host(host, request.needs_host, self.app.config.http.loopback_names_only);
+        let headers = if is_valid { Ok(()) } else { Err(ErrorCode::HostInvalid) };
+        let claims = Claims { request_id, forwarded_for: forwarded_for.into_iter() };
+        let context = self.context(claims, headers, peer, (route.zone, route.route));
+        // What a page of another origin gets is for the router to say, and to log.
+        let is_for_reader = route.zone.cors != Cors::AllowedOrigins
+            || origin.is_none_or(|origin| cors::is_allowed(origin, &self.app.current.get().allowed_origins));
+        if context.rate_limit.is_err() || context.headers.is_err() || !is_for_reader {
+            return Err(Some(context));
+        }
+        // A panic here is a bug that the router then answers for.
+        let cached = catch_unwind(AssertUnwindSafe(|| fast_path::try_respond(&self.app, route, request, &context)));
+        let Some(body) = cached.unwrap_or_default() else { return Err(Some(context)) };
+        let response = HotResponse {
+            body,
+            id: context.id,
+            date: date::header(context.time),
+            is_secure: context.secure,
+            cors: route.zone.cors,
+            origin,
+            is_head: request.method == Method::HEAD,
+        };
+        let status = response.status();
+        debug!(id = context.id(), method = request.method.as_str(), status = status.as_u16(), "answered by the fast path");
+        MeasuredRequest::new(&self.requests, &self.app.clock, &request.method, &context).end(status);
+        access::log_hot(&self.app, request, &context, &response);
+        Ok((response, context.ticks))
+    }
+
+    /// The same for a request that hyper has parsed; always gives a context if it cannot. `has_room`: whether the connection has room
+    /// for another response now.
     pub(crate) fn try_cached<B>(
         &self,
         request: &Request<B>,
@@ -86,24 +130,27 @@ impl HttpService {
     where
         B: hyper::body::Body<Data = Bytes>,
     {
-        let path = self.inner_path(request.uri().path());
-        let context = self.context(path, request, peer);
-        let may_respond = has_room && context.rate_limit.is_ok() && context.headers.is_ok();
-        let Some(path) = path.filter(|_| may_respond) else {
-            return Err(context);
+        if let Some(hot) = HotRequest::of(request).filter(|_| has_room && !self.names_other_host(request)) {
+            match self.try_hot(&hot, peer) {
+                Ok((response, ticks)) => return Ok((response.into_response().map(Either::Left), ticks)),
+                Err(Some(context)) => return Err(context),
+                Err(None) => {}
+            }
+        }
+        let headers = if !HeaderSize::of(request.headers()).fits() {
+            Err(ErrorCode::HeadersTooLarge)
+        } else if !framing::has_valid_host(request, self.app.config.http.loopback_names_only) {
+            Err(ErrorCode::HostInvalid)
+        } else {
+            Ok(())
         };
-        // A panic here is a bug that the router then answers for.
-        let cached = catch_unwind(AssertUnwindSafe(|| fast_path::try_respond(&self.app, request, path, &context)));
-        let Some(response) = cached.unwrap_or_default() else {
-            return Err(context);
-        };
-        debug!(id = context.id(), method = %Untrusted(request.method().as_str()), status = response.status().as_u16(), "answered by the fast path");
-        let response = if request.method() == Method::HEAD { without_body(response) } else { response };
-        let mut response = response.map(Either::Left);
-        self.add_headers(&mut response, request.headers(), &context, context.time);
-        MeasuredRequest::new(&self.requests, &self.app.clock, request.method(), &context).end(response.status());
-        access::log_cached(&self.app, request, &context, &response);
-        Ok((response, context.ticks))
+        let zone = self.zones.of(self.inner_path(request.uri().path()));
+        Err(self.context(Claims::of(request.headers()), headers, peer, zone))
+    }
+
+    /// Whether the target of a request may name another host than the header does.
+    fn names_other_host<B>(&self, request: &Request<B>) -> bool {
+        self.app.config.http.loopback_names_only && request.uri().authority().is_some()
     }
 
     /// Responds by the router, whatever happens. `start_work` is awaited before any work is done: after a body that is
@@ -121,7 +168,7 @@ impl HttpService {
         let record = AccessRecord::begin(&self.app, &context, &request);
         let trace = record.as_ref().and_then(AccessRecord::trace_parent);
         // All that is logged meanwhile carries the id.
-        let scope = RequestScope { id: context.id.clone(), trace };
+        let scope = RequestScope { id: context.id.into(), trace };
         request_id::scope(scope, self.respond(request, context, record, start_work)).await
     }
 
@@ -251,15 +298,16 @@ impl HttpService {
     }
 
     /// The context of a request that has just arrived, counted against its client's rate limit where the zone says so.
-    fn context<B>(&self, path: Option<&str>, request: &Request<B>, peer: Peer) -> RequestContext {
-        let mut context = RequestContext::new(&self.app, request.headers(), peer, self.zones.of(path));
-        if !bounds::headers_fit(request.headers()) {
-            context.headers = Err(ErrorCode::HeadersTooLarge);
-        } else if !framing::has_valid_host(request, self.app.config.http.loopback_names_only) {
-            context.headers = Err(ErrorCode::HostInvalid);
-        }
+    fn context<'a>(
+        &self,
+        claims: Claims<'a, impl DoubleEndedIterator<Item = &'a [u8]>>,
+        headers: Result<(), ErrorCode>,
+        peer: Peer,
+        zone: (Zone, usize),
+    ) -> RequestContext {
+        let mut context = RequestContext::new(&self.app, claims, headers, peer, zone);
         if context.zone.rate_limit == RateLimitedBy::ClientAddress {
-            context.rate_limit = self.app.rate_limits.request(context.client);
+            context.rate_limit = self.app.rate_limits.request(context.client, context.ticks);
             if context.rate_limit.is_err() {
                 self.app.metrics.limits.count(LimitName::Requests);
             }
@@ -294,7 +342,7 @@ impl HttpService {
             // It would have to be the length of the response that the client has, not that of this empty one.
             headers.remove(header::CONTENT_LENGTH);
         }
-        headers.insert(REQUEST_ID, context.id.clone());
+        headers.insert(REQUEST_ID, context.id.into());
         headers.insert(header::DATE, date::header(now));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
         if !headers.contains_key(header::CACHE_CONTROL) {

@@ -27,7 +27,8 @@ async fn service_with(folder: &TestFolder, router: Router, limits: &str) -> Http
     let app = Arc::new(App::build(config, clock, Random::seeded(1), Version::UNKNOWN).await.unwrap());
     let zones = Arc::new(Routes::default().unknown(PUBLIC).zones);
     let requests = Arc::new(RequestMetrics::new(zones.routes()));
-    HttpService { app, router, zones, unlisted_origins: Arc::default(), requests }
+    let hot_routes = Arc::new(HotRoutes::new("", &zones));
+    HttpService { app, router, zones, hot_routes, unlisted_origins: Arc::default(), requests }
 }
 
 async fn get_from(service: &HttpService, path: &str) -> (StatusCode, HeaderMap, Value) {
