@@ -132,7 +132,8 @@ impl RequestContext {
         let given = if from_proxy { claims.request_id.and_then(RequestId::given) } else { None };
         let mut forwarded_for = claims.forwarded_for.rev().peekable();
         let is_forwarded = forwarded_for.peek().is_some();
-        let client = if from_proxy { client(forwarded_for, peer.address, trusted) } else { peer.address.to_canonical() };
+        let client =
+            if from_proxy { client(forwarded_for, peer.address, trusted) } else { peer.address.to_canonical() };
         let (time, ticks) = app.clock.read();
         let context = Self {
             id: given.unwrap_or_else(|| RequestId::made(app.random.number())),

@@ -184,7 +184,8 @@ mod tests {
         let lines: String = names.iter().map(|name| format!("{name}: of {name}\r\n")).collect();
         let head = format!("GET / HTTP/1.1\r\n{lines}Accept-Encoding: b\r\nx-forwarded-for: c\r\nTokens: d\r\n\r\n");
         let Received::Hot(HotRequest { headers, .. }) = Received::parse(head.as_bytes()) else { panic!("not hot") };
-        let HotHeaders { host, origin, sent_epoch, trace_parent, request_id, cache_control, if_none_match, .. } = headers;
+        let HotHeaders { host, origin, sent_epoch, trace_parent, request_id, cache_control, if_none_match, .. } =
+            headers;
         let found = [host, origin, sent_epoch, trace_parent, request_id, cache_control, if_none_match];
         assert_eq!(found.map(|value| text(value.unwrap()).unwrap().to_owned()), names.map(|name| format!("of {name}")));
         assert_eq!((headers.accept_encoding, headers.forwarded_for), (Some(&b"b"[..]), Some(&b"c"[..])));

@@ -77,7 +77,8 @@ impl HotResponse<'_> {
     pub(crate) fn write(self, out: &mut Vec<u8>) -> Bytes {
         let follows = self.sent_bytes();
         out.reserve(1024 + if follows <= COPIED_BYTES { follows } else { 0 });
-        let status: &[u8] = if self.body.is_unchanged { b"HTTP/1.1 304 Not Modified\r\n" } else { b"HTTP/1.1 200 OK\r\n" };
+        let status: &[u8] =
+            if self.body.is_unchanged { b"HTTP/1.1 304 Not Modified\r\n" } else { b"HTTP/1.1 200 OK\r\n" };
         out.extend_from_slice(status);
         self.each_header(|name, value| {
             out.extend_from_slice(name.as_bytes());

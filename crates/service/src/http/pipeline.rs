@@ -113,7 +113,12 @@ impl HttpService {
             is_head: request.method == Method::HEAD,
         };
         let status = response.status();
-        debug!(id = context.id(), method = request.method.as_str(), status = status.as_u16(), "answered by the fast path");
+        debug!(
+            id = context.id(),
+            method = request.method.as_str(),
+            status = status.as_u16(),
+            "answered by the fast path"
+        );
         MeasuredRequest::new(&self.requests, &self.app.clock, &request.method, &context).end(status);
         access::log_hot(&self.app, request, &context, &response);
         Ok((response, context.ticks))

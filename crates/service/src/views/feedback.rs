@@ -177,9 +177,10 @@ impl FeedbackEntries {
         }
         let entries = found.iter().flatten();
         // Entries that were read around a change may be one entry under two slots; then the store is asked.
-        let has_twins = entries.clone().enumerate().any(|(index, a)| {
-            entries.clone().take(index).any(|b| a.fingerprint == b.fingerprint)
-        });
+        let has_twins = entries
+            .clone()
+            .enumerate()
+            .any(|(index, a)| entries.clone().take(index).any(|b| a.fingerprint == b.fingerprint));
         (!has_twins).then(|| feedback::list(entries.map(|entry| &entry.json)))
     }
 
@@ -274,7 +275,10 @@ mod tests {
         let all = entries(8, 0..8);
         for seed in 0..20 {
             let body: serde_json::Value = serde_json::from_slice(&all.draw(seed).unwrap()).unwrap();
-            let slots = draw(8, { let random = Random::seeded(seed); move || random.number() });
+            let slots = draw(8, {
+                let random = Random::seeded(seed);
+                move || random.number()
+            });
             assert_eq!(body["data"], serde_json::json!(slots.to_vec()), "in the order of the draw");
         }
         assert!((0..20).any(|seed| entries(8, 0..7).draw(seed).is_none()), "one is missing");
