@@ -34,45 +34,40 @@ pub(super) struct HotHeaders<'a> {
     pub(super) trace_parent: Option<&'a [u8]>,
 }
 
-/// What the bytes from a client are.
-pub(crate) enum Received<'a> {
-    /// Exactly one request, which the fast path may know how to answer.
-    Hot(HotRequest<'a>),
+/// What bytes are that the fast path does not know how to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotHot {
     /// Exactly one request without a body.
     Whole,
-    /// Anything else: a part of a request, several, one with a body, or nonsense.
+    /// A part of a request, several, one with a body, or nonsense.
     Other,
 }
 
-impl<'a> Received<'a> {
+impl<'a> HotRequest<'a> {
     /// Looks at bytes that begin where a request begins. They are parsed as hyper parses them.
-    pub(crate) fn parse(bytes: &'a [u8]) -> Self {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, NotHot> {
         let mut lines = [httparse::EMPTY_HEADER; PARSED_HEADERS];
         let mut parsed = httparse::Request::new(&mut lines);
-        let Ok(httparse::Status::Complete(length)) = parsed.parse(bytes) else { return Self::Other };
-        let (Some(method), Some(target)) = (parsed.method, parsed.path) else { return Self::Other };
+        let Ok(httparse::Status::Complete(length)) = parsed.parse(bytes) else { return Err(NotHot::Other) };
+        let (Some(method), Some(target)) = (parsed.method, parsed.path) else { return Err(NotHot::Other) };
         if length != bytes.len() || parsed.version != Some(1) || method == "CONNECT" {
-            return Self::Other;
+            return Err(NotHot::Other);
         }
         let lines = parsed.headers.iter().map(|line| (line.name, line.value));
         let (headers, is_plain) = HotHeaders::read(lines);
         let method = match method {
-            _ if !is_plain => return Self::Other,
+            _ if !is_plain => return Err(NotHot::Other),
             "GET" => Method::GET,
             "HEAD" => Method::HEAD,
-            _ => return Self::Whole,
+            _ => return Err(NotHot::Whole),
         };
         match headers {
             // Whether a query is well-formed is for hyper to say.
-            Some(headers) if !target.contains('?') => {
-                Self::Hot(HotRequest { method, path: target, needs_host: true, headers })
-            }
-            _ => Self::Whole,
+            Some(headers) if !target.contains('?') => Ok(Self { method, path: target, needs_host: true, headers }),
+            _ => Err(NotHot::Whole),
         }
     }
-}
 
-impl<'a> HotRequest<'a> {
     /// The same of a request that hyper has parsed; `None` if the fast path does not know how to answer it.
     pub(super) fn of<B: Body>(request: &'a Request<B>) -> Option<Self> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) || !request.body().is_end_stream() {
@@ -137,10 +132,10 @@ mod tests {
     use super::*;
 
     fn kind(bytes: &str) -> String {
-        match Received::parse(bytes.as_bytes()) {
-            Received::Hot(request) => format!("{} {}", request.method, request.path),
-            Received::Whole => "whole".to_owned(),
-            Received::Other => "other".to_owned(),
+        match HotRequest::parse(bytes.as_bytes()) {
+            Ok(request) => format!("{} {}", request.method, request.path),
+            Err(NotHot::Whole) => "whole".to_owned(),
+            Err(NotHot::Other) => "other".to_owned(),
         }
     }
 
@@ -181,9 +176,9 @@ mod tests {
     #[test]
     fn headers_are_known_in_any_case() {
         let names = ["Host", "ORIGIN", "Sent-Epoch", "TraceParent", "X-Request-ID", "Cache-Control", "if-none-match"];
-        let lines: String = names.iter().map(|name| format!("{name}: of {name}\r\n")).collect();
+        let lines = names.map(|name| format!("{name}: of {name}\r\n")).concat();
         let head = format!("GET / HTTP/1.1\r\n{lines}Accept-Encoding: b\r\nx-forwarded-for: c\r\nTokens: d\r\n\r\n");
-        let Received::Hot(HotRequest { headers, .. }) = Received::parse(head.as_bytes()) else { panic!("not hot") };
+        let HotRequest { headers, .. } = HotRequest::parse(head.as_bytes()).ok().unwrap();
         let HotHeaders { host, origin, sent_epoch, trace_parent, request_id, cache_control, if_none_match, .. } =
             headers;
         let found = [host, origin, sent_epoch, trace_parent, request_id, cache_control, if_none_match];

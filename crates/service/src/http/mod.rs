@@ -36,7 +36,7 @@ mod zone;
 pub use context::Peer;
 pub(crate) use context::RequestContext;
 pub(crate) use extract::bot_key;
-pub(crate) use hot_request::Received;
+pub(crate) use hot_request::{HotRequest, NotHot};
 #[cfg(test)]
 pub(crate) use openapi::describe;
 pub use openapi::document;

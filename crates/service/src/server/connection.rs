@@ -169,7 +169,7 @@ impl ConnectionServer {
                     let (service, finish, state) = (server.service.clone(), finish.clone(), Arc::clone(&state));
                     Either::Right(Box::pin(async move {
                         let app = Arc::clone(service.app());
-                        let mut response = service.call(request, context, guard.start_work()).await;
+                        let mut response = service.call(request, *context, guard.start_work()).await;
                         response = track_stream(response, &state);
                         close_if_stopping(&mut response, is_http1 && app.is_shutting_down());
                         let response = finish(response);

@@ -15,7 +15,7 @@ use hyper::body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::state::ConnectionState;
-use crate::http::{Body, HttpService, Peer, Received};
+use crate::http::{Body, HotRequest, HttpService, NotHot, Peer, RequestContext};
 
 thread_local! {
     /// Responses are put together here. Between two it is empty.
@@ -53,11 +53,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
 
     /// Answers what was received. `false`: it is for hyper.
     fn try_answer(&mut self, received: &[u8], context: &mut Context<'_>) -> io::Result<bool> {
-        let request = match Received::parse(received) {
+        let request = match HotRequest::parse(received) {
             // hyper tells a client of a service that stops to close.
-            Received::Hot(request) if !self.service.app().is_shutting_down() => request,
-            Received::Hot(_) | Received::Whole => return Ok(self.hand_over(None)),
-            Received::Other => {
+            Ok(request) if !self.service.app().is_shutting_down() => request,
+            Ok(_) | Err(NotHot::Whole) => return Ok(self.hand_over(None)),
+            Err(NotHot::Other) => {
                 self.turn = Turn::HyperForGood;
                 return Ok(false);
             }
@@ -67,7 +67,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
                 self.state.note_answered(ticks);
                 SCRATCH.with_borrow_mut(|scratch| {
                     let rest = response.write(scratch);
-                    let sent = self.send(scratch, rest, context);
+                    let sent = self.send(scratch, &rest, context);
                     scratch.clear();
                     sent
                 })?;
@@ -77,19 +77,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
         }
     }
 
-    fn hand_over(&mut self, made: Option<crate::http::RequestContext>) -> bool {
+    fn hand_over(&mut self, made: Option<Box<RequestContext>>) -> bool {
         self.turn = Turn::Hyper;
         self.state.hand_over(made);
         false
     }
 
     /// Sends a response, and keeps what the client does not take now.
-    fn send(&mut self, head: &[u8], rest: Bytes, context: &mut Context<'_>) -> io::Result<()> {
+    fn send(&mut self, head: &[u8], rest: &Bytes, context: &mut Context<'_>) -> io::Result<()> {
         let inner = Pin::new(&mut self.inner);
         let polled = if rest.is_empty() {
             inner.poll_write(context, head)
         } else {
-            inner.poll_write_vectored(context, &[IoSlice::new(head), IoSlice::new(&rest)])
+            inner.poll_write_vectored(context, &[IoSlice::new(head), IoSlice::new(rest)])
         };
         let written = match polled {
             Poll::Ready(written) => written?,
@@ -98,7 +98,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
         self.unsent = if written >= head.len() {
             rest.slice(written - head.len()..)
         } else {
-            [&head[written..], &rest].concat().into()
+            [&head[written..], rest].concat().into()
         };
         self.is_unflushed = true;
         // What is left is sent before anything else is done.

@@ -215,16 +215,16 @@ impl ConnectionState {
     }
 
     /// Notes that hyper is handed exactly one request, and its context if that was made already: a request is counted once.
-    pub(super) fn hand_over(&self, context: Option<RequestContext>) {
+    pub(super) fn hand_over(&self, context: Option<Box<RequestContext>>) {
         self.is_responding.store(true, Ordering::Relaxed);
         if let Some(context) = context {
-            *self.handed_over.lock() = Some(Box::new(context));
+            *self.handed_over.lock() = Some(context);
         }
     }
 
     /// Takes the context of the request that hyper was handed.
-    pub(super) fn take_handed_over(&self) -> Option<RequestContext> {
-        self.handed_over.lock().take().map(|context| *context)
+    pub(super) fn take_handed_over(&self) -> Option<Box<RequestContext>> {
+        self.handed_over.lock().take()
     }
 
     /// Notes that hyper has all of the response to the request that it was handed.
