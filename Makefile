@@ -17,7 +17,7 @@ SYSTEM := openapi metrics fake-discord conformance sdk-python sdk-js sdk-web sdk
 CLUSTER := cluster proxies alerts
 TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz
 
-.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api slow-clients kill-feed cluster-faults rolling-restart failover revocations test-instructions bench bench-quick openapi site-client dist needs clean
+.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api kill-feed cluster-faults rolling-restart failover revocations test-instructions faults test-faults bench bench-quick openapi site-client dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -96,9 +96,6 @@ screenshots: needs ## write every page of the site as a picture, at both widths 
 fuzz-api: needs ## send 20,000 generated requests to a running service and check the answers against its OpenAPI document
 	tests/system/fuzz-api
 
-slow-clients: needs ## hold 10,000 slow connections open and see that a normal client is still answered
-	tests/system/slow-clients
-
 kill-feed: needs ## kill the service 200 times during a feed and see that nothing is lost or half-applied
 	tests/system/kill-feed
 
@@ -116,6 +113,12 @@ revocations: needs ## end 1,000 sessions at one replica and measure how long the
 
 test-instructions: needs ## the instructions of the four warm reads, against the committed figures; installs valgrind if it is missing
 	bench/instructions --check
+
+faults: needs ## run every fault scenario and write what was tried and lost into docs/measurements.md; takes hours
+	tests/faults/run
+
+test-faults: debug-build ## the bounded versions of the fault scenarios, on a debug build
+	FAULTS_QUICK=1 BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" tests/faults/run --check
 
 bench: needs ## measure everything and write docs/measurements.md; installs what it needs
 	bench/run

@@ -39,18 +39,35 @@ impl FeedbackEntry {
 
 /// Up to five different numbers of `0..count`, every set equally likely, in random order (Floyd's algorithm): the cost does not
 /// depend on `count`.
-pub fn draw(count: u64, mut random: impl FnMut() -> u64) -> Vec<u64> {
+pub fn draw(count: u64, mut random: impl FnMut() -> u64) -> Draw {
     let wanted = count.min(SHOWN as u64);
-    let mut drawn: Vec<u64> = Vec::with_capacity(SHOWN);
+    let mut drawn = Draw { numbers: [0; SHOWN], length: 0 };
     for upper in (count - wanted)..count {
         let pick = below(upper + 1, &mut random);
         let chosen = if drawn.contains(&pick) { upper } else { pick };
         // Floyd's set is uniform, its order is not: each number is inserted at a random index.
         // At most five, so it fits.
-        let index = usize::try_from(below(drawn.len() as u64 + 1, &mut random)).unwrap_or(0);
-        drawn.insert(index, chosen);
+        let index = usize::try_from(below(drawn.length as u64 + 1, &mut random)).unwrap_or(0);
+        drawn.numbers.copy_within(index..drawn.length, index + 1);
+        drawn.numbers[index] = chosen;
+        drawn.length += 1;
     }
     drawn
+}
+
+/// The numbers of a draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draw {
+    numbers: [u64; SHOWN],
+    length: usize,
+}
+
+impl std::ops::Deref for Draw {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        &self.numbers[..self.length]
+    }
 }
 
 /// A number of `0..bound`, by the high half of a product: the bias is below 2^-40 for every bound that a table can reach.
@@ -95,7 +112,7 @@ mod tests {
         let mut random = seeded(2);
         let (mut sets, mut positions) = (BTreeMap::<Vec<u64>, u32>::new(), [[0_u32; 8]; SHOWN]);
         for _ in 0..DRAWS {
-            let mut drawn = draw(8, &mut random);
+            let mut drawn = draw(8, &mut random).to_vec();
             for (position, slot) in drawn.iter().enumerate() {
                 positions[position][usize::try_from(*slot).unwrap()] += 1;
             }

@@ -60,8 +60,8 @@ impl RateLimits {
     }
 
     /// Counts a request; if it is one too many, when the next one may come.
-    pub fn request(&self, client: IpAddr) -> Result<(), Duration> {
-        self.reserve(&self.requests, client).map(drop)
+    pub fn request(&self, client: IpAddr, now: Duration) -> Result<(), Duration> {
+        self.reserve(&self.requests, client, now).map(drop)
     }
 
     /// Counts a request with a bot's key; if it is one too many, when the next one may come.
@@ -71,13 +71,13 @@ impl RateLimits {
 
     /// Counts a bot's key that is not known to be good; if it is one too many, when the next one may come.
     pub fn unknown_key(&self, client: IpAddr) -> Result<(), Duration> {
-        self.reserve(&self.refused_keys, client).map(drop)
+        self.reserve(&self.refused_keys, client, self.clock.ticks()).map(drop)
     }
 
     /// Counts a sign-in as refused before it is tried; if it is one too many, when the next one may come. What is not refused
     /// after all is given back with [`RateLimits::refund_sign_in`].
     pub fn reserve_sign_in(&self, client: IpAddr) -> Result<Reservation, Duration> {
-        self.reserve(&self.refused_sign_ins, client)
+        self.reserve(&self.refused_sign_ins, client, self.clock.ticks())
     }
 
     /// Gives back a reservation: the sign-in was not refused.
@@ -105,11 +105,10 @@ impl RateLimits {
     }
 
     /// Takes one from each of the client's subjects, or from none.
-    fn reserve(&self, limit: &RateLimit, client: IpAddr) -> Result<Reservation, Duration> {
+    fn reserve(&self, limit: &RateLimit, client: IpAddr, now: Duration) -> Result<Reservation, Duration> {
         if limit.is_off() {
             return Ok(Reservation::default());
         }
-        let now = self.clock.ticks();
         let subjects = self.counted_as(client);
         let mut taken = Reservation { subjects, ..Reservation::default() };
         for (level, subject) in subjects.iter().enumerate() {

@@ -10,11 +10,12 @@
 //! *suspended*: no cached response counts as fresh, everything is read from the store. If the store cannot be read either, a
 //! response that was fresh when the suspension began may be served stale for a minute (stale-if-error).
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::Snowflake;
 use runtime::clock::Clock;
+
+use crate::atomic::{AtomicU64, Ordering};
 
 const SLOTS: usize = 1 << 16;
 /// How long a stale response may be served while the store cannot be asked.

@@ -23,6 +23,8 @@ mod watch;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+// `freshness` takes its atomics from here; the concurrency model (`tests/model`) has shuttle's in their place.
+use std::sync::atomic;
 use std::time::Duration;
 
 use async_trait::async_trait;

@@ -5,7 +5,9 @@ use domain::{Change, Permission};
 use provider::sandbox::people::MEMBER;
 use reqwest::Method;
 
-use crate::harness::{Answer, ORIGIN, TestApp, feedback, guild, listed, subscription, team, team_member};
+use crate::harness::{
+    Answer, ORIGIN, TestApp, Wire, feedback, guild, listed, request, subscription, team, team_member,
+};
 
 /// A service with one entry of everything, every answer of which is warm, and a session's token.
 async fn warm() -> (TestApp, String) {
@@ -84,6 +86,68 @@ async fn both_ways_give_the_same_bytes() {
         }
     }
     assert_eq!(compared, 4 * 9 * 56);
+}
+
+/// The bytes of a `GET`.
+fn written(path: &str, headers: &[(&str, &str)]) -> String {
+    request("GET", path, &headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<String>())
+}
+
+#[tokio::test]
+async fn it_does_not_matter_whether_hyper_has_parsed_a_request() {
+    let (app, token) = warm().await;
+    let etag = app.anon().get("/team").await.header("etag").to_owned();
+    let extras: [&[(&str, &str)]; 4] = [
+        &[],
+        &[("Token", &token), ("Origin", ORIGIN)],
+        &[("Token", &token), ("Accept-Encoding", "gzip")],
+        &[("If-None-Match", &etag)],
+    ];
+    for (path, headers) in ["/", "/team", "/feedback", "/stats", "/guilds", "/ready"]
+        .iter()
+        .flat_map(|path| extras.map(|extra| (path, extra)))
+    {
+        let mut wire = Wire::open(app.address).await;
+        wire.send(written(path, headers)).await;
+        let alone = wire.answer().await.unwrap();
+        // Two at once are left to hyper, and so is all that follows.
+        wire.send([written("/ready", &[]), written(path, headers)].concat()).await;
+        assert_eq!(wire.answer().await.unwrap().status, 200);
+        let second = wire.answer().await.unwrap();
+        assert_eq!(comparable(&alone), comparable(&second), "{path} {headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn requests_of_all_kinds_are_answered_in_turn_on_one_connection() {
+    let (app, token) = warm().await;
+    let token = [("Token", token.as_str())];
+    let (hot, unknown) = (written("/guilds", &token), written("/nowhere", &token));
+    let query = written("/team?a=b", &[]);
+    let post = request("POST", "/auth", "Idp-Code: never-issued\r\n");
+    let with_body = request("POST", "/auth", "Idp-Code: never-issued\r\nContent-Length: 4\r\n") + "GET ";
+    let alone = [(&hot, 200), (&unknown, 404), (&hot, 200), (&post, 401), (&query, 200), (&hot, 200), (&hot, 200)];
+    let mut wire = Wire::open(app.address).await;
+    for (index, (request, status)) in alone.iter().enumerate() {
+        wire.send(request).await;
+        assert_eq!(wire.answer().await.unwrap().status, *status, "request {index}");
+    }
+    // All at once, byte by byte, and with bodies that look like requests.
+    let everything: Vec<(&String, u16)> =
+        alone.into_iter().chain([(&with_body, 401), (&hot, 200), (&unknown, 404)]).collect();
+    wire.send(everything.iter().map(|(request, _)| request.as_str()).collect::<String>()).await;
+    for (index, (_, status)) in everything.iter().enumerate() {
+        assert_eq!(wire.answer().await.unwrap().status, *status, "request {index} of many at once");
+    }
+    let mut wire = Wire::open(app.address).await;
+    wire.send(&hot).await;
+    assert_eq!(wire.answer().await.unwrap().status, 200);
+    for byte in hot.as_bytes() {
+        wire.send([*byte]).await;
+    }
+    assert_eq!(wire.answer().await.unwrap().status, 200);
+    wire.send(&unknown).await;
+    assert_eq!(wire.answer().await.unwrap().status, 404);
 }
 
 #[tokio::test]

@@ -15,21 +15,23 @@ use tracing::{debug, error, info, warn};
 
 use super::context::RequestContext;
 use super::error::ApiError;
+use super::hot_request::HotRequest;
+use super::hot_response::HotResponse;
 use super::pipeline::Body;
 use crate::app::App;
 use crate::config::AccessLog;
 use crate::floods::FloodKind;
 
 /// Logs a request that the fast path has answered, if such are logged.
-pub(super) fn log_cached<B>(app: &App, request: &Request<B>, context: &RequestContext, response: &Response<Body>) {
+pub(super) fn log_hot(app: &App, request: &HotRequest<'_>, context: &RequestContext, response: &HotResponse<'_>) {
     let access = app.current.access();
     if let Some(traces) = app.traces.get() {
-        let span = begin_span(app, traces, request, context);
+        let span = begin_span(app, traces, &request.method, request.headers.trace_parent, context);
         span.end(app.clock.ticks().saturating_sub(context.ticks), response.status().as_u16(), context.id());
     }
     if access != AccessLog::Off {
-        let bytes = response.body().size_hint().exact().unwrap_or(0);
-        let (method, path, status) = (request.method(), request.uri().path(), response.status().as_u16());
+        let bytes = response.sent_bytes() as u64;
+        let (method, path, status) = (&request.method, request.path, response.status().as_u16());
         AccessLine { context, method, path, status, bytes }.write(app, access);
     }
 }
@@ -58,7 +60,10 @@ impl AccessRecord {
             path: request.uri().path().to_owned(),
             status: CLIENT_LEFT,
             bytes: 0,
-            span: traces.map(|traces| begin_span(app, traces, request, context)),
+            span: traces.map(|traces| {
+                let parent = request.headers().get("traceparent").map(HeaderValue::as_bytes);
+                begin_span(app, traces, request.method(), parent, context)
+            }),
         })
     }
 
@@ -100,11 +105,16 @@ impl Drop for AccessRecord {
 }
 
 /// Begins the span of a request, which is named after its route.
-fn begin_span<B>(app: &App, traces: &Traces, request: &Request<B>, context: &RequestContext) -> RequestSpan {
+fn begin_span(
+    app: &App,
+    traces: &Traces,
+    method: &Method,
+    parent: Option<&[u8]>,
+    context: &RequestContext,
+) -> RequestSpan {
     let route = app.metrics.requests.get().map_or("unknown", |requests| requests.route(context.route as usize));
-    let name = format!("{} {route}", RequestMethod::from(request.method()).text());
-    let parent = request.headers().get("traceparent").filter(|_| context.from_proxy);
-    traces.begin(name, context.time, parent.map(HeaderValue::as_bytes))
+    let name = format!("{} {route}", RequestMethod::from(method).text());
+    traces.begin(name, context.time, parent.filter(|_| context.from_proxy))
 }
 
 /// A line of the access log.

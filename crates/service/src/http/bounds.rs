@@ -9,11 +9,30 @@ const BODY_BYTES: usize = 64 * 1024;
 const HEADER_COUNT: usize = 64;
 const HEADER_BYTES: usize = 16 * 1024;
 
-/// Whether the headers are within our bounds, which lie below the parser's own.
-pub(super) fn headers_fit(headers: &HeaderMap) -> bool {
-    // A line's colon, space and end count too.
-    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
-    headers.len() <= HEADER_COUNT && bytes <= HEADER_BYTES
+/// How much the headers of a request are, which has bounds below the parser's own.
+#[derive(Default)]
+pub(super) struct HeaderSize {
+    count: usize,
+    bytes: usize,
+}
+
+impl HeaderSize {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let mut size = Self::default();
+        headers.iter().for_each(|(name, value)| size.add(name.as_str(), value.as_bytes()));
+        size
+    }
+
+    pub(super) fn add(&mut self, name: &str, value: &[u8]) {
+        self.count += 1;
+        // A line's colon, space and end count too.
+        self.bytes += name.len() + value.len() + 4;
+    }
+
+    /// Whether they are within our bounds.
+    pub(super) fn fits(&self) -> bool {
+        self.count <= HEADER_COUNT && self.bytes <= HEADER_BYTES
+    }
 }
 
 /// Reads a body and drops it, up to a bound.

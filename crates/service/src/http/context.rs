@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use api::error::ErrorCode;
-use domain::Time;
+use domain::{Time, saturating};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::zone::Zone;
@@ -28,8 +28,8 @@ pub struct Peer {
 /// A request's context: the middleware makes it, handlers extract it.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestContext {
-    /// Names the request in the log and in its response; visible ASCII.
-    pub(super) id: HeaderValue,
+    /// Names the request in the log and in its response.
+    pub(super) id: RequestId,
     /// The zone of its path.
     pub(super) zone: Zone,
     /// The index of its route, for the metrics.
@@ -52,65 +52,124 @@ pub(crate) struct RequestContext {
     pub(super) from_proxy: bool,
 }
 
+/// Up to 64 letters, digits, `_` and `-`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestId {
+    bytes: [u8; RequestId::LONGEST],
+    length: u8,
+}
+
+impl RequestId {
+    const LONGEST: usize = 64;
+
+    /// An id from a proxy counts only in this shape.
+    fn given(id: &[u8]) -> Option<Self> {
+        let is_acceptable = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        let length = u8::try_from(id.len()).ok().filter(|length| *length > 0)?;
+        let mut bytes = [0; Self::LONGEST];
+        bytes.get_mut(..id.len())?.copy_from_slice(id);
+        id.iter().all(is_acceptable).then_some(Self { bytes, length })
+    }
+
+    /// Sixteen hexadecimal digits.
+    fn made(number: u64) -> Self {
+        let mut bytes = [0; Self::LONGEST];
+        for (digit, shift) in bytes.iter_mut().zip((0..u64::BITS).step_by(4).rev()) {
+            *digit = b"0123456789abcdef"[saturating::to_usize(number >> shift) & 0xf];
+        }
+        Self { bytes, length: 16 }
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.length)).unwrap_or_default()
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+}
+
+impl From<RequestId> for HeaderValue {
+    fn from(id: RequestId) -> Self {
+        // All of its characters may be in a header.
+        Self::from_bytes(id.as_bytes()).unwrap_or(Self::from_static("0"))
+    }
+}
+
+/// Who has sent a request, by what it says itself.
+pub(super) struct Claims<'a, F> {
+    pub(super) request_id: Option<&'a [u8]>,
+    /// The lines of `X-Forwarded-For`.
+    pub(super) forwarded_for: F,
+}
+
+impl<'a> Claims<'a, ()> {
+    /// What these headers say.
+    pub(super) fn of(headers: &'a HeaderMap) -> Claims<'a, impl DoubleEndedIterator<Item = &'a [u8]>> {
+        Claims {
+            request_id: headers.get(REQUEST_ID).map(HeaderValue::as_bytes),
+            forwarded_for: headers.get_all(FORWARDED_FOR).iter().map(HeaderValue::as_bytes),
+        }
+    }
+}
+
 impl RequestContext {
     /// Where it came from, for the audit.
     pub(super) fn origin(&self) -> AuditOrigin<'_> {
-        AuditOrigin { client: self.client, request: self.id.to_str().unwrap_or_default() }
+        AuditOrigin { client: self.client, request: self.id() }
     }
 
-    /// The context of a request that has just arrived, before its headers are checked and it is counted against a rate limit.
-    pub(super) fn new(app: &App, headers: &HeaderMap, peer: Peer, (zone, route): (Zone, usize)) -> Self {
+    /// The context of a request that has just arrived, before it is counted against a rate limit.
+    pub(super) fn new<'a>(
+        app: &App,
+        claims: Claims<'a, impl DoubleEndedIterator<Item = &'a [u8]>>,
+        headers: Result<(), ErrorCode>,
+        peer: Peer,
+        (zone, route): (Zone, usize),
+    ) -> Self {
         let trusted = |address: IpAddr| app.config.http.trusted_proxies.iter().any(|proxy| proxy.contains(address));
         let from_proxy = trusted(peer.address);
-        let given = if from_proxy { headers.get(REQUEST_ID).filter(|id| is_acceptable(id.as_bytes())) } else { None };
-        let client = if from_proxy { client(headers, peer.address, trusted) } else { peer.address.to_canonical() };
+        let given = if from_proxy { claims.request_id.and_then(RequestId::given) } else { None };
+        let mut forwarded_for = claims.forwarded_for.rev().peekable();
+        let is_forwarded = forwarded_for.peek().is_some();
+        let client =
+            if from_proxy { client(forwarded_for, peer.address, trusted) } else { peer.address.to_canonical() };
         let (time, ticks) = app.clock.read();
         let context = Self {
-            id: given.cloned().unwrap_or_else(|| make_id(app.random.number())),
+            id: given.unwrap_or_else(|| RequestId::made(app.random.number())),
             zone,
             // There are a few dozen routes.
             route: u32::try_from(route).unwrap_or(0),
             seed: app.random.number(),
             client,
-            headers: Ok(()),
+            headers,
             rate_limit: Ok(()),
             ticks,
             time,
             secure: peer.secure,
             from_proxy,
         };
-        if !from_proxy && headers.contains_key(FORWARDED_FOR) {
+        if !from_proxy && is_forwarded {
             app.floods.note(FloodKind::ForwardedFor, client, context.id(), context.ticks);
         }
         context
     }
 
     pub(super) fn id(&self) -> &str {
-        self.id.to_str().unwrap_or_default()
+        self.id.as_str()
     }
 }
 
-/// An id from a proxy counts only in this shape.
-fn is_acceptable(id: &[u8]) -> bool {
-    (1..=64).contains(&id.len()) && id.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
-}
-
-/// Sixteen hexadecimal digits.
-fn make_id(number: u64) -> HeaderValue {
-    let bytes = number.to_be_bytes();
-    let digits: [u8; 16] = std::array::from_fn(|index| {
-        let half = if index % 2 == 0 { bytes[index / 2] >> 4 } else { bytes[index / 2] & 0xf };
-        b"0123456789abcdef"[usize::from(half)]
-    });
-    HeaderValue::from_bytes(&digits).unwrap_or(HeaderValue::from_static("0"))
-}
-
 /// The rightmost address that is no trusted proxy's: the client may have written anything left of it.
-fn client(headers: &HeaderMap, peer: IpAddr, trusted: impl Fn(IpAddr) -> bool) -> IpAddr {
+fn client<'a>(
+    lines_from_last: impl Iterator<Item = &'a [u8]>,
+    peer: IpAddr,
+    trusted: impl Fn(IpAddr) -> bool,
+) -> IpAddr {
     let mut client = peer;
-    for line in headers.get_all(FORWARDED_FOR).iter().rev() {
+    for line in lines_from_last {
         // Bytes, not text: what a client wrote on the left must not spoil what a proxy wrote on the right.
-        for entry in line.as_bytes().rsplit(|byte| *byte == b',') {
+        for entry in line.rsplit(|byte| *byte == b',') {
             let Some(address) = parse_address(entry.trim_ascii()) else {
                 return client.to_canonical();
             };
@@ -156,25 +215,23 @@ mod tests {
             (&[b"203.0.113.9,"], "10.0.0.1"),
         ];
         for (lines, expected) in table {
-            let mut headers = HeaderMap::new();
-            for line in *lines {
-                headers.append(FORWARDED_FOR, HeaderValue::from_bytes(line).unwrap());
-            }
-            let found = client(&headers, "10.0.0.1".parse().unwrap(), trusted);
+            let found = client(lines.iter().copied().rev(), "10.0.0.1".parse().unwrap(), trusted);
             assert_eq!(found.to_string(), *expected, "{lines:?}");
         }
     }
 
     #[test]
     fn a_made_id_is_sixteen_digits() {
-        assert_eq!(make_id(0x0123_4567_89ab_cdef), "0123456789abcdef");
+        assert_eq!(RequestId::made(0x0123_4567_89ab_cdef).as_str(), "0123456789abcdef");
     }
 
     #[test]
     fn a_request_id_from_a_proxy_must_have_its_shape() {
-        assert!(is_acceptable(b"aB3_-"));
-        for bad in [&b""[..], b"a b", b"a\"b", "ü".as_bytes(), &[b'a'; 65]] {
-            assert!(!is_acceptable(bad));
+        for good in [&b"aB3_-"[..], &[b'a'; 64]] {
+            assert_eq!(RequestId::given(good).unwrap().as_bytes(), good);
+        }
+        for bad in [&b""[..], b"a b", b"a\"b", "ü".as_bytes(), &[b'a'; 65], &[b'a'; 300]] {
+            assert!(RequestId::given(bad).is_none());
         }
     }
 }

@@ -14,7 +14,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, DELETE");
 const HEADERS: &str = "Idp-Code, Idp-Code-Verifier, Token, Sent-Epoch, If-None-Match, Cache-Control, Content-Type";
-const EXPOSED: HeaderValue = HeaderValue::from_static("Retry-After, X-Request-Id, Age, ETag");
+pub(super) const EXPOSED: &str = "Retry-After, X-Request-Id, Age, ETag";
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 const ANY: HeaderValue = HeaderValue::from_static("*");
 const ORIGIN: HeaderValue = HeaderValue::from_static("origin");
@@ -46,14 +46,14 @@ impl Cors {
                 let vary = if headers.contains_key(header::VARY) { ORIGIN_AND_ENCODING } else { ORIGIN };
                 headers.insert(header::VARY, vary);
                 let Some(origin) = origin else { return Ok(()) };
-                if !is_allowed(origin, &current.get().allowed_origins) {
+                if !is_allowed(origin.as_bytes(), &current.get().allowed_origins) {
                     return Err(origin);
                 }
                 headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
             }
             Self::NoOrigin => return Ok(()),
         }
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
         Ok(())
     }
 
@@ -80,8 +80,8 @@ impl Cors {
 }
 
 /// Whether an origin is configured, to the letter.
-fn is_allowed(origin: &HeaderValue, allowed: &[String]) -> bool {
-    allowed.iter().any(|listed| listed.as_bytes() == origin.as_bytes())
+pub(super) fn is_allowed(origin: &[u8], allowed: &[String]) -> bool {
+    allowed.iter().any(|listed| listed.as_bytes() == origin)
 }
 
 /// Whether a browser says that a page of the service's own origin has sent this; such a page needs no permission.

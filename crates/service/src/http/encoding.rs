@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 
+use super::hot_request::{self, HotHeaders};
 use crate::views::compressible::CompressibleBody;
 use crate::views::spliced::SplicedBody;
 
@@ -35,17 +36,23 @@ impl EncodedBody {
 }
 
 /// The body as the client accepts it, if that takes no work now.
-pub(super) fn try_encode(body: &CompressibleBody, asked: &HeaderMap) -> Option<EncodedBody> {
-    if accepts_gzip(asked) {
+pub(super) fn try_encode(body: &CompressibleBody, accepts_gzip: bool) -> Option<EncodedBody> {
+    if accepts_gzip {
         body.gzip().map(|gzip| EncodedBody::gzip_or_plain(body, gzip))
     } else {
         Some(EncodedBody::plain(body))
     }
 }
 
+/// The same for the fast path.
+pub(super) fn try_encode_hot(body: &CompressibleBody, asked: &HotHeaders<'_>) -> Option<EncodedBody> {
+    let accepted = asked.accept_encoding.and_then(hot_request::text);
+    try_encode(body, accepted.is_some_and(|line| names_gzip(std::iter::once(line))))
+}
+
 /// The body as the client accepts it.
 pub(super) async fn encode(body: &CompressibleBody, asked: &HeaderMap) -> EncodedBody {
-    if let Some(encoded) = try_encode(body, asked) {
+    if let Some(encoded) = try_encode(body, accepts_gzip(asked)) {
         return encoded;
     }
     let shared = body.clone();
@@ -69,9 +76,12 @@ pub(super) async fn splice(body: &SplicedBody, texts: &[&str], asked: &HeaderMap
     EncodedBody { bytes: gzip.unwrap_or_else(|| body.with(texts)), is_gzip }
 }
 
-/// Whether the client accepts gzip. What it names counts before `*`.
 fn accepts_gzip(asked: &HeaderMap) -> bool {
-    let lines = asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
+    names_gzip(asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok()))
+}
+
+/// Whether a client with these lines of `Accept-Encoding` accepts gzip. What it names counts before `*`.
+fn names_gzip<'a>(lines: impl Iterator<Item = &'a str>) -> bool {
     let mut by_wildcard = false;
     for accepted in lines.flat_map(|line| line.split(',')) {
         let mut parts = accepted.split(';').map(str::trim);

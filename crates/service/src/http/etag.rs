@@ -5,6 +5,8 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 
 use super::encoding::{self, EncodedBody};
+use super::hot_request::{self, HotHeaders};
+use super::hot_response::{HotBody, HotEncoding};
 use super::respond::encoded_json;
 use crate::views::tagged::{EntityTags, TaggedBody};
 
@@ -27,13 +29,13 @@ pub(super) async fn respond_as(
     response
 }
 
-/// The same, if that takes no work now.
-pub(super) fn try_respond(
-    cached: &TaggedBody,
-    caching: HeaderValue,
-    asked: &HeaderMap,
-) -> Option<Response<Full<Bytes>>> {
-    encoding::try_encode(&cached.body, asked).map(|body| respond_encoded(body, &cached.tags, caching, asked))
+/// The response of the fast path, if it takes no work now.
+pub(super) fn try_respond(cached: &TaggedBody, caching: &'static str, asked: &HotHeaders<'_>) -> Option<HotBody> {
+    let EncodedBody { bytes, is_gzip } = encoding::try_encode_hot(&cached.body, asked)?;
+    let etag = cached.tags.of(is_gzip);
+    let is_unchanged = asked.if_none_match.is_some_and(|known| matches_etag(known, etag));
+    let encoding = if is_gzip { HotEncoding::Gzip } else { HotEncoding::Plain };
+    Some(HotBody { bytes, encoding, caching, etag: Some(etag.clone()), age: None, is_unchanged })
 }
 
 /// The same for a body that is encoded already.
@@ -43,8 +45,8 @@ pub(super) fn respond_encoded(
     caching: HeaderValue,
     asked: &HeaderMap,
 ) -> Response<Full<Bytes>> {
-    let etag = if body.is_gzip { &tags.gzip } else { &tags.plain };
-    let unchanged = asked.get_all(header::IF_NONE_MATCH).iter().any(|known| matches_etag(known, etag));
+    let etag = tags.of(body.is_gzip);
+    let unchanged = asked.get_all(header::IF_NONE_MATCH).iter().any(|known| matches_etag(known.as_bytes(), etag));
     let mut response = encoded_json(body);
     if unchanged {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -54,14 +56,12 @@ pub(super) fn respond_encoded(
         response.headers_mut().remove(header::CONTENT_ENCODING);
     }
     response.headers_mut().insert(header::CACHE_CONTROL, caching);
-    if let Ok(etag) = HeaderValue::from_str(etag) {
-        response.headers_mut().insert(header::ETAG, etag);
-    }
+    response.headers_mut().insert(header::ETAG, etag.clone());
     response
 }
 
 /// Whether an `If-None-Match` names this tag. The comparison is weak, as the header's rules say.
-fn matches_etag(known: &HeaderValue, etag: &str) -> bool {
-    let known = known.to_str().unwrap_or_default();
+fn matches_etag(known: &[u8], etag: &HeaderValue) -> bool {
+    let known = hot_request::text(known).unwrap_or_default();
     known.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }

@@ -49,8 +49,13 @@ pub(super) fn session_token(headers: &HeaderMap) -> Result<TokenHash, ApiError> 
     match single(headers, &TOKEN) {
         Single::Absent => Err(ErrorCode::TokenMissing.into()),
         Single::Repeated => Err(ErrorCode::TokenInvalid.into()),
-        Single::Once(text) => token::parse(TokenKind::Session, text).ok_or_else(|| ErrorCode::TokenInvalid.into()),
+        Single::Once(text) => parse_session_token(text).ok_or_else(|| ErrorCode::TokenInvalid.into()),
     }
+}
+
+/// The hash of this token of a session, if it has the shape of one.
+pub(super) fn parse_session_token(token: &[u8]) -> Option<TokenHash> {
+    token::parse(TokenKind::Session, token)
 }
 
 /// The bot of a key, which is checked before a byte of the body is read.

@@ -1,39 +1,90 @@
-//! The fast path of the hot reads: one synchronous function, called before the router, that responds from the cache or not at
-//! all. What is not cached, refused or unusual is left to the router; both make their responses with the same functions.
-
-use bytes::Bytes;
-use http::{Method, Request, Response};
-use http_body_util::Full;
-use hyper::body::Body;
+//! The fast path of the hot reads: one synchronous function, called before the router, that responds from the cache or not at all.
+//! What is not cached, refused or unusual is left to the router; a test compares what the two say.
 
 use super::context::RequestContext;
-use super::respond::json;
+use super::hot_request::HotRequest;
+use super::hot_response::HotBody;
+use super::zone::{Zone, Zones};
 use super::{extract, guilds, readiness, stats, status, team};
 use crate::app::App;
 
-/// The response to a `GET` or `HEAD` of `/`, `/team`, `/feedback`, `/stats`, `/guilds` or `/ready`, if it is cached.
-pub(super) fn try_respond<B: Body>(
-    app: &App,
-    request: &Request<B>,
-    path: &str,
-    context: &RequestContext,
-) -> Option<Response<Full<Bytes>>> {
-    let headers = request.headers();
-    if !matches!(*request.method(), Method::GET | Method::HEAD) || !request.body().is_end_stream() {
-        return None;
+/// A path that the fast path answers.
+#[derive(Clone, Copy, Debug)]
+enum HotPath {
+    Status,
+    Team,
+    Feedback,
+    Stats,
+    Guilds,
+    Ready,
+}
+
+const PATHS: [(&str, HotPath); 6] = [
+    ("/", HotPath::Status),
+    ("/team", HotPath::Team),
+    ("/feedback", HotPath::Feedback),
+    ("/stats", HotPath::Stats),
+    ("/guilds", HotPath::Guilds),
+    ("/ready", HotPath::Ready),
+];
+
+/// The paths that the fast path answers, as clients send them.
+#[derive(Debug)]
+pub(super) struct HotRoutes(Vec<HotRoute>);
+
+#[derive(Debug)]
+pub(super) struct HotRoute {
+    sent: String,
+    path: HotPath,
+    pub(super) zone: Zone,
+    /// Its index, for the metrics.
+    pub(super) route: usize,
+}
+
+impl HotRoutes {
+    pub(super) fn new(base_path: &str, zones: &Zones) -> Self {
+        let route = |(path, kind): (&str, HotPath)| {
+            let (zone, route) = zones.of(Some(path));
+            HotRoute { sent: format!("{base_path}{path}"), path: kind, zone, route }
+        };
+        let mut routes = PATHS.map(route).into_iter().collect::<Vec<_>>();
+        if !base_path.is_empty() {
+            let (zone, route) = zones.of(Some("/"));
+            routes.push(HotRoute { sent: base_path.to_owned(), path: HotPath::Status, zone, route });
+        }
+        Self(routes)
     }
-    match path {
-        "/" => app.views.status.cached(|| status::latencies(app, context, headers)).map(json),
-        "/team" => team::try_respond(app, headers),
-        "/feedback" => app.views.feedback.cached(context.seed).map(json),
-        "/stats" => stats::try_respond(app, headers),
-        "/guilds" if !guilds::wants_fresh(headers) => {
-            let token = extract::session_token(headers).ok()?;
+
+    pub(super) fn find(&self, path: &str) -> Option<&HotRoute> {
+        self.0.iter().find(|route| route.sent == path)
+    }
+}
+
+/// The response, if it is cached.
+pub(super) fn try_respond(
+    app: &App,
+    route: &HotRoute,
+    request: &HotRequest<'_>,
+    context: &RequestContext,
+) -> Option<HotBody> {
+    let headers = &request.headers;
+    match route.path {
+        HotPath::Status => {
+            let latencies = || status::latencies(app, context, headers.sent_epoch);
+            app.views.status.cached(context.time, latencies).map(HotBody::fixed)
+        }
+        HotPath::Team => team::try_respond(app, headers),
+        HotPath::Feedback => app.views.feedback.cached(context.seed).map(HotBody::fixed),
+        HotPath::Stats => stats::try_respond(app, headers),
+        HotPath::Guilds => {
+            if headers.cache_control.is_some_and(guilds::names_no_cache) {
+                return None;
+            }
+            let token = extract::parse_session_token(headers.token?)?;
             let session = app.views.sessions.cached(&token, context.time)?;
             let cached = app.views.guilds.cached(session.user, context.time)?;
             guilds::try_respond(&cached, context.time, headers)
         }
-        "/ready" => readiness::try_respond(app),
-        _ => None,
+        HotPath::Ready => readiness::try_respond(app),
     }
 }

@@ -8,22 +8,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use domain::host;
-use http::{HeaderMap, Request, Version, header};
+use http::{HeaderMap, HeaderValue, Request, Version, header};
 use hyper::body::{Body, Frame, SizeHint};
 
 /// Whether a request names its host once, and in a form that all programs read alike. Only HTTP/1.1 must say so:
 /// HTTP/1.0 does not know `Host`, and HTTP/2 has `:authority`, which its parser has checked.
 pub(super) fn has_valid_host<B>(request: &Request<B>, loopback_only: bool) -> bool {
     let mut hosts = request.headers().get_all(header::HOST).iter();
+    let is_needed = request.version() == Version::HTTP_11;
     let named = match (hosts.next(), hosts.next()) {
-        (None, _) => request.version() != Version::HTTP_11,
-        (Some(host), None) if loopback_only => host::is_loopback(host.as_bytes()),
-        (Some(host), None) => host::is_valid(host.as_bytes()),
-        (Some(_), Some(_)) => false,
+        (host, None) => is_valid_host(host.map(HeaderValue::as_bytes), is_needed, loopback_only),
+        (_, Some(_)) => false,
     };
     // The target itself may name a host, which then is the one that counts.
     let target = if loopback_only { request.uri().authority() } else { None };
     named && target.is_none_or(|target| host::is_loopback(target.as_str().as_bytes()))
+}
+
+/// The same for a request that has one `Host` or none, and a path as its target.
+pub(super) fn is_valid_host(host: Option<&[u8]>, is_needed: bool, loopback_only: bool) -> bool {
+    match host {
+        None => !is_needed,
+        Some(host) if loopback_only => host::is_loopback(host),
+        Some(host) => host::is_valid(host),
+    }
 }
 
 /// Whether the body's end is found in a way that all programs know: by its length, or by `chunked` alone.

@@ -17,6 +17,8 @@ use http_body_util::Full;
 use super::encoding::{self, EncodedBody};
 use super::error::ApiError;
 use super::extract::UserSession;
+use super::hot_request::{self, HotHeaders};
+use super::hot_response::{HotBody, HotEncoding};
 use super::respond::encoded_json;
 use crate::app::App;
 use crate::views::compressible::CompressibleBody;
@@ -97,13 +99,11 @@ async fn respond_list(
     Ok(respond(body, cached.age(app.clock.now())).into_response())
 }
 
-/// The whole list, if nothing is left to do.
-pub(super) fn try_respond(
-    cached: &GuildsResponse,
-    now: Time,
-    headers: &HeaderMap,
-) -> Option<http::Response<Full<Bytes>>> {
-    encoding::try_encode(&cached.body, headers).map(|body| respond(body, cached.age(now)))
+/// The whole list for the fast path, if nothing is left to do.
+pub(super) fn try_respond(cached: &GuildsResponse, now: Time, asked: &HotHeaders<'_>) -> Option<HotBody> {
+    let EncodedBody { bytes, is_gzip } = encoding::try_encode_hot(&cached.body, asked)?;
+    let encoding = if is_gzip { HotEncoding::Gzip } else { HotEncoding::Plain };
+    Some(HotBody { encoding, age: Some(cached.age(now).as_secs()), ..HotBody::fixed(bytes) })
 }
 
 /// A response with the age of the provider's list.
@@ -115,6 +115,11 @@ fn respond(body: EncodedBody, age: Duration) -> http::Response<Full<Bytes>> {
 
 /// Whether the client asks for a list that is fetched now.
 pub(super) fn wants_fresh(headers: &HeaderMap) -> bool {
-    let directives = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|value| value.to_str().ok());
-    directives.flat_map(|value| value.split(',')).any(|directive| directive.trim().eq_ignore_ascii_case("no-cache"))
+    headers.get_all(header::CACHE_CONTROL).iter().any(|value| names_no_cache(value.as_bytes()))
+}
+
+/// Whether this `Cache-Control` does.
+pub(super) fn names_no_cache(value: &[u8]) -> bool {
+    let mut directives = hot_request::text(value).unwrap_or_default().split(',');
+    directives.any(|directive| directive.trim().eq_ignore_ascii_case("no-cache"))
 }

@@ -16,6 +16,8 @@ mod feed;
 mod feedback;
 mod framing;
 mod guilds;
+mod hot_request;
+mod hot_response;
 mod live;
 mod me;
 mod measure;
@@ -32,7 +34,9 @@ mod team;
 mod zone;
 
 pub use context::Peer;
+pub(crate) use context::RequestContext;
 pub(crate) use extract::bot_key;
+pub(crate) use hot_request::{HotRequest, NotHot};
 #[cfg(test)]
 pub(crate) use openapi::describe;
 pub use openapi::document;

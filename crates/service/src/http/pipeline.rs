@@ -2,7 +2,7 @@
 //! cached response or the router; panics and deadlines become ordinary errors; every response gets its headers and, if it is an
 //! error, a log line.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,15 +24,18 @@ use tower::ServiceExt;
 use tracing::debug;
 
 use super::access::{self, AccessRecord};
-use super::context::{Peer, REQUEST_ID, RequestContext};
+use super::context::{REQUEST_ID, RequestContext};
 use super::cors::UnlistedOrigins;
 use super::error::ApiError;
+use super::fast_path::HotRoutes;
 use super::framing::TrackedBody;
 use super::measure::MeasuredRequest;
 use super::respond::Success;
-use super::zone::{Deadline, ErrorFormat, PermitPool, RateLimitedBy, RequestBody, Zone, Zones};
-use super::{bounds, date, fast_path, framing, pages};
+use super::zone::{Deadline, ErrorFormat, PermitPool, RequestBody, Zone, Zones};
+use super::{bounds, date, framing, pages};
 use crate::app::App;
+
+mod arrival;
 
 /// When a client that was refused because of load should come back.
 pub(super) const OVERLOAD_RETRY: Duration = Duration::from_secs(1);
@@ -52,6 +55,7 @@ pub struct HttpService {
     app: Arc<App>,
     router: Router,
     zones: Arc<Zones>,
+    hot_routes: Arc<HotRoutes>,
     unlisted_origins: Arc<UnlistedOrigins>,
     requests: Arc<RequestMetrics>,
 }
@@ -62,7 +66,8 @@ impl HttpService {
         let router = table.router.fallback(async || ApiError::new(ErrorCode::NotFound)).with_state(Arc::clone(&app));
         let requests = app.metrics.requests.get_or_init(|| Arc::new(RequestMetrics::new(table.zones.routes())));
         let requests = Arc::clone(requests);
-        Self { app, router, zones: Arc::new(table.zones), unlisted_origins: Arc::default(), requests }
+        let hot_routes = Arc::new(HotRoutes::new(&app.config.http.base_path, &table.zones));
+        Self { app, router, zones: Arc::new(table.zones), hot_routes, unlisted_origins: Arc::default(), requests }
     }
 
     /// The same service with middleware around its routes. What the fast path answers does not pass it.
@@ -73,37 +78,6 @@ impl HttpService {
 
     pub fn app(&self) -> &Arc<App> {
         &self.app
-    }
-
-    /// Responds by the fast path, without waiting for anything, and tells the ticks at which the request arrived; if it cannot, gives
-    /// the request's context for [`HttpService::call`]. `has_room`: whether the connection has room for another response now.
-    pub(crate) fn try_cached<B>(
-        &self,
-        request: &Request<B>,
-        peer: Peer,
-        has_room: bool,
-    ) -> Result<(Response<Body>, Duration), RequestContext>
-    where
-        B: hyper::body::Body<Data = Bytes>,
-    {
-        let path = self.inner_path(request.uri().path());
-        let context = self.context(path, request, peer);
-        let may_respond = has_room && context.rate_limit.is_ok() && context.headers.is_ok();
-        let Some(path) = path.filter(|_| may_respond) else {
-            return Err(context);
-        };
-        // A panic here is a bug that the router then answers for.
-        let cached = catch_unwind(AssertUnwindSafe(|| fast_path::try_respond(&self.app, request, path, &context)));
-        let Some(response) = cached.unwrap_or_default() else {
-            return Err(context);
-        };
-        debug!(id = context.id(), method = %Untrusted(request.method().as_str()), status = response.status().as_u16(), "answered by the fast path");
-        let response = if request.method() == Method::HEAD { without_body(response) } else { response };
-        let mut response = response.map(Either::Left);
-        self.add_headers(&mut response, request.headers(), &context, context.time);
-        MeasuredRequest::new(&self.requests, &self.app.clock, request.method(), &context).end(response.status());
-        access::log_cached(&self.app, request, &context, &response);
-        Ok((response, context.ticks))
     }
 
     /// Responds by the router, whatever happens. `start_work` is awaited before any work is done: after a body that is
@@ -121,7 +95,7 @@ impl HttpService {
         let record = AccessRecord::begin(&self.app, &context, &request);
         let trace = record.as_ref().and_then(AccessRecord::trace_parent);
         // All that is logged meanwhile carries the id.
-        let scope = RequestScope { id: context.id.clone(), trace };
+        let scope = RequestScope { id: context.id.into(), trace };
         request_id::scope(scope, self.respond(request, context, record, start_work)).await
     }
 
@@ -250,23 +224,6 @@ impl HttpService {
         }
     }
 
-    /// The context of a request that has just arrived, counted against its client's rate limit where the zone says so.
-    fn context<B>(&self, path: Option<&str>, request: &Request<B>, peer: Peer) -> RequestContext {
-        let mut context = RequestContext::new(&self.app, request.headers(), peer, self.zones.of(path));
-        if !bounds::headers_fit(request.headers()) {
-            context.headers = Err(ErrorCode::HeadersTooLarge);
-        } else if !framing::has_valid_host(request, self.app.config.http.loopback_names_only) {
-            context.headers = Err(ErrorCode::HostInvalid);
-        }
-        if context.zone.rate_limit == RateLimitedBy::ClientAddress {
-            context.rate_limit = self.app.rate_limits.request(context.client);
-            if context.rate_limit.is_err() {
-                self.app.metrics.limits.count(LimitName::Requests);
-            }
-        }
-        context
-    }
-
     fn permit(&self, zone: Zone) -> Result<Option<(SemaphorePermit<'_>, GaugeGuard)>, TryAcquireError> {
         match zone.permits {
             PermitPool::Requests => {
@@ -294,7 +251,7 @@ impl HttpService {
             // It would have to be the length of the response that the client has, not that of this empty one.
             headers.remove(header::CONTENT_LENGTH);
         }
-        headers.insert(REQUEST_ID, context.id.clone());
+        headers.insert(REQUEST_ID, context.id.into());
         headers.insert(header::DATE, date::header(now));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
         if !headers.contains_key(header::CACHE_CONTROL) {

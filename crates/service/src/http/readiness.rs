@@ -8,12 +8,10 @@ use api::error::ErrorCode;
 use api::error_responses::ReadinessRefusals;
 use api::readiness::{READY, Readiness};
 use axum::extract::State;
-use bytes::Bytes;
-use http::Response;
-use http_body_util::Full;
 
 use super::error::ApiError;
-use super::respond::{Success, json};
+use super::hot_response::HotBody;
+use super::respond::Success;
 use crate::app::App;
 
 /// After this long a process that is restarted may be back.
@@ -34,6 +32,6 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Success<Readines
 }
 
 /// The response without a permit: a service that is busy must not be taken out of service.
-pub(super) fn try_respond(app: &App) -> Option<Response<Full<Bytes>>> {
-    (!app.is_shutting_down()).then(|| json(envelope::success(&READY)))
+pub(super) fn try_respond(app: &App) -> Option<HotBody> {
+    (!app.is_shutting_down()).then(|| HotBody::fixed(envelope::success(&READY)))
 }

@@ -6,16 +6,16 @@ use api::error_responses::{Refusals, StoreRefusals};
 use api::stats::StatsData;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
-use http_body_util::Full;
 
 use super::error::ApiError;
 use super::etag;
+use super::hot_request::HotHeaders;
+use super::hot_response::HotBody;
 use crate::app::App;
 
 /// A browser may keep it and must ask whether it is still right.
-const CACHING: HeaderValue = HeaderValue::from_static("no-cache");
+const CACHING: &str = "no-cache";
 
 /// Get the totals
 ///
@@ -28,11 +28,10 @@ const CACHING: HeaderValue = HeaderValue::from_static("no-cache");
         Refusals, StoreRefusals))]
 pub(super) async fn show(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let cached = app.views.stats.get().await?;
-    Ok(etag::respond(&cached, CACHING, &headers).await.into_response())
+    Ok(etag::respond(&cached, HeaderValue::from_static(CACHING), &headers).await.into_response())
 }
 
-/// The response, if it is cached and nothing is left to do.
-pub(super) fn try_respond(app: &App, headers: &HeaderMap) -> Option<http::Response<Full<Bytes>>> {
-    let cached = app.views.stats.cached()?;
-    etag::try_respond(&cached, CACHING, headers)
+/// The response of the fast path, if it is cached and nothing is left to do.
+pub(super) fn try_respond(app: &App, asked: &HotHeaders<'_>) -> Option<HotBody> {
+    app.views.stats.with_cached(|cached| etag::try_respond(cached, CACHING, asked))
 }

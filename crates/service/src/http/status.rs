@@ -1,16 +1,18 @@
 //! `GET /`: the status: version, memory, latencies and the bot's shards.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::error_responses::{Refusals, StoreRefusals};
 use api::status::StatusData;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::Time;
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::context::RequestContext;
 use super::error::ApiError;
+use super::hot_request;
 use super::respond::json;
 use crate::app::App;
 
@@ -29,15 +31,15 @@ pub(super) async fn show(
     context: RequestContext,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let body = app.views.status.get(|| latencies(&app, &context, &headers)).await?;
+    let sent = headers.get(SENT_EPOCH).map(HeaderValue::as_bytes);
+    let body = app.views.status.get(|| latencies(&app, &context, sent)).await?;
     Ok(json(body).into_response())
 }
 
-/// The two latencies in milliseconds: from sending to arrival, if the client tells when it sent, and from arrival to now.
-pub(super) fn latencies(app: &App, context: &RequestContext, headers: &HeaderMap) -> (Option<f64>, f64) {
-    let process = app.clock.ticks().saturating_sub(context.ticks);
-    let sent = headers.get(SENT_EPOCH).and_then(|value| value.to_str().ok());
-    (sent.and_then(|sent| response_latency(sent, context.time)), process.as_secs_f64() * 1000.0)
+/// The two latencies: in milliseconds from sending to arrival, if the client tells when it sent, and from arrival to now.
+pub(super) fn latencies(app: &App, context: &RequestContext, sent: Option<&[u8]>) -> (Option<f64>, Duration) {
+    let sent = sent.and_then(hot_request::text).and_then(|sent| response_latency(sent, context.time));
+    (sent, app.clock.ticks().saturating_sub(context.ticks))
 }
 
 fn response_latency(sent: &str, arrived: Time) -> Option<f64> {

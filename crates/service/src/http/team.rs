@@ -6,15 +6,15 @@ use api::error_responses::{Refusals, StoreRefusals};
 use api::team::TeamMemberData;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
-use http_body_util::Full;
 
 use super::error::ApiError;
 use super::etag;
+use super::hot_request::HotHeaders;
+use super::hot_response::HotBody;
 use crate::app::App;
 
-const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60, stale-while-revalidate=300");
+const CACHING: &str = "public, max-age=60, stale-while-revalidate=300";
 
 /// Get the team
 ///
@@ -26,11 +26,10 @@ const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60, stale
         Refusals, StoreRefusals))]
 pub(super) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let cached = app.views.team.get().await?;
-    Ok(etag::respond(&cached, CACHING, &headers).await.into_response())
+    Ok(etag::respond(&cached, HeaderValue::from_static(CACHING), &headers).await.into_response())
 }
 
-/// The response, if it is cached and nothing is left to do.
-pub(super) fn try_respond(app: &App, headers: &HeaderMap) -> Option<http::Response<Full<Bytes>>> {
-    let cached = app.views.team.cached()?;
-    etag::try_respond(&cached, CACHING, headers)
+/// The response of the fast path, if it is cached and nothing is left to do.
+pub(super) fn try_respond(app: &App, asked: &HotHeaders<'_>) -> Option<HotBody> {
+    app.views.team.with_cached(|cached| etag::try_respond(cached, CACHING, asked))
 }

@@ -14,7 +14,7 @@ fn limits(settings: &str) -> (RateLimits, Clock) {
 fn allowed(limits: &RateLimits, network: &str, subnets: u32, requests: u32) -> usize {
     let first: u128 = network.parse::<std::net::Ipv6Addr>().unwrap().to_bits();
     let client = |number: u32| std::net::Ipv6Addr::from_bits(first + (u128::from(number % subnets) << 64) + 7).into();
-    (0..requests).filter(|number| limits.request(client(*number)).is_ok()).count()
+    (0..requests).filter(|number| limits.request(client(*number), limits.clock.ticks()).is_ok()).count()
 }
 
 const TWO_AT_ONCE: &str = "[limits]\nrequests_per_second = 1\nrequests_burst = 2";
@@ -73,7 +73,7 @@ fn ipv4_clients_have_no_neighbours_and_exempt_ones_no_limit() {
     let (limits, _) = limits(&format!("{TWO_AT_ONCE}\nexempt = [\"2001:db8:0:1::/64\"]"));
     for last in 0..=255 {
         let client = IpAddr::from([192, 0, 2, last]);
-        let count = (0..10).filter(|_| limits.request(client).is_ok()).count();
+        let count = (0..10).filter(|_| limits.request(client, limits.clock.ticks()).is_ok()).count();
         assert_eq!(count, 2);
     }
     assert_eq!(allowed(&limits, "2001:db8:0:1::", 1, 1_000), 1_000);

@@ -22,6 +22,7 @@ use tokio::net::TcpStream;
 use tracing::debug;
 
 use super::backlog::{Backlog, MeteredBody};
+use super::hot_stream::{HotStream, TrackedResponse};
 use super::registry::Registry;
 use super::state::{ConnectionState, Phase, RequestGuard, StreamGuard};
 use super::tls::CertifiedAcceptor;
@@ -106,10 +107,15 @@ impl ConnectionServer {
     where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
     {
+        let stream = HotStream::new(stream, self.service.clone(), peer, state);
+        let finish = {
+            let state = Arc::clone(state);
+            move |response| TrackedResponse::track(response, &state)
+        };
         let connection = http1::Builder::new()
             .max_buf_size(PARSER_BYTES)
             .max_headers(PARSER_HEADERS)
-            .serve_connection(TokioIo::new(stream), self.service(peer, state, None, |response| response));
+            .serve_connection(TokioIo::new(stream), self.service(peer, state, None, finish));
         let stop = http1::Connection::graceful_shutdown;
         log_end(serve_until_drained(pin!(connection), state, stop).await);
     }
@@ -151,7 +157,8 @@ impl ConnectionServer {
             // HTTP/2 has no header `Connection`; its clients are told when the drain begins.
             let is_http1 = request.version() < Version::HTTP_2;
             let has_room = backlog.as_ref().is_none_or(|backlog| backlog.has_room());
-            match server.service.try_cached(&request, peer, has_room) {
+            let handed_over = if is_http1 { state.take_handed_over() } else { None };
+            match handed_over.map_or_else(|| server.service.try_cached(&request, peer, has_room), Err) {
                 Ok((mut response, ticks)) => {
                     state.note_answered(ticks);
                     close_if_stopping(&mut response, is_http1 && server.service.app().is_shutting_down());
@@ -162,7 +169,7 @@ impl ConnectionServer {
                     let (service, finish, state) = (server.service.clone(), finish.clone(), Arc::clone(&state));
                     Either::Right(Box::pin(async move {
                         let app = Arc::clone(service.app());
-                        let mut response = service.call(request, context, guard.start_work()).await;
+                        let mut response = service.call(request, *context, guard.start_work()).await;
                         response = track_stream(response, &state);
                         close_if_stopping(&mut response, is_http1 && app.is_shutting_down());
                         let response = finish(response);
@@ -206,9 +213,9 @@ async fn serve_until_drained<C>(
 where
     C: Future<Output = Result<(), hyper::Error>>,
 {
-    let mut stopping = false;
+    let (mut stopping, mut registered) = (false, None);
     poll_fn(|context| {
-        if !stopping && state.poll_draining(context) {
+        if !stopping && state.poll_draining_as(&mut registered, context) {
             // It was opened ahead of a request that never came: nothing is in flight.
             if state.is_silent() {
                 return Poll::Ready(Ok(()));

@@ -5,6 +5,7 @@ mod backlog;
 mod certificate;
 mod certificate_watch;
 mod connection;
+mod hot_stream;
 mod listen;
 mod registry;
 mod state;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::task::Context;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use domain::saturating;
@@ -13,6 +13,7 @@ use runtime::subjects::Subjects;
 use tokio::task::AbortHandle;
 
 use super::backlog::Backlog;
+use crate::http::RequestContext;
 
 /// Stands for "nothing is unread".
 const NEVER: u64 = u64::MAX;
@@ -41,6 +42,10 @@ pub(super) struct ConnectionState {
     /// Responses of unknown length that are being sent: live streams.
     streams: AtomicU32,
     pub(super) answered: AtomicU64,
+    /// Whether hyper has a request that it was handed alone, and has not finished the response to it.
+    is_responding: AtomicBool,
+    /// The context of that request, if it was made already.
+    handed_over: Mutex<Option<Box<RequestContext>>>,
     /// Whether no new request may begin.
     pub(super) draining: AtomicBool,
     pub(super) waker: AtomicWaker,
@@ -82,6 +87,8 @@ impl ConnectionState {
             awaiting_body: AtomicU32::new(0),
             streams: AtomicU32::new(0),
             answered: AtomicU64::new(0),
+            is_responding: AtomicBool::new(false),
+            handed_over: Mutex::default(),
             draining: AtomicBool::new(false),
             waker: AtomicWaker::new(),
             task: Mutex::default(),
@@ -195,6 +202,43 @@ impl ConnectionState {
     /// Whether to finish what is in flight and close; if not yet, the task is woken when the drain begins.
     pub(super) fn poll_draining(&self, context: &Context<'_>) -> bool {
         self.waker.register(context.waker());
+        self.draining.load(Ordering::SeqCst)
+    }
+
+    /// The same for a task that asks again and again: its waker is registered only when it has changed.
+    pub(super) fn poll_draining_as(&self, registered: &mut Option<Waker>, context: &Context<'_>) -> bool {
+        if registered.as_ref().is_none_or(|waker| !waker.will_wake(context.waker())) {
+            *registered = Some(context.waker().clone());
+            return self.poll_draining(context);
+        }
+        self.is_draining()
+    }
+
+    /// Notes that hyper is handed exactly one request, and its context if that was made already: a request is counted once.
+    pub(super) fn hand_over(&self, context: Option<Box<RequestContext>>) {
+        self.is_responding.store(true, Ordering::Relaxed);
+        if let Some(context) = context {
+            *self.handed_over.lock() = Some(context);
+        }
+    }
+
+    /// Takes the context of the request that hyper was handed.
+    pub(super) fn take_handed_over(&self) -> Option<Box<RequestContext>> {
+        self.handed_over.lock().take()
+    }
+
+    /// Notes that hyper has all of the response to the request that it was handed.
+    pub(super) fn note_response_end(&self) {
+        self.is_responding.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether hyper still makes a response.
+    pub(super) fn is_responding(&self) -> bool {
+        self.is_responding.load(Ordering::Relaxed)
+    }
+
+    /// Whether to finish what is in flight and close.
+    pub(super) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
 

@@ -1,13 +1,14 @@
-//! `GET /feedback`: five random entries. Rendered entries are cached by their slot up to a bound, so a draw is a few look-ups
-//! however many entries there are. A draw that meets an entry which is not cached reads all five from the store in one step.
+//! `GET /feedback`: five random entries. Rendered entries are cached in a table by their slot, up to a bound, so a draw is a few
+//! look-ups. A draw that meets an entry which is not cached reads all five from the store in one step.
 
-use std::sync::Arc;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use api::feedback;
 use bytes::Bytes;
 use domain::feedback::{SHOWN, draw};
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use domain::saturating;
 use runtime::random::Random;
 use store::{Result, Topic};
 use telemetry::metrics::CacheName;
@@ -17,8 +18,11 @@ use super::warm::Warm;
 use crate::sources::Sources;
 
 /// How many bytes of rendered entries are cached.
-const CACHED_BYTES: u64 = 16 << 20;
-const ESTIMATED_ENTRIES: usize = 16_384;
+const CACHED_BYTES: usize = 16 << 20;
+/// Up to so many entries each has a place of its own. With more, hardly a draw finds all of its entries in a table of any size; a
+/// small one is enough for when the store cannot be asked.
+const OWN_PLACES: u64 = 1 << 16;
+const SHARED_PLACES: u64 = 1 << 10;
 /// How many draws look for entries by chance before all cached entries are gone through.
 const RANDOM_DRAWS: usize = 32;
 /// How many draws warm the cache.
@@ -32,21 +36,64 @@ pub struct FeedbackView {
 /// The entries of one state of the feedback, as far as they were read.
 pub(super) struct FeedbackEntries {
     count: u64,
-    by_slot: Cache<u64, RenderedEntry, ByBytes>,
+    table: EntryTable,
+}
+
+/// Entries by their slot. One that is there stays; of several for the same place the first one counts.
+struct EntryTable {
+    places: Box<[OnceLock<RenderedEntry>]>,
+    filled: AtomicUsize,
+    bytes: AtomicUsize,
 }
 
 #[derive(Clone)]
 struct RenderedEntry {
-    id: Arc<str>,
+    slot: u64,
+    /// Two entries with the same are taken for one.
+    fingerprint: u64,
     json: Bytes,
 }
 
-#[derive(Clone)]
-struct ByBytes;
+impl EntryTable {
+    fn new(count: u64) -> Self {
+        let places = if count > OWN_PLACES { SHARED_PLACES } else { count.max(1) };
+        let places = (0..places).map(|_| OnceLock::new()).collect();
+        Self { places, filled: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+    }
 
-impl Weighter<u64, RenderedEntry> for ByBytes {
-    fn weight(&self, _: &u64, entry: &RenderedEntry) -> u64 {
-        (entry.json.len() + entry.id.len() + 64) as u64
+    fn place(&self, slot: u64) -> Option<&OnceLock<RenderedEntry>> {
+        self.places.get(saturating::to_usize(slot % self.places.len() as u64))
+    }
+
+    fn get(&self, slot: u64) -> Option<&RenderedEntry> {
+        self.place(slot)?.get().filter(|entry| entry.slot == slot)
+    }
+
+    fn insert(&self, entry: RenderedEntry) {
+        let size = entry.json.len() + size_of::<RenderedEntry>();
+        if self.bytes.load(Ordering::Relaxed) + size > CACHED_BYTES {
+            return;
+        }
+        if self.place(entry.slot).is_some_and(|place| place.set(entry).is_ok()) {
+            self.filled.fetch_add(1, Ordering::Relaxed);
+            self.bytes.fetch_add(size, Ordering::Relaxed);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.filled.load(Ordering::Relaxed)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &RenderedEntry> {
+        self.places.iter().filter_map(OnceLock::get)
+    }
+}
+
+impl RenderedEntry {
+    fn new(slot: u64, id: &str, json: Bytes) -> Self {
+        let mut hasher = DefaultHasher::new();
+        id.hash(&mut hasher);
+        Self { slot, fingerprint: hasher.finish(), json }
     }
 }
 
@@ -57,13 +104,13 @@ impl FeedbackView {
 
     /// How many entries are cached; none before the first read.
     pub(super) fn entries(&self) -> usize {
-        self.cache.with_any(|entries| entries.by_slot.len()).unwrap_or(0)
+        self.cache.with_any(|entries| entries.table.len()).unwrap_or(0)
     }
 
     /// The draw of this seed, if all of its entries are cached and fresh. If not, [`FeedbackView::get`] must be called with the same
     /// seed: another draw in its place would show entries that are not cached more rarely than others.
     pub fn cached(&self, seed: u64) -> Option<Bytes> {
-        self.cache.with_fresh(|entries| entries.draw(seed)).map(|drawn| body(&drawn))
+        self.cache.with_fresh(|entries| entries.draw(seed))
     }
 
     /// The draw of this seed, from the store if need be; a draw from the cached entries if the store cannot be asked.
@@ -86,8 +133,8 @@ impl FeedbackView {
         let mut drawn = Vec::with_capacity(SHOWN);
         for (slot, entry) in sample.entries {
             let json = feedback::entry(entry.entry, &self.sources.pictures);
-            let rendered = RenderedEntry { id: entry.id.into(), json };
-            cached.by_slot.insert(slot, rendered.clone());
+            let rendered = RenderedEntry::new(slot, &entry.id, json);
+            cached.table.insert(rendered.clone());
             drawn.push(rendered);
         }
         Ok((cached, drawn))
@@ -107,7 +154,7 @@ impl Warm for FeedbackView {
         for draw in 0..WARMING_DRAWS {
             let (cached, _) = self.read(seed.wrapping_add(draw)).await?;
             // While the cache is suspended, more draws would be wasted reads.
-            if cached.by_slot.len() as u64 >= cached.count || self.sources.freshness.is_suspended() {
+            if cached.table.len() as u64 >= cached.count || self.sources.freshness.is_suspended() {
                 break;
             }
         }
@@ -117,17 +164,24 @@ impl Warm for FeedbackView {
 
 impl FeedbackEntries {
     fn new(count: u64) -> Self {
-        Self { count, by_slot: Cache::with_weighter(ESTIMATED_ENTRIES, CACHED_BYTES, ByBytes) }
+        Self { count, table: EntryTable::new(count) }
     }
 
-    /// The draw of this seed, if all of its entries are cached.
-    fn draw(&self, seed: u64) -> Option<Vec<RenderedEntry>> {
+    /// The body of the draw of this seed, if all of its entries are cached.
+    fn draw(&self, seed: u64) -> Option<Bytes> {
         let random = Random::seeded(seed);
         let slots = draw(self.count, || random.number());
-        let entries: Vec<RenderedEntry> = slots.iter().map_while(|slot| self.by_slot.get(slot)).collect();
+        let mut found = [None; SHOWN];
+        for (place, slot) in found.iter_mut().zip(slots.iter()) {
+            *place = Some(self.table.get(*slot)?);
+        }
+        let entries = found.iter().flatten();
         // Entries that were read around a change may be one entry under two slots; then the store is asked.
-        let has_twins = entries.iter().enumerate().any(|(index, a)| entries[..index].iter().any(|b| a.id == b.id));
-        (entries.len() == slots.len() && !has_twins).then_some(entries)
+        let has_twins = entries
+            .clone()
+            .enumerate()
+            .any(|(index, a)| entries.clone().take(index).any(|b| a.fingerprint == b.fingerprint));
+        (!has_twins).then(|| feedback::list(entries.map(|entry| &entry.json)))
     }
 
     /// A draw from the cached entries alone, each of them equally likely. `None` if there are entries, but none is cached.
@@ -136,9 +190,9 @@ impl FeedbackEntries {
         let wanted = usize::try_from(self.count).unwrap_or(SHOWN).min(SHOWN);
         let mut found = Vec::with_capacity(wanted);
         for _ in 0..RANDOM_DRAWS {
-            for slot in draw(self.count, || random.number()) {
+            for slot in draw(self.count, || random.number()).iter() {
                 if found.len() < wanted
-                    && let Some(entry) = self.by_slot.get(&slot)
+                    && let Some(entry) = self.table.get(*slot)
                 {
                     add_unless_known(&mut found, entry);
                 }
@@ -148,11 +202,11 @@ impl FeedbackEntries {
             }
         }
         // Few of many are cached: going through those is cheaper than meeting them by chance.
-        let cached: Vec<RenderedEntry> = self.by_slot.iter().map(|(_, entry)| entry).collect();
+        let cached: Vec<&RenderedEntry> = self.table.iter().collect();
         found.clear();
-        for index in draw(cached.len() as u64, || random.number()) {
-            if let Some(entry) = usize::try_from(index).ok().and_then(|index| cached.get(index)) {
-                add_unless_known(&mut found, entry.clone());
+        for index in draw(cached.len() as u64, || random.number()).iter() {
+            if let Some(entry) = cached.get(saturating::to_usize(*index)) {
+                add_unless_known(&mut found, entry);
             }
         }
         (!found.is_empty()).then_some(found)
@@ -160,9 +214,9 @@ impl FeedbackEntries {
 }
 
 /// Entries that were read around a change may be one entry under two slots.
-fn add_unless_known(found: &mut Vec<RenderedEntry>, entry: RenderedEntry) {
-    if found.iter().all(|known| known.id != entry.id) {
-        found.push(entry);
+fn add_unless_known(found: &mut Vec<RenderedEntry>, entry: &RenderedEntry) {
+    if found.iter().all(|known| known.fingerprint != entry.fingerprint) {
+        found.push(entry.clone());
     }
 }
 
@@ -180,7 +234,7 @@ mod tests {
     fn entries(count: u64, cached: impl IntoIterator<Item = u64>) -> FeedbackEntries {
         let entries = FeedbackEntries::new(count);
         for slot in cached {
-            entries.by_slot.insert(slot, RenderedEntry { id: slot.to_string().into(), json: Bytes::new() });
+            entries.table.insert(RenderedEntry::new(slot, &slot.to_string(), slot.to_string().into()));
         }
         entries
     }
@@ -192,7 +246,7 @@ mod tests {
         for (count, cached, expected) in table {
             for seed in 0..20 {
                 let drawn = entries(count, 0..cached).draw_from_cached(seed);
-                let ids = drawn.as_ref().map(|drawn| drawn.iter().map(|entry| &entry.id).collect::<Vec<_>>());
+                let ids = drawn.as_ref().map(|drawn| drawn.iter().map(|entry| &entry.json).collect::<Vec<_>>());
                 assert_eq!(ids.as_ref().map(Vec::len), expected, "{cached} of {count}");
                 let different = ids.as_ref().map(|ids| ids.iter().collect::<std::collections::BTreeSet<_>>().len());
                 assert_eq!(different, expected, "{ids:?}");
@@ -205,14 +259,45 @@ mod tests {
         // Met by chance, and gone through.
         for count in [30, 1 << 40] {
             let entries = entries(count, 10..20);
-            let mut shown: BTreeMap<Arc<str>, u32> = BTreeMap::new();
+            let mut shown: BTreeMap<Bytes, u32> = BTreeMap::new();
             for seed in 0..4_000 {
                 for entry in entries.draw_from_cached(seed).unwrap() {
-                    *shown.entry(entry.id).or_default() += 1;
+                    *shown.entry(entry.json).or_default() += 1;
                 }
             }
             assert_eq!(shown.len(), 10);
             assert!(shown.values().all(|times| (1_850..2_150).contains(times)), "{shown:?}");
         }
+    }
+
+    #[test]
+    fn a_draw_needs_all_of_its_entries_each_under_its_own_slot() {
+        let all = entries(8, 0..8);
+        for seed in 0..20 {
+            let body: serde_json::Value = serde_json::from_slice(&all.draw(seed).unwrap()).unwrap();
+            let slots = draw(8, {
+                let random = Random::seeded(seed);
+                move || random.number()
+            });
+            assert_eq!(body["data"], serde_json::json!(slots.to_vec()), "in the order of the draw");
+        }
+        assert!((0..20).any(|seed| entries(8, 0..7).draw(seed).is_none()), "one is missing");
+        let twins = entries(2, 0..1);
+        twins.table.insert(RenderedEntry::new(1, "0", "1".into()));
+        assert!(twins.draw(0).is_none(), "one entry under two slots");
+        // These share a place.
+        let many = OWN_PLACES + 1;
+        let shared = entries(many, [3, 3 + SHARED_PLACES]);
+        assert_eq!((shared.table.get(3).is_some(), shared.table.get(3 + SHARED_PLACES).is_none()), (true, true));
+        assert_eq!(shared.table.len(), 1);
+    }
+
+    #[test]
+    fn the_table_has_a_bound_in_bytes() {
+        let entries = entries(100, 0..0);
+        for slot in 0..100 {
+            entries.table.insert(RenderedEntry::new(slot, &slot.to_string(), vec![b' '; CACHED_BYTES / 10].into()));
+        }
+        assert_eq!(entries.table.len(), 9);
     }
 }

@@ -1,12 +1,12 @@
 //! `GET /`: the status. All of it is cached as ready bytes except the two latencies, which are spliced in per request.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::status::StatusBody;
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use domain::{Health, Time, Version};
-use runtime::clock::Clock;
 use store::{Result, Topic};
 use telemetry::metrics::CacheName;
 
@@ -39,18 +39,18 @@ impl StatusView {
     }
 
     /// The response, if it is cached and fresh. The latencies are measured last.
-    pub fn cached(&self, latencies: impl FnOnce() -> (Option<f64>, f64)) -> Option<Bytes> {
-        self.cache.with_fresh(|cached| Some(cached.body(&self.sources.clock, latencies)))
+    pub fn cached(&self, now: Time, latencies: impl FnOnce() -> (Option<f64>, Duration)) -> Option<Bytes> {
+        self.cache.with_fresh(|cached| Some(cached.body(now, latencies)))
     }
 
     /// The response, from the store if need be; from the last known health if the store cannot be asked.
-    pub async fn get(&self, latencies: impl Fn() -> (Option<f64>, f64)) -> Result<Bytes> {
-        if let Some(body) = self.cached(&latencies) {
+    pub async fn get(&self, latencies: impl Fn() -> (Option<f64>, Duration)) -> Result<Bytes> {
+        if let Some(body) = self.cached(self.sources.clock.now(), &latencies) {
             return Ok(body);
         }
         self.cache.count_miss();
         let cached = self.read().await.or_else(|error| self.cache.or_stale(error, Some))?;
-        Ok(cached.body(&self.sources.clock, latencies))
+        Ok(cached.body(self.sources.clock.now(), latencies))
     }
 
     /// Whether a process of the bot is alive, by what was last known; `None` before anything is.
@@ -87,8 +87,10 @@ impl Warm for StatusView {
 impl StatusResponse {
     /// The whole body. Bytes that have expired are rendered again from the same health, also while the store is away: a bot that
     /// falls silent during an outage must not look alive.
-    fn body(&self, clock: &Clock, latencies: impl FnOnce() -> (Option<f64>, f64)) -> Bytes {
-        self.current(clock.now()).with(latencies())
+    fn body(&self, now: Time, latencies: impl FnOnce() -> (Option<f64>, Duration)) -> Bytes {
+        let rendered = self.current(now);
+        let (response, process) = latencies();
+        rendered.body.with_latencies(response, process)
     }
 
     /// What is rendered, again if it has expired.
@@ -110,9 +112,5 @@ impl RenderedStatus {
             is_online: summary.uptime.is_online(),
             body: StatusBody::new(summary, version),
         }
-    }
-
-    fn with(&self, (response, process): (Option<f64>, f64)) -> Bytes {
-        self.body.with_latencies(response, process)
     }
 }

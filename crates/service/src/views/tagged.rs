@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use aws_lc_rs::digest;
 use bytes::Bytes;
+use http::HeaderValue;
 
 use super::compressible::CompressibleBody;
 
@@ -18,9 +19,9 @@ pub struct TaggedBody {
 #[derive(Debug)]
 pub struct EntityTags {
     /// Changes with the body; with its quotes.
-    pub plain: String,
+    plain: HeaderValue,
     /// The same for the compressed body, which is another sequence of bytes.
-    pub gzip: String,
+    gzip: HeaderValue,
 }
 
 impl EntityTags {
@@ -30,7 +31,13 @@ impl EntityTags {
             // Writing to a string cannot fail.
             let _ = write!(hex, "{byte:02x}");
         }
-        Self { plain: format!("\"{hex}\""), gzip: format!("\"{hex}-gzip\"") }
+        // Digits and quotes may be in a header.
+        let tag = |text: String| HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("\"\""));
+        Self { plain: tag(format!("\"{hex}\"")), gzip: tag(format!("\"{hex}-gzip\"")) }
+    }
+
+    pub fn of(&self, is_gzip: bool) -> &HeaderValue {
+        if is_gzip { &self.gzip } else { &self.plain }
     }
 }
 
@@ -43,8 +50,8 @@ impl TaggedBody {
     /// The tags of this body with these texts in it, without a look at the whole body again.
     pub fn tags_with(&self, texts: &[&str]) -> EntityTags {
         let mut context = digest::Context::new(&digest::SHA256);
-        for text in [self.tags.plain.as_str()].iter().chain(texts) {
-            context.update(text.as_bytes());
+        for text in [self.tags.plain.as_bytes()].into_iter().chain(texts.iter().map(|text| text.as_bytes())) {
+            context.update(text);
             // It is in no text that is shown on a page.
             context.update(&[0]);
         }

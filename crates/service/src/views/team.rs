@@ -21,14 +21,14 @@ impl TeamView {
         Self { sources: sources.clone(), cache: CacheSlot::new(CacheName::Team, sources) }
     }
 
-    /// The response, if it is cached and fresh.
-    pub fn cached(&self) -> Option<Arc<Cached<TaggedBody>>> {
-        self.cache.get_fresh()
+    /// Uses the response, if it is cached and fresh.
+    pub fn with_cached<R>(&self, hit: impl FnOnce(&TaggedBody) -> Option<R>) -> Option<R> {
+        self.cache.with_fresh(hit)
     }
 
     /// The response, from the store if need be; stale if the store cannot be asked.
     pub async fn get(&self) -> Result<Arc<Cached<TaggedBody>>> {
-        if let Some(cached) = self.cached() {
+        if let Some(cached) = self.cache.get_fresh() {
             return Ok(cached);
         }
         self.cache.count_miss();

@@ -23,7 +23,7 @@ pub(super) fn sample(connection: &Connection, seed: u64) -> rusqlite::Result<Sam
     let random = Random::seeded(seed);
     let mut statement = connection.prepare_cached(BY_SLOT)?;
     let mut entries = Vec::new();
-    for slot in draw(count, || random.number()) {
+    for &slot in draw(count, || random.number()).iter() {
         match statement.query_row([integer(slot)], read).optional() {
             Ok(Some(entry)) => entries.push((slot, entry)),
             Ok(None) => warn_broken!(slot, "no feedback entry has this slot"),

@@ -9,6 +9,7 @@ use runtime::random::Random;
 use serde_json::Value;
 use test_folder::TestFolder;
 
+use super::super::context::Peer;
 use super::super::zone::{PUBLIC, Routes};
 use super::*;
 use crate::config::{Config, Layer};
@@ -27,14 +28,15 @@ async fn service_with(folder: &TestFolder, router: Router, limits: &str) -> Http
     let app = Arc::new(App::build(config, clock, Random::seeded(1), Version::UNKNOWN).await.unwrap());
     let zones = Arc::new(Routes::default().unknown(PUBLIC).zones);
     let requests = Arc::new(RequestMetrics::new(zones.routes()));
-    HttpService { app, router, zones, unlisted_origins: Arc::default(), requests }
+    let hot_routes = Arc::new(HotRoutes::new("", &zones));
+    HttpService { app, router, zones, hot_routes, unlisted_origins: Arc::default(), requests }
 }
 
 async fn get_from(service: &HttpService, path: &str) -> (StatusCode, HeaderMap, Value) {
     let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
     let request = Request::get(path).header(header::HOST, "test").body(Full::<Bytes>::default()).unwrap();
     let context = service.try_cached(&request, peer, true).err().unwrap();
-    let response = service.clone().call(request, context, std::future::ready(())).await;
+    let response = service.clone().call(request, *context, std::future::ready(())).await;
     let (parts, body) = response.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     (parts.status, parts.headers, serde_json::from_slice(&body).unwrap())
@@ -69,7 +71,7 @@ async fn a_body_that_never_comes_takes_no_permit_from_others() {
     >());
     let request = Request::post("/works").header(header::HOST, "test").body(withheld).unwrap();
     let context = service.try_cached(&request, peer, true).err().unwrap();
-    let mut slow = std::pin::pin!(service.clone().call(request, context, std::future::ready(())));
+    let mut slow = std::pin::pin!(service.clone().call(request, *context, std::future::ready(())));
     assert!(slow.as_mut().now_or_never().is_none());
     assert_eq!(get_from(&service, "/works").await.0, StatusCode::OK);
 }
@@ -106,7 +108,7 @@ async fn slow_request(
     let sent = http_body_util::StreamBody::new(Box::pin(late));
     let request = Request::post(format!("/work/{work}")).header(header::HOST, "test").body(sent).unwrap();
     let context = service.try_cached(&request, peer, true).err().unwrap();
-    let response = service.clone().call(request, context, start_work).await;
+    let response = service.clone().call(request, *context, start_work).await;
     let code = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap().to_bytes();
     let answer: Value = serde_json::from_slice(&body).unwrap();

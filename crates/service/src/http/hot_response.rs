@@ -1,0 +1,189 @@
+//! A cached response of the fast path: ready bytes with the few headers that differ. It is written as HTTP/1.1, or handed to hyper.
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+
+use super::context::RequestId;
+use super::cors::Cors;
+
+/// A body up to this size is copied behind its headers, so that one buffer is written.
+const COPIED_BYTES: usize = 8 * 1024;
+
+/// What a view has to say.
+#[derive(Debug)]
+pub(super) struct HotBody {
+    pub(super) bytes: Bytes,
+    pub(super) encoding: HotEncoding,
+    /// `Cache-Control`.
+    pub(super) caching: &'static str,
+    pub(super) etag: Option<HeaderValue>,
+    /// `Age`, in seconds.
+    pub(super) age: Option<u64>,
+    /// Whether the client has it already.
+    pub(super) is_unchanged: bool,
+}
+
+/// How a body is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HotEncoding {
+    /// The same for everybody.
+    Always,
+    /// As it is, for a client that does not accept gzip.
+    Plain,
+    Gzip,
+}
+
+/// A response with all that its headers are made of.
+#[derive(Debug)]
+pub(crate) struct HotResponse<'a> {
+    pub(super) body: HotBody,
+    pub(super) id: RequestId,
+    pub(super) date: HeaderValue,
+    pub(super) is_secure: bool,
+    pub(super) cors: Cors,
+    /// The page that may read it, where only some may.
+    pub(super) origin: Option<&'a [u8]>,
+    pub(super) is_head: bool,
+}
+
+/// A header's value.
+enum Text<'a> {
+    Fixed(&'static str),
+    Shared(&'a HeaderValue),
+    Bytes(&'a [u8]),
+    Number(u64),
+}
+
+impl HotBody {
+    /// A body that is never cached.
+    pub(super) fn fixed(bytes: Bytes) -> Self {
+        let (encoding, caching) = (HotEncoding::Always, "no-store");
+        Self { bytes, encoding, caching, etag: None, age: None, is_unchanged: false }
+    }
+}
+
+impl HotResponse<'_> {
+    pub(crate) fn status(&self) -> StatusCode {
+        if self.body.is_unchanged { StatusCode::NOT_MODIFIED } else { StatusCode::OK }
+    }
+
+    /// How long the body is that is sent.
+    pub(super) fn sent_bytes(&self) -> usize {
+        if self.is_head || self.body.is_unchanged { 0 } else { self.body.bytes.len() }
+    }
+
+    /// Writes the response as HTTP/1.1. What it gives is to be sent after it.
+    pub(crate) fn write(self, out: &mut Vec<u8>) -> Bytes {
+        let follows = self.sent_bytes();
+        out.reserve(1024 + if follows <= COPIED_BYTES { follows } else { 0 });
+        let status: &[u8] =
+            if self.body.is_unchanged { b"HTTP/1.1 304 Not Modified\r\n" } else { b"HTTP/1.1 200 OK\r\n" };
+        out.extend_from_slice(status);
+        self.each_header(|name, value| {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            match value {
+                Text::Fixed(text) => out.extend_from_slice(text.as_bytes()),
+                Text::Shared(value) => out.extend_from_slice(value.as_bytes()),
+                Text::Bytes(bytes) => out.extend_from_slice(bytes),
+                Text::Number(number) => write_number(out, number),
+            }
+            out.extend_from_slice(b"\r\n");
+        });
+        out.extend_from_slice(b"\r\n");
+        if follows > COPIED_BYTES {
+            return self.body.bytes;
+        }
+        out.extend_from_slice(&self.body.bytes[..follows]);
+        Bytes::new()
+    }
+
+    /// The same response for hyper.
+    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::default());
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        self.each_header(|name, value| {
+            let value = match value {
+                Text::Fixed(text) => HeaderValue::from_static(text),
+                Text::Shared(value) => value.clone(),
+                // It came as the value of a header.
+                Text::Bytes(bytes) => HeaderValue::from_bytes(bytes).unwrap_or(HeaderValue::from_static("")),
+                Text::Number(number) => HeaderValue::from(number),
+            };
+            headers.insert(HeaderName::from_static(name), value);
+        });
+        if self.sent_bytes() > 0 {
+            *response.body_mut() = self.body.bytes.into();
+        }
+        response
+    }
+
+    fn each_header(&self, mut put: impl FnMut(&'static str, Text<'_>)) {
+        use Text::{Bytes, Fixed, Number, Shared};
+        let body = &self.body;
+        if !body.is_unchanged {
+            put("content-type", Fixed("application/json"));
+            if body.encoding == HotEncoding::Gzip {
+                put("content-encoding", Fixed("gzip"));
+            }
+            put("content-length", Number(body.bytes.len() as u64));
+        }
+        let varies = body.encoding != HotEncoding::Always;
+        match (self.cors == Cors::AllowedOrigins, varies) {
+            (false, false) => {}
+            (false, true) => put("vary", Fixed("accept-encoding")),
+            (true, false) => put("vary", Fixed("origin")),
+            (true, true) => put("vary", Fixed("origin, accept-encoding")),
+        }
+        put("cache-control", Fixed(body.caching));
+        if let Some(etag) = &body.etag {
+            put("etag", Shared(etag));
+        }
+        if let Some(age) = body.age {
+            put("age", Number(age));
+        }
+        put("x-request-id", Bytes(self.id.as_bytes()));
+        put("date", Shared(&self.date));
+        put("x-content-type-options", Fixed("nosniff"));
+        if self.is_secure {
+            put("strict-transport-security", Fixed("max-age=31536000"));
+        }
+        match (self.cors, self.origin) {
+            (Cors::AnyOrigin, _) => put("access-control-allow-origin", Fixed("*")),
+            (Cors::AllowedOrigins, Some(origin)) => put("access-control-allow-origin", Bytes(origin)),
+            (Cors::AllowedOrigins, None) | (Cors::NoOrigin, _) => return,
+        }
+        put("access-control-expose-headers", Fixed(super::cors::EXPOSED));
+    }
+}
+
+fn write_number(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        // A digit always fits.
+        digits[start] = b'0' + u8::try_from(number % 10).unwrap_or(0);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[start..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_written_in_digits() {
+        for number in [0, 7, 10, 4_096, u64::MAX] {
+            let mut out = Vec::new();
+            write_number(&mut out, number);
+            assert_eq!(out, number.to_string().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A request arrives: it gets its context, is counted against its client's rate limit, and is answered by the fast path if that can.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use api::error::ErrorCode;
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::Either;
+use telemetry::metrics::LimitName;
+use tracing::debug;
+
+use super::super::bounds::HeaderSize;
+use super::super::context::{Claims, Peer, RequestContext};
+use super::super::cors::{self, Cors};
+use super::super::hot_request::{HotHeaders, HotRequest};
+use super::super::hot_response::HotResponse;
+use super::super::measure::MeasuredRequest;
+use super::super::zone::{RateLimitedBy, Zone};
+use super::super::{access, date, fast_path, framing};
+use super::{Body, HttpService};
+
+impl HttpService {
+    /// Responds by the fast path, without waiting for anything, and tells the ticks at which the request arrived. If it cannot, gives
+    /// the request's context for [`HttpService::call`], unless the path is not one of its own.
+    pub(crate) fn try_hot<'a>(
+        &self,
+        request: &HotRequest<'a>,
+        peer: Peer,
+    ) -> Result<(HotResponse<'a>, Duration), Option<Box<RequestContext>>> {
+        let route = self.hot_routes.find(request.path).ok_or(None)?;
+        let HotHeaders { host, request_id, forwarded_for, origin, .. } = request.headers;
+        let is_valid = framing::is_valid_host(host, request.needs_host, self.app.config.http.loopback_names_only);
+        let headers = if is_valid { Ok(()) } else { Err(ErrorCode::HostInvalid) };
+        let claims = Claims { request_id, forwarded_for: forwarded_for.into_iter() };
+        let context = self.context(claims, headers, peer, (route.zone, route.route));
+        // What a page of another origin gets is for the router to say, and to log.
+        let is_for_reader = route.zone.cors != Cors::AllowedOrigins
+            || origin.is_none_or(|origin| cors::is_allowed(origin, &self.app.current.get().allowed_origins));
+        if context.rate_limit.is_err() || context.headers.is_err() || !is_for_reader {
+            return Err(Some(Box::new(context)));
+        }
+        // A panic here is a bug that the router then answers for.
+        let cached = catch_unwind(AssertUnwindSafe(|| fast_path::try_respond(&self.app, route, request, &context)));
+        let Some(body) = cached.unwrap_or_default() else { return Err(Some(Box::new(context))) };
+        let response = HotResponse {
+            body,
+            id: context.id,
+            date: date::header(context.time),
+            is_secure: context.secure,
+            cors: route.zone.cors,
+            origin,
+            is_head: request.method == Method::HEAD,
+        };
+        let status = response.status();
+        debug!(
+            id = context.id(),
+            method = request.method.as_str(),
+            status = status.as_u16(),
+            "answered by the fast path"
+        );
+        MeasuredRequest::new(&self.requests, &self.app.clock, &request.method, &context).end(status);
+        access::log_hot(&self.app, request, &context, &response);
+        Ok((response, context.ticks))
+    }
+
+    /// The same for a request that hyper has parsed; always gives a context if it cannot. `has_room`: whether the connection has room
+    /// for another response now.
+    pub(crate) fn try_cached<B>(
+        &self,
+        request: &Request<B>,
+        peer: Peer,
+        has_room: bool,
+    ) -> Result<(Response<Body>, Duration), Box<RequestContext>>
+    where
+        B: hyper::body::Body<Data = Bytes>,
+    {
+        if let Some(hot) = HotRequest::of(request).filter(|_| has_room && !self.names_other_host(request)) {
+            match self.try_hot(&hot, peer) {
+                Ok((response, ticks)) => return Ok((response.into_response().map(Either::Left), ticks)),
+                Err(Some(context)) => return Err(context),
+                Err(None) => {}
+            }
+        }
+        let headers = if !HeaderSize::of(request.headers()).fits() {
+            Err(ErrorCode::HeadersTooLarge)
+        } else if !framing::has_valid_host(request, self.app.config.http.loopback_names_only) {
+            Err(ErrorCode::HostInvalid)
+        } else {
+            Ok(())
+        };
+        let zone = self.zones.of(self.inner_path(request.uri().path()));
+        Err(Box::new(self.context(Claims::of(request.headers()), headers, peer, zone)))
+    }
+
+    /// Whether the target of a request may name another host than the header does.
+    fn names_other_host<B>(&self, request: &Request<B>) -> bool {
+        self.app.config.http.loopback_names_only && request.uri().authority().is_some()
+    }
+
+    /// The context of a request that has just arrived, counted against its client's rate limit where the zone says so.
+    fn context<'a>(
+        &self,
+        claims: Claims<'a, impl DoubleEndedIterator<Item = &'a [u8]>>,
+        headers: Result<(), ErrorCode>,
+        peer: Peer,
+        zone: (Zone, usize),
+    ) -> RequestContext {
+        let mut context = RequestContext::new(&self.app, claims, headers, peer, zone);
+        if context.zone.rate_limit == RateLimitedBy::ClientAddress {
+            context.rate_limit = self.app.rate_limits.request(context.client, context.ticks);
+            if context.rate_limit.is_err() {
+                self.app.metrics.limits.count(LimitName::Requests);
+            }
+        }
+        context
+    }
+}

@@ -1,0 +1,231 @@
+//! Answers hot reads of HTTP/1.1 before hyper sees them. Where a request may begin, this looks at what the client sends: exactly one
+//! request that the fast path can answer gets its response here, in one write. Everything else goes on to hyper. After a request that
+//! hyper was handed alone, it is this stream's turn again once hyper has sent all of its response; after anything else (half a request,
+//! several, one with a body) only hyper knows where the next one begins, and the rest of the connection is its own.
+
+use std::cell::RefCell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use http::Response;
+use hyper::body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::state::ConnectionState;
+use crate::http::{Body, HotRequest, HttpService, NotHot, Peer, RequestContext};
+
+thread_local! {
+    /// Responses are put together here. Between two it is empty.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(super) struct HotStream<S> {
+    inner: S,
+    service: HttpService,
+    peer: Peer,
+    state: Arc<ConnectionState>,
+    turn: Turn,
+    /// What the client has not taken yet of a response.
+    unsent: Bytes,
+    /// Whether what was written may still be on its way, as with TLS.
+    is_unflushed: bool,
+}
+
+/// Who looks at the next request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// This stream: a request may begin here.
+    Ours,
+    /// hyper, which has one request and owes one response.
+    Hyper,
+    /// hyper, to the end of the connection.
+    HyperForGood,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
+    pub(super) fn new(inner: S, service: HttpService, peer: Peer, state: &Arc<ConnectionState>) -> Self {
+        let (state, turn, unsent, is_unflushed) = (Arc::clone(state), Turn::Ours, Bytes::new(), false);
+        Self { inner, service, peer, state, turn, unsent, is_unflushed }
+    }
+
+    /// Answers what was received. `false`: it is for hyper.
+    fn try_answer(&mut self, received: &[u8], context: &mut Context<'_>) -> io::Result<bool> {
+        let request = match HotRequest::parse(received) {
+            // hyper tells a client of a service that stops to close.
+            Ok(request) if !self.service.app().is_shutting_down() => request,
+            Ok(_) | Err(NotHot::Whole) => return Ok(self.hand_over(None)),
+            Err(NotHot::Other) => {
+                self.turn = Turn::HyperForGood;
+                return Ok(false);
+            }
+        };
+        match self.service.try_hot(&request, self.peer) {
+            Ok((response, ticks)) => {
+                self.state.note_answered(ticks);
+                SCRATCH.with_borrow_mut(|scratch| {
+                    let rest = response.write(scratch);
+                    let sent = self.send(scratch, &rest, context);
+                    scratch.clear();
+                    sent
+                })?;
+                Ok(true)
+            }
+            Err(made) => Ok(self.hand_over(made)),
+        }
+    }
+
+    fn hand_over(&mut self, made: Option<Box<RequestContext>>) -> bool {
+        self.turn = Turn::Hyper;
+        self.state.hand_over(made);
+        false
+    }
+
+    /// Sends a response, and keeps what the client does not take now.
+    fn send(&mut self, head: &[u8], rest: &Bytes, context: &mut Context<'_>) -> io::Result<()> {
+        let inner = Pin::new(&mut self.inner);
+        let polled = if rest.is_empty() {
+            inner.poll_write(context, head)
+        } else {
+            inner.poll_write_vectored(context, &[IoSlice::new(head), IoSlice::new(rest)])
+        };
+        let written = match polled {
+            Poll::Ready(written) => written?,
+            Poll::Pending => 0,
+        };
+        self.unsent = if written >= head.len() {
+            rest.slice(written - head.len()..)
+        } else {
+            [&head[written..], rest].concat().into()
+        };
+        self.is_unflushed = true;
+        // What is left is sent before anything else is done.
+        let _ = self.poll_sent(context)?;
+        Ok(())
+    }
+
+    /// Ready when nothing is left to send.
+    fn poll_sent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.unsent.is_empty() {
+            let written = ready!(Pin::new(&mut self.inner).poll_write(context, &self.unsent))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.unsent.advance(written);
+        }
+        if self.is_unflushed {
+            ready!(Pin::new(&mut self.inner).poll_flush(context))?;
+            self.is_unflushed = false;
+            self.unsent = Bytes::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for HotStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        loop {
+            ready!(this.poll_sent(context))?;
+            let before = buffer.filled().len();
+            let polled = Pin::new(&mut this.inner).poll_read(context, buffer);
+            let received = &buffer.filled()[before..];
+            match this.turn {
+                // This is the end for hyper: nothing is in flight, and nothing more should come.
+                Turn::Ours if polled.is_pending() && this.state.is_draining() => return Poll::Ready(Ok(())),
+                Turn::Ours if received.is_empty() => return polled,
+                Turn::Ours => {
+                    if !this.try_answer(received, context)? {
+                        return polled;
+                    }
+                    buffer.set_filled(before);
+                }
+                Turn::Hyper if !received.is_empty() => {
+                    // More has come before the response was sent, and may end in the middle of a request.
+                    this.turn = Turn::HyperForGood;
+                    return polled;
+                }
+                Turn::Hyper | Turn::HyperForGood => return polled,
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for HotStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_sent(context))?;
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_sent(context))?;
+        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_sent(context))?;
+        ready!(Pin::new(&mut self.inner).poll_flush(context))?;
+        // hyper writes all that it has before it flushes, and it has had all of the response.
+        if self.turn == Turn::Hyper && !self.state.is_responding() {
+            self.turn = Turn::Ours;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_sent(context))?;
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+/// The body of a response that notes when hyper has had all of it.
+pub(super) struct TrackedResponse {
+    body: Body,
+    state: Arc<ConnectionState>,
+}
+
+impl TrackedResponse {
+    pub(super) fn track(response: Response<Body>, state: &Arc<ConnectionState>) -> Response<Self> {
+        response.map(|body| Self { body, state: Arc::clone(state) })
+    }
+}
+
+impl Drop for TrackedResponse {
+    fn drop(&mut self) {
+        self.state.note_response_end();
+    }
+}
+
+impl hyper::body::Body for TrackedResponse {
+    type Data = Bytes;
+    type Error = <Body as hyper::body::Body>::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
