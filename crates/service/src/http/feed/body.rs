@@ -70,6 +70,8 @@ pub(super) struct Upload {
     idle_timeout: Duration,
     /// How many decoded bytes may still come.
     left: u64,
+    /// How many bytes may still arrive. Compressed data can be endless and mean nothing.
+    arriving_left: u64,
     /// Decoded bytes; those before `taken` were given out as lines.
     buffer: Vec<u8>,
     taken: usize,
@@ -102,6 +104,7 @@ impl Upload {
             decoder,
             idle_timeout,
             left: bound,
+            arriving_left: bound,
             buffer: Vec::new(),
             taken: 0,
             searched: 0,
@@ -202,6 +205,8 @@ impl Upload {
             match next {
                 Err(_) => return Err(ApiError::new(ErrorCode::RequestTimeout).because(&"an upload fell silent")),
                 Ok(Some(Ok(chunk))) => {
+                    count(&mut self.arriving_left, chunk.len())?;
+                    self.since_yield += chunk.len();
                     self.arrived = chunk;
                     if let Some(check) = &mut self.key_check {
                         check.check_if_due().await?;
@@ -214,7 +219,7 @@ impl Upload {
         let before = self.buffer.len();
         self.decode()?;
         let more = self.buffer.len() - before;
-        self.count(more)?;
+        count(&mut self.left, more)?;
         self.since_yield += more;
         if self.since_yield >= YIELD_AFTER {
             self.since_yield = 0;
@@ -249,15 +254,15 @@ impl Upload {
             return Err(self.error_after_last_line("The gzip data is damaged, or was cut."));
         }
         let rest = std::mem::take(decoder.get_mut());
-        self.count(rest.len())?;
+        count(&mut self.left, rest.len())?;
         self.buffer.extend_from_slice(&rest);
         Ok(())
     }
+}
 
-    fn count(&mut self, bytes: usize) -> Result<(), ApiError> {
-        self.left = self.left.checked_sub(bytes as u64).ok_or(ErrorCode::FeedBodyTooLarge)?;
-        Ok(())
-    }
+fn count(left: &mut u64, bytes: usize) -> Result<(), ApiError> {
+    *left = left.checked_sub(bytes as u64).ok_or(ErrorCode::FeedBodyTooLarge)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -311,8 +316,11 @@ mod tests {
         let bomb = gzip(&vec![b'\n'; 64 << 20]);
         let whole = gzip(b"{}\n{}\n");
         let long = vec![b'x'; LINE_BYTES + 1];
-        let table: [(&str, Vec<u8>, &str); 8] = [
+        // Stored blocks of no bytes, none of them the last.
+        let empty_blocks = [gzip(b"")[..10].to_vec(), b"\0\0\0\xff\xff".repeat(600_000)].concat();
+        let table: [(&str, Vec<u8>, &str); 9] = [
             ("gzip", bomb, "body_too_large"),
+            ("gzip", empty_blocks, "body_too_large"),
             ("identity", vec![b'\n'; 3 << 20], "body_too_large"),
             ("gzip", whole[..whole.len() - 1].to_vec(), "was cut"),
             ("gzip", [&whole[..], b"x"].concat(), "gzip data"),
