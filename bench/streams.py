@@ -42,7 +42,7 @@ class Streams:
             writer.write(f"GET {path} HTTP/1.1\r\nHost: {service.host}\r\nAccept: text/event-stream\r\nToken: {token}\r\n\r\n".encode())
             head = await reader.readuntil(b"\r\n\r\n")
             if not head.startswith(b"HTTP/1.1 200 "):
-                raise SystemExit(f"{path}: {head.decode()}")
+                raise RuntimeError(f"{path}: {head.decode()}{(await reader.read(4096)).decode()}")
             await reader.readuntil(b"\n\n")
         self.writers.append(writer)
         self.reading.append(asyncio.create_task(self.read(reader)))
@@ -97,7 +97,7 @@ async def sign_in_all(service: Service, count: int, guilds: int) -> list[str]:
     connection = http.client.HTTPConnection(service.host, service.port, timeout=PATIENCE)
     for token in tokens:
         if len(call(connection, "GET", "/guilds", {"Token": token})) != guilds:
-            raise SystemExit(f"not all of the {guilds} guilds are listed")
+            raise RuntimeError(f"not all of the {guilds} guilds are listed")
     return tokens
 
 
@@ -179,7 +179,7 @@ def main() -> None:
         ("what", "figure"),
         [
             [f"{busy.count:,} streams with a busy shared guild", f"{busy.busy:.1f}% of a core ({goal})"],
-            ["events that arrived", f"{busy.events:,} of {busy.expected:,}"],
+            ["events that arrived; changes within one second make one", f"{busy.events:,} of {busy.expected:,}"],
             ["the same streams without changes", f"{busy.idle:.1f}% of a core"],
             ["a stream ends after its session, meanwhile", f"{busy.ended * 1000:.0f} ms"],
             *idle,
