@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import os
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from feed import Bot, ReadsBeside, bare_postgres, bare_sqlite, guild_event
@@ -35,14 +37,17 @@ def sql(database: str, command: str) -> str:
     return subprocess.run(["psql", "-X", "-q", "-At", "-d", database, "-c", command], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def durable_postgres() -> str:
-    """A new database on the server, which from now on keeps what it acknowledges through a power cut."""
+def make_durable() -> None:
+    """From now on PostgreSQL keeps what it acknowledges through a power cut."""
     for setting in ("fsync", "full_page_writes", "synchronous_commit"):
         sql(POSTGRES, f"ALTER SYSTEM SET {setting} = on")
     sql(POSTGRES, "SELECT pg_reload_conf()")
     wait_for(lambda: sql(POSTGRES, "SHOW fsync") == "on" or None, "PostgreSQL to turn fsync on")
-    sql(POSTGRES, "CREATE DATABASE bench")
-    return f"{POSTGRES.rpartition('/')[0]}/bench"
+
+
+def new_database(name: str) -> str:
+    sql(POSTGRES, f"CREATE DATABASE {name}")
+    return f"{POSTGRES.rpartition('/')[0]}/{name}"
 
 
 def sign_ins(service: Service, folder: Path, connections: int, seconds: int) -> tuple[float, float]:
@@ -74,14 +79,48 @@ def events(bot: Bot, size: int, seconds: int) -> tuple[float, float]:
     return count / took, (bot.service.cpu() - before) * 1e6 / count
 
 
-def snapshot(service: Service, bot: Bot, folder: Path, count: int, store: str) -> list[str]:
-    token = service.sign_in("1-10")[0]
-    with ReadsBeside(service, token) as reads:
-        took = bot.snapshot(count, folder)
-    bare = bare_postgres(store, folder) if store else bare_sqlite(service.database, folder)
-    name = "`COPY`" if store else "`.import`"
-    beside = f"median {reads.waits[len(reads.waits) // 2] * 1000:.2f} ms, slowest {reads.waits[-1] * 1000:.0f} ms"
-    return [f"{count / took:,.0f} guilds/s", f"{name} {count / bare:,.0f} guilds/s", f"{took / bare:.2f}", f"{service.memory('VmHWM'):.0f} MiB", beside]
+def print_sign_ins(services: dict[str, Service], folder: Path, concurrency: tuple[int, ...], seconds: int) -> None:
+    rows = list[list[str]]()
+    for label, service in services.items():
+        for connections in concurrency:
+            say(f"{label}: sign-ins, {connections} at a time")
+            # Beside each measurement, because a shared disk changes from minute to minute.
+            syncs = syncs_per_second(folder, seconds)
+            rate, cost = sign_ins(service, folder, connections, seconds)
+            rows.append([label, str(connections), f"{rate:,.0f}", f"{syncs:,.0f}", f"{rate / syncs:.2f}", f"{cost:.0f}"])
+    print("### Sign-ins\n\nThe provider answers at once; each sign-in is of another person in ten guilds.\n")
+    print_table(("store", "at a time", "sign-ins/s", "the disk's syncs/s", "sign-ins per sync", "µs CPU each"), rows)
+    print("A sync is an append of 4 KiB and `fdatasync`, one after the other, on the same file system, measured just before.\n")
+
+
+def print_events(services: dict[str, Service], folder: Path, batches: tuple[int, ...], seconds: int) -> None:
+    rows = list[list[str]]()
+    for label, service in services.items():
+        bot = Bot(service)
+        bot.snapshot(GUILDS, folder)
+        for size in batches:
+            say(f"{label}: events in batches of {size:,}")
+            syncs = syncs_per_second(folder, seconds)
+            rate, cost = events(bot, size, seconds)
+            rows.append([label, f"{size:,}", f"{rate:,.0f}", f"{rate / size:,.1f}", f"{syncs:,.0f}", f"{cost:.1f}"])
+    print("### Events\n\nChanges of guilds by one bot, one request after the other. A request is one durable step.\n")
+    print_table(("store", "events per request", "events/s", "requests/s", "the disk's syncs/s", "µs CPU per event"), rows)
+
+
+def print_snapshots(services: dict[str, Service], stores: dict[str, str], folder: Path, count: int) -> None:
+    rows = list[list[str]]()
+    for label, service in services.items():
+        say(f"{label}: a snapshot of {count:,} guilds")
+        with ReadsBeside(service, service.sign_in("1-10")[0]) as reads:
+            took = Bot(service).snapshot(count, folder)
+        say(f"{label}: the same rows without the service")
+        store = stores[label]
+        bare = bare_postgres(store, folder) if store else bare_sqlite(service.database, folder)
+        row = [label, f"{count / took:,.0f} guilds/s", f"{'`COPY`' if store else '`.import`'} {count / bare:,.0f} guilds/s", f"{took / bare:.2f}"]
+        median, slowest = reads.waits[len(reads.waits) // 2] * 1000, reads.waits[-1] * 1000
+        rows.append([*row, f"{service.memory('VmHWM'):.0f} MiB", f"median {median:.2f} ms, slowest {slowest:.0f} ms"])
+    print(f"### Snapshots\n\n{count:,} guilds with two staff each into an empty store while `/guilds` is read, and the same rows put into empty tables.\n")
+    print_table(("store", "snapshot", "bare store", "times the bare store's time", "memory, at most", "`/guilds` meanwhile"), rows)
 
 
 def main() -> None:
@@ -89,40 +128,27 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes")
     quick = parser.parse_args().quick
     seconds, guilds = (1, 20_000) if quick else (10, 1_000_000)
-    concurrency, batches = ((1, 64), (1, 1000)) if quick else ((1, 8, 64), (1, 100, 10_000))
+    concurrency, batches = ((1, 64), (1, 1000)) if quick else ((1, 8, 64), (1, 100, 1000))
     clean_up_when_stopped()
-    sign_in_rows, event_rows, snapshot_rows = list[list[str]](), list[list[str]](), list[list[str]]()
+    make_durable()
     with tempfile.TemporaryDirectory(prefix="bench-") as name, instant_provider() as provider:
         folder = Path(name)
-        for label, store in (("SQLite", ""), ("PostgreSQL", durable_postgres())):
-            with Service(folder / label, provider, store) as service:
-                bot = Bot(service)
-                for connections in concurrency:
-                    say(f"{label}: sign-ins, {connections} at a time")
-                    # Beside each measurement, because a shared disk is not the same for long.
-                    syncs = syncs_per_second(folder, seconds)
-                    rate, cost = sign_ins(service, folder, connections, seconds)
-                    sign_in_rows.append([label, str(connections), f"{rate:,.0f}", f"{syncs:,.0f}", f"{rate / syncs:.2f}", f"{cost:.0f}"])
-                bot.snapshot(GUILDS, folder)
-                for size in batches:
-                    say(f"{label}: events in batches of {size:,}")
-                    syncs = syncs_per_second(folder, seconds)
-                    rate, cost = events(bot, size, seconds)
-                    event_rows.append([label, f"{size:,}", f"{rate:,.0f}", f"{rate / size:,.1f}", f"{syncs:,.0f}", f"{cost:.1f}"])
-            # A store of its own, so that nothing has to be removed for it.
-            if store:
-                sql(POSTGRES, "CREATE DATABASE bench_snapshot")
-                store = f"{POSTGRES.rpartition('/')[0]}/bench_snapshot"
-            with Service(folder / f"{label}-snapshot", provider, store) as service:
-                say(f"{label}: a snapshot of {guilds:,} guilds")
-                snapshot_rows.append([label, *snapshot(service, Bot(service), folder, guilds, store)])
-    print("### Sign-ins\n\nThe provider answers at once; each sign-in is of another person in ten guilds.\n")
-    print_table(("store", "at a time", "sign-ins/s", "the disk's syncs/s", "sign-ins per sync", "µs CPU each"), sign_in_rows)
-    print("A sync is an append of 4 KiB and `fdatasync`, one after the other, on the same file system, measured just before.\n")
-    print("### Events\n\nChanges of guilds by one bot, one request after the other. A request is one durable step.\n")
-    print_table(("store", "events per request", "events/s", "requests/s", "the disk's syncs/s", "µs CPU per event"), event_rows)
-    print(f"### Snapshots\n\n{guilds:,} guilds with two staff each into an empty store while `/guilds` is read, and the same rows put into empty tables.\n")
-    print_table(("store", "snapshot", "bare store", "times the bare store's time", "memory, at most", "`/guilds` meanwhile"), snapshot_rows)
+
+        @contextlib.contextmanager
+        def both(stage: str) -> Iterator[tuple[dict[str, Service], dict[str, str]]]:
+            """The service on an empty store of each kind."""
+            stores = {"SQLite": "", "PostgreSQL": new_database(f"bench_{stage}")}
+            with contextlib.ExitStack() as running:
+                services = {label: Service(folder / f"{stage}-{label}", provider, store) for label, store in stores.items()}
+                for service in services.values():
+                    running.enter_context(service)
+                yield services, stores
+
+        with both("small") as (services, _):
+            print_sign_ins(services, folder, concurrency, seconds)
+            print_events(services, folder, batches, seconds)
+        with both("snapshot") as (services, stores):
+            print_snapshots(services, stores, folder, guilds)
 
 
 if __name__ == "__main__":
