@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
-import secrets
+import random
 import sqlite3
 import statistics
 import string
@@ -106,7 +106,7 @@ def prepare(kind: str, count: int, folder: Path, provider: str) -> Size:
 
 def new_token() -> str:
     """A session token as the service makes them: random characters and their CRC-32."""
-    token = "bcs_" + "".join(secrets.choice(ALPHABET) for _ in range(30))
+    token = "bcs_" + "".join(random.choices(ALPHABET, k=30))
     sum = zlib.crc32(token.encode())
     for _ in range(6):
         token += ALPHABET[sum % 62]
@@ -125,7 +125,7 @@ def copy_sessions(database: Path, count: int) -> list[str]:
         store.executemany(users, ((user_id(first + index), index) for index in range(count)))
         sessions = f"""INSERT INTO sessions (token_hash, id, user_id, created, last_seen, agent)
             SELECT ?, ?, ?, created, last_seen, agent FROM sessions WHERE user_id = {template}"""
-        rows = ((hashlib.sha256(token.encode()).digest(), secrets.token_hex(8), user_id(first + index)) for index, token in enumerate(tokens))
+        rows = ((hashlib.sha256(token.encode()).digest(), random.randbytes(8).hex(), user_id(first + index)) for index, token in enumerate(tokens))
         store.executemany(sessions, rows)
     store.close()
     return tokens

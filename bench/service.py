@@ -43,6 +43,8 @@ SETTINGS = {
     # A running sign-in counts as refused until it is done.
     "LIMITS_REFUSED_SIGN_INS_PER_MINUTE": "1000000",
     "FEED_REQUESTS_PER_SECOND": "0",
+    # The bot's connection waits while thousands of users sign in.
+    "LIMITS_IDLE_TIMEOUT": "1h",
     # A list that turns stale in the middle of a measurement would add calls of the provider to it.
     "GUILDS_FRESH": "1d",
     "GUILDS_STALE_WHILE_REVALIDATE": "1d",
