@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
-import secrets
+import random
 import sqlite3
 import statistics
 import string
@@ -18,7 +18,7 @@ from pathlib import Path
 from chart import draw_chart
 from feed import Bot, bare_sqlite, feedback_event
 from markdown import print_table, verdict
-from service import Service, clean_up_when_stopped, instant_provider, say, wrk
+from service import Service, clean_up_when_stopped, code, instant_provider, say, user_id, wrk
 from streams import GUILDS, Cost, measure
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -29,7 +29,7 @@ BATCH = 10_000
 # How many sessions are made by signing in. The others are copies of them.
 SIGNED_IN = 1000
 # The reader is in ten guilds.
-READER = "1-10"
+READER = code(1, 10)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def prepare(kind: str, count: int, folder: Path, provider: str) -> Size:
             for begin in range(0, count, BATCH):
                 size.took += bot.events([feedback_event(index) for index in range(begin, min(begin + BATCH, count))])
         if kind == "sessions":
-            tokens = service.sign_in(*(f"{2 + person}-10" for person in range(SIGNED_IN)))
+            tokens = service.sign_in(*(code(2 + person, 10) for person in range(SIGNED_IN)))
         size.most = service.memory("VmHWM")
     if kind == "sessions":
         tokens += copy_sessions(service.database, count - len(tokens))
@@ -106,7 +106,7 @@ def prepare(kind: str, count: int, folder: Path, provider: str) -> Size:
 
 def new_token() -> str:
     """A session token as the service makes them: random characters and their CRC-32."""
-    token = "bcs_" + "".join(secrets.choice(ALPHABET) for _ in range(30))
+    token = "bcs_" + "".join(random.choices(ALPHABET, k=30))
     sum = zlib.crc32(token.encode())
     for _ in range(6):
         token += ALPHABET[sum % 62]
@@ -117,15 +117,15 @@ def new_token() -> str:
 def copy_sessions(database: Path, count: int) -> list[str]:
     """Adds users with a session each, by copying those of a user who signed in; gives their tokens. Nobody else has the file open."""
     tokens = [new_token() for _ in range(count)]
-    first = 800_000_000_000_000_000
+    template, first = user_id(2), 1_000_000
     with sqlite3.connect(database) as store:
         store.execute("PRAGMA synchronous = off")
-        users = """INSERT INTO users (id, username, name, avatar, grant_sealed, grant_version, list, list_fetched, list_version)
-            SELECT ?, 'person' || ?, name, avatar, grant_sealed, grant_version, list, list_fetched, list_version FROM users WHERE id = 2"""
-        store.executemany(users, ((first + (index << 22), index) for index in range(count)))
-        sessions = """INSERT INTO sessions (token_hash, id, user_id, created, last_seen, agent)
-            SELECT ?, ?, ?, created, last_seen, agent FROM sessions WHERE user_id = 2"""
-        rows = ((hashlib.sha256(token.encode()).digest(), secrets.token_hex(8), first + (index << 22)) for index, token in enumerate(tokens))
+        users = f"""INSERT INTO users (id, username, name, avatar, grant_sealed, grant_version, list, list_fetched, list_version)
+            SELECT ?, 'person' || ?, name, avatar, grant_sealed, grant_version, list, list_fetched, list_version FROM users WHERE id = {template}"""
+        store.executemany(users, ((user_id(first + index), index) for index in range(count)))
+        sessions = f"""INSERT INTO sessions (token_hash, id, user_id, created, last_seen, agent)
+            SELECT ?, ?, ?, created, last_seen, agent FROM sessions WHERE user_id = {template}"""
+        rows = ((hashlib.sha256(token.encode()).digest(), random.randbytes(8).hex(), user_id(first + index)) for index, token in enumerate(tokens))
         store.executemany(sessions, rows)
     store.close()
     return tokens

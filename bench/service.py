@@ -43,6 +43,8 @@ SETTINGS = {
     # A running sign-in counts as refused until it is done.
     "LIMITS_REFUSED_SIGN_INS_PER_MINUTE": "1000000",
     "FEED_REQUESTS_PER_SECOND": "0",
+    # The bot's connection waits while thousands of users sign in.
+    "LIMITS_IDLE_TIMEOUT": "1h",
     # A list that turns stale in the middle of a measurement would add calls of the provider to it.
     "GUILDS_FRESH": "1d",
     "GUILDS_STALE_WHILE_REVALIDATE": "1d",
@@ -72,13 +74,23 @@ def end(process: subprocess.Popen[Any]) -> None:
 
 @contextlib.contextmanager
 def instant_provider() -> Iterator[str]:
-    """Starts the provider and gives its address. Its code `PERSON-GUILDS` signs in a person who is in so many guilds."""
+    """Starts the provider and gives its address."""
     process = subprocess.Popen([PROVIDER, "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
     finally:
         end(process)
+
+
+def user_id(person: int) -> int:
+    """Ids are spread as the provider's are: the store locks neighbours together."""
+    return person << 22
+
+
+def code(person: int, guilds: int) -> str:
+    """The code that signs in a person who is in so many guilds."""
+    return f"{user_id(person)}-{guilds}"
 
 
 class Service:

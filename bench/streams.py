@@ -13,7 +13,7 @@ from pathlib import Path
 
 from feed import Bot, guild_event
 from markdown import print_table, verdict
-from service import PATIENCE, Service, call, clean_up_when_stopped, instant_provider, say, wrk
+from service import PATIENCE, Service, call, clean_up_when_stopped, code, instant_provider, say, wrk
 
 # Guilds that the bot is in; the first one is the busy one, and every user is in it.
 GUILDS = 1000
@@ -93,7 +93,7 @@ async def change(bot: Bot, rounds: int) -> None:
 
 async def sign_in_all(service: Service, count: int, guilds: int) -> list[str]:
     """The tokens of `count` users whose guilds have been read once."""
-    tokens = await asyncio.to_thread(service.sign_in, *(f"{1 + person}-{guilds}" for person in range(count)))
+    tokens = await asyncio.to_thread(service.sign_in, *(code(1 + person, guilds) for person in range(count)))
     connection = http.client.HTTPConnection(service.host, service.port, timeout=PATIENCE)
     for token in tokens:
         if len(call(connection, "GET", "/guilds", {"Token": token})) != guilds:
@@ -134,7 +134,7 @@ async def measure(service: Service, bot: Bot, count: int, guilds: int, seconds: 
 
 async def measure_idle(service: Service, count: int, seconds: int, round_seconds: int) -> list[list[str]]:
     """Half of the streams are for anybody, half of six users. Reads are measured before, beside and after them."""
-    tokens = await asyncio.to_thread(service.sign_in, *(f"{1 + person}-10" for person in range(6)))
+    tokens = await asyncio.to_thread(service.sign_in, *(code(1 + person, 10) for person in range(6)))
 
     async def read_cost() -> float:
         return (await asyncio.to_thread(wrk, service, "/guilds", round_seconds, "-H", f"Token: {tokens[0]}"))[1]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from feed import Bot, ReadsBeside, bare_postgres, bare_sqlite, guild_event
 from markdown import print_table
-from service import Service, clean_up_when_stopped, instant_provider, say, wait_for, wrk
+from service import Service, clean_up_when_stopped, code, instant_provider, say, user_id, wait_for, wrk
 
 POSTGRES = os.environ["BOT_COMPANION_TEST_POSTGRES"]
 # The guilds that events change.
@@ -53,12 +53,12 @@ def new_database(name: str) -> str:
 def sign_ins(service: Service, folder: Path, connections: int, seconds: int) -> tuple[float, float]:
     """Sign-ins per second, each of another person, and microseconds of the service's CPU for each."""
     script = folder / "sign-in.lua"
-    first = 1 + connections * 100_000_000
+    first = connections * 1_000_000
     script.write_text(
         f"""local person = {first}
 request = function()
     person = person + 1
-    return wrk.format("POST", nil, {{ ["Idp-Code"] = string.format("%d-10", person) }})
+    return wrk.format("POST", nil, {{ ["Idp-Code"] = string.format("%d-10", person * {user_id(1)}) }})
 end
 """
     )
@@ -111,7 +111,7 @@ def print_snapshots(services: dict[str, Service], stores: dict[str, str], folder
     rows = list[list[str]]()
     for label, service in services.items():
         say(f"{label}: a snapshot of {count:,} guilds")
-        with ReadsBeside(service, service.sign_in("1-10")[0]) as reads:
+        with ReadsBeside(service, service.sign_in(code(1, 10))[0]) as reads:
             took = Bot(service).snapshot(count, folder)
         say(f"{label}: the same rows without the service")
         store = stores[label]
