@@ -16,7 +16,7 @@ import bot
 import load
 from contenders import Nginx, Server, peer, recorded, stop_all
 from markdown import print_table, verdict
-from service import Service, clean_up_when_stopped, instant_provider, say
+from service import Service, clean_up_when_stopped, code, instant_provider, say
 
 QUICK = "--quick" in sys.argv
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 1 if QUICK else 5))
@@ -220,7 +220,7 @@ class Reads:
     @staticmethod
     def sign_in(service: Service) -> dict[int, str]:
         """A user with each number of guilds."""
-        return dict(zip(GUILDS, service.sign_in(*(f"{7 + count}-{count}" for count in GUILDS)), strict=True))
+        return dict(zip(GUILDS, service.sign_in(*(code(7 + count, count) for count in GUILDS)), strict=True))
 
     def reads(self) -> list[tuple[str, str, dict[str, str]]]:
         """Label, path and headers of each read."""
@@ -310,7 +310,7 @@ class Reads:
 
     def cold(self) -> tuple[float, float]:
         """CPU of the first and of the second `/guilds` of each user, after the service was started again."""
-        people = self.small.sign_in(*(f"{1000 + number}-10" for number in range(COLD_READS)))
+        people = self.small.sign_in(*(code(1000 + number, 10) for number in range(COLD_READS)))
         self.stop(self.small)
         reader, costs = Reader(self.start(self.small)), []
         reader.read("/team", {})
