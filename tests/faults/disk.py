@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,7 +19,13 @@ class Disk:
     def __enter__(self) -> Disk:
         if not os.access("/dev/fuse", os.R_OK | os.W_OK):
             skip("no FUSE here")
-        environment = bootstrap(f'make_environment "$target/tools/{LIBRARY}" {LIBRARY} >&2; echo "$target/tools/{LIBRARY}"')
+        try:
+            environment = bootstrap(
+                f'environment="$target/tools/{LIBRARY}"; make_environment "$environment" {LIBRARY} >&2; '
+                '"$environment/bin/python" -c "import mfusepy" 2>/dev/null || install_packages fuse3; echo "$environment"'
+            )
+        except subprocess.CalledProcessError:
+            skip("no FUSE here")
         self.path.mkdir(exist_ok=True)
         program = [f"{environment}/bin/python", str(Path(__file__).with_name("lossy_fs.py")), str(self.path)]
         with self.log.open("wb") as log:
@@ -45,7 +52,9 @@ class Disk:
             os.close(folder)
 
     def __exit__(self, *_: object) -> None:
-        subprocess.run(["umount", "--lazy", str(self.path)], check=False)
+        # Who isn't root may only use the first.
+        unmount = ["fusermount3", "-u", "-z"] if shutil.which("fusermount3") else ["umount", "--lazy"]
+        subprocess.run([*unmount, str(self.path)], check=False)
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:

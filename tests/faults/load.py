@@ -6,6 +6,7 @@ import itertools
 import random
 import threading
 from collections import Counter
+from collections.abc import Callable
 
 from service import NO_ANSWER, Answer, Bot, Client, Failed, Provider, Service, guild
 
@@ -54,7 +55,7 @@ class Load:
             if thread.is_alive():
                 raise Failed("a request has hung for a minute")
 
-    def repeat(self, work) -> None:  # type: ignore[no-untyped-def]
+    def repeat(self, work: Callable[[Client], None]) -> None:
         client = Client(self.service.url)
         while not self.stopping.is_set():
             try:

@@ -113,7 +113,7 @@ def clean_environment() -> dict[str, str]:
 @dataclass
 class Answer:
     status: int
-    headers: Mapping[str, str]
+    headers: http.client.HTTPMessage
     body: bytes
 
     @property
