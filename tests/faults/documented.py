@@ -42,9 +42,10 @@ class Document:
                 self.plans[asked] = None
             else:
                 response = self.resolved(found)
-                kind, content = next(iter(response.get("content", {}).items()), ("", {}))
+                contents: dict[str, Any] = response.get("content", {})
+                kind = next(iter(contents), "")
                 needed = [name.lower() for name, header in response.get("headers", {}).items() if self.resolved(header).get("required")]
-                check = self.validator(content["schema"]) if kind == "application/json" else None
+                check = self.validator(contents[kind]["schema"]) if kind == "application/json" else None
                 self.plans[asked] = (kind, check, needed)
         return self.plans[asked]
 
