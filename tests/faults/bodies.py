@@ -125,14 +125,14 @@ def numbers() -> Iterator[Bomb]:
     for value, name in itertools.product((b"1e400", b"1e308", b"-1e308", b"9" * 400), ("rating", "timestamp")):
         text = line({**feedback, name: "MARK"}).replace(b'"MARK"', value)
         yield Bomb(f"{name} is {value[:12].decode()}", EVENTS, [text], allowed=(422,))
-    for value in ("18446744073709551616", "-1", "1e5", "9" * 1_000, "0", "0x1", "", "1,1", "\u0661"):
-        yield Bomb(f"the sequence {value[:24]!r}", EVENTS, [event()], {"Feed-Sequence": value}, (400,))
-    for value in ("9223372036854775807", "18446744073709551615"):
-        yield Bomb(f"the sequence {value!r}", EVENTS, [event()], {"Feed-Sequence": value}, (400, 409))
+    for sequence in ("18446744073709551616", "-1", "1e5", "9" * 1_000, "0", "0x1", "", "1,1", "\u0661"):
+        yield Bomb(f"the sequence {sequence[:24]!r}", EVENTS, [event()], {"Feed-Sequence": sequence}, (400,))
+    for sequence in ("9223372036854775807", "18446744073709551615"):
+        yield Bomb(f"the sequence {sequence!r}", EVENTS, [event()], {"Feed-Sequence": sequence}, (400, 409))
     for value in (b"18446744073709551616", b"-1", b"1e30", b"9" * 500):
         yield Bomb(f"the end {value[:24].decode()}", SNAPSHOT, [line({"id": str(GUILD), "unavailable": True}), b'{"end": %s}\n' % value])
-    for value in ("0/0", "1/1", "4294967296/0", "99999999999999999999/0", "-1/0", "1/-1", "1e3/0"):
-        yield Bomb(f"the shard {value}", f"/bot/shards/{value}/guilds", [b'{"end": 0}\n'], allowed=(400, 404, 422))
+    for shard in ("0/0", "1/1", "4294967296/0", "99999999999999999999/0", "-1/0", "1/-1", "1e3/0"):
+        yield Bomb(f"the shard {shard}", f"/bot/shards/{shard}/guilds", [b'{"end": 0}\n'], allowed=(400, 404, 422))
 
 
 def texts() -> Iterator[Bomb]:

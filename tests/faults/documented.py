@@ -42,20 +42,21 @@ class Document:
                 self.plans[asked] = None
             else:
                 response = self.resolved(found)
-                kind, content = next(iter(response.get("content", {}).items()), ("", {}))
+                contents: dict[str, Any] = response.get("content", {})
+                kind = next(iter(contents), "")
                 needed = [name.lower() for name, header in response.get("headers", {}).items() if self.resolved(header).get("required")]
-                check = self.validator(content["schema"]) if kind == "application/json" else None
+                check = self.validator(contents[kind]["schema"]) if kind == "application/json" else None
                 self.plans[asked] = (kind, check, needed)
         return self.plans[asked]
 
-    def complaint(self, template: str, method: str, preflight: bool, status: int, headers: dict[str, str], body: bytes) -> str:
+    def complaint(self, template: str, method: str, status: int, headers: dict[str, str], body: bytes) -> str:
         """What is wrong with an answer; empty if nothing is."""
         if status >= 500:
             return "a server error"
         if "x-request-id" not in headers or "cache-control" not in headers:
             return "a header is missing that every answer has"
         if method == "OPTIONS":
-            return "" if status in ((204,) if preflight else (200, 204)) or status >= 400 else "not an answer to OPTIONS"
+            return "" if status in (200, 204) or status >= 400 else "not an answer to OPTIONS"
         if not template:
             if status >= 400 and headers.get("content-type") == "application/json":
                 return self.envelope(status, headers, body, method)

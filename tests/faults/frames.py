@@ -51,7 +51,7 @@ def settings(*pairs: tuple[int, int]) -> bytes:
 class Abuser:
     """A connection that has shaken hands. It is not told what to do when the service wants no more: it notes that."""
 
-    def __init__(self, url: str, trust: ssl.SSLContext, source: str = "127.0.0.3", reads: bool = True, preface: bytes = PREFACE + settings()) -> None:
+    def __init__(self, url: str, source: str = "127.0.0.3", reads: bool = True, preface: bytes = PREFACE + settings()) -> None:
         parts = urllib.parse.urlsplit(url)
         offer = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         offer.check_hostname, offer.verify_mode = False, ssl.CERT_NONE

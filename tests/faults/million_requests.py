@@ -52,20 +52,19 @@ class Sender:
         return status, headers, body
 
     async def send(self) -> None:
-        wire = Wire(self.url)
+        wire, before = Wire(self.url), ""
         while self.left > 0 and len(self.complaints) < 20:
             self.left -= 1
             request = self.generator.make()
             try:
                 status, headers, body = await asyncio.wait_for(self.answer(wire, request), PATIENCE)
             except (Closed, TimeoutError, OSError) as error:
-                self.complaints.append(f"no answer ({error!r}): {request}"[:2000])
+                self.complaints.append(f"no answer ({error!r}): {str(request)[:2000]}; before it, on the same connection: {before}")
                 wire.close()
                 continue
+            before = f"{status} {headers} for {str(request)[:1000]}"
             self.statuses[status] += 1
-            names = {name.lower() for name, _ in request.headers}
-            preflight = {"origin", "access-control-request-method"} <= names
-            if complaint := self.document.complaint(request.template, request.method, preflight, status, headers, body):
+            if complaint := self.document.complaint(request.template, request.method, status, headers, body):
                 self.complaints.append(f"{complaint}: {status} {headers} {body[:500]!r} for {request}"[:3000])
             await self.keep_up(request, status, body)
         wire.close()

@@ -35,6 +35,9 @@ class SecureService(Service):
         self.settings += f'tls.cert = "{chain}"\ntls.key = "{key}"\n'
         self.trust = ssl.create_default_context(cafile=str(chain))
 
+    def __enter__(self) -> SecureService:
+        return self
+
     @contextmanager
     def client(self, timeout: float = 30.0) -> Iterator[Client]:
         client = Client(self.url, timeout)

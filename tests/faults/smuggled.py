@@ -176,8 +176,8 @@ def heads() -> Iterator[Case]:
         lines = [b"Transfer-Encoding: " + coding, b"Content-Length: 5", b"Connection: keep-alive"]
         yield Case(f"version and coding {number}", head(b"POST", *lines, version=version) + b"0\r\n\r\n" + HIDDEN)
     for number, (between, end) in enumerate(product((b"\r\n", b"\n", b"\r", b"\n\r", b"\r\r\n"), (b"\r\n\r\n", b"\n\n", b"\r\r", b"\n\r\n", b"\r\n\n", b"\r\n\r"))):
-        lines = between.join([b"POST ATTACK HTTP/1.1", b"Host: 127.0.0.1", b"Content-Length: %d" % len(HIDDEN)])
-        yield Case(f"line ends {number}", lines + end + HIDDEN)
+        block = between.join([b"POST ATTACK HTTP/1.1", b"Host: 127.0.0.1", b"Content-Length: %d" % len(HIDDEN)])
+        yield Case(f"line ends {number}", block + end + HIDDEN)
     for number, before in enumerate((b"\r\n", b"\n", b"\r\n\r\n", b"\r", b" ", b"\0", b"\xef\xbb\xbf", b"\r\n" * 40, b"0\r\n\r\n", b"X\r\n")):
         yield Case(f"before the request {number}", before + head(b"GET"))
 
