@@ -6,6 +6,8 @@ pub mod content_security_policy;
 pub mod feed;
 pub mod feedback;
 pub mod forgotten;
+#[cfg(test)]
+mod fuzz;
 pub mod guild;
 pub mod health;
 pub mod history;

@@ -86,6 +86,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_id_has_sixteen_letters_and_digits() {
+        let id = SessionId::parse("0123456789abcdEF").unwrap();
+        assert_eq!((id.as_str(), id.to_string().as_str()), ("0123456789abcdEF", "0123456789abcdEF"));
+        for bad in ["", "0123456789abcdE", "0123456789abcdEF0", "0123456789abcd_F", "0123456789abcdé"] {
+            assert_eq!(SessionId::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_session_ends_when_it_is_unused_and_at_the_latest_after_its_whole_time() {
+        let limits = SessionLimits { idle: Duration::from_secs(10), absolute: Duration::from_secs(100), per_user: 1 };
+        for (created, last_seen, end) in [(0, 0, 10), (0, 50, 60), (0, 90, 100), (0, 95, 100), (5, 95, 105)] {
+            let [created, last_seen, end] = [created, last_seen, end].map(Time::from_seconds);
+            assert_eq!(limits.end(created, last_seen), end, "{created:?} {last_seen:?}");
+        }
+    }
+
+    #[test]
+    fn an_agent_is_cut_between_characters() {
+        let long = format!("{}é", "x".repeat(255));
+        for (agent, kept) in [("", 0), ("curl/8", 6), (&"x".repeat(256), 256), (&"x".repeat(300), 256), (&long, 255)] {
+            assert_eq!(cut_agent(agent), &agent[..kept]);
+        }
+    }
+
+    #[test]
     fn a_new_session_ends_those_least_recently_used() {
         // Name, created, last seen; the new one is not among them.
         let sessions = [('a', 1, 90), ('b', 2, 20), ('c', 3, 50), ('d', 4, 50), ('e', 4, 50)];

@@ -65,3 +65,45 @@ impl Life {
         !is_silent(last, now)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_up_to_64_letters_digits_and_marks() {
+        let longest = "x".repeat(64);
+        for good in ["a", "A-1_b", &longest] {
+            assert_eq!(InstanceName::parse(good).unwrap().as_str(), good);
+            assert_eq!(InstanceId::parse("key", good).map(|id| (id.key, id.name.0)), Some(("key".into(), good.into())));
+        }
+        for bad in ["", "a b", "a.b", "é", &"x".repeat(65)] {
+            assert_eq!(InstanceName::parse(bad), None, "{bad}");
+            assert_eq!(InstanceId::parse("key", bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_instance_started_when_it_says_but_not_after_it_was_first_seen_and_lives_while_it_calls() {
+        const NOW: Time = Time::from_seconds(1_000);
+        // First seen, said start, last call, last heartbeat; when it counts as started, and whether it is living.
+        for (first_seen, said_start, last_call, last_heartbeat, started, is_living) in [
+            (500, None, 990, None, 500, true),
+            (500, Some(400), 990, None, 400, true),
+            (500, Some(600), 990, None, 500, true),
+            (500, None, 911, None, 500, true),
+            (500, None, 910, None, 500, false),
+            (500, None, 910, Some(911), 500, true),
+            (500, None, 911, Some(910), 500, true),
+            (500, None, 800, Some(910), 500, false),
+        ] {
+            let life = Life {
+                first_seen: Time::from_seconds(first_seen),
+                said_start: said_start.map(Time::from_seconds),
+                last_call: Time::from_seconds(last_call),
+                last_heartbeat: last_heartbeat.map(Time::from_seconds),
+            };
+            assert_eq!((life.started(), life.is_living(NOW)), (Time::from_seconds(started), is_living), "{life:?}");
+        }
+    }
+}

@@ -298,3 +298,38 @@ fn of_lines_about_the_same_thing_the_last_counts() {
         assert_eq!(lines, *last, "{given:?}");
     }
 }
+
+#[test]
+fn a_shard_covers_the_guilds_whose_id_falls_to_it() {
+    for (count, number, fits) in
+        [(1, 0, true), (2, 1, true), (2, 2, false), (0, 0, false), (100_000, 99_999, true), (100_001, 0, false)]
+    {
+        assert_eq!(ShardKey::new(count, number), fits.then_some(ShardKey { count, id: number }), "{number} of {count}");
+    }
+    let guild = id((5 << 22) + 77);
+    for (count, home) in [(1, 0), (2, 1), (3, 2), (4, 1), (5, 0)] {
+        assert_eq!(ShardKey::of(guild, count), ShardKey { count, id: home });
+        assert!((0..count).all(|id| ShardKey { count, id }.covers(guild) == (id == home)));
+    }
+    assert_eq!(ShardKey::of(guild, 0), ShardKey { count: 1, id: 0 }, "there is always one");
+    let shard = ShardKey { count: 2, id: 1 };
+    assert_eq!((Scope::Shard(shard).shard(), Scope::Subscriptions.shard()), (Some(shard), None));
+}
+
+#[test]
+fn lines_leave_parts_unsaid() {
+    let read = |fields: &Value| match guild_line(&bytes(&with(guild(), fields))) {
+        Ok(SnapshotLine::One(line, _)) => line,
+        other => panic!("{other:?}"),
+    };
+    let (whole, bare) = (read(&json!({"grants": {}, "staff": {}})), read(&json!({"id": "8"})));
+    let outage = read(&json!({"id": "9", "unavailable": true}));
+    let lines = |lines: &[&GuildLine]| Lines::Guilds(lines.iter().copied().cloned().collect());
+    assert!(!lines(&[]).has_carried_parts() && !lines(&[&whole, &outage]).has_carried_parts());
+    assert!(lines(&[&whole, &bare]).has_carried_parts());
+    assert!(!Lines::Subscriptions(Vec::new()).has_carried_parts());
+    let all = [bare, outage, whole];
+    let last = LastGuildLines::of(&all);
+    assert_eq!(last.guilds.iter().map(|guild| guild.id).collect::<Vec<_>>(), [id(7), id(8)]);
+    assert_eq!((last.carrying, last.unavailable), (vec![id(8)], vec![id(9)]));
+}

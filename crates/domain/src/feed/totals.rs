@@ -100,6 +100,7 @@ pub fn hidden_after_sweep(hidden: GuildTotals, removed: GuildTotals, is_sweep_le
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Snowflake;
 
     fn totals(guilds: i64, members: i64) -> GuildTotals {
         GuildTotals { guilds, members }
@@ -114,6 +115,35 @@ mod tests {
         }
         assert_eq!(GuildTotals::one(-5), totals(1, 0), "a foreign hand wrote it");
         assert_eq!(totals(i64::MAX, 1) + totals(1, 1), totals(i64::MAX, 2));
+    }
+
+    #[test]
+    fn guilds_are_counted_as_they_are_said() {
+        let id = Snowflake::new(7).unwrap();
+        let guild = |members| Guild {
+            id,
+            name: "a".to_owned(),
+            icon: None,
+            owner: id,
+            members,
+            setup: false,
+            linked: false,
+            grants: None,
+            staff: None,
+        };
+        assert_eq!(GuildTotals::of([&guild(3), &guild(4)]), totals(2, 7));
+        for (before, after, change) in [
+            (None, 5, totals(1, 5)),
+            (Some(5), 5, totals(0, 0)),
+            (Some(7), 5, totals(0, -2)),
+            (Some(0), 5, totals(0, 5)),
+        ] {
+            assert_eq!(GuildTotals::change(before, &guild(after)), change, "{before:?} {after}");
+            assert_eq!(change.is_nothing(), before == Some(5));
+        }
+        let mut sum = totals(1, 2);
+        sum += totals(3, 4);
+        assert_eq!(sum, totals(4, 6));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 mod circuit_breaker;
 mod discord;
 mod failure_budget;
+#[cfg(test)]
+mod fuzz;
 mod guard;
 mod verdict;
 mod wire;
