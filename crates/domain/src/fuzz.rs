@@ -30,7 +30,9 @@ fn check_reason<T>(read: Result<T, Reason>) -> Option<T> {
 }
 
 fn check_ignored(ignored: &[String]) {
-    ignored.iter().for_each(|sentence| check_sentence(sentence));
+    for sentence in ignored {
+        check_sentence(sentence);
+    }
 }
 
 fn check_text(text: &str, most: usize) {

@@ -260,3 +260,12 @@ async fn a_request_whose_body_breaks_off_is_not_carried_out() {
     assert_eq!(app.sandbox.calls(Endpoint::Token), 0);
     assert_eq!(app.sign_in(&code).await.status, 200, "the code is as good as before");
 }
+
+#[tokio::test]
+async fn a_success_that_leaves_a_body_unread_closes_too() {
+    let app = TestApp::start().await;
+    let body = "x".repeat(70_000);
+    let head = format!("Content-Length: {}\r\n", body.len());
+    let asked = answer(&app, request("OPTIONS", "/bot/heartbeat", &head) + &body).await;
+    assert_eq!((asked.status, asked.header("connection")), (200, "close"));
+}

@@ -58,7 +58,11 @@ pub(super) fn run(
             warn!("{}", check.text);
         }
         tell_of_few_connections(&started).await;
-        cautions::tell_of_unreadable_grants(&app).await;
+        // Beside the rest: it goes through all users, and nobody should wait for that.
+        let telling = {
+            let app = Arc::clone(&app);
+            tokio::task::spawn(async move { cautions::tell_of_unreadable_grants(&app).await })
+        };
         dev::warn_of_demo_key(&app).await;
         // Before it says that it listens: who reads that may stop it at once, and in good order.
         let stop = asked_to_stop(OnHangup::GoOn);
@@ -86,6 +90,7 @@ pub(super) fn run(
         let reloading = tokio::task::spawn(reload.run(hangup, server::WATCH_EVERY));
         server::run(listeners, tls, HttpService::new(Arc::clone(&app)), stop).await;
         reloading.abort();
+        telling.abort();
         send_last_traces(app).await;
         Ok(())
     })

@@ -120,6 +120,7 @@ impl HttpService {
         let mut response = work
             .await
             .unwrap_or_else(|_| ApiError::new(ErrorCode::Internal).because(&"a handler panicked").into_response());
+        let mut ends_connection = false;
         if let Some(refusal) = response.extensions_mut().remove::<ApiError>() {
             if let Some(error) = refusal.code.server_error() {
                 self.app.metrics.server_errors.count(error);
@@ -134,10 +135,11 @@ impl HttpService {
                 }
                 ErrorFormat::Page => pages::show_error(&mut response, &self.app, refusal.code, &headers, &context),
             }
-            // The unread rest of the body cannot be told from the next request.
-            if version < Version::HTTP_2 && (refusal.ends_connection() || tracker.has_unread()) {
-                response.headers_mut().insert(header::CONNECTION, CLOSE);
-            }
+            ends_connection = refusal.ends_connection();
+        }
+        // The unread rest of a body cannot be told from the next request.
+        if version < Version::HTTP_2 && (ends_connection || tracker.has_unread()) {
+            response.headers_mut().insert(header::CONNECTION, CLOSE);
         }
         debug!(id = context.id(), method = %Untrusted(method.as_str()), path = %Untrusted(&asked), status = response.status().as_u16(), "answered");
         if method == Method::HEAD {

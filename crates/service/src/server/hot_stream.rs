@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use bytes::buf::Chain;
 use bytes::{Buf, Bytes};
 use http::Response;
 use hyper::body::{Frame, SizeHint};
@@ -18,7 +19,7 @@ use super::state::ConnectionState;
 use crate::http::{Body, HotRequest, HttpService, NotHot, Peer, RequestContext};
 
 thread_local! {
-    /// Responses are put together here. Between two it is empty.
+    /// Responses are put together here.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -28,8 +29,8 @@ pub(super) struct HotStream<S> {
     peer: Peer,
     state: Arc<ConnectionState>,
     turn: Turn,
-    /// What the client has not taken yet of a response.
-    unsent: Bytes,
+    /// What the client has not taken yet of a response: bytes of its own, then bytes that others share.
+    unsent: Chain<Bytes, Bytes>,
     /// Whether what was written may still be on its way, as with TLS.
     is_unflushed: bool,
 }
@@ -47,7 +48,8 @@ enum Turn {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
     pub(super) fn new(inner: S, service: HttpService, peer: Peer, state: &Arc<ConnectionState>) -> Self {
-        let (state, turn, unsent, is_unflushed) = (Arc::clone(state), Turn::Ours, Bytes::new(), false);
+        let (state, turn, unsent, is_unflushed) =
+            (Arc::clone(state), Turn::Ours, Bytes::new().chain(Bytes::new()), false);
         Self { inner, service, peer, state, turn, unsent, is_unflushed }
     }
 
@@ -66,10 +68,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
             Ok((response, ticks)) => {
                 self.state.note_answered(ticks);
                 SCRATCH.with_borrow_mut(|scratch| {
-                    let rest = response.write(scratch);
-                    let sent = self.send(scratch, &rest, context);
+                    // First, not last: if something panics, the next client must not get this response.
                     scratch.clear();
-                    sent
+                    let rest = response.write(scratch);
+                    self.send(scratch, rest, context)
                 })?;
                 Ok(true)
             }
@@ -84,22 +86,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
     }
 
     /// Sends a response, and keeps what the client does not take now.
-    fn send(&mut self, head: &[u8], rest: &Bytes, context: &mut Context<'_>) -> io::Result<()> {
+    fn send(&mut self, head: &[u8], rest: Bytes, context: &mut Context<'_>) -> io::Result<()> {
         let inner = Pin::new(&mut self.inner);
         let polled = if rest.is_empty() {
             inner.poll_write(context, head)
         } else {
-            inner.poll_write_vectored(context, &[IoSlice::new(head), IoSlice::new(rest)])
+            inner.poll_write_vectored(context, &[IoSlice::new(head), IoSlice::new(&rest)])
         };
         let written = match polled {
             Poll::Ready(written) => written?,
             Poll::Pending => 0,
         };
-        self.unsent = if written >= head.len() {
-            rest.slice(written - head.len()..)
-        } else {
-            [&head[written..], rest].concat().into()
-        };
+        let unsent_head = head.get(written..).filter(|unsent| !unsent.is_empty());
+        self.unsent = unsent_head.map_or_else(Bytes::new, Bytes::copy_from_slice).chain(rest);
+        self.unsent.last_mut().advance(written.saturating_sub(head.len()));
         self.is_unflushed = true;
         // What is left is sent before anything else is done.
         let _ = self.poll_sent(context)?;
@@ -108,8 +108,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
 
     /// Ready when nothing is left to send.
     fn poll_sent(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.unsent.is_empty() {
-            let written = ready!(Pin::new(&mut self.inner).poll_write(context, &self.unsent))?;
+        while self.unsent.has_remaining() {
+            let written = ready!(Pin::new(&mut self.inner).poll_write(context, self.unsent.chunk()))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -118,7 +118,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
         if self.is_unflushed {
             ready!(Pin::new(&mut self.inner).poll_flush(context))?;
             self.is_unflushed = false;
-            self.unsent = Bytes::new();
+            self.unsent = Bytes::new().chain(Bytes::new());
         }
         Poll::Ready(Ok(()))
     }
@@ -179,7 +179,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for HotStream<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_sent(context))?;
         ready!(Pin::new(&mut self.inner).poll_flush(context))?;
-        // hyper writes all that it has before it flushes, and it has had all of the response.
+        // hyper writes all that it has before it flushes, and it has had all of the response: bodies here have no trailers, which hyper
+        // would write after it has dropped the body.
         if self.turn == Turn::Hyper && !self.state.is_responding() {
             self.turn = Turn::Ours;
         }

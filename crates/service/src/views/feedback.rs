@@ -23,6 +23,7 @@ const CACHED_BYTES: usize = 16 << 20;
 /// small one is enough for when the store cannot be asked.
 const OWN_PLACES: u64 = 1 << 16;
 const SHARED_PLACES: u64 = 1 << 10;
+const PAGE: usize = 64;
 /// How many draws look for entries by chance before all cached entries are gone through.
 const RANDOM_DRAWS: usize = 32;
 /// How many draws warm the cache.
@@ -39,12 +40,16 @@ pub(super) struct FeedbackEntries {
     table: EntryTable,
 }
 
-/// Entries by their slot. One that is there stays; of several for the same place the first one counts.
+/// Entries by their slot, in pages that are made when the first entry of each comes. One that is there stays; of several for the same
+/// place the first one counts.
 struct EntryTable {
-    places: Box<[OnceLock<RenderedEntry>]>,
+    pages: Box<[OnceLock<Box<Page>>]>,
+    places: u64,
     filled: AtomicUsize,
     bytes: AtomicUsize,
 }
+
+type Page = [OnceLock<RenderedEntry>; PAGE];
 
 #[derive(Clone)]
 struct RenderedEntry {
@@ -57,16 +62,19 @@ struct RenderedEntry {
 impl EntryTable {
     fn new(count: u64) -> Self {
         let places = if count > OWN_PLACES { SHARED_PLACES } else { count.max(1) };
-        let places = (0..places).map(|_| OnceLock::new()).collect();
-        Self { places, filled: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+        let pages = (0..places.div_ceil(PAGE as u64)).map(|_| OnceLock::new()).collect();
+        Self { pages, places, filled: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
     }
 
-    fn place(&self, slot: u64) -> Option<&OnceLock<RenderedEntry>> {
-        self.places.get(saturating::to_usize(slot % self.places.len() as u64))
+    /// The page of a slot, and the place in it.
+    fn place(&self, slot: u64) -> (usize, usize) {
+        let place = saturating::to_usize(slot % self.places);
+        (place / PAGE, place % PAGE)
     }
 
     fn get(&self, slot: u64) -> Option<&RenderedEntry> {
-        self.place(slot)?.get().filter(|entry| entry.slot == slot)
+        let (page, place) = self.place(slot);
+        self.pages.get(page)?.get()?[place].get().filter(|entry| entry.slot == slot)
     }
 
     fn insert(&self, entry: RenderedEntry) {
@@ -74,7 +82,9 @@ impl EntryTable {
         if self.bytes.load(Ordering::Relaxed) + size > CACHED_BYTES {
             return;
         }
-        if self.place(entry.slot).is_some_and(|place| place.set(entry).is_ok()) {
+        let (page, place) = self.place(entry.slot);
+        let Some(page) = self.pages.get(page) else { return };
+        if page.get_or_init(|| Box::new([const { OnceLock::new() }; PAGE]))[place].set(entry).is_ok() {
             self.filled.fetch_add(1, Ordering::Relaxed);
             self.bytes.fetch_add(size, Ordering::Relaxed);
         }
@@ -85,7 +95,7 @@ impl EntryTable {
     }
 
     fn iter(&self) -> impl Iterator<Item = &RenderedEntry> {
-        self.places.iter().filter_map(OnceLock::get)
+        self.pages.iter().filter_map(OnceLock::get).flat_map(|page| page.iter()).filter_map(OnceLock::get)
     }
 }
 

@@ -9,6 +9,7 @@ use runtime::file_access::{self, OTHERS};
 use rusqlite::{Connection, OpenFlags};
 
 use super::errors::file_remedy;
+use crate::columns::unsigned;
 use crate::{Result, StoreError};
 
 /// How long the database itself waits for another process's lock.
@@ -60,10 +61,17 @@ fn create_private(path: &Path) -> std::io::Result<()> {
     file.append(true).create(true).open(path).map(drop)
 }
 
+/// Bytes at the start of a write-ahead log, and before each page in it.
+const LOG_HEADER: u64 = 32;
+const LOG_PAGE_HEADER: u64 = 24;
+
 /// Which file was opened, and which write-ahead log beside it, whatever lies at their paths by now.
 pub(super) struct FileIdentity {
     database: OpenedFile,
     log: Option<OpenedFile>,
+    /// The bytes of a page, and of the file when it was last whole; 0 before.
+    page: u64,
+    whole: u64,
 }
 
 struct OpenedFile {
@@ -76,12 +84,50 @@ impl FileIdentity {
     pub(super) fn of(path: &Path) -> Result<Self> {
         let database = OpenedFile::at(path.to_owned())
             .map_err(|error| StoreError::Unavailable(format!("the file cannot be looked at: {error}")))?;
-        Ok(Self { database, log: None })
+        Ok(Self { database, log: None, page: 0, whole: 0 })
     }
 
     /// Remembers the log, too. SQLite keeps it for as long as a connection that can write is open.
-    pub(super) fn remember_log(&mut self) {
+    pub(super) fn remember_log(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         self.log = OpenedFile::at(log_of(&self.database.path)).ok();
+        self.page = connection.query_row("PRAGMA page_size", [], |row| row.get(0)).map(unsigned)?;
+        Ok(())
+    }
+
+    /// Whether somebody has cut off the file or its log while it was open; nothing else shortens them below what SQLite has put there. What
+    /// is written behind the cut cannot be read after the next start. The connection must not be in a transaction.
+    pub(super) fn was_cut(&mut self, connection: &Connection) -> Option<&'static str> {
+        // Another process may write between two looks.
+        let is_cut = |look: &mut dyn FnMut() -> Option<bool>| (0..3).all(|_| look() == Some(true));
+        if is_cut(&mut || self.log_is_cut(connection)) {
+            return Some("its write-ahead log, the -wal file, was cut off while it was open");
+        }
+        is_cut(&mut || self.database_is_cut(connection)).then_some("it was cut off while it was open")
+    }
+
+    /// `None` if nobody can tell.
+    fn log_is_cut(&self, connection: &Connection) -> Option<bool> {
+        let size = self.log.as_ref()?.size()?;
+        // Looks, and moves nothing into the database.
+        let mut look = connection.prepare_cached("PRAGMA wal_checkpoint(NOOP)").ok()?;
+        let pages = look.query_row([], |row| row.get(1)).map(unsigned).ok()?;
+        Some(pages > 0 && size < LOG_HEADER + pages * (LOG_PAGE_HEADER + self.page))
+    }
+
+    fn database_is_cut(&mut self, connection: &Connection) -> Option<bool> {
+        let size = self.database.size().filter(|_| self.page > 0)?;
+        // Only a vacuum makes it shorter, and then it still has all pages.
+        if size < self.whole {
+            let pages = connection
+                .prepare_cached("PRAGMA page_count")
+                .and_then(|mut look| look.query_row([], |row| row.get(0)))
+                .map(unsigned);
+            if pages.map_or(true, |pages: u64| size < pages * self.page) {
+                return Some(true);
+            }
+        }
+        self.whole = size;
+        Some(false)
     }
 
     /// Why what is at the paths is not what was opened; `None` if it is, or if nobody can tell now.
@@ -97,6 +143,10 @@ impl OpenedFile {
     fn at(path: PathBuf) -> io::Result<Self> {
         let file = std::fs::metadata(&path)?;
         Ok(Self { path, device: file.dev(), inode: file.ino() })
+    }
+
+    fn size(&self) -> Option<u64> {
+        std::fs::metadata(&self.path).map(|file| file.len()).ok()
     }
 
     fn lost(&self) -> Option<&'static str> {

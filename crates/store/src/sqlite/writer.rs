@@ -54,7 +54,7 @@ impl Writer {
         let seen = data_version(&connection)?;
         // Reading the version has opened the log. A connection that only reads may have none, and others may make and remove it.
         if !connection.is_readonly(rusqlite::MAIN_DB)? {
-            file.remember_log();
+            file.remember_log(&connection)?;
         }
         let clock = freshness.clock().clone();
         let thread = WriterThread { connection, file, queue, freshness, metrics: Arc::clone(&metrics), seen };
@@ -263,7 +263,8 @@ impl WriterThread {
             warn!(%error, "a rollback failed");
         }
         // If the file was lost meanwhile, what was committed is lost with it.
-        self.answer(jobs, &commit.and_then(|()| self.expect_file()));
+        let outcome = commit.and_then(|()| self.expect_file());
+        self.answer(jobs, &outcome);
     }
 
     fn answer(&self, jobs: Vec<Box<dyn Job>>, commit: &Result<()>) {
@@ -289,8 +290,8 @@ impl WriterThread {
     }
 
     /// Refuses to write to a file that nobody can open any more: whatever went there would be lost when this process ends.
-    fn expect_file(&self) -> Result<()> {
-        let Some(why) = self.file.lost() else {
+    fn expect_file(&mut self) -> Result<()> {
+        let Some(why) = self.file.lost().or_else(|| self.file.was_cut(&self.connection)) else {
             if self.metrics.file_lost.get() > 0 {
                 self.metrics.file_lost.set(0);
                 info!("the database file is at its path again; writes are accepted");
@@ -300,12 +301,12 @@ impl WriterThread {
         if self.metrics.file_lost.raise() {
             error!(
                 why,
-                "store_file_lost: the database file or its log is not at its path any more, and writes are refused. Only this process still \
-                 has all the data: do not restart it; see docs/alerts.md, CompanionStoreFileLost"
+                "store_file_lost: the database file or its log is not at its path any more, or was cut off, and writes are refused. This \
+                 process may be the only one that still has all the data: do not restart it; see docs/alerts.md, CompanionStoreFileLost"
             );
         }
         Err(StoreError::Unavailable(format!(
-            "the database file is not at its path any more ({why}); writes are refused"
+            "the database file is not at its path any more, or not whole ({why}); writes are refused"
         )))
     }
 

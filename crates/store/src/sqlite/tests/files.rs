@@ -183,3 +183,44 @@ async fn counting_the_grants_does_not_check_the_whole_file() {
     let grants = grants_in_file(fixture.file()).await.unwrap().unwrap();
     assert_eq!(grants.iter().map(|(_, count)| count).sum::<u64>(), 1);
 }
+
+#[tokio::test]
+async fn a_file_that_somebody_cuts_off_takes_no_more_writes() {
+    for (suffix, part) in [("", 0), ("", 2), ("-wal", 0), ("-wal", 2)] {
+        let fixture = sqlite().await;
+        for number in 1..=50 {
+            fixture.store.apply(vec![Change::Guild(guild(number))]).await.unwrap();
+        }
+        let mut path = fixture.file().into_os_string();
+        path.push(suffix);
+        if suffix.is_empty() {
+            Connection::open(fixture.file()).unwrap().execute_batch("PRAGMA wal_checkpoint(FULL)").unwrap();
+            // Its whole length must have been seen.
+            fixture.store.apply(vec![Change::Guild(guild(51))]).await.unwrap();
+        }
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let length = file.metadata().unwrap().len();
+        file.set_len(length.checked_div(part).unwrap_or(0)).unwrap();
+        let refused = fixture.store.apply(vec![Change::Guild(guild(99))]).await;
+        assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{suffix} {part}: {refused:?}");
+        assert_eq!(fixture.store.metrics.file_lost.get(), 1);
+    }
+}
+
+#[tokio::test]
+async fn what_sqlite_itself_shortens_is_not_cut_off() {
+    let fixture = sqlite().await;
+    let other = Connection::open(fixture.file()).unwrap();
+    let padding =
+        "CREATE TABLE padding (text); WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+        INSERT INTO padding SELECT hex(randomblob(200)) FROM n; PRAGMA wal_checkpoint(TRUNCATE);";
+    for (number, sql) in
+        (1..).zip([padding, "DROP TABLE padding; VACUUM;", "PRAGMA wal_checkpoint(TRUNCATE);", "PRAGMA user_version;"])
+    {
+        let before = std::fs::metadata(fixture.file()).unwrap().len();
+        other.execute_batch(sql).unwrap();
+        let after = std::fs::metadata(fixture.file()).unwrap().len();
+        assert_eq!(after < before, number == 3, "{sql}: {before} {after}");
+        fixture.store.apply(vec![Change::Guild(guild(number))]).await.unwrap();
+    }
+}
