@@ -11,8 +11,10 @@ use bolero::{Driver, ValueGenerator};
 pub const ITERATIONS: usize = 500;
 /// How often one sample is damaged at most.
 const MOST_EDITS: usize = 6;
-/// How long a cut-out, repeated or random part may be.
+/// How long a part that is cut out or repeated may be.
 const LONGEST_PART: usize = 24;
+/// How often a part is repeated. The last one gets past most bounds on lengths.
+const REPEATS: [usize; 4] = [2, 3, 5, 150];
 
 /// Texts that parsers often get wrong.
 const TRICKY: &[&[u8]] = &[
@@ -113,7 +115,7 @@ impl Near {
             0 => drop(input.drain(part)),
             1 => input.truncate(at),
             2 => {
-                let repeated = input[part.clone()].repeat(1 + below(driver, 4)?);
+                let repeated = input[part.clone()].repeat(REPEATS[below(driver, REPEATS.len())?]);
                 input.splice(part, repeated);
             }
             3 if at < input.len() => input[at] = driver.produce()?,

@@ -1,3 +1,5 @@
+mod heartbeats;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -74,6 +76,17 @@ fn ends_and_outages() {
     let outage = guild_line(br#"{"id":"7","unavailable":true}"#);
     assert_eq!(outage, Ok(SnapshotLine::One(GuildLine::Unavailable(id(7)), Vec::new())));
     assert!(guild_line(br#"{"end": -1}"#).is_err() && guild_line(br#"{"end": "1"}"#).is_err());
+}
+
+#[test]
+fn only_a_line_without_an_id_ends_a_snapshot() {
+    let guild_with_end = with(guild(), &json!({"end": 3}));
+    assert!(matches!(guild_line(&bytes(&guild_with_end)), Ok(SnapshotLine::One(GuildLine::Guild(_), _))));
+    let subscription = json!({"userid": "7", "guilds": [], "active_until": null, "end": 3});
+    assert!(matches!(subscription_line(&bytes(&subscription)), Ok(SnapshotLine::One(_, _))));
+    for neither in [&b"{}"[..], br#"{"end":null}"#, br#"{"id":null,"userid":null,"end":3}"#] {
+        assert!(guild_line(neither).is_err() && subscription_line(neither).is_err(), "{}", neither.escape_ascii());
+    }
 }
 
 #[test]
@@ -211,28 +224,6 @@ fn a_team_and_all_that_is_wrong_with_one() {
             "Member 5: `members` must be a list of objects.",
         ]
     );
-}
-
-#[test]
-fn a_heartbeat_tells_ages() {
-    let beat = json!({"instance": "i-1", "started_at": 1_799_999_999.5, "memory": 1000, "library": "x", "shard_count": 2,
-        "shards": [{"id": 0, "sent_ms_ago": 1500.5, "acknowledged_ms_ago": null, "latency": -1}, {"id": 1, "latency": 4.5}]});
-    let read = heartbeat("key", &bytes(&beat), NOW).unwrap();
-    assert_eq!(read.started_at, Time::from_millis(1_799_999_999_500));
-    assert_eq!(read.shards[0].sent, Some(Time::from_millis(1_799_999_998_500)));
-    assert_eq!((read.shards[0].latency, read.shards[1].latency), (None, Some(4.5)));
-    for (fields, reason) in [
-        (json!({"instance": "a b"}), "`instance` must be 1 to 64 letters, digits, `_` or `-`."),
-        (json!({"shard_count": 0}), "`shard_count` must be a whole number from 1 to 100000."),
-        (json!({"shards": [{"id": 2}]}), "`shards`: `id` must be a shard's number below `shard_count`."),
-        (
-            json!({"shards": [{"id": 0, "sent_ms_ago": -1}]}),
-            "`shards`: `sent_ms_ago` must be a number that is not negative, or null.",
-        ),
-        (json!({"started_at": null}), "`started_at` must be a time in epoch seconds."),
-    ] {
-        assert_eq!(heartbeat("key", &bytes(&with(beat.clone(), &fields)), NOW).unwrap_err().to_string(), reason);
-    }
 }
 
 /// Every function that reads a line.

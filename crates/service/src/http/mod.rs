@@ -15,6 +15,8 @@ mod fast_path;
 mod feed;
 mod feedback;
 mod framing;
+#[cfg(test)]
+mod fuzz;
 mod guilds;
 mod hot_request;
 mod hot_response;

@@ -4,6 +4,8 @@
 
 mod copy;
 pub(crate) mod format;
+#[cfg(test)]
+mod fuzz;
 mod numbers;
 mod restore;
 pub(crate) mod side;

@@ -1,6 +1,8 @@
 //! `/bot/…`: the feed, by which the bot sends its data. Every call needs the bot's key.
 
 mod body;
+#[cfg(test)]
+mod fuzz;
 mod snapshot;
 
 use std::sync::Arc;
