@@ -15,9 +15,9 @@ TEST := $(CHECK) test-postgres test-secrets
 SYSTEM := openapi metrics fake-discord conformance sdk-python sdk-js sdk-web sdk-rust feed-go examples web-examples site
 # Programs in tests/system/cluster.
 CLUSTER := cluster proxies alerts
-TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz
+TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz test-faults test-instructions
 
-.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api kill-feed cluster-faults rolling-restart failover revocations test-instructions faults test-faults bench bench-quick openapi site-client dist needs clean
+.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api kill-feed cluster-faults rolling-restart failover revocations faults bench bench-quick openapi site-client dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -111,8 +111,8 @@ failover: needs ## kill the PostgreSQL primary 20 times under load and see that 
 revocations: needs ## end 1,000 sessions at one replica and measure how long the others still take them
 	tests/system/cluster/run revocations
 
-test-instructions: needs ## the instructions of the four warm reads, against the committed figures; installs valgrind if it is missing
-	bench/instructions --check
+test-instructions: debug-build ## the instructions of the four warm reads, against the committed figures
+	BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" bench/instructions --check
 
 faults: needs ## run every fault scenario and write what was tried and lost into docs/measurements.md; takes hours
 	tests/faults/run
