@@ -175,7 +175,8 @@ def many() -> Iterator[Bomb]:
     yield Bomb("100,000 members of the team", EVENTS, [line({"type": "team", "members": [{}] * 100_000})], allowed=(422,))
     for path in ("/auth", "/team", EVENTS, SUBSCRIPTIONS):
         yield Bomb(f"{path}: chunks without end", path, itertools.repeat(b"x" * 65536), {"Idp-Code": "x"})
-    for path in ("/auth", HEARTBEAT):
+    # A debug build takes minutes for the million chunks of a heartbeat.
+    for path in ("/auth",) if QUICK else ("/auth", HEARTBEAT):
         yield Bomb(f"{path}: chunks of one byte without end", path, itertools.repeat(b"1\r\n\n\r\n" * 10_000), {"Idp-Code": "x"}, is_framed=True)
     yield Bomb("a wrong key and a body without end", EVENTS, itertools.repeat(b"x" * 65536), {"Authorization": "Bearer bck_" + "x" * 36}, (401,))
 
