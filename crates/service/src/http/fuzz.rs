@@ -70,7 +70,7 @@ impl World {
         self.runtime.block_on(async {
             let response = match self.service.try_cached(&request, peer, may_be_fast) {
                 Ok((response, _)) => response,
-                Err(context) => self.service.clone().call(request, context, std::future::ready(())).await,
+                Err(context) => self.service.clone().call(request, *context, std::future::ready(())).await,
             };
             let (parts, body) = response.into_parts();
             // A live stream does not end.
