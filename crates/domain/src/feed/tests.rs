@@ -90,6 +90,14 @@ fn only_a_line_without_an_id_ends_a_snapshot() {
 }
 
 #[test]
+fn a_list_has_a_bound() {
+    for (count, fits) in [(0, true), (250, true), (251, false)] {
+        let line = json!({"type": "member", "guild": "7", "user": "9", "roles": vec!["1"; count]});
+        assert_eq!(event_line(&bytes(&line), &TEST_RULES).is_ok(), fits, "{count}");
+    }
+}
+
+#[test]
 fn wrong_guilds() {
     let many = |count: usize, value: Value| {
         Value::Object((1..=count).map(|number| (number.to_string(), value.clone())).collect())
