@@ -49,7 +49,7 @@ pub struct BackupHeader {
 impl BackupHeader {
     /// How many rows there are in all.
     pub fn rows(&self) -> u64 {
-        self.tables.iter().map(|table| table.rows).sum()
+        self.tables.iter().fold(0, |sum: u64, table| sum.saturating_add(table.rows))
     }
 
     /// The version of SQLite's or PostgreSQL's schema in which the rows are; `None` if there is no such version.
