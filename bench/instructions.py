@@ -10,7 +10,6 @@ A line is a read, `all` or the name of a hot function, and instructions per requ
 import json
 import re
 import socket
-import statistics
 import subprocess
 import sys
 import urllib.request
@@ -18,13 +17,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 PATHS = ["/", "/team", "/feedback", "/guilds"]
-REQUESTS = 200
-# The service does other things meanwhile, for example it stores a heartbeat. The median leaves them out.
-ROUNDS = 15
+REQUESTS = 100
+# The service does other things meanwhile, for example it takes a heartbeat in. The cheapest round has the least of them.
+ROUNDS = 20
 # A function is hot if it takes this part of a read. Those above the second bound only call the others.
 HOT, OUTER = 0.02, 0.6
-# Rounds that functions are looked at in: the tool takes a while.
-LOOKED_AT = 3
 MOST_GROWTH = 0.05
 # The places of maps and of memory are random, which shows in small functions.
 RANDOM = 50
@@ -63,24 +60,19 @@ class Counter:
         text = Path(f"{self.file}.{self.part}").read_text()
         return int(re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)[1])
 
-    def functions(self, part: int) -> dict[str, float]:
-        """Instructions per request of each function in a part, with what it calls."""
+    def hot_functions(self, part: int, total: int) -> dict[str, int]:
+        """Instructions per request of each hot function in a part, with what it calls. The most expensive first."""
         command = ["callgrind_annotate", "--inclusive=yes", "--threshold=100", "--auto=no", f"{self.file}.{part}"]
         text = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
         # A line without an object file is only what was inlined from another source file.
         lines = re.findall(r"^\s*([\d,]+) \([ \d.]+%\)\s+\S+?:(\S.*) \[[^\]]+\]$", text, re.MULTILINE)
-        return {name: int(count.replace(",", "")) / REQUESTS for count, name in lines}
-
-    def hot_functions(self, total: int) -> dict[str, int]:
-        """The most expensive first."""
-        rounds = [self.functions(part) for part in range(self.part - LOOKED_AT + 1, self.part + 1)]
-        counts = {name: round(statistics.median(one.get(name, 0) for one in rounds)) for name in rounds[0]}
+        counts = {name: round(int(count.replace(",", "")) / REQUESTS) for count, name in lines}
         hot = {name: count for name, count in counts.items() if HOT < count / total < OUTER}
         return dict(sorted(hot.items(), key=lambda pair: -pair[1]))
 
 
-def cost(url: str, path: str, token: str, counter: Counter) -> tuple[int, tuple[bytes, bytes]]:
-    """Instructions per request, and an answer."""
+def cost(url: str, path: str, token: str, counter: Counter) -> tuple[int, int, tuple[bytes, bytes]]:
+    """Instructions per request, the part that has them, and an answer."""
     place = urlsplit(url)
     # Ports have four or five digits; a fixed name keeps the request's length.
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nToken: {token}\r\n\r\n".encode()
@@ -89,12 +81,12 @@ def cost(url: str, path: str, token: str, counter: Counter) -> tuple[int, tuple[
         for _ in range(REQUESTS):
             answer = ask(connection, request)
         counter.since_last()
-        costs = []
+        rounds = []
         for _ in range(ROUNDS):
             for _ in range(REQUESTS):
                 ask(connection, request)
-            costs.append(counter.since_last() / REQUESTS)
-    return round(statistics.median(costs)), answer
+            rounds.append((round(counter.since_last() / REQUESTS), counter.part))
+    return *min(rounds), answer
 
 
 def compare(measured: Path, committed: Path) -> None:
@@ -136,8 +128,8 @@ def main() -> None:
         return
     token = sign_in(url)
     for number, path in enumerate(PATHS):
-        count, (head, body) = cost(url, path, token, counter)
-        for name, value in {"all": count, **counter.hot_functions(count)}.items():
+        count, part, (head, body) = cost(url, path, token, counter)
+        for name, value in {"all": count, **counter.hot_functions(part, count)}.items():
             print(path, name, value, sep="\t", flush=True)
         folder = Path(last) / str(number)
         folder.mkdir(exist_ok=True)
