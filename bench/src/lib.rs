@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use anyhow::Context;
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::TcpStream;
 
 /// The arguments of a server, in order. An error shows how it is called.
 pub fn arguments<const N: usize>(usage: &str) -> anyhow::Result<[String; N]> {
@@ -36,6 +37,22 @@ where
         thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??;
     }
     Ok(())
+}
+
+/// Serves every connection in a task of its own, on a runtime of this thread's.
+pub fn serve_connections<F>(listener: TcpListener, serve: impl Fn(TcpStream) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async move {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        loop {
+            let (stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            tokio::spawn(serve(stream));
+        }
+    })
 }
 
 fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {

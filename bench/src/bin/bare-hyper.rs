@@ -25,7 +25,7 @@ fn main() -> anyhow::Result<()> {
     let [address, body, header] = bench::arguments("bare-hyper ADDRESS BODY_FILE HEADER_FILE")?;
     let body = Bytes::from(std::fs::read(body)?);
     let headers = Arc::new(headers(&std::fs::read_to_string(header)?)?);
-    bench::serve_on_every_core(&address, move |listener| serve(listener, body.clone(), Arc::clone(&headers)))
+    bench::serve_on_every_core(&address, move |listener| serve(listener, &body, &headers))
 }
 
 fn headers(text: &str) -> anyhow::Result<HeaderMap> {
@@ -36,23 +36,17 @@ fn headers(text: &str) -> anyhow::Result<HeaderMap> {
         .collect()
 }
 
-fn serve(listener: TcpListener, body: Bytes, headers: Arc<HeaderMap>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async move {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        loop {
-            let (stream, _) = listener.accept().await?;
-            stream.set_nodelay(true)?;
-            let (body, headers) = (body.clone(), Arc::clone(&headers));
-            tokio::spawn(async move {
-                let service = service_fn(|_| {
-                    let mut response = Response::new(Full::new(body.clone()));
-                    *response.headers_mut() = HeaderMap::clone(&headers);
-                    async move { Ok::<_, Infallible>(response) }
-                });
-                // A client that leaves is the normal end of a connection.
-                let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+fn serve(listener: TcpListener, body: &Bytes, headers: &Arc<HeaderMap>) -> anyhow::Result<()> {
+    bench::serve_connections(listener, |stream| {
+        let (body, headers) = (body.clone(), Arc::clone(headers));
+        async move {
+            let service = service_fn(|_| {
+                let mut response = Response::new(Full::new(body.clone()));
+                *response.headers_mut() = HeaderMap::clone(&headers);
+                async move { Ok::<_, Infallible>(response) }
             });
+            // A client that leaves is the normal end of a connection.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         }
     })
 }

@@ -32,14 +32,8 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn serve(listener: TcpListener) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async move {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        loop {
-            let (stream, _) = listener.accept().await?;
-            stream.set_nodelay(true)?;
-            tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)));
-        }
+    bench::serve_connections(listener, |stream| async {
+        let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)).await;
     })
 }
 

@@ -49,15 +49,25 @@ impl ConcurrencyLimit {
         self.most_per_subject.store(most_per_subject, Ordering::Relaxed);
     }
 
-    /// Starts a piece of work of these subjects'; one without a subject counts only towards all.
-    pub fn enter(&self, subjects: Subjects) -> Result<Permit, LimitReached> {
-        let mut running = self.running.lock();
-        if !running.by_subject.has_room(&subjects, self.most_per_subject.load(Ordering::Relaxed)) {
+    /// Which limit would refuse work of these subjects' now.
+    pub fn check(&self, subjects: &Subjects) -> Result<(), LimitReached> {
+        self.check_in(&self.running.lock(), subjects)
+    }
+
+    fn check_in(&self, running: &Running, subjects: &Subjects) -> Result<(), LimitReached> {
+        if !running.by_subject.has_room(subjects, self.most_per_subject.load(Ordering::Relaxed)) {
             return Err(LimitReached::PerSubject);
         }
         if running.all >= self.most.load(Ordering::Relaxed) {
             return Err(LimitReached::InAll);
         }
+        Ok(())
+    }
+
+    /// Starts a piece of work of these subjects'; one without a subject counts only towards all.
+    pub fn enter(&self, subjects: Subjects) -> Result<Permit, LimitReached> {
+        let mut running = self.running.lock();
+        self.check_in(&running, &subjects)?;
         running.all += 1;
         running.by_subject.add(&subjects);
         Ok(Permit { running: Arc::clone(&self.running), subjects })
@@ -89,7 +99,10 @@ mod tests {
         let other = work.enter(client(2)).unwrap();
         assert_eq!(work.enter(client(2)).unwrap_err(), LimitReached::InAll);
         assert_eq!(work.enter(Subjects::default()).unwrap_err(), LimitReached::InAll);
+        assert_eq!(work.check(&client(1)), Err(LimitReached::PerSubject));
+        assert_eq!(work.check(&client(2)), Err(LimitReached::InAll));
         drop(first);
+        assert_eq!(work.check(&client(2)), Ok(()));
         let third = work.enter(Subjects::default()).unwrap();
         assert_eq!(work.enter(client(2)).unwrap_err(), LimitReached::InAll);
         drop((second, other, third));

@@ -2,6 +2,7 @@
 //! fast path declines; so the same request with and without it goes the two ways.
 
 use domain::{Change, Permission};
+use provider::idp::Endpoint;
 use provider::sandbox::people::MEMBER;
 use reqwest::Method;
 
@@ -86,6 +87,36 @@ async fn both_ways_give_the_same_bytes() {
         }
     }
     assert_eq!(compared, 4 * 9 * 56);
+}
+
+#[tokio::test]
+async fn both_ways_refuse_with_the_same_bytes() {
+    let limits = "[limits]\nconcurrent_exchanges = 1\nrequests_per_second = 1\nrequests_burst = 20";
+    let app = TestApp::builder().set(limits).start().await;
+    let hold = app.sandbox.hold(Endpoint::Token);
+    let running = tokio::spawn(app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("member")).send());
+    hold.arrived(1).await;
+    let origins: [&[(&str, &str)]; 3] = [&[], &[("Origin", ORIGIN)], &[("Origin", "https://evil.example")]];
+    for origin in origins {
+        let headers = [origin, &[("Idp-Code", "another")]].concat();
+        let short = send(&app, &Method::POST, "/auth", &headers, false).await;
+        let long = send(&app, &Method::POST, "/auth", &headers, true).await;
+        assert_eq!((short.error().as_str(), short.header("retry-after")), ("overloaded", "1"));
+        assert_eq!(comparable(&short), comparable(&long), "{origin:?}");
+    }
+    hold.release();
+    assert_eq!(running.await.unwrap().status, 200);
+    while app.anon().get("/nowhere").await.status != 429 {}
+    for (method, path) in
+        [(Method::GET, "/"), (Method::HEAD, "/team"), (Method::GET, "/guilds"), (Method::POST, "/auth")]
+    {
+        for origin in origins {
+            let short = send(&app, &method, path, origin, false).await;
+            let long = send(&app, &method, path, origin, true).await;
+            assert_eq!((short.status, short.header("retry-after")), (429, "1"), "{method} {path}");
+            assert_eq!(comparable(&short), comparable(&long), "{method} {path} {origin:?}");
+        }
+    }
 }
 
 /// The bytes of a `GET`.

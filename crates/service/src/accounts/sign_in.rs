@@ -109,6 +109,21 @@ impl From<&SignInError> for SignInOutcome {
 }
 
 impl Accounts {
+    /// Refuses a client's sign-in before anything else of it is looked at, if too many run right now: a refusal must cost next to
+    /// nothing, or those who are refused take the time of those who are not.
+    pub fn try_refuse(&self, client: IpAddr) -> Option<SignInError> {
+        let room = self.exchange_permits.check(&self.rate_limits.counted_as(client));
+        (room == Err(LimitReached::InAll)).then(|| {
+            self.sources.metrics.sign_ins.count(SignInOutcome::Overloaded);
+            self.overloaded()
+        })
+    }
+
+    fn overloaded(&self) -> SignInError {
+        self.sources.metrics.limits.count(LimitName::ConcurrentExchanges);
+        SignInError::Overloaded(RETRY_AFTER)
+    }
+
     /// Turns a code into a session. The exchange runs to its end even if the caller leaves. `last_uses`: when a user's sessions
     /// were last used in this process, as the cache of sessions knows.
     pub async fn sign_in(
@@ -134,6 +149,10 @@ impl Accounts {
     /// Tells operators that nobody was signed in. Like the counting, this is done where the exchange ends: who hangs up before is told
     /// of, too.
     fn note_refusal(&self, client: IpAddr, error: &SignInError) {
+        // It says nothing of the client, and there may be thousands per second.
+        if matches!(error, SignInError::Overloaded(_)) {
+            return;
+        }
         let id = request_id::current();
         let request = id.as_ref().and_then(|id| id.to_str().ok()).unwrap_or_default();
         let why = SignInOutcome::from(error).text();
@@ -156,10 +175,7 @@ impl Accounts {
     ) -> Result<User, SignInError> {
         let _permit =
             self.exchange_permits.enter(self.rate_limits.counted_as(client)).map_err(|reached| match reached {
-                LimitReached::InAll => {
-                    self.sources.metrics.limits.count(LimitName::ConcurrentExchanges);
-                    SignInError::Overloaded(RETRY_AFTER)
-                }
+                LimitReached::InAll => self.overloaded(),
                 LimitReached::PerSubject => self.limited(LimitName::ConcurrentExchangesPerAddress, RETRY_AFTER),
             })?;
         let refused = |wait| self.limited(LimitName::RefusedSignIns, wait);

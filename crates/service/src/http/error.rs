@@ -80,6 +80,12 @@ impl ApiError {
         matches!(self.code, ErrorCode::HostInvalid | ErrorCode::BodyBroken | ErrorCode::RequestTimeout)
     }
 
+    /// When to come back, for `Retry-After`. Rounded up, and never 0: a client that obeys must not come back too early.
+    pub(super) fn retry_seconds(&self) -> Option<u64> {
+        let wait = self.retry_after?;
+        Some((wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1))
+    }
+
     /// The envelope of this error, as bytes.
     pub(super) fn body(&self, request_id: &str) -> Vec<u8> {
         error::body(self.code, request_id, self.details.as_deref())
@@ -90,9 +96,7 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = self.code.status().into_response();
-        if let Some(wait) = self.retry_after {
-            // Rounded up, and never 0: a client that obeys must not come back too early.
-            let seconds = (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1);
+        if let Some(seconds) = self.retry_seconds() {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if let Some((name, Some(value))) = self.code.header() {

@@ -34,8 +34,9 @@ pub(super) fn try_respond(cached: &TaggedBody, caching: &'static str, asked: &Ho
     let EncodedBody { bytes, is_gzip } = encoding::try_encode_hot(&cached.body, asked)?;
     let etag = cached.tags.of(is_gzip);
     let is_unchanged = asked.if_none_match.is_some_and(|known| matches_etag(known, etag));
+    let status = if is_unchanged { StatusCode::NOT_MODIFIED } else { StatusCode::OK };
     let encoding = if is_gzip { HotEncoding::Gzip } else { HotEncoding::Plain };
-    Some(HotBody { bytes, encoding, caching, etag: Some(etag.clone()), age: None, is_unchanged })
+    Some(HotBody { encoding, caching, etag: Some(etag.clone()), status, ..HotBody::fixed(bytes) })
 }
 
 /// The same for a body that is encoded already.

@@ -1,7 +1,11 @@
-//! The fast path of the hot reads: one synchronous function, called before the router, that responds from the cache or not at all.
-//! What is not cached, refused or unusual is left to the router; a test compares what the two say.
+//! The fast path of the hot reads: synchronous functions, called before the router, that respond from the cache or not at all, and
+//! refuse what floods would send. What is not cached or unusual is left to the router; a test compares what the two say.
+
+use http::Method;
+use telemetry::metrics::LimitName;
 
 use super::context::RequestContext;
+use super::error::ApiError;
 use super::hot_request::HotRequest;
 use super::hot_response::HotBody;
 use super::zone::{Zone, Zones};
@@ -17,15 +21,18 @@ enum HotPath {
     Stats,
     Guilds,
     Ready,
+    /// Only refused here.
+    SignIn,
 }
 
-const PATHS: [(&str, HotPath); 6] = [
+const PATHS: [(&str, HotPath); 7] = [
     ("/", HotPath::Status),
     ("/team", HotPath::Team),
     ("/feedback", HotPath::Feedback),
     ("/stats", HotPath::Stats),
     ("/guilds", HotPath::Guilds),
     ("/ready", HotPath::Ready),
+    ("/auth", HotPath::SignIn),
 ];
 
 /// The paths that the fast path answers, as clients send them.
@@ -55,8 +62,19 @@ impl HotRoutes {
         Self(routes)
     }
 
-    pub(super) fn find(&self, path: &str) -> Option<&HotRoute> {
-        self.0.iter().find(|route| route.sent == path)
+    pub(super) fn find(&self, request: &HotRequest<'_>) -> Option<&HotRoute> {
+        let route = self.0.iter().find(|route| route.sent == request.path)?;
+        let is_sign_in = matches!(route.path, HotPath::SignIn);
+        (is_sign_in == (request.method == Method::POST)).then_some(route)
+    }
+}
+
+/// Why the request is refused, if that is plain without work.
+pub(super) fn try_refuse(app: &App, route: &HotRoute, context: &RequestContext) -> Option<ApiError> {
+    match (context.rate_limit, route.path) {
+        (Err(wait), _) => Some(ApiError::limited(LimitName::Requests, wait)),
+        (Ok(()), HotPath::SignIn) => app.accounts.try_refuse(context.client).map(Into::into),
+        (Ok(()), _) => None,
     }
 }
 
@@ -86,5 +104,6 @@ pub(super) fn try_respond(
             guilds::try_respond(&cached, context.time, headers)
         }
         HotPath::Ready => readiness::try_respond(app),
+        HotPath::SignIn => None,
     }
 }

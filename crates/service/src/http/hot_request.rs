@@ -9,7 +9,7 @@ use super::bounds::HeaderSize;
 /// More than a browser sends. A request with more is left to hyper.
 const PARSED_HEADERS: usize = 40;
 
-/// A `GET` or `HEAD` without a body.
+/// A `GET`, `HEAD` or `POST` without a body.
 pub(crate) struct HotRequest<'a> {
     pub(super) method: Method,
     /// As it was sent, without a query.
@@ -59,6 +59,7 @@ impl<'a> HotRequest<'a> {
             _ if !is_plain => return Err(NotHot::Other),
             "GET" => Method::GET,
             "HEAD" => Method::HEAD,
+            "POST" => Method::POST,
             _ => return Err(NotHot::Whole),
         };
         match headers {
@@ -70,7 +71,7 @@ impl<'a> HotRequest<'a> {
 
     /// The same of a request that hyper has parsed; `None` if the fast path does not know how to answer it.
     pub(super) fn of<B: Body>(request: &'a Request<B>) -> Option<Self> {
-        if !matches!(*request.method(), Method::GET | Method::HEAD) || !request.body().is_end_stream() {
+        if !matches!(*request.method(), Method::GET | Method::HEAD | Method::POST) || !request.body().is_end_stream() {
             return None;
         }
         let lines = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
@@ -146,8 +147,8 @@ mod tests {
             ("HEAD /team HTTP/1.1\r\nHost: a\r\nConnection: Keep-Alive\r\n\r\n", "HEAD /team"),
             ("GET /team HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", "GET /team"),
             ("GET /team?a=b HTTP/1.1\r\nHost: a\r\n\r\n", "whole"),
-            ("POST /auth HTTP/1.1\r\nHost: a\r\n\r\n", "whole"),
-            ("POST /auth HTTP/1.1\r\nHost: a\r\ncontent-length: 0\r\n\r\n", "whole"),
+            ("DELETE /auth HTTP/1.1\r\nHost: a\r\n\r\n", "whole"),
+            ("POST /auth HTTP/1.1\r\nHost: a\r\ncontent-length: 0\r\n\r\n", "POST /auth"),
             ("GET /team HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "whole"),
             ("GET /guilds HTTP/1.1\r\nToken: a\r\nTOKEN: b\r\n\r\n", "whole"),
             ("GET / HTTP/1.1\r\nHost: a\r\n", "other"),

@@ -6,6 +6,7 @@ use http_body_util::Full;
 
 use super::context::RequestId;
 use super::cors::Cors;
+use super::error::ApiError;
 
 /// A body up to this size is copied behind its headers, so that one buffer is written.
 const COPIED_BYTES: usize = 8 * 1024;
@@ -20,8 +21,9 @@ pub(super) struct HotBody {
     pub(super) etag: Option<HeaderValue>,
     /// `Age`, in seconds.
     pub(super) age: Option<u64>,
-    /// Whether the client has it already.
-    pub(super) is_unchanged: bool,
+    pub(super) status: StatusCode,
+    /// `Retry-After`, in seconds.
+    pub(super) retry_after: Option<u64>,
 }
 
 /// How a body is encoded.
@@ -59,27 +61,39 @@ impl HotBody {
     /// A body that is never cached.
     pub(super) fn fixed(bytes: Bytes) -> Self {
         let (encoding, caching) = (HotEncoding::Always, "no-store");
-        Self { bytes, encoding, caching, etag: None, age: None, is_unchanged: false }
+        Self { bytes, encoding, caching, etag: None, age: None, status: StatusCode::OK, retry_after: None }
+    }
+
+    pub(super) fn refusal(refusal: &ApiError, request_id: &str) -> Self {
+        let (status, retry_after) = (refusal.code.status(), refusal.retry_seconds());
+        Self { status, retry_after, ..Self::fixed(refusal.body(request_id).into()) }
+    }
+
+    /// Whether the client has it already.
+    fn is_unchanged(&self) -> bool {
+        self.status == StatusCode::NOT_MODIFIED
     }
 }
 
 impl HotResponse<'_> {
     pub(crate) fn status(&self) -> StatusCode {
-        if self.body.is_unchanged { StatusCode::NOT_MODIFIED } else { StatusCode::OK }
+        self.body.status
     }
 
     /// How long the body is that is sent.
     pub(super) fn sent_bytes(&self) -> usize {
-        if self.is_head || self.body.is_unchanged { 0 } else { self.body.bytes.len() }
+        if self.is_head || self.body.is_unchanged() { 0 } else { self.body.bytes.len() }
     }
 
     /// Writes the response as HTTP/1.1. What it gives is to be sent after it.
     pub(crate) fn write(self, out: &mut Vec<u8>) -> Bytes {
         let follows = self.sent_bytes();
         out.reserve(1024 + if follows <= COPIED_BYTES { follows } else { 0 });
-        let status: &[u8] =
-            if self.body.is_unchanged { b"HTTP/1.1 304 Not Modified\r\n" } else { b"HTTP/1.1 200 OK\r\n" };
-        out.extend_from_slice(status);
+        out.extend_from_slice(b"HTTP/1.1 ");
+        out.extend_from_slice(self.body.status.as_str().as_bytes());
+        out.push(b' ');
+        out.extend_from_slice(self.body.status.canonical_reason().unwrap_or_default().as_bytes());
+        out.extend_from_slice(b"\r\n");
         self.each_header(|name, value| {
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b": ");
@@ -123,7 +137,7 @@ impl HotResponse<'_> {
     fn each_header(&self, mut put: impl FnMut(&'static str, Text<'_>)) {
         use Text::{Bytes, Fixed, Number, Shared};
         let body = &self.body;
-        if !body.is_unchanged {
+        if !body.is_unchanged() {
             put("content-type", Fixed("application/json"));
             if body.encoding == HotEncoding::Gzip {
                 put("content-encoding", Fixed("gzip"));
@@ -143,6 +157,9 @@ impl HotResponse<'_> {
         }
         if let Some(age) = body.age {
             put("age", Number(age));
+        }
+        if let Some(seconds) = body.retry_after {
+            put("retry-after", Number(seconds));
         }
         put("x-request-id", Bytes(self.id.as_bytes()));
         put("date", Shared(&self.date));

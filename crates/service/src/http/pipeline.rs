@@ -122,10 +122,7 @@ impl HttpService {
             .unwrap_or_else(|_| ApiError::new(ErrorCode::Internal).because(&"a handler panicked").into_response());
         let mut ends_connection = false;
         if let Some(refusal) = response.extensions_mut().remove::<ApiError>() {
-            if let Some(error) = refusal.code.server_error() {
-                self.app.metrics.server_errors.count(error);
-            }
-            access::log(&self.app, &refusal, &context, &method, &asked);
+            self.note(&refusal, &context, &method, &asked);
             // The router has set the length of the empty body that the error travelled with.
             response.headers_mut().remove(header::CONTENT_LENGTH);
             match context.zone.errors {
@@ -152,6 +149,14 @@ impl HttpService {
             Some(record) => record.end(response),
             None => response,
         }
+    }
+
+    /// Counts and logs a refusal.
+    fn note(&self, refusal: &ApiError, context: &RequestContext, method: &Method, path: &str) {
+        if let Some(error) = refusal.code.server_error() {
+            self.app.metrics.server_errors.count(error);
+        }
+        access::log(&self.app, refusal, context, method, path);
     }
 
     /// Checks the request against its bounds and its zone's limits, then hands it to the router. The client and we each have the

@@ -46,8 +46,7 @@ pub(super) async fn feed(
 /// What is stored of all that the bot has sent. After a resharding, guilds that moved count under both their shards until they are
 /// cleaned up.
 pub(super) async fn state(db: &impl GenericClient) -> Sql<FeedState> {
-    let sql =
-        "SELECT (SELECT count(*) FROM subscriptions), (SELECT count(*) FROM feedback), (SELECT count(*) FROM team),
+    let sql = "SELECT (SELECT count(*) FROM subscriptions), (SELECT feedback FROM totals), (SELECT count(*) FROM team),
         (SELECT coalesce(sum(guilds), 0)::bigint FROM feed_shards)";
     let statement = db.prepare_cached(sql).await?;
     let counts = db.query_one(&statement, &[]).await?;

@@ -47,7 +47,7 @@ pub(super) fn state(connection: &Connection) -> rusqlite::Result<FeedState> {
         shards: shards(connection)?,
         guilds: count("SELECT sum(guilds) FROM feed_shards")?,
         subscriptions: count("SELECT count(*) FROM subscriptions")?,
-        feedback: count("SELECT count(*) FROM feedback")?,
+        feedback: count("SELECT feedback FROM totals")?,
         team: count("SELECT count(*) FROM team")?,
     })
 }

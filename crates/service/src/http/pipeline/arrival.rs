@@ -14,7 +14,7 @@ use super::super::bounds::HeaderSize;
 use super::super::context::{Claims, Peer, RequestContext};
 use super::super::cors::{self, Cors};
 use super::super::hot_request::{HotHeaders, HotRequest};
-use super::super::hot_response::HotResponse;
+use super::super::hot_response::{HotBody, HotResponse};
 use super::super::measure::MeasuredRequest;
 use super::super::zone::{RateLimitedBy, Zone};
 use super::super::{access, date, fast_path, framing};
@@ -28,7 +28,7 @@ impl HttpService {
         request: &HotRequest<'a>,
         peer: Peer,
     ) -> Result<(HotResponse<'a>, Duration), Option<Box<RequestContext>>> {
-        let route = self.hot_routes.find(request.path).ok_or(None)?;
+        let route = self.hot_routes.find(request).ok_or(None)?;
         let HotHeaders { host, request_id, forwarded_for, origin, .. } = request.headers;
         let is_valid = framing::is_valid_host(host, request.needs_host, self.app.config.http.loopback_names_only);
         let headers = if is_valid { Ok(()) } else { Err(ErrorCode::HostInvalid) };
@@ -37,12 +37,18 @@ impl HttpService {
         // What a page of another origin gets is for the router to say, and to log.
         let is_for_reader = route.zone.cors != Cors::AllowedOrigins
             || origin.is_none_or(|origin| cors::is_allowed(origin, &self.app.current.get().allowed_origins));
-        if context.rate_limit.is_err() || context.headers.is_err() || !is_for_reader {
+        if context.headers.is_err() || !is_for_reader {
             return Err(Some(Box::new(context)));
         }
-        // A panic here is a bug that the router then answers for.
-        let cached = catch_unwind(AssertUnwindSafe(|| fast_path::try_respond(&self.app, route, request, &context)));
-        let Some(body) = cached.unwrap_or_default() else { return Err(Some(Box::new(context))) };
+        let made = if let Some(refusal) = fast_path::try_refuse(&self.app, route, &context) {
+            self.note(&refusal, &context, &request.method, request.path);
+            Some(HotBody::refusal(&refusal, context.id()))
+        } else {
+            // A panic here is a bug that the router then answers for.
+            catch_unwind(AssertUnwindSafe(|| fast_path::try_respond(&self.app, route, request, &context)))
+                .unwrap_or_default()
+        };
+        let Some(body) = made else { return Err(Some(Box::new(context))) };
         let response = HotResponse {
             body,
             id: context.id,
