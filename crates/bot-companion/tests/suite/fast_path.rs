@@ -96,11 +96,13 @@ async fn both_ways_refuse_with_the_same_bytes() {
     let hold = app.sandbox.hold(Endpoint::Token);
     let running = tokio::spawn(app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("member")).send());
     hold.arrived(1).await;
+    // What comes twice is for the router. A body is no use here: a refusal leaves it unread, and closes the connection.
+    let twice = [("Cache-Control", "max-age=0"), ("Cache-Control", "max-age=0")];
     let origins: [&[(&str, &str)]; 3] = [&[], &[("Origin", ORIGIN)], &[("Origin", "https://evil.example")]];
     for origin in origins {
         let headers = [origin, &[("Idp-Code", "another")]].concat();
         let short = send(&app, &Method::POST, "/auth", &headers, false).await;
-        let long = send(&app, &Method::POST, "/auth", &headers, true).await;
+        let long = send(&app, &Method::POST, "/auth", &[&headers[..], &twice].concat(), false).await;
         assert_eq!((short.error().as_str(), short.header("retry-after")), ("overloaded", "1"));
         assert_eq!(comparable(&short), comparable(&long), "{origin:?}");
     }
@@ -112,7 +114,7 @@ async fn both_ways_refuse_with_the_same_bytes() {
     {
         for origin in origins {
             let short = send(&app, &method, path, origin, false).await;
-            let long = send(&app, &method, path, origin, true).await;
+            let long = send(&app, &method, path, &[origin, &twice].concat(), false).await;
             assert_eq!((short.status, short.header("retry-after")), (429, "1"), "{method} {path}");
             assert_eq!(comparable(&short), comparable(&long), "{method} {path} {origin:?}");
         }
