@@ -9,7 +9,7 @@ use aws_lc_rs::digest;
 use domain::audit::AuditKind;
 use domain::{SessionId, Snowflake, Time, User};
 use provider::idp::{Grant, IdpError, IdpErrorKind};
-use runtime::concurrency::LimitReached;
+use runtime::concurrency::{LimitReached, Permit};
 use runtime::subjects::Subject;
 use secrecy::{ExposeSecret, SecretString};
 use store::{Claim, CodeHash, GrantSaved, SealedGrant, StoreError};
@@ -135,8 +135,10 @@ impl Accounts {
         let hash = code_hash(&code, verifier.as_ref(), &redirect_uri);
         let exchange = self.exchanges.join(hash, || {
             let this = Arc::clone(self);
+            // Now, and not when the task begins: requests that come before must find no room.
+            let permit = self.enter(client);
             async move {
-                let outcome = this.exchange_within_limits(client, hash, code, verifier, redirect_uri).await;
+                let outcome = this.exchange_within_limits(permit, client, hash, code, verifier, redirect_uri).await;
                 let counted = outcome.as_ref().map_or_else(SignInOutcome::from, |_| SignInOutcome::SignedIn);
                 this.sources.metrics.sign_ins.count(counted);
                 outcome.inspect_err(|error| this.note_refusal(client, error))
@@ -162,22 +164,26 @@ impl Accounts {
         }
     }
 
+    fn enter(&self, client: IpAddr) -> Result<Permit, SignInError> {
+        self.exchange_permits.enter(self.rate_limits.counted_as(client)).map_err(|reached| match reached {
+            LimitReached::InAll => self.overloaded(),
+            LimitReached::PerSubject => self.limited(LimitName::ConcurrentExchangesPerAddress, RETRY_AFTER),
+        })
+    }
+
     /// Exchanges the code within the rate limits of its client address. They are counted here, in the background task, and not in
     /// the request: a client that hangs up cancels its request, not the exchange. So each attempt counts as refused before it is
     /// made, and is refunded unless it is refused.
     async fn exchange_within_limits(
         &self,
+        permit: Result<Permit, SignInError>,
         client: IpAddr,
         hash: CodeHash,
         code: SecretString,
         verifier: Option<SecretString>,
         redirect_uri: String,
     ) -> Result<User, SignInError> {
-        let _permit =
-            self.exchange_permits.enter(self.rate_limits.counted_as(client)).map_err(|reached| match reached {
-                LimitReached::InAll => self.overloaded(),
-                LimitReached::PerSubject => self.limited(LimitName::ConcurrentExchangesPerAddress, RETRY_AFTER),
-            })?;
+        let _permit = permit?;
         let refused = |wait| self.limited(LimitName::RefusedSignIns, wait);
         let reservation = self.rate_limits.reserve_sign_in(client).map_err(refused)?;
         let outcome = self.exchange_once(client, hash, code, verifier, redirect_uri).await;

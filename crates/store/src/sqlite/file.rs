@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use runtime::file_access::{self, OTHERS};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::errors::file_remedy;
@@ -178,6 +179,8 @@ pub(super) fn connect(path: &Path) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // A plan must not depend on the values: on a table with a partial index, SQLite would parse a cached statement again for every value.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Everything that is deleted is overwritten, not only by `users forget`: a sign-out deletes a name, too.
     connection.pragma_update(None, "secure_delete", true)?;
     Ok(connection)
