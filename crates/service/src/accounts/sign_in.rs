@@ -109,8 +109,7 @@ impl From<&SignInError> for SignInOutcome {
 }
 
 impl Accounts {
-    /// Refuses a client's sign-in before anything else of it is looked at, if too many run right now: a refusal must cost next to
-    /// nothing, or those who are refused take the time of those who are not.
+    /// Refuses a client's sign-in if too many run right now.
     pub fn try_refuse(&self, client: IpAddr) -> Option<SignInError> {
         let room = self.exchange_permits.check(&self.rate_limits.counted_as(client));
         (room == Err(LimitReached::InAll)).then(|| {

@@ -14,11 +14,13 @@ use domain::audit::AuditKind;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use provider::idp::{Provider, SCOPE};
 use secrecy::ExposeSecret;
+use telemetry::metrics::{LimitName, SignInOutcome};
 
 use super::context::RequestContext;
 use super::cors;
 use super::error::ApiError;
 use super::extract::{self, UserSession};
+use super::pipeline::OVERLOAD_RETRY;
 use super::respond::{Success, json};
 use super::sessions::to_its_end;
 use crate::accounts::SignInAttempt;
@@ -65,6 +67,7 @@ pub(super) async fn sign_in(
     context: RequestContext,
     headers: HeaderMap,
 ) -> Result<Success<NewSession>, ApiError> {
+    check_places(&app, 1)?;
     let attempt = attempt(&app, &headers, context.client)?;
     let signed_in = app.accounts.sign_in(attempt, |user| app.views.sessions.last_uses(user)).await;
     let signed_in = signed_in?;
@@ -91,6 +94,23 @@ pub(super) async fn sign_out(
         Ok(Success(Nothing {}))
     })
     .await
+}
+
+/// Refuses a sign-in before anything of it is looked at, if that is plain without work. A refusal must cost next to nothing, or those
+/// who are refused take the time of those who are not.
+pub(super) fn try_refuse(app: &App, client: IpAddr) -> Option<ApiError> {
+    check_places(app, 0).err().or_else(|| app.accounts.try_refuse(client).map(Into::into))
+}
+
+/// Sign-ins take most of the places of requests, never all: whoever only reads the website finds one. `held` are those of the caller.
+fn check_places(app: &App, held: usize) -> Result<(), ApiError> {
+    let kept_free = app.current.get().limits.concurrent_requests / 8;
+    if app.request_permits.available_permits() + held > kept_free {
+        return Ok(());
+    }
+    app.metrics.limits.count(LimitName::ConcurrentRequests);
+    app.metrics.sign_ins.count(SignInOutcome::Overloaded);
+    Err(ApiError::new(ErrorCode::Overloaded).after(OVERLOAD_RETRY))
 }
 
 fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<SignInAttempt, ApiError> {

@@ -9,7 +9,7 @@ use super::error::ApiError;
 use super::hot_request::HotRequest;
 use super::hot_response::HotBody;
 use super::zone::{Zone, Zones};
-use super::{extract, guilds, readiness, stats, status, team};
+use super::{auth, extract, guilds, readiness, stats, status, team};
 use crate::app::App;
 
 /// A path that the fast path answers.
@@ -73,7 +73,7 @@ impl HotRoutes {
 pub(super) fn try_refuse(app: &App, route: &HotRoute, context: &RequestContext) -> Option<ApiError> {
     match (context.rate_limit, route.path) {
         (Err(wait), _) => Some(ApiError::limited(LimitName::Requests, wait)),
-        (Ok(()), HotPath::SignIn) => app.accounts.try_refuse(context.client).map(Into::into),
+        (Ok(()), HotPath::SignIn) => auth::try_refuse(app, context.client),
         (Ok(()), _) => None,
     }
 }
