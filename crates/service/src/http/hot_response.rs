@@ -89,11 +89,11 @@ impl HotResponse<'_> {
     pub(crate) fn write(self, out: &mut Vec<u8>) -> Bytes {
         let follows = self.sent_bytes();
         out.reserve(1024 + if follows <= COPIED_BYTES { follows } else { 0 });
-        out.extend_from_slice(b"HTTP/1.1 ");
-        out.extend_from_slice(self.body.status.as_str().as_bytes());
-        out.push(b' ');
-        out.extend_from_slice(self.body.status.canonical_reason().unwrap_or_default().as_bytes());
-        out.extend_from_slice(b"\r\n");
+        match self.body.status {
+            StatusCode::OK => out.extend_from_slice(b"HTTP/1.1 200 OK\r\n"),
+            StatusCode::NOT_MODIFIED => out.extend_from_slice(b"HTTP/1.1 304 Not Modified\r\n"),
+            status => out.extend_from_slice(format!("HTTP/1.1 {status}\r\n").as_bytes()),
+        }
         self.each_header(|name, value| {
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b": ");
