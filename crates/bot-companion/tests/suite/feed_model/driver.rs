@@ -265,10 +265,12 @@ impl World {
 
     /// A process sends everything: its shards and the subscriptions.
     async fn resync(&mut self, by: usize, sequence: u64) {
-        let Process { count, own, .. } = self.model.processes[by].clone();
-        for id in own {
-            let lines = self.dice.snapshot_of((count, id));
-            self.send(Request { by, sequence, what: What::Guilds((count, id)), lines }).await;
+        let Process { count, own, life, .. } = self.model.processes[by].clone();
+        // All that it ever called its own, under other counts too: it is asked for as long as one of them is free.
+        let shards: BTreeSet<_> = own.into_iter().map(|id| (count, id)).chain(life.named).collect();
+        for shard in shards {
+            let lines = self.dice.snapshot_of(shard);
+            self.send(Request { by, sequence, what: What::Guilds(shard), lines }).await;
         }
         let sent = self.all_subscriptions(by, sequence);
         self.send(sent).await;
