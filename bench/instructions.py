@@ -86,7 +86,10 @@ def cost(url: str, path: str, token: str, counter: Counter) -> tuple[int, int, t
             for _ in range(REQUESTS):
                 ask(connection, request)
             rounds.append((round(counter.since_last() / REQUESTS), counter.part))
-    return *min(rounds), answer
+    count, part = min(rounds)
+    if not count:
+        sys.exit("Nothing was counted. Does bench/instructions still name the function that serves a connection?")
+    return count, part, answer
 
 
 def compare(measured: Path, committed: Path) -> None:
