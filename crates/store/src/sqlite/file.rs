@@ -1,7 +1,8 @@
 //! The file of the embedded store, and how connections to it are set up.
 
+use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -62,17 +63,30 @@ fn create_private(path: &Path) -> std::io::Result<()> {
     file.append(true).create(true).open(path).map(drop)
 }
 
-/// Bytes at the start of a write-ahead log, and before each page in it.
+/// Bytes at the start of a write-ahead log, and before each page in it. Both have the same salt, which changes when the log starts over.
 const LOG_HEADER: u64 = 32;
+const LOG_HEADER_SALT: u64 = 16;
 const LOG_PAGE_HEADER: u64 = 24;
+const LOG_PAGE_SALT: u64 = 8;
+
+type Salt = [u8; 8];
 
 /// Which file was opened, and which write-ahead log beside it, whatever lies at their paths by now.
 pub(super) struct FileIdentity {
     database: OpenedFile,
-    log: Option<OpenedFile>,
+    log: Option<Log>,
     /// The bytes of a page, and of the file when it was last whole; 0 before.
     page: u64,
     whole: u64,
+}
+
+struct Log {
+    opened: OpenedFile,
+    /// SQLite keeps its locks on other files, so closing this one releases none of them.
+    content: File,
+    /// How many pages it had when it was last whole, and its salt then.
+    whole: u64,
+    salt: Salt,
 }
 
 struct OpenedFile {
@@ -90,7 +104,7 @@ impl FileIdentity {
 
     /// Remembers the log, too. SQLite keeps it for as long as a connection that can write is open.
     pub(super) fn remember_log(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        self.log = OpenedFile::at(log_of(&self.database.path)).ok();
+        self.log = Log::at(log_of(&self.database.path)).ok();
         self.page = connection.query_row("PRAGMA page_size", [], |row| row.get(0)).map(unsigned)?;
         Ok(())
     }
@@ -107,12 +121,12 @@ impl FileIdentity {
     }
 
     /// `None` if nobody can tell.
-    fn log_is_cut(&self, connection: &Connection) -> Option<bool> {
-        let size = self.log.as_ref()?.size()?;
+    fn log_is_cut(&mut self, connection: &Connection) -> Option<bool> {
+        let log = self.log.as_mut()?;
         // Looks, and moves nothing into the database.
         let mut look = connection.prepare_cached("PRAGMA wal_checkpoint(NOOP)").ok()?;
         let pages = look.query_row([], |row| row.get(1)).map(unsigned).ok()?;
-        Some(pages > 0 && size < LOG_HEADER + pages * (LOG_PAGE_HEADER + self.page))
+        log.is_cut(pages, LOG_PAGE_HEADER + self.page)
     }
 
     fn database_is_cut(&mut self, connection: &Connection) -> Option<bool> {
@@ -134,9 +148,44 @@ impl FileIdentity {
     /// Why what is at the paths is not what was opened; `None` if it is, or if nobody can tell now.
     pub(super) fn lost(&self) -> Option<&'static str> {
         self.database.lost().or_else(|| {
-            self.log.as_ref()?.lost()?;
+            self.log.as_ref()?.opened.lost()?;
             Some("its write-ahead log, the -wal file, was deleted, moved or replaced")
         })
+    }
+}
+
+impl Log {
+    fn at(path: PathBuf) -> io::Result<Self> {
+        let content = File::open(&path)?;
+        Ok(Self { opened: OpenedFile::at(path)?, content, whole: 0, salt: Salt::default() })
+    }
+
+    /// Whether it lacks something of this many pages. The length alone doesn't tell: a write that is under way during the cut makes the
+    /// log long enough again, with a hole in place of what was there.
+    fn is_cut(&mut self, pages: u64, page: u64) -> Option<bool> {
+        if pages == 0 {
+            return Some(false);
+        }
+        let start_of = |number: u64| LOG_HEADER + (number - 1) * page;
+        if self.opened.size()? < start_of(pages + 1) {
+            return Some(true);
+        }
+        let salt = self.salt_at(LOG_HEADER_SALT)?;
+        // Every log has a salt; only a hole is all zeros.
+        if salt == Salt::default() {
+            return Some(true);
+        }
+        // The last page of the last look is there still, unless the log has started over.
+        if salt == self.salt && self.whole > 0 && self.salt_at(start_of(self.whole) + LOG_PAGE_SALT)? != salt {
+            return Some(true);
+        }
+        (self.whole, self.salt) = (pages, salt);
+        Some(false)
+    }
+
+    fn salt_at(&self, offset: u64) -> Option<Salt> {
+        let mut salt = Salt::default();
+        self.content.read_exact_at(&mut salt, offset).ok().map(|()| salt)
     }
 }
 

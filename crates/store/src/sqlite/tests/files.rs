@@ -186,7 +186,9 @@ async fn counting_the_grants_does_not_check_the_whole_file() {
 
 #[tokio::test]
 async fn a_file_that_somebody_cuts_off_takes_no_more_writes() {
-    for (suffix, part) in [("", 0), ("", 2), ("-wal", 0), ("-wal", 2)] {
+    for (suffix, part, refilled) in
+        [("", 0, false), ("", 2, false), ("-wal", 0, false), ("-wal", 2, false), ("-wal", 0, true), ("-wal", 2, true)]
+    {
         let fixture = sqlite().await;
         for number in 1..=50 {
             fixture.store.apply(vec![Change::Guild(guild(number))]).await.unwrap();
@@ -201,8 +203,12 @@ async fn a_file_that_somebody_cuts_off_takes_no_more_writes() {
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         let length = file.metadata().unwrap().len();
         file.set_len(length.checked_div(part).unwrap_or(0)).unwrap();
+        if refilled {
+            // A write that is under way makes the log long again, behind a hole.
+            file.set_len(length).unwrap();
+        }
         let refused = fixture.store.apply(vec![Change::Guild(guild(99))]).await;
-        assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{suffix} {part}: {refused:?}");
+        assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{suffix} {part} {refilled}: {refused:?}");
         assert_eq!(fixture.store.metrics.file_lost.get(), 1);
     }
 }
