@@ -66,7 +66,10 @@ class Counter:
         text = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
         # A line without an object file is only what was inlined from another source file.
         lines = re.findall(r"^\s*([\d,]+) \([ \d.]+%\)\s+\S+?:(\S.*) \[[^\]]+\]$", text, re.MULTILINE)
-        counts = {name: round(int(count.replace(",", "")) / REQUESTS) for count, name in lines}
+        counts: dict[str, int] = {}
+        for count, name in lines:
+            # The first line of a function is the whole of it. Others are what was inlined into it.
+            counts.setdefault(name, round(int(count.replace(",", "")) / REQUESTS))
         hot = {name: count for name, count in counts.items() if HOT < count / total < OUTER}
         return dict(sorted(hot.items(), key=lambda pair: -pair[1]))
 
