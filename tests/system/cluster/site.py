@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Protocol
 
+from aiohttp.abc import AbstractResolver
+
 from .certificate import Certificate
 from .faults import Network
 from .testbed import SLOWEST, Failed, Testbed, last_lines, output
@@ -45,6 +47,8 @@ class Site:
         self.base_path = self.settings.get("COMPANION_HTTP_BASE_PATH", "")
         # Whom clients trust.
         self.trust: ssl.SSLContext | bool = certificate.trust() if certificate else True
+        # Where clients find names; a test may put its own here.
+        self.names: AbstractResolver | None = None
         self.database = Pair(testbed)
         self.provider = Provider()
         self.replicas = [Replica(testbed, number, self.base_path) for number in range(1, REPLICAS + 1)]
