@@ -24,7 +24,7 @@ from .testbed import REPOSITORY, Failed, Testbed, end, eventually, last_lines, o
 PROXIED, SPARE, DIRECT = "proxied.companion.example", "spare.companion.example", "direct.companion.example"
 
 
-def program(name: str) -> str:
+def executable(name: str) -> str:
     found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
     if found is None:
         package = name.partition("-")[0]
@@ -108,7 +108,7 @@ class Authority:
             # It would wait before it looks, for as long as it likes.
             environment = {**os.environ, "PEBBLE_VA_NOSLEEP": "1"}
             started = await asyncio.create_subprocess_exec(
-                program(name), *arguments, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
+                executable(name), *arguments, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
             )
         self.processes.append(started)
 
@@ -149,7 +149,7 @@ class Caddy:
         environment = {**os.environ, "HOME": str(self.folder), "XDG_DATA_HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder)}
         environment |= {"PROXY_NAME": self.name, "PROXY_BASE_PATH": self.base_path}
         environment |= {f"PROXY_REPLICA_{replica.number}": f"{replica.address}:{replica.port}" for replica in replicas}
-        command = [program("caddy"), "run", "--adapter", "caddyfile", "--config", str(self.configuration())]
+        command = [executable("caddy"), "run", "--adapter", "caddyfile", "--config", str(self.configuration())]
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *command, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
