@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 import sys
 import time
 from collections import Counter
@@ -272,6 +273,7 @@ async def program() -> None:
             load, haproxy = Load(site), site.haproxy
             try:
                 await authority.start()
+                assert isinstance(site.trust, ssl.SSLContext)
                 authority.trusted_by(site.trust)
                 await nginx.start(site.replicas)
                 await caddy.start(site.replicas)

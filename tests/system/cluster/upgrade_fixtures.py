@@ -16,6 +16,7 @@ import signal
 import sqlite3
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,14 @@ from aiohttp import web
 from .postgres import PORT, USER, Server
 from .provider import Provider
 from .replicas import BINARY, Replica, service_settings
-from .testbed import Failed, SLOWEST, Testbed, eventually, last_lines, output, run
+from .testbed import SLOWEST, Failed, Testbed, eventually, last_lines, output, run
 
 # The people of the sandbox, as the suite knows them: a code is their number, a dot, and anything.
-PEOPLE = {1: ("owner", 280114907635220483, "marlow.quay"), 2: ("member", 690412558730167039, "pip.okafor"), 3: ("manager", 311890224776519691, "inez_brandt")}
+PEOPLE = {
+    1: ("owner", 280114907635220483, "marlow.quay"),
+    2: ("member", 690412558730167039, "pip.okafor"),
+    3: ("manager", 311890224776519691, "inez_brandt"),
+}
 HARBOUR, LANTERN = 871203344918732833, 1031447905116248139
 BLOCKED = "1209977341852663811"
 # The key of the suite's tests on PostgreSQL. On SQLite the service makes its own.
@@ -103,7 +108,7 @@ class Recorded:
         guild = {"icon": None, "setup": True, "linked": False}
         harbour = {"id": str(HARBOUR), "name": "Harbour City", "owner": "280114907635220483", "members": 412, **guild,
                    "grants": {"900000000000000001": ["MOD"]}, "staff": {"690412558730167039": ["900000000000000001"]}}  # fmt: skip
-        lantern = {"id": str(LANTERN), "name": "Lantern Valley", "owner": "402775613098844173", "members": 8, **guild, "grants": {}}
+        lantern: dict[str, Any] = {"id": str(LANTERN), "name": "Lantern Valley", "owner": "402775613098844173", "members": 8, **guild, "grants": {}}
         await self.feed("PUT", "/bot/shards/1/0/guilds", [harbour, lantern], snapshot=True)
         paid = {"userid": "280114907635220483", "slots": 2, "guilds": [str(HARBOUR)], "active_until": None}
         await self.feed("PUT", "/bot/subscriptions", [paid], snapshot=True)
@@ -141,7 +146,7 @@ class Recorded:
         await self.replica.end(signal.SIGKILL)
 
 
-async def record(recorded: Recorded, count: Any, place: Path) -> None:
+async def record(recorded: Recorded, count: Callable[[], Awaitable[dict[str, int]]], place: Path) -> None:
     """Lets the service live, and writes down what it said last and how many rows each table has."""
     try:
         await recorded.replica.start()

@@ -100,8 +100,7 @@ impl Folder {
         match self.url() {
             None => {
                 for (path, content) in [(self.file(), file), (self.folder.path("data.db.key"), key.as_bytes())] {
-                    let mut created =
-                        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).unwrap();
+                    let mut created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).unwrap();
                     created.write_all(content).unwrap();
                 }
             }
