@@ -4,13 +4,12 @@
 import json
 import sys
 
-# What a test authority causes: the finding's id, and why.
-EXCUSED = {
-    "cert_caStatus": "x",
-}
+# What the test's own surroundings cause: the finding's ID, and why it says nothing about the service. The test authority causes nothing:
+# testssl.sh is told to trust it, and its certificate names a revocation list.
+EXCUSED = {"engine_problem": "this machine's openssl has no GOST ciphers to try"}
 HARMLESS = {"OK", "INFO", "LOW", "DEBUG"}
 # Without these it has not really looked.
-EXPECTED = {"TLS1_3", "cipher_order", "heartbleed", "ROBOT", "HSTS"}
+EXPECTED = {"TLS1_3", "cipher_order", "heartbleed", "ROBOT", "HSTS_time"}
 
 with open(sys.argv[1]) as file:
     findings = json.load(file)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use domain::Time;
 use flate2::read::GzDecoder;
 use provider::idp::Endpoint;
-use provider::sandbox::people::HARBOUR;
+use provider::sandbox::people::{HARBOUR, OWNER};
 use runtime::clock::Clock;
 use serde_json::{Value, json};
 
@@ -95,8 +95,7 @@ async fn an_older_store_keeps_every_row_and_answers_as_before() {
     has_all_of("/bot/state", &answers["/bot/state"], &bot.state().await);
     let blocked = app.sign_in(&app.sandbox.issue_code("newcomer")).await;
     assert_eq!(blocked.status, 403, "who was blocked stays blocked: {}", blocked.text());
-    let history = app.anon().get("/site/status").await;
-    assert!(history.text().contains("We have moved"), "announcements stay");
+    assert!(app.anon().get("/site/status").await.text().contains("We have moved"), "announcements stay");
 }
 
 #[tokio::test]
@@ -123,7 +122,6 @@ async fn sessions_of_an_older_store_go_on_and_its_grants_can_be_read() {
 async fn a_grant_that_an_older_release_had_yet_to_revoke_is_revoked() {
     let (app, _) = upgraded().await;
     app.revoked(1).await;
-    assert_eq!(app.folder.count("revocations").await, 0);
 }
 
 #[tokio::test]
@@ -131,7 +129,8 @@ async fn the_feed_goes_on_where_it_was() {
     let (app, old) = upgraded().await;
     let bot = app.bot_with(old["bot_key"].as_str().unwrap(), old["instance"].as_str().unwrap());
     let next = old["next"].as_u64().unwrap();
-    let event = json!({"type": "guild", "id": HARBOUR.id.to_string(), "name": "Harbour City", "members": 413});
+    let event = json!({"type": "guild", "id": HARBOUR.id.to_string(), "name": "Harbour City", "icon": null,
+        "owner": OWNER.to_string(), "members": 413, "setup": true, "linked": false, "grants": {}});
     let repeated = bot.events(next - 1, std::slice::from_ref(&event)).await;
     assert_eq!(repeated.data(), json!({"applied": 0, "ignored": 1, "next": next}), "what was sent before");
     let answer = bot.events(next, &[event]).await;
@@ -155,7 +154,7 @@ async fn a_backup_of_an_older_release_is_restored() {
     let done = run(restore).await;
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let said = String::from_utf8(done.stdout).unwrap();
-    assert!(said.contains("2 of 2 grant(s)") || said.contains("3 of 3 grant(s)"), "{said}");
+    assert!(said.contains("3 of 3 grant(s)"), "{said}");
     let mut old = recorded("sqlite");
     // Of SQLite alone; and the restore is itself a command.
     old["rows"].as_object_mut().unwrap().remove("counter");
