@@ -14,7 +14,7 @@ TEST := $(CHECK) test-postgres test-secrets
 # Scripts in tests/system that use a debug build of the service.
 SYSTEM := openapi metrics fake-discord conformance sdk-python sdk-js sdk-web sdk-rust feed-go examples web-examples site
 # Programs in tests/system/cluster.
-CLUSTER := cluster proxies alerts
+CLUSTER := cluster proxies certificates alerts
 TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz test-faults test-instructions
 
 .PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api kill-feed cluster-faults rolling-restart failover revocations faults bench bench-quick openapi site-client dist needs clean

@@ -56,7 +56,8 @@ class Load:
         self.client = self.new_client()
 
     def new_client(self) -> aiohttp.ClientSession:
-        client = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TOO_LONG), connector=aiohttp.TCPConnector(limit=0, ssl=self.site.trust))
+        connector = aiohttp.TCPConnector(limit=0, ssl=self.site.trust, resolver=self.site.names)
+        client = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TOO_LONG), connector=connector)
         # The client would retry a read without a word, and a connection that was closed on it would go unseen.
         client._retry_connection = False
         return client

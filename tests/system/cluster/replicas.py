@@ -27,6 +27,8 @@ class Replica:
 
     def __init__(self, testbed: Testbed, number: int, base_path: str = "") -> None:
         self.number, self.base_path, self.scheme = number, base_path, "http"
+        # What it runs from its next start on.
+        self.binary = BINARY
         self.address, self.port = testbed.address(number), 0
         self.log = testbed.folder / f"replica-{number}.log"
         self.environment: dict[str, str] = {}
@@ -41,7 +43,7 @@ class Replica:
     async def start(self) -> None:
         self.listening.clear()
         self.process = await asyncio.create_subprocess_exec(
-            BINARY, "serve", "--config", str(REPOSITORY / "deploy" / "companion.toml"), "--listen", f"{self.address}:{self.port}",
+            self.binary, "serve", "--config", str(REPOSITORY / "deploy" / "companion.toml"), "--listen", f"{self.address}:{self.port}",
             env=self.environment, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         self.reading = asyncio.create_task(self.read(self.process))

@@ -12,10 +12,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Protocol
 
+from aiohttp.abc import AbstractResolver
+
 from .certificate import Certificate
 from .faults import Network
 from .testbed import SLOWEST, Failed, Testbed, last_lines, output
-from .replicas import BINARY, REPLICAS, Balancer, Replica, service_settings
+from .replicas import REPLICAS, Balancer, Replica, service_settings
 from .postgres import PORT, USER, Pair
 from .provider import Provider
 
@@ -45,6 +47,8 @@ class Site:
         self.base_path = self.settings.get("COMPANION_HTTP_BASE_PATH", "")
         # Whom clients trust.
         self.trust: ssl.SSLContext | bool = certificate.trust() if certificate else True
+        # Where clients find names; a test may put its own here.
+        self.names: AbstractResolver | None = None
         self.database = Pair(testbed)
         self.provider = Provider()
         self.replicas = [Replica(testbed, number, self.base_path) for number in range(1, REPLICAS + 1)]
@@ -75,7 +79,7 @@ class Site:
         # All at once, on an empty database: that must work, too.
         await asyncio.gather(*(replica.start() for replica in self.replicas))
         await asyncio.gather(*(replica.ready() for replica in self.replicas))
-        said = await output(BINARY, "key", "create", "--label", "cluster", env=self.replicas[0].environment)
+        said = await output(self.replicas[0].binary, "key", "create", "--label", "cluster", env=self.replicas[0].environment)
         found = re.search(r"bck_[0-9A-Za-z]+", said)
         if found is None:
             raise Failed("no bot key was made")

@@ -1,7 +1,7 @@
-"""Shows that nginx and HAProxy work with the configurations of `deploy`, with TLS and below a path, before three replicas.
+"""Shows that nginx, HAProxy and Caddy work with the configurations of `deploy`, with TLS and below a path, before three replicas.
 
-Whose address counts, live streams, uploads, errors, what is sent again and what never is, a rolling restart. `make test-proxies`; what
-can be set: `tests/system/cluster/run`.
+Whose address counts, live streams, uploads, errors, what is sent again and what never is, a rolling restart. Caddy gets its certificate
+from Pebble. `make test-proxies`; what can be set: `tests/system/cluster/run`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 import sys
 import time
 from collections import Counter
@@ -18,6 +19,7 @@ from typing import Any
 import aiohttp
 
 from . import rolling_restart
+from .acme import SPARE, Authority, Caddy, Names
 from .certificate import Certificate
 from .load import Load
 from .nginx import Nginx
@@ -49,7 +51,7 @@ class Client:
     """Somebody with an address of their own."""
 
     def __init__(self, site: Site, number: int) -> None:
-        connector = aiohttp.TCPConnector(limit=0, ssl=site.trust, local_addr=(site.testbed.address(number), 0))
+        connector = aiohttp.TCPConnector(limit=0, ssl=site.trust, resolver=site.names, local_addr=(site.testbed.address(number), 0))
         self.session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=PATIENCE), connector=connector)
         self.session._retry_connection = False
 
@@ -264,21 +266,29 @@ async def program() -> None:
         certificate = await Certificate.make(testbed.folder, [testbed.address(100), testbed.address(101)])
         site = Site(testbed, SETTINGS, certificate)
         nginx = Nginx(testbed, site.base_path, certificate)
+        authority = Authority(testbed)
+        caddy = Caddy(testbed, site.base_path, authority)
+        site.names = Names(authority.names)
         async with running(site):
             load, haproxy = Load(site), site.haproxy
             try:
+                await authority.start()
+                assert isinstance(site.trust, ssl.SSLContext)
+                authority.trusted_by(site.trust)
                 await nginx.start(site.replicas)
+                await caddy.start(site.replicas)
                 await load.prepare()
                 print(f"a site in {time.monotonic() - began:.1f} s", flush=True)
                 async with asyncio.TaskGroup() as group:
-                    for proxy, number in ((haproxy, 110), (nginx, 120)):
+                    for proxy, number in ((haproxy, 110), (nginx, 120), (caddy, 130)):
                         group.create_task(streams(load, proxy))
                         group.create_task(checks(site, load, proxy, number))
-                    group.create_task(repeats(site, Balancer(testbed, site.base_path, certificate), 130))
-                    group.create_task(repeats(site, Nginx(testbed, site.base_path, certificate), 140))
+                    group.create_task(repeats(site, Balancer(testbed, site.base_path, certificate), 140))
+                    group.create_task(repeats(site, Nginx(testbed, site.base_path, certificate), 150))
+                    group.create_task(repeats(site, Caddy(testbed, site.base_path, authority, SPARE), 160))
                 print(f"addresses, errors, streams, uploads and repeats are as they should be: {time.monotonic() - began:.1f} s", flush=True)
                 check("temporary file" not in nginx.log.read_text(), "nginx writes nothing to the disk")
-                for name, proxy in (("HAProxy", haproxy), ("nginx", nginx)):
+                for name, proxy in (("HAProxy", haproxy), ("nginx", nginx), ("Caddy", caddy)):
                     site.balancer = proxy
                     print(f"{name}:", flush=True)
                     await rolling_restart.rounds(site, load, 1)
@@ -287,6 +297,8 @@ async def program() -> None:
             finally:
                 await load.end()
                 await nginx.end()
+                await caddy.end()
+                await authority.end()
     finally:
         testbed.remove()
     print(f"{time.monotonic() - began:.0f} s in all", flush=True)

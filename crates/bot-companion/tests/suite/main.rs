@@ -83,4 +83,5 @@ mod switches;
 mod tls;
 mod traces;
 mod unread_answers;
+mod upgrade;
 mod upkeep;

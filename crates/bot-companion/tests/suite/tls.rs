@@ -8,6 +8,8 @@ use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use provider::idp::Endpoint;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use service::config::TlsConfig;
@@ -23,11 +25,19 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A TLS connection that offers these protocols.
 pub(crate) async fn handshake(app: &TestApp, protocols: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
+    handshake_with(app, default_provider(), protocols).await
+}
+
+/// A TLS connection of a client with this provider's cipher suites, in this provider's order.
+async fn handshake_with(
+    app: &TestApp,
+    provider: CryptoProvider,
+    protocols: &[&str],
+) -> std::io::Result<TlsStream<TcpStream>> {
     let certificate = CertificateDer::from_pem_file(app.folder.path().join("cert.pem")).unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+    let mut config = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
@@ -76,6 +86,26 @@ async fn https_works_with_http_1_1_and_tells_browsers_to_stay_with_it() {
     assert_eq!(offered.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
     let both = handshake(&app, &["h2", "http/1.1"]).await.unwrap();
     assert_eq!(both.get_ref().1.alpn_protocol(), Some(&b"h2"[..]), "HTTP/2 where both can");
+}
+
+#[tokio::test]
+async fn the_service_chooses_the_cipher() {
+    let app = TestApp::builder().secure().start().await;
+    let (forward, mut backward) = (default_provider(), default_provider());
+    backward.cipher_suites.reverse();
+    // With TLS 1.3, then with TLS 1.2 alone.
+    for version in [None, Some(rustls::ProtocolVersion::TLSv1_2)] {
+        let mut chosen = Vec::new();
+        for client in [&forward, &backward] {
+            let mut client = client.clone();
+            client.cipher_suites.retain(|suite| version.is_none_or(|version| suite.version().version == version));
+            let stream = handshake_with(&app, client, &["h2"]).await.unwrap();
+            chosen.push(stream.get_ref().1.negotiated_cipher_suite().unwrap());
+        }
+        assert_eq!(chosen[0], chosen[1], "clients with opposite orders get the same");
+        let name = format!("{:?}", chosen[0].suite());
+        assert!(name.ends_with("_AES_256_GCM_SHA384"), "the service's first choice: {name}");
+    }
 }
 
 #[tokio::test]

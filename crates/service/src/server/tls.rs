@@ -51,6 +51,8 @@ pub fn acceptor(files: &TlsConfig) -> Result<Arc<CertifiedAcceptor>, TlsError> {
         .with_no_client_auth()
         .with_cert_resolver(Arc::clone(&current) as Arc<dyn ResolvesServerCert>);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // The order is the provider's: AES-256-GCM, AES-128-GCM, then ChaCha20, because a server's processor has instructions for AES.
+    config.ignore_client_order = true;
     Ok(Arc::new(CertifiedAcceptor { acceptor: TlsAcceptor::from(Arc::new(config)), current }))
 }
 

@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+"""Reads what testssl.sh has found, prints what is LOW or worse, and fails if something is worse than LOW and not excused."""
+
+import json
+import sys
+
+# What the test's own surroundings cause: the finding's ID, and why it says nothing about the service. The test authority causes nothing:
+# testssl.sh is told to trust it, and its certificate names a revocation list.
+EXCUSED = {"engine_problem": "this machine's openssl has no GOST ciphers to try"}
+HARMLESS = {"OK", "INFO", "LOW", "DEBUG"}
+# Without these it has not really looked.
+EXPECTED = {"TLS1_3", "cipher_order", "heartbleed", "ROBOT", "HSTS_time"}
+
+with open(sys.argv[1]) as file:
+    findings = json.load(file)
+wrong = []
+for found in findings:
+    name, severity = found["id"], found["severity"]
+    if severity not in HARMLESS and name not in EXCUSED:
+        wrong.append(name)
+    if severity not in {"OK", "INFO"}:
+        excuse = f" (excused: {EXCUSED[name]})" if name in EXCUSED else ""
+        print(f"{severity:8} {name}: {found['finding']}{excuse}")
+seen = {found["id"] for found in findings}
+if missing := EXPECTED - seen:
+    sys.exit(f"testssl.sh has not looked at {', '.join(sorted(missing))}")
+if wrong:
+    sys.exit(f"testssl.sh: above LOW: {', '.join(wrong)}")
+print(f"testssl.sh: {len(findings)} findings, nothing above LOW")
