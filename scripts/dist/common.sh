@@ -52,3 +52,9 @@ make_python_tools() {
     tools="$target/dist/python-$(stamp <(echo "${wanted[@]}"))"
     make_environment "$tools" "${wanted[@]}"
 }
+
+# uv, in the environment `uv`.
+make_uv() {
+    uv="$target/dist/uv-0.13.8"
+    make_environment "$uv" uv==0.13.8
+}

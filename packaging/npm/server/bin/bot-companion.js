@@ -56,6 +56,15 @@ function refuse(...lines) {
 const path = executable();
 const child = spawn(path, process.argv.slice(2), { stdio: "inherit" });
 for (const signal of FORWARDED) process.on(signal, () => child.kill(signal));
+// npm starts this from a shell, and passes SIGTERM to that shell alone. Without this, the service would run on without it.
+if (process.env.npm_command) {
+  const parent = process.ppid;
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(watch);
+    child.kill("SIGTERM");
+  }, 250);
+}
 child.on("error", (error) => refuse(`${path} cannot be started: ${error.message}`));
 // As a shell has it: 128 + N if signal N ended it.
 child.on("exit", (code, signal) => process.exit(code ?? 128 + constants.signals[signal]));
