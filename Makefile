@@ -139,8 +139,14 @@ site-client: needs ## build the dashboard's client for the site's own pages
 	cd sdk/web && npm ci --silent && npm run --silent build
 	cp sdk/web/dist/companion.min.js crates/service/src/site/assets/companion.js
 
-dist: ## build the packages of the SDKs, of the dashboard's client and of the fake Discord into dist/, and check them
-	scripts/make-dist
+dist: ## build all packages into dist/, with checksums: the service, the SDKs, the fake Discord; takes about 20 minutes
+	scripts/dist/all
+
+test-dist: ## try out the packages in dist/, in clean places; needs a finished `make dist`
+	@scripts/stages --keep-going $(patsubst tests/dist/%,test-dist-%,$(filter-out %.sh %.py,$(wildcard tests/dist/*)))
+
+test-dist-%:
+	tests/dist/$*
 
 needs: # what a build needs besides Rust
 	@scripts/install-needs
