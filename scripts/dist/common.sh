@@ -46,6 +46,20 @@ copy_licenses() {
     install -m 644 "$texts" "$1/THIRD-PARTY-LICENSES.txt"
 }
 
+# check_contents PACKAGE EXPECTED NEEDED…: reads the paths in a package, one per line. All must match the expected pattern, and
+# files with the needed names must be among them.
+check_contents() {
+    local package=$1 expected=$2 list unexpected needed
+    shift 2
+    list=$(cat)
+    unexpected=$(grep -vE "^($expected)\$" <<<"$list" || true)
+    if [ -n "$unexpected" ]; then fail "$package contains what is not expected there:
+$unexpected"; fi
+    for needed in "$@"; do
+        grep -qE "/$needed\$" <<<"$list" || fail "$package contains no $needed"
+    done
+}
+
 # The tools that build and check Python packages, in `tools`.
 make_python_tools() {
     local wanted=(build==1.3.0 hatchling==1.28.0 twine==6.2.0)
