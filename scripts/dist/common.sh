@@ -2,7 +2,9 @@
 #
 #   DIST  the folder to write into (dist)
 #
+# `target` and `work` are scripts/bootstrap.sh's.
 # shellcheck shell=bash
+# shellcheck disable=SC2154
 
 dist="${DIST:-dist}"
 mkdir -p "$dist"
