@@ -12,7 +12,7 @@ export INSTA_UPDATE ?= no
 CHECK := check-format check-lints test-unit test-sqlite
 TEST := $(CHECK) test-postgres test-secrets
 # Scripts in tests/system that use a debug build of the service.
-SYSTEM := openapi metrics fake-discord conformance sdk-python sdk-js sdk-web sdk-rust feed-go examples web-examples site
+SYSTEM := openapi metrics fake-discord conformance launcher contents sdk-python sdk-js sdk-web sdk-rust feed-go examples web-examples site
 # Programs in tests/system/cluster.
 CLUSTER := cluster proxies certificates alerts
 TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz test-faults test-instructions
@@ -139,8 +139,14 @@ site-client: needs ## build the dashboard's client for the site's own pages
 	cd sdk/web && npm ci --silent && npm run --silent build
 	cp sdk/web/dist/companion.min.js crates/service/src/site/assets/companion.js
 
-dist: ## build the packages of the SDKs, of the dashboard's client and of the fake Discord into dist/, and check them
-	scripts/make-dist
+dist: ## build all packages into dist/, with checksums: the service, the SDKs, the fake Discord; takes about 20 minutes
+	scripts/dist/all
+
+test-dist: ## try out the packages in dist/, in clean places; needs a finished `make dist`
+	@scripts/stages --keep-going $(patsubst tests/dist/%,test-dist-%,$(filter-out %.sh %.py,$(wildcard tests/dist/*)))
+
+test-dist-%:
+	tests/dist/$*
 
 needs: # what a build needs besides Rust
 	@scripts/install-needs
