@@ -1,0 +1,12 @@
+# What the scripts that build packages share. A script sources this after scripts/bootstrap.sh.
+#
+# shellcheck shell=bash
+
+# Everything in a package is as old as the last commit, so that two runs give the same bytes.
+SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
+export SOURCE_DATE_EPOCH
+
+fail() {
+    echo "$1" >&2
+    exit 1
+}
