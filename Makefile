@@ -12,12 +12,12 @@ export INSTA_UPDATE ?= no
 CHECK := check-format check-lints test-unit test-sqlite
 TEST := $(CHECK) test-postgres test-secrets
 # Scripts in tests/system that use a debug build of the service.
-SYSTEM := openapi metrics fake-discord conformance sdk-python sdk-js sdk-web sdk-rust feed-go examples web-examples site
+SYSTEM := openapi metrics manifests fake-discord conformance sdk-python sdk-js sdk-web sdk-rust feed-go examples web-examples site
 # Programs in tests/system/cluster.
 CLUSTER := cluster proxies alerts
 TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz test-faults test-instructions
 
-.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api kill-feed cluster-faults rolling-restart failover revocations faults bench bench-quick openapi site-client dist needs clean
+.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api kill-feed cluster-faults rolling-restart failover revocations faults bench bench-quick openapi site-client dist test-dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -141,6 +141,9 @@ site-client: needs ## build the dashboard's client for the site's own pages
 
 dist: ## build the packages of the SDKs, of the dashboard's client and of the fake Discord into dist/, and check them
 	scripts/make-dist
+
+test-dist: ## try every package out as its users do; needs root, and a release build unless BOT_COMPANION names one
+	set -e; for test in tests/dist/*; do if [ -x "$$test" ]; then echo "== $$test"; "$$test"; fi; done
 
 needs: # what a build needs besides Rust
 	@scripts/install-needs
