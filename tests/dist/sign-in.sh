@@ -30,7 +30,8 @@ guilds() { fetch --header "Token: $2" "$1/guilds"; }
 # start_provider: starts an identity provider for a service that is no `dev`, in the network of `in_network`. Sets `provider` to its URL.
 # A code is a number, a dot and anything. Needs `environment` (make_sdk_environment) and `work`.
 start_provider() {
-    PYTHONPATH=tests/system "${in_network[@]}" "$environment/bin/python" -u - >"$work/provider" <<'PYTHON' &
+    # shellcheck disable=SC2154
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=tests/system "${in_network[@]}" "$environment/bin/python" -u - >"$work/provider" <<'PYTHON' &
 import asyncio
 from cluster.provider import Provider
 
