@@ -21,6 +21,12 @@ eventually() {
     done
 }
 
+# seconds: the time since `began`, which is `date +%s%N`.
+seconds() {
+    local tenths=$((($(date +%s%N) - began) / 100000000))
+    echo "$((tenths / 10)).$((tenths % 10)) s"
+}
+
 # sign_in URL CODE: prints the token of a new session.
 sign_in() { fetch --request POST --header "Idp-Code: $2" "$1/auth" | grep -oE 'bcs_[0-9A-Za-z]+'; }
 
