@@ -12,12 +12,12 @@ export INSTA_UPDATE ?= no
 CHECK := check-format check-lints test-unit test-sqlite
 TEST := $(CHECK) test-postgres test-secrets
 # Scripts in tests/system that use a debug build of the service.
-SYSTEM := openapi metrics fake-discord conformance launcher contents sdk-python sdk-js sdk-web sdk-rust feed-go examples web-examples site
+SYSTEM := openapi metrics manifests fake-discord conformance launcher contents sdk-python sdk-js sdk-web sdk-rust feed-go examples web-examples site
 # Programs in tests/system/cluster.
 CLUSTER := cluster proxies certificates alerts
 TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz test-faults test-instructions
 
-.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api kill-feed cluster-faults rolling-restart failover revocations faults bench bench-quick openapi site-client dist needs clean
+.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api kill-feed cluster-faults rolling-restart failover revocations faults bench bench-quick openapi site-client dist test-dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -142,7 +142,7 @@ site-client: needs ## build the dashboard's client for the site's own pages
 dist: ## build all packages into dist/, with checksums: the service, the SDKs, the fake Discord; takes about 20 minutes
 	scripts/dist/all
 
-test-dist: ## try out the packages in dist/, in clean places; needs a finished `make dist`
+test-dist: ## try out the packages in dist/, in clean places; needs root and a finished `make dist`
 	@scripts/stages --keep-going $(patsubst tests/dist/%,test-dist-%,$(filter-out %.sh %.py,$(wildcard tests/dist/*)))
 
 test-dist-%:
