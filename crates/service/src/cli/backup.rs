@@ -76,11 +76,7 @@ pub(super) fn run_backup(Backup { file, to, keep, form, config }: Backup) -> any
         .into());
     }
     let config = database::prepare(&config, Missing::Refuse)?;
-    let what = BackupOptions {
-        url: config.store.url.clone(),
-        start_wait: config.store.start_wait,
-        now,
-    };
+    let what = BackupOptions { url: config.store.url.clone(), start_wait: config.store.start_wait, now };
     let mut watch = GrantWatch::new("backing up", readable_vault(&config)?);
     let written = runtime()?.block_on(async {
         if to_output {

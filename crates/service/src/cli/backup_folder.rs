@@ -22,7 +22,8 @@ pub(super) fn file(folder: &Path, now: Time) -> anyhow::Result<PathBuf> {
 fn is_dated(name: &str) -> bool {
     let date = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
     date.is_some_and(|date| {
-        let fits = |(letter, pattern): (u8, u8)| if pattern == b'0' { letter.is_ascii_digit() } else { letter == pattern };
+        let fits =
+            |(letter, pattern): (u8, u8)| if pattern == b'0' { letter.is_ascii_digit() } else { letter == pattern };
         date.len() == DATE.len() && date.bytes().zip(DATE.bytes()).all(fits)
     })
 }

@@ -32,7 +32,9 @@ pub(super) fn run(file: &ConfigFile, listen: Option<ListenAddress>) -> anyhow::R
         // Somebody has named this address, so whoever has it is asked, and nobody else.
         (said, true) => verdict(&admin, &(status, said)),
         // Another service on this machine may have the default address; then ours runs without it.
-        (Some(said), false) if said.listen.as_ref() == Some(&config.http.listen) => verdict(&admin, &(status, Some(said))),
+        (Some(said), false) if said.listen.as_ref() == Some(&config.http.listen) => {
+            verdict(&admin, &(status, Some(said)))
+        }
         _ => ask_service(),
     }
 }

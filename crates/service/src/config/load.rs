@@ -9,11 +9,12 @@ use std::time::Duration;
 use domain::SessionLimits;
 
 use super::layers::Settings;
-use super::{listen, value};
 use super::{
     AdminConfig, AuditConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig,
-    LimitsConfig, LogConfig, OtelConfig, SiteConfig, SocketAccess, StoreConfig, TlsConfig, checks, log_filter, site_value,
+    LimitsConfig, LogConfig, OtelConfig, SiteConfig, SocketAccess, StoreConfig, TlsConfig, checks, log_filter,
+    site_value,
 };
+use super::{listen, value};
 
 /// A text in TOML that sets some of the settings.
 #[derive(Clone)]

@@ -56,7 +56,9 @@ impl Inherited {
                     inherited.admin = Some(listener);
                 }
                 (Purpose::Admin, _) => {
-                    return Err(InheritedError("the name `metrics` is for one socket with an address and a port".to_owned()));
+                    return Err(InheritedError(
+                        "the name `metrics` is for one socket with an address and a port".to_owned(),
+                    ));
                 }
             }
         }

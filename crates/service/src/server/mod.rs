@@ -221,12 +221,7 @@ async fn reap(server: Arc<ConnectionServer>) {
     }
 }
 
-fn start_connection(
-    stream: Stream,
-    peer: IpAddr,
-    server: &Arc<ConnectionServer>,
-    connections: &TaskTracker,
-) {
+fn start_connection(stream: Stream, peer: IpAddr, server: &Arc<ConnectionServer>, connections: &TaskTracker) {
     let Some(state) = server.registry.add(peer) else { return };
     if let Err(error) = stream.set_nodelay() {
         debug!(%error, "a connection was gone before it was served");

@@ -150,7 +150,8 @@ mod tests {
     #[test]
     fn a_group_is_found_by_its_name_only() {
         let groups = "root:x:0:\nwww-data:x:33:nginx\nbroken\nodd:x:many:\nwww:x:34";
-        for (name, id) in [("root", Some(0)), ("www-data", Some(33)), ("www", Some(34)), ("odd", None), ("nginx", None)] {
+        for (name, id) in [("root", Some(0)), ("www-data", Some(33)), ("www", Some(34)), ("odd", None), ("nginx", None)]
+        {
             assert_eq!(id_in(groups, name), id, "{name}");
         }
         assert_eq!(group_id("4711").unwrap(), 4711);
