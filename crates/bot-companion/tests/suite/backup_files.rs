@@ -252,7 +252,7 @@ async fn a_folder_of_backups_keeps_the_latest_and_every_other_file() {
     let to = to.to_str().unwrap();
     for (arguments, code, told) in [
         (&["backup", "--to", to, "--keep", "0"][..], 64, "keep at least 1"),
-        (&["backup", "--keep", "7", "somewhere"], 64, "--to"),
+        (&["backup", "--keep", "7", "somewhere"], 64, "cannot be used with"),
         (&["backup", "--to", to, "somewhere"], 64, "cannot be used with"),
         (&["backup"], 64, "--to"),
         (&["backup", "--to", "/nowhere/at/all"], 1, "there is no folder /nowhere/at/all"),

@@ -26,15 +26,15 @@ use crate::config::{Config, keyfile};
 use crate::vault::Vault;
 
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("place").required(true).args(["file", "to"])))]
 pub(super) struct Backup {
     /// The file to write, which must not be there yet; `-` writes to standard output and to nothing else.
-    #[arg(required_unless_present = "to", conflicts_with = "to")]
     file: Option<PathBuf>,
     /// Write to this folder, as companion-DATE.backup.
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
     /// Then delete the oldest files of such names in the folder, and keep this many.
-    #[arg(long, value_name = "COUNT", requires = "to", value_parser = backup_folder::count)]
+    #[arg(long, value_name = "COUNT", requires = "to", conflicts_with = "file", value_parser = backup_folder::count)]
     keep: Option<usize>,
     #[command(flatten)]
     form: OutputForm,

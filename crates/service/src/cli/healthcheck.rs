@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 
-use super::local_request::{Answer, Question, reachable};
+use super::local_request::{Answer, LocalQuestion, reachable};
 use super::{ConfigFile, print, runtime};
 use crate::config::{Config, ConfigError, ListenAddress};
 
@@ -14,13 +14,13 @@ const LIMIT: Duration = Duration::from_secs(5);
 pub(super) fn run(file: &ConfigFile, listen: Option<ListenAddress>) -> anyhow::Result<()> {
     let config = file.load()?;
     refuse_unconfigured(file, &config, listen.as_ref())?;
-    let service = Question::of_service(&config, listen.as_ref().unwrap_or(&config.http.listen));
+    let service = LocalQuestion::of_service(&config, listen.as_ref().unwrap_or(&config.http.listen));
     let ask_service = || {
         let (status, answer) = runtime()?.block_on(service.ask(LIMIT))?;
         verdict(&service, &(status, Answer::of_service(&answer)))
     };
     let Some(admin) = config.admin.listen.filter(|_| listen.is_none()) else { return ask_service() };
-    let admin = Question::at(format!("http://{}/readyz", reachable(admin)));
+    let admin = LocalQuestion::at(format!("http://{}/readyz", reachable(admin)));
     let (status, answer) = match runtime()?.block_on(admin.ask(LIMIT)) {
         Ok(asked) => asked,
         Err(error) if config.admin.is_set => return Err(error),
@@ -55,7 +55,7 @@ fn refuse_unconfigured(file: &ConfigFile, config: &Config, listen: Option<&Liste
 /// The status and, if it is ours that answers, what it says.
 type Asked = (u16, Option<Answer>);
 
-fn verdict(url: &Question, asked: &Asked) -> anyhow::Result<()> {
+fn verdict(url: &LocalQuestion, asked: &Asked) -> anyhow::Result<()> {
     match asked {
         (200, Some(Answer { is_draining: false, .. })) => print("ready\n"),
         (503, Some(Answer { is_draining: true, .. })) => {

@@ -13,7 +13,7 @@ use runtime::clock::Clock;
 
 use super::check_line::CheckLine;
 use super::database;
-use super::local_request::{Answer, Question, admin_of, reachable};
+use super::local_request::{Answer, LocalQuestion, admin_of, reachable};
 use crate::app;
 use crate::config::{Config, keyfile};
 use crate::server::{self, LoadedCertificate};
@@ -48,7 +48,7 @@ async fn port(config: &Config) -> CheckLine {
 async fn service_runs(config: &Config) -> bool {
     let listen = &config.http.listen;
     let is_any_port = listen.tcp().is_some_and(|address| address.port() == 0);
-    let answer = if is_any_port { None } else { Question::of_service(config, listen).ask(ASK_LIMIT).await.ok() };
+    let answer = if is_any_port { None } else { LocalQuestion::of_service(config, listen).ask(ASK_LIMIT).await.ok() };
     answer.is_some_and(|(_, answer)| Answer::of_service(&answer).is_some())
 }
 
@@ -67,7 +67,7 @@ async fn admin_port(config: &Config) -> Option<CheckLine> {
 
 /// Whether the service that runs is of a release that did not name itself yet: this command is run before an upgrade, too.
 async fn former_admin_answers(listen: SocketAddr) -> bool {
-    let answer = Question::at(format!("http://{}/readyz", reachable(listen))).ask(ASK_LIMIT).await;
+    let answer = LocalQuestion::at(format!("http://{}/readyz", reachable(listen))).ask(ASK_LIMIT).await;
     answer.is_ok_and(|(_, answer)| Answer::is_of_former_admin(&answer))
 }
 

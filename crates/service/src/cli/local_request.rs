@@ -26,13 +26,13 @@ pub(super) fn reachable(listen: SocketAddr) -> SocketAddr {
 
 /// What a service on this machine is asked.
 #[derive(Clone, Debug)]
-pub(super) struct Question {
+pub(super) struct LocalQuestion {
     url: String,
     /// The unix socket at which it is asked; else it is the address in `url`.
     socket: Option<PathBuf>,
 }
 
-impl Question {
+impl LocalQuestion {
     pub(super) fn at(url: String) -> Self {
         Self { url, socket: None }
     }
@@ -48,7 +48,7 @@ impl Question {
     }
 }
 
-impl fmt::Display for Question {
+impl fmt::Display for LocalQuestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.socket {
             Some(path) => write!(f, "{} at {}", self.url, path.display()),
@@ -100,12 +100,12 @@ impl Answer {
 /// whoever has the default address is ours only if it also listens where ours does.
 pub(super) async fn admin_of(config: &Config, limit: Duration) -> Option<(SocketAddr, Answer)> {
     let admin = reachable(config.admin.listen?);
-    let (_, answer) = Question::at(format!("http://{admin}/readyz")).ask(limit).await.ok()?;
+    let (_, answer) = LocalQuestion::at(format!("http://{admin}/readyz")).ask(limit).await.ok()?;
     let answer = Answer::of_admin(&answer)?;
     (config.admin.is_set || answer.listen.as_ref() == Some(&config.http.listen)).then_some((admin, answer))
 }
 
-impl Question {
+impl LocalQuestion {
     /// The status and the JSON of the answer.
     pub(super) async fn ask(&self, limit: Duration) -> anyhow::Result<(u16, Value)> {
         // The certificate is for the service's name, and this asks by its address; nothing secret is sent.

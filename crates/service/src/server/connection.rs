@@ -24,7 +24,7 @@ use super::backlog::{Backlog, MeteredBody};
 use super::hot_stream::{HotStream, TrackedResponse};
 use super::registry::Registry;
 use super::state::{ConnectionState, Phase, RequestGuard, StreamGuard};
-use super::stream::Stream;
+use super::stream::ClientStream;
 use super::tls::CertifiedAcceptor;
 use crate::http::{Body, HttpService, Peer};
 
@@ -66,7 +66,7 @@ impl ConnectionServer {
     }
 
     /// Serves a connection to its end, or to the end of what is in flight once the registry drains.
-    pub(super) async fn serve(self: Arc<Self>, stream: Stream, address: IpAddr, state: Arc<ConnectionState>) {
+    pub(super) async fn serve(self: Arc<Self>, stream: ClientStream, address: IpAddr, state: Arc<ConnectionState>) {
         let _remove = RemoveOnDrop(&self.registry, &state);
         let stream = MonitoredStream { inner: stream, state: Arc::clone(&state), stalled: false };
         match &self.tls {
@@ -79,7 +79,7 @@ impl ConnectionServer {
     async fn secure(
         self: &Arc<Self>,
         tls: &CertifiedAcceptor,
-        stream: MonitoredStream<Stream>,
+        stream: MonitoredStream<ClientStream>,
         address: IpAddr,
         state: &Arc<ConnectionState>,
     ) {

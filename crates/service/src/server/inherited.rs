@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use listenfd::ListenFd;
 use socket2::SockRef;
 
-use super::listen::Listener;
+use super::listen::ListeningSocket;
 
 /// More than any socket unit has.
 const MOST: usize = 64;
@@ -20,7 +20,7 @@ pub struct InheritedError(String);
 /// The sockets that were passed on, by what they are for.
 #[derive(Debug, Default)]
 pub struct Inherited {
-    pub(super) http: Vec<Listener>,
+    pub(super) http: Vec<ListeningSocket>,
     /// For metrics and health.
     pub admin: Option<TcpListener>,
 }
@@ -52,7 +52,7 @@ impl Inherited {
             let listener = listener(&mut sockets, index)?;
             match (purpose, listener) {
                 (Purpose::Http, listener) => inherited.http.push(listener),
-                (Purpose::Admin, Listener::Tcp(listener)) if inherited.admin.is_none() => {
+                (Purpose::Admin, ListeningSocket::Tcp(listener)) if inherited.admin.is_none() => {
                     inherited.admin = Some(listener);
                 }
                 (Purpose::Admin, _) => {
@@ -66,16 +66,16 @@ impl Inherited {
     }
 }
 
-fn listener(sockets: &mut ListenFd, index: usize) -> Result<Listener, InheritedError> {
-    let wrong = |problem: &str| InheritedError(format!("socket {} of {}: {problem}", index + 1, "LISTEN_FDS"));
+fn listener(sockets: &mut ListenFd, index: usize) -> Result<ListeningSocket, InheritedError> {
+    let wrong = |problem: &str| InheritedError(format!("socket {} of LISTEN_FDS: {problem}", index + 1));
     let listener = match (sockets.take_tcp_listener(index), sockets.take_unix_listener(index)) {
-        (Ok(Some(listener)), _) => Listener::Tcp(listener),
-        (_, Ok(Some(listener))) => Listener::Unix(listener),
+        (Ok(Some(listener)), _) => ListeningSocket::Tcp(listener),
+        (_, Ok(Some(listener))) => ListeningSocket::Unix(listener),
         _ => return Err(wrong("it takes no streams; use ListenStream=")),
     };
     let (is_listening, set) = match &listener {
-        Listener::Tcp(listener) => (SockRef::from(listener).is_listener(), listener.set_nonblocking(true)),
-        Listener::Unix(listener) => (SockRef::from(listener).is_listener(), listener.set_nonblocking(true)),
+        ListeningSocket::Tcp(listener) => (SockRef::from(listener).is_listener(), listener.set_nonblocking(true)),
+        ListeningSocket::Unix(listener) => (SockRef::from(listener).is_listener(), listener.set_nonblocking(true)),
     };
     set.map_err(|error| wrong(&error.to_string()))?;
     if is_listening.unwrap_or(true) { Ok(listener) } else { Err(wrong("it is a connection; use Accept=no")) }

@@ -51,12 +51,12 @@ pub fn listen_advice(address: &ListenAddress, cause: &io::Error) -> &'static str
 
 /// A listening socket that does not block.
 #[derive(Debug)]
-pub(super) enum Listener {
+pub(super) enum ListeningSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-impl Listener {
+impl ListeningSocket {
     fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(listener) => Self::Tcp(listener.try_clone()?),
@@ -79,7 +79,7 @@ impl Listener {
 #[derive(Debug)]
 pub struct Listeners {
     /// Those of each core.
-    pub(super) cores: Vec<Vec<Listener>>,
+    pub(super) cores: Vec<Vec<ListeningSocket>>,
     pub(super) addresses: Vec<ListenAddress>,
     /// Whether they stay open when this process has ended: whoever waits in their queues is served by the next one.
     pub(super) outlive_us: bool,
@@ -104,7 +104,7 @@ impl Listeners {
         if listeners.is_empty() {
             return Ok(None);
         }
-        let addresses = listeners.iter().map(Listener::address).collect::<io::Result<_>>()?;
+        let addresses = listeners.iter().map(ListeningSocket::address).collect::<io::Result<_>>()?;
         Ok(Some(Self { cores: shared(listeners)?, addresses, outlive_us: true, file: None }))
     }
 }
@@ -114,10 +114,10 @@ fn cores() -> usize {
 }
 
 /// The same sockets for each core.
-fn shared(listeners: Vec<Listener>) -> io::Result<Vec<Vec<Listener>>> {
-    let mut cores: Vec<Vec<Listener>> = Vec::new();
+fn shared(listeners: Vec<ListeningSocket>) -> io::Result<Vec<Vec<ListeningSocket>>> {
+    let mut cores: Vec<Vec<ListeningSocket>> = Vec::new();
     for _ in 1..self::cores() {
-        cores.push(listeners.iter().map(Listener::try_clone).collect::<io::Result<_>>()?);
+        cores.push(listeners.iter().map(ListeningSocket::try_clone).collect::<io::Result<_>>()?);
     }
     cores.push(listeners);
     Ok(cores)
@@ -128,7 +128,7 @@ pub fn bind(config: &HttpConfig) -> Result<Listeners, ListenError> {
     let bound = match &config.listen {
         ListenAddress::Tcp(address) => bind_tcp(*address),
         ListenAddress::Unix(path) => unix_socket::bind(path, &config.socket_access).and_then(|(listener, file)| {
-            let cores = shared(vec![Listener::Unix(listener)])?;
+            let cores = shared(vec![ListeningSocket::Unix(listener)])?;
             Ok(Listeners { cores, addresses: vec![config.listen.clone()], outlive_us: false, file: Some(file) })
         }),
     };
@@ -141,9 +141,9 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Listeners> {
     drop(socket(address, false)?);
     let first = socket(address, true)?;
     let bound = first.local_addr()?;
-    let mut cores = vec![vec![Listener::Tcp(first)]];
+    let mut cores = vec![vec![ListeningSocket::Tcp(first)]];
     for _ in 1..self::cores() {
-        cores.push(vec![Listener::Tcp(socket(bound, true)?)]);
+        cores.push(vec![ListeningSocket::Tcp(socket(bound, true)?)]);
     }
     Ok(Listeners { cores, addresses: vec![bound.into()], outlive_us: false, file: None })
 }

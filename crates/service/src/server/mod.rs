@@ -34,9 +34,9 @@ pub use tls::{CertifiedAcceptor, LoadedCertificate, TlsError, acceptor};
 
 use crate::http::HttpService;
 use connection::ConnectionServer;
-use listen::Listener;
+use listen::ListeningSocket;
 use registry::Registry;
-use stream::{RunningListener, Stream};
+use stream::{ClientStream, RunningListener};
 
 /// How often connections that waited too long are closed.
 const REAP_EVERY: Duration = Duration::from_millis(500);
@@ -131,7 +131,7 @@ struct WorkerControl {
     takes_queued: bool,
 }
 
-fn start_worker(listeners: Vec<Listener>, server: Arc<ConnectionServer>, control: WorkerControl) -> Worker {
+fn start_worker(listeners: Vec<ListeningSocket>, server: Arc<ConnectionServer>, control: WorkerControl) -> Worker {
     let (done, is_done) = oneshot::channel();
     let (settled, has_settled) = oneshot::channel();
     let work = move || {
@@ -221,7 +221,7 @@ async fn reap(server: Arc<ConnectionServer>) {
     }
 }
 
-fn start_connection(stream: Stream, peer: IpAddr, server: &Arc<ConnectionServer>, connections: &TaskTracker) {
+fn start_connection(stream: ClientStream, peer: IpAddr, server: &Arc<ConnectionServer>, connections: &TaskTracker) {
     let Some(state) = server.registry.add(peer) else { return };
     if let Err(error) = stream.set_nodelay() {
         debug!(%error, "a connection was gone before it was served");

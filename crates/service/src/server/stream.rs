@@ -9,45 +9,45 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use super::listen::Listener;
+use super::listen::ListeningSocket;
 
 /// A client on a unix socket has no address. It counts as this one, so it is a trusted proxy only where this address is one.
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A [`Listener`] on a worker's runtime.
+/// A [`ListeningSocket`] on a worker's runtime.
 pub(super) enum RunningListener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 impl RunningListener {
-    pub(super) fn new(listener: Listener) -> io::Result<Self> {
+    pub(super) fn new(listener: ListeningSocket) -> io::Result<Self> {
         Ok(match listener {
-            Listener::Tcp(listener) => Self::Tcp(TcpListener::from_std(listener)?),
-            Listener::Unix(listener) => Self::Unix(UnixListener::from_std(listener)?),
+            ListeningSocket::Tcp(listener) => Self::Tcp(TcpListener::from_std(listener)?),
+            ListeningSocket::Unix(listener) => Self::Unix(UnixListener::from_std(listener)?),
         })
     }
 
-    pub(super) async fn accept(&self) -> io::Result<(Stream, IpAddr)> {
+    pub(super) async fn accept(&self) -> io::Result<(ClientStream, IpAddr)> {
         Ok(match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                (Stream::Tcp(stream), peer.ip())
+                (ClientStream::Tcp(stream), peer.ip())
             }
-            Self::Unix(listener) => (Stream::Unix(listener.accept().await?.0), LOCAL),
+            Self::Unix(listener) => (ClientStream::Unix(listener.accept().await?.0), LOCAL),
         })
     }
 
     /// The connections that the system has accepted for us already. The runtime may not know of the latest yet, so the socket itself
     /// is asked.
-    pub(super) fn queued(self) -> Vec<(Stream, IpAddr)> {
+    pub(super) fn queued(self) -> Vec<(ClientStream, IpAddr)> {
         match self {
             Self::Tcp(listener) => {
                 let queue = listener.into_std().into_iter().flat_map(|l| std::iter::from_fn(move || l.accept().ok()));
                 queue
                     .filter_map(|(stream, peer)| {
                         stream.set_nonblocking(true).ok()?;
-                        Some((Stream::Tcp(TcpStream::from_std(stream).ok()?), peer.ip()))
+                        Some((ClientStream::Tcp(TcpStream::from_std(stream).ok()?), peer.ip()))
                     })
                     .collect()
             }
@@ -56,7 +56,7 @@ impl RunningListener {
                 queue
                     .filter_map(|(stream, _)| {
                         stream.set_nonblocking(true).ok()?;
-                        Some((Stream::Unix(UnixStream::from_std(stream).ok()?), LOCAL))
+                        Some((ClientStream::Unix(UnixStream::from_std(stream).ok()?), LOCAL))
                     })
                     .collect()
             }
@@ -65,12 +65,12 @@ impl RunningListener {
 }
 
 /// A connection.
-pub(super) enum Stream {
+pub(super) enum ClientStream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-impl Stream {
+impl ClientStream {
     /// Sends each packet at once: else the last one of a response may wait for the client's acknowledgement.
     pub(super) fn set_nodelay(&self) -> io::Result<()> {
         match self {
@@ -80,7 +80,7 @@ impl Stream {
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for ClientStream {
     #[inline]
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
@@ -90,7 +90,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for ClientStream {
     #[inline]
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
