@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn only_what_it_has_named_is_dated() {
         let folder = TestFolder::new();
-        let made = file(folder.path(), Time::from_seconds(1_794_784_620)).unwrap();
+        let made = file(folder.root(), Time::from_seconds(1_794_784_620)).unwrap();
         let name = made.file_name().unwrap().to_str().unwrap();
         assert_eq!(name, "companion-2026-11-15T221700Z.backup");
         assert!(is_dated(name));
@@ -88,7 +88,7 @@ mod tests {
         ] {
             assert!(!is_dated(other), "{other}");
         }
-        assert!(file(&folder.path().join("missing"), Time::from_seconds(1)).is_err());
+        assert!(file(&folder.path("missing"), Time::from_seconds(1)).is_err());
     }
 
     #[test]
@@ -97,17 +97,17 @@ mod tests {
         let dated = |day: u32| format!("companion-2026-11-{day:02}T000000Z.backup");
         let others = ["companion.db", "companion-2026-11-01.backup", "companion-2020-01-01T000000Z.backup.1.part"];
         for name in (1..=9).map(dated).chain(others.map(str::to_owned)) {
-            fs::write(folder.path().join(name), "").unwrap();
+            fs::write(folder.path(name), "").unwrap();
         }
-        fs::create_dir(folder.path().join("companion-2019-01-01T000000Z.backup")).unwrap();
+        fs::create_dir(folder.path("companion-2019-01-01T000000Z.backup")).unwrap();
         let names = |wanted: std::ops::RangeInclusive<u32>| wanted.map(dated).collect::<Vec<_>>();
-        assert_eq!(delete_old(&folder.path().join(dated(9)), 7).unwrap(), names(1..=2));
-        assert_eq!(delete_old(&folder.path().join(dated(9)), 7).unwrap(), names(1..=0));
+        assert_eq!(delete_old(&folder.path(dated(9)), 7).unwrap(), names(1..=2));
+        assert_eq!(delete_old(&folder.path(dated(9)), 7).unwrap(), names(1..=0));
         // The clock went back: what was written just now stays.
-        assert_eq!(delete_old(&folder.path().join(dated(3)), 2).unwrap(), names(4..=8));
-        assert_eq!(delete_old(&folder.path().join(dated(3)), 1).unwrap(), [dated(9)]);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), others.len() + 2);
-        assert!(folder.path().join(dated(3)).exists());
+        assert_eq!(delete_old(&folder.path(dated(3)), 2).unwrap(), names(4..=8));
+        assert_eq!(delete_old(&folder.path(dated(3)), 1).unwrap(), [dated(9)]);
+        assert_eq!(fs::read_dir(folder.root()).unwrap().count(), others.len() + 2);
+        assert!(folder.path(dated(3)).exists());
     }
 
     #[test]

@@ -161,13 +161,13 @@ mod tests {
     #[test]
     fn the_socket_has_its_mode_replaces_a_stale_one_and_is_removed_at_the_end() {
         let folder = TestFolder::new();
-        let path = folder.path().join("http.sock");
+        let path = folder.path("http.sock");
         drop(UnixListener::bind(&path).unwrap());
         assert!(!connects(&path), "nobody listens on the one that is left");
         let (_listener, file) = bind(&path, &access(0o620)).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o620);
         assert!(connects(&path));
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left there");
+        assert_eq!(fs::read_dir(folder.root()).unwrap().count(), 1, "nothing else is left there");
         drop(file);
         assert!(!path.exists());
     }
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn one_that_is_in_use_stays_and_its_owner_is_named() {
         let folder = TestFolder::new();
-        let path = folder.path().join("http.sock");
+        let path = folder.path("http.sock");
         let (_listener, _file) = bind(&path, &access(0o600)).unwrap();
         let error = bind(&path, &access(0o666)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
@@ -187,18 +187,18 @@ mod tests {
     #[test]
     fn a_file_is_never_replaced() {
         let folder = TestFolder::new();
-        let path = folder.path().join("http.sock");
+        let path = folder.path("http.sock");
         fs::write(&path, "precious").unwrap();
         assert_eq!(bind(&path, &access(0o600)).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
-        let missing = folder.path().join("nowhere/http.sock");
+        let missing = folder.path("nowhere/http.sock");
         assert_eq!(bind(&missing, &access(0o600)).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
     fn a_successor_keeps_its_socket_when_its_predecessor_ends() {
         let folder = TestFolder::new();
-        let path = folder.path().join("http.sock");
+        let path = folder.path("http.sock");
         let (listener, file) = bind(&path, &access(0o600)).unwrap();
         drop(listener);
         let (_successor, _file) = bind(&path, &access(0o600)).unwrap();
