@@ -33,7 +33,7 @@ pub(super) struct Backup {
     /// Write to this folder, as companion-DATE.backup.
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
-    /// Then delete the oldest files of such names in the folder, and keep this many.
+    /// Keep this many of these files in the folder, and delete the oldest ones.
     #[arg(long, value_name = "COUNT", requires = "to", conflicts_with = "file", value_parser = backup_folder::count)]
     keep: Option<usize>,
     #[command(flatten)]
