@@ -122,7 +122,9 @@ async fn a_socket_with_an_unknown_name_is_refused() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut asked = activated(&config, listener.into());
     asked.env("LISTEN_FDNAMES", "htpt");
-    let said = String::from_utf8(run(asked).await.stderr).unwrap();
+    let output = run(asked).await;
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(78), "{said}");
     assert!(said.contains("\"htpt\"") && said.contains("FileDescriptorName="), "{said}");
 }
 
