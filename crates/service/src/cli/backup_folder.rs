@@ -75,7 +75,7 @@ mod tests {
         let folder = TestFolder::new();
         let made = file(folder.root(), Time::from_seconds(1_794_784_620)).unwrap();
         let name = made.file_name().unwrap().to_str().unwrap();
-        assert_eq!(name, "companion-2026-11-15T221700Z.backup");
+        assert_eq!(name, "companion-2026-11-15T231700Z.backup");
         assert!(is_dated(name));
         for other in [
             "companion-2026-11-15.backup",

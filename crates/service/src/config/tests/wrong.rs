@@ -143,7 +143,7 @@ pub(super) const ENVIRONMENTS: &[(Variables, Problems)] = &[
         &[("COMPANION_LISTEN", "x")],
         &["COMPANION_LISTEN: there is no such setting; did you mean COMPANION_HTTP_LISTEN?"],
     ),
-    (&[("COMPANION_HTTP_LISTEN_FILE", "x")], &["COMPANION_HTTP_LISTEN_FILE: there is no such setting"]),
+    (&[("COMPANION_GUILDS_FRESH_FILE", "x")], &["COMPANION_GUILDS_FRESH_FILE: there is no such setting"]),
     (&[("COMPANION_WHATEVER_ELSE", "x")], &["COMPANION_WHATEVER_ELSE: there is no such setting"]),
     (
         &[("COMPANION_LIMITS_REQUESTS_BURST", "many"), ("COMPANION_GUILDS_FRESH", "1")],
