@@ -12,7 +12,7 @@ export INSTA_UPDATE ?= no
 CHECK := check-format check-lints test-unit test-sqlite
 TEST := $(CHECK) test-postgres test-secrets
 # Scripts in tests/system that use a debug build of the service.
-SYSTEM := openapi metrics manifests fake-discord conformance launcher contents sdk-python sdk-js sdk-web sdk-rust feed-go examples web-examples site
+SYSTEM := openapi metrics systemd manifests fake-discord conformance launcher contents sdk-python sdk-js sdk-web sdk-rust feed-go examples web-examples site
 # Programs in tests/system/cluster.
 CLUSTER := cluster proxies certificates alerts
 TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz test-faults test-instructions

@@ -5,6 +5,7 @@ pub mod clock;
 pub mod concurrency;
 pub mod fair_pool;
 pub mod file_access;
+pub mod liveness;
 pub mod random;
 pub mod rate_limit;
 pub mod shared_check;

@@ -2,7 +2,7 @@
 //!
 //! The rooms, from the outside in; imports go down this list and never up:
 //! - [`cli`]: the commands. `cli/dev` wraps the service from outside; no other room knows of it. [`reload`]: what a running service
-//!   takes over from a changed configuration.
+//!   takes over from a changed configuration. [`systemd`]: what systemd is told.
 //! - [`admin`]: the listener for operators: metrics and health.
 //! - [`server`]: sockets, TLS, timeouts, connection limits, graceful shutdown.
 //! - [`http`]: routes by zone, middleware, extractors, handlers.
@@ -27,5 +27,6 @@ pub mod reload;
 pub mod server;
 pub mod site;
 pub mod sources;
+pub mod systemd;
 pub mod vault;
 pub mod views;

@@ -11,9 +11,13 @@ use tracing::{error, info, warn};
 use crate::app::App;
 use crate::config::{Config, ConfigChanges, ConfigError};
 use crate::server::{CertificateWatch, CertifiedAcceptor, LoadedCertificate};
+use crate::systemd::ServiceManager;
 
 /// Without it the service is of no use to any page, so a file that lost it must not take effect.
 const ORIGINS: &str = "http.allowed_origins";
+
+/// What `systemctl status` shows after a reload that changed nothing.
+const FAILED: &str = "Running; the last reload failed, and the log says why";
 
 pub struct Reload {
     pub app: Arc<App>,
@@ -27,6 +31,7 @@ pub struct Reload {
     pub started: Config,
     /// The configuration that was taken over last.
     pub taken: Config,
+    pub manager: ServiceManager,
 }
 
 pub type CheckFilter = Box<dyn Fn(&str) -> anyhow::Result<ApplyFilter> + Send>;
@@ -42,7 +47,10 @@ impl Reload {
         loop {
             tokio::select! {
                 () = hangup.heard() => {
-                    if self.reload() && let Some(watch) = &mut watch {
+                    self.manager.reloading();
+                    let is_reloaded = self.reload();
+                    self.manager.ready(if is_reloaded { "Running; reloaded" } else { FAILED });
+                    if is_reloaded && let Some(watch) = &mut watch {
                         watch.forget();
                     }
                     self.count_expiry();

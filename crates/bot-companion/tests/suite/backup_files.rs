@@ -223,3 +223,42 @@ async fn a_store_in_use_is_not_copied() {
     assert!(service.ended().await.success());
     assert!(run(command(&copy)).await.status.success());
 }
+
+#[tokio::test]
+async fn a_folder_of_backups_keeps_the_latest_and_every_other_file() {
+    let (folder, backups, provider) = (Folder::new(), Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    with_a_grant(&config, &provider, Some(OLD)).await;
+    let to = backups.path().join("backups");
+    fs::create_dir(&to).unwrap();
+    let old = ["companion-2020-01-01T000000Z.backup", "companion-2020-01-02T000000Z.backup"];
+    for name in old.iter().copied().chain(["companion-2020-01-01.backup", "notes.txt"]) {
+        fs::write(to.join(name), name).unwrap();
+    }
+    let report = done(&config, Some(OLD), &["backup", "--to", to.to_str().unwrap(), "--keep", "2", "--json"]).await;
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["deleted"], json!([old[0]]));
+    let written = Path::new(report["file"].as_str().unwrap());
+    assert_eq!(written.parent(), Some(to.as_path()));
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(written).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let mut left: Vec<_> =
+        fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    left.sort();
+    let name = written.file_name().unwrap().to_str().unwrap();
+    assert_eq!(left, ["companion-2020-01-01.backup", old[1], name, "notes.txt"]);
+    done(&config, Some(OLD), &["restore", written.to_str().unwrap(), "--replace"]).await;
+
+    let to = to.to_str().unwrap();
+    for (arguments, code, told) in [
+        (&["backup", "--to", to, "--keep", "0"][..], 64, "keep at least 1"),
+        (&["backup", "--keep", "7", "somewhere"], 64, "cannot be used with"),
+        (&["backup", "--to", to, "somewhere"], 64, "cannot be used with"),
+        (&["backup"], 64, "--to"),
+        (&["backup", "--to", "/nowhere/at/all"], 1, "there is no folder /nowhere/at/all"),
+    ] {
+        let output = output(&config, Some(OLD), arguments).await;
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(code) && said.contains(told), "{arguments:?}: {said}");
+    }
+}

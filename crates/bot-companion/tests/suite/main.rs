@@ -73,6 +73,7 @@ mod site_dashboard;
 mod site_reference;
 mod site_status;
 mod snapshots;
+mod sockets;
 mod start_checks;
 mod starting;
 mod startup_messages;

@@ -16,6 +16,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use service::config::Config;
 use service::reload::Reload;
 use service::server::CertificateWatch;
+use service::systemd::ServiceManager;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -228,6 +229,7 @@ pub fn reload(app: &TestApp, config: impl Fn() -> anyhow::Result<Config> + Send 
         log_filter: Box::new(|_| Ok(Box::new(|| {}))),
         started: app.app.config.clone(),
         taken: app.app.config.clone(),
+        manager: ServiceManager::default(),
     }
 }
 

@@ -248,7 +248,7 @@ async fn a_low_port_without_the_right_is_told_from_one_that_is_taken() {
     for (variable, name) in [("COMPANION_HTTP_LISTEN", "port"), ("COMPANION_ADMIN_LISTEN", "admin port")] {
         let commands = both(&config, &[(variable, "127.0.0.1:80")]).map(|command| confined("", MOUNTS, &command));
         let [Some(serve), Some(check)] = commands else { return };
-        refuse([serve, check], name, 1, "; ports below 1024 need extra privileges: put a proxy in front").await;
+        refuse([serve, check], name, 1, "; ports below 1024 need extra privileges: let systemd open it").await;
     }
 }
 

@@ -39,7 +39,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot listen on {address} for metrics and health: {cause}; {}, or set admin.listen to another address, or to \"off\"",
-    listen_advice(*address, cause)
+    listen_advice(&(*address).into(), cause)
 )]
 pub struct AdminListenError {
     address: SocketAddr,

@@ -59,7 +59,7 @@ impl AdminService {
         }
         match request.uri().path() {
             "/metrics" => self.metrics().await,
-            "/livez" => answer(StatusCode::OK, &json!({"status": "alive"})),
+            "/livez" => self.liveness(),
             "/readyz" if self.app.is_shutting_down() => {
                 answer(StatusCode::SERVICE_UNAVAILABLE, &self.readiness("draining"))
             }
@@ -69,9 +69,19 @@ impl AdminService {
         }
     }
 
+    fn liveness(&self) -> Response<Full<Bytes>> {
+        match self.app.liveness.check() {
+            Ok(()) => answer(StatusCode::OK, &json!({"status": "alive"})),
+            Err(problem) => {
+                let value = json!({"status": "hanging", "problem": problem.to_string()});
+                answer(StatusCode::SERVICE_UNAVAILABLE, &value)
+            }
+        }
+    }
+
     /// Also says who answers, so that `healthcheck` is not satisfied by another service.
     fn readiness(&self, status: &str) -> Value {
-        json!({"status": status, "service": SERVICE, "listen": self.app.config.http.listen})
+        json!({"status": status, "service": SERVICE, "listen": self.app.config.http.listen.to_string()})
     }
 
     async fn health(&self) -> Response<Full<Bytes>> {

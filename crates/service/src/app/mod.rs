@@ -18,6 +18,7 @@ use domain::saturating;
 use provider::idp::{Provider, ProviderOptions};
 use runtime::background::Background;
 use runtime::clock::Clock;
+use runtime::liveness::Liveness;
 use runtime::random::Random;
 use store::{self, Freshness, StoreError, StoreOptions};
 use tokio::sync::Semaphore;
@@ -64,6 +65,8 @@ pub struct App {
     /// The key file that was made when this was built, if one was.
     new_key: Option<PathBuf>,
     shutting_down: AtomicBool,
+    /// The check behind `/livez` and the watchdog: whether the threads that serve requests answer.
+    pub liveness: Arc<Liveness>,
 }
 
 impl Deref for App {
@@ -132,6 +135,7 @@ impl App {
             uploads: Arc::new(Uploads::new(Arc::clone(&store), sources.background.clone())),
             site,
             recorder: Recorder::new(Arc::clone(&store), clock.clone()),
+            liveness: Arc::new(Liveness::new(clock.clone())),
             clock_watch: ClockWatch::new(clock, store, Arc::clone(&sources.metrics)),
             new_key,
             shutting_down: AtomicBool::new(false),

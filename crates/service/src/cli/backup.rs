@@ -19,16 +19,23 @@ use tracing::warn;
 use super::database::{self, Missing};
 use super::exit::UsageError;
 use super::output::OutputForm;
-use super::{ConfigFile, print, runtime, secrets, vacuum};
+use super::{ConfigFile, backup_folder, print, runtime, secrets, vacuum};
 use crate::accounts::GrantReport;
 use crate::audit::Audit;
 use crate::config::{Config, keyfile};
 use crate::vault::Vault;
 
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("place").required(true).args(["file", "to"])))]
 pub(super) struct Backup {
     /// The file to write, which must not be there yet; `-` writes to standard output and to nothing else.
-    file: PathBuf,
+    file: Option<PathBuf>,
+    /// Write to this folder, as companion-DATE.backup.
+    #[arg(long, value_name = "FOLDER")]
+    to: Option<PathBuf>,
+    /// Keep this many of these files in the folder, and delete the oldest ones.
+    #[arg(long, value_name = "COUNT", requires = "to", conflicts_with = "file", value_parser = backup_folder::count)]
+    keep: Option<usize>,
     #[command(flatten)]
     form: OutputForm,
     #[command(flatten)]
@@ -54,7 +61,13 @@ pub(super) struct Restore {
 /// Stands for standard output.
 const OUTPUT: &str = "-";
 
-pub(super) fn run_backup(Backup { file, form, config }: Backup) -> anyhow::Result<()> {
+pub(super) fn run_backup(Backup { file, to, keep, form, config }: Backup) -> anyhow::Result<()> {
+    let now = Clock::system().now();
+    let file = match (file, to) {
+        (Some(file), _) => file,
+        (None, Some(folder)) => backup_folder::file(&folder, now)?,
+        (None, None) => return Err(UsageError("name a file, or a folder with --to".to_owned()).into()),
+    };
     let to_output = file.as_os_str() == OUTPUT;
     if to_output && std::io::stdout().is_terminal() {
         return Err(UsageError(
@@ -63,11 +76,7 @@ pub(super) fn run_backup(Backup { file, form, config }: Backup) -> anyhow::Resul
         .into());
     }
     let config = database::prepare(&config, Missing::Refuse)?;
-    let what = BackupOptions {
-        url: config.store.url.clone(),
-        start_wait: config.store.start_wait,
-        now: Clock::system().now(),
-    };
+    let what = BackupOptions { url: config.store.url.clone(), start_wait: config.store.start_wait, now };
     let mut watch = GrantWatch::new("backing up", readable_vault(&config)?);
     let written = runtime()?.block_on(async {
         if to_output {
@@ -78,6 +87,7 @@ pub(super) fn run_backup(Backup { file, form, config }: Backup) -> anyhow::Resul
     });
     let (header, grants) = (written?, watch.finish());
     tell_service(&config, &header);
+    let deleted = keep.map(|keep| backup_folder::delete_old(&file, keep)).transpose()?.unwrap_or_default();
     let size = if to_output { None } else { std::fs::metadata(&file).ok().map(|data| data.len()) };
     let value = json!({
         "file": file.display().to_string(),
@@ -85,10 +95,15 @@ pub(super) fn run_backup(Backup { file, form, config }: Backup) -> anyhow::Resul
         "taken": taken(&header),
         "tables": tables(&header),
         "grants": grants_value(&grants),
+        "deleted": deleted,
     });
     let said = form.one(&value, || {
         let file = (!to_output).then_some(file.as_path());
-        backup_text(file, size.unwrap_or(0), &header, &grants, key_of(&config).as_deref())
+        let mut text = backup_text(file, size.unwrap_or(0), &header, &grants, key_of(&config).as_deref());
+        if !deleted.is_empty() {
+            text += &format!("Deleted old backups: {}.\n", deleted.join(", "));
+        }
+        text
     });
     if to_output {
         // Standard output is the backup, and nothing else.

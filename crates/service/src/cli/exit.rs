@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::check_line::CheckError;
 use crate::app::BuildError;
 use crate::config::{ConfigError, keyfile};
-use crate::server::TlsError;
+use crate::server::{InheritedError, TlsError};
 
 /// What the help says about them.
 pub(super) const HELP: &str = "\
@@ -50,6 +50,7 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
         };
         let configured = cause.is::<ConfigError>()
             || cause.is::<TlsError>()
+            || cause.is::<InheritedError>()
             || matches!(
                 cause.downcast_ref(),
                 Some(BuildError::Vault(_) | BuildError::Provider(_) | BuildError::Icon(_))

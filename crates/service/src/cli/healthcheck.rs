@@ -1,25 +1,27 @@
 //! `bot-companion healthcheck`: whether the service on this machine takes requests.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::bail;
 
-use super::local_request::{Answer, ask, reachable, ready_url};
+use super::local_request::{Answer, LocalQuestion, reachable};
 use super::{ConfigFile, print, runtime};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, ListenAddress};
 
 /// Shorter than what containers allow by default.
 const LIMIT: Duration = Duration::from_secs(5);
 
-pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Result<()> {
+pub(super) fn run(file: &ConfigFile, listen: Option<ListenAddress>) -> anyhow::Result<()> {
     let config = file.load()?;
-    refuse_unconfigured(file, &config, listen)?;
-    let service = ready_url(&config, listen.unwrap_or(config.http.listen));
-    let ask_service = || verdict(&service, &question(&service, Answer::of_service)?);
+    refuse_unconfigured(file, &config, listen.as_ref())?;
+    let service = LocalQuestion::of_service(&config, listen.as_ref().unwrap_or(&config.http.listen));
+    let ask_service = || {
+        let (status, answer) = runtime()?.block_on(service.ask(LIMIT))?;
+        verdict(&service, &(status, Answer::of_service(&answer)))
+    };
     let Some(admin) = config.admin.listen.filter(|_| listen.is_none()) else { return ask_service() };
-    let admin = format!("http://{}/readyz", reachable(admin));
-    let (status, answer) = match runtime()?.block_on(ask(&admin, LIMIT)) {
+    let admin = LocalQuestion::at(format!("http://{}/readyz", reachable(admin)));
+    let (status, answer) = match runtime()?.block_on(admin.ask(LIMIT)) {
         Ok(asked) => asked,
         Err(error) if config.admin.is_set => return Err(error),
         Err(_) => return ask_service(),
@@ -30,13 +32,15 @@ pub(super) fn run(file: &ConfigFile, listen: Option<SocketAddr>) -> anyhow::Resu
         // Somebody has named this address, so whoever has it is asked, and nobody else.
         (said, true) => verdict(&admin, &(status, said)),
         // Another service on this machine may have the default address; then ours runs without it.
-        (Some(said), false) if said.listen == Some(config.http.listen) => verdict(&admin, &(status, Some(said))),
+        (Some(said), false) if said.listen.as_ref() == Some(&config.http.listen) => {
+            verdict(&admin, &(status, Some(said)))
+        }
         _ => ask_service(),
     }
 }
 
 /// Without anything that says which service is meant, whoever has the default port would answer for it.
-fn refuse_unconfigured(file: &ConfigFile, config: &Config, listen: Option<SocketAddr>) -> Result<(), ConfigError> {
+fn refuse_unconfigured(file: &ConfigFile, config: &Config, listen: Option<&ListenAddress>) -> Result<(), ConfigError> {
     let is_known = file.file.is_some() || listen.is_some();
     if is_known || ["http.listen", "admin.listen", "idp.client_id"].iter().any(|name| config.is_set(name)) {
         return Ok(());
@@ -51,12 +55,7 @@ fn refuse_unconfigured(file: &ConfigFile, config: &Config, listen: Option<Socket
 /// The status and, if it is ours that answers, what it says.
 type Asked = (u16, Option<Answer>);
 
-fn question(url: &str, read: fn(&serde_json::Value) -> Option<Answer>) -> anyhow::Result<Asked> {
-    let (status, answer) = runtime()?.block_on(ask(url, LIMIT))?;
-    Ok((status, read(&answer)))
-}
-
-fn verdict(url: &str, asked: &Asked) -> anyhow::Result<()> {
+fn verdict(url: &LocalQuestion, asked: &Asked) -> anyhow::Result<()> {
     match asked {
         (200, Some(Answer { is_draining: false, .. })) => print("ready\n"),
         (503, Some(Answer { is_draining: true, .. })) => {

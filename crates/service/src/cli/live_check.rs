@@ -13,7 +13,7 @@ use runtime::clock::Clock;
 
 use super::check_line::CheckLine;
 use super::database;
-use super::local_request::{Answer, admin_of, ask, reachable, ready_url};
+use super::local_request::{Answer, LocalQuestion, admin_of, reachable};
 use crate::app;
 use crate::config::{Config, keyfile};
 use crate::server::{self, LoadedCertificate};
@@ -39,34 +39,35 @@ pub(super) async fn run(config: &Config) -> Vec<CheckLine> {
 
 /// Whether this process could listen for requests. A service of ours that does so now is fine, too.
 async fn port(config: &Config) -> CheckLine {
-    let listen = config.http.listen;
+    let listen = &config.http.listen;
     let Err(taken) = server::try_bind(listen) else { return CheckLine::fine("port", format!("{listen} is free")) };
     findings::port(CheckedPort::Service, listen, &taken, service_runs(config).await)
 }
 
 /// Whether a service of ours answers at the address of this configuration.
 async fn service_runs(config: &Config) -> bool {
-    let listen = config.http.listen;
-    let answer = if listen.port() == 0 { None } else { ask(&ready_url(config, listen), ASK_LIMIT).await.ok() };
+    let listen = &config.http.listen;
+    let is_any_port = listen.tcp().is_some_and(|address| address.port() == 0);
+    let answer = if is_any_port { None } else { LocalQuestion::of_service(config, listen).ask(ASK_LIMIT).await.ok() };
     answer.is_some_and(|(_, answer)| Answer::of_service(&answer).is_some())
 }
 
 /// The same for operators.
 async fn admin_port(config: &Config) -> Option<CheckLine> {
     let listen = config.admin.listen?;
-    let Err(taken) = server::try_bind(listen) else {
+    let Err(taken) = server::try_bind(&listen.into()) else {
         return Some(CheckLine::fine("admin port", format!("{listen} is free")));
     };
     let is_ours = listen.port() != 0
         && (admin_of(config, ASK_LIMIT).await.is_some()
             || former_admin_answers(listen).await && service_runs(config).await);
     let port = if config.admin.is_set { CheckedPort::Admin } else { CheckedPort::DefaultAdmin };
-    Some(findings::port(port, listen, &taken, is_ours))
+    Some(findings::port(port, &listen.into(), &taken, is_ours))
 }
 
 /// Whether the service that runs is of a release that did not name itself yet: this command is run before an upgrade, too.
 async fn former_admin_answers(listen: SocketAddr) -> bool {
-    let answer = ask(&format!("http://{}/readyz", reachable(listen)), ASK_LIMIT).await;
+    let answer = LocalQuestion::at(format!("http://{}/readyz", reachable(listen))).ask(ASK_LIMIT).await;
     answer.is_ok_and(|(_, answer)| Answer::is_of_former_admin(&answer))
 }
 

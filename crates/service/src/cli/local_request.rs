@@ -1,13 +1,15 @@
 //! Asks a service on this machine.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::admin::SERVICE;
-use crate::config::Config;
+use crate::config::{Config, ListenAddress};
 
 /// More than any answer to these questions has.
 const MOST_BYTES: usize = 64 * 1024;
@@ -22,10 +24,37 @@ pub(super) fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// Where `GET /ready` of the service at this address is.
-pub(super) fn ready_url(config: &Config, listen: SocketAddr) -> String {
-    let scheme = if config.tls.is_some() { "https" } else { "http" };
-    format!("{scheme}://{}{}/ready", reachable(listen), config.http.base_path)
+/// What a service on this machine is asked.
+#[derive(Clone, Debug)]
+pub(super) struct LocalQuestion {
+    url: String,
+    /// The unix socket at which it is asked; else it is the address in `url`.
+    socket: Option<PathBuf>,
+}
+
+impl LocalQuestion {
+    pub(super) fn at(url: String) -> Self {
+        Self { url, socket: None }
+    }
+
+    /// `GET /ready` of the service that listens here.
+    pub(super) fn of_service(config: &Config, listen: &ListenAddress) -> Self {
+        let scheme = if config.tls.is_some() { "https" } else { "http" };
+        let (host, socket) = match listen {
+            ListenAddress::Tcp(address) => (reachable(*address).to_string(), None),
+            ListenAddress::Unix(path) => ("localhost".to_owned(), Some(path.clone())),
+        };
+        Self { url: format!("{scheme}://{host}{}/ready", config.http.base_path), socket }
+    }
+}
+
+impl fmt::Display for LocalQuestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.socket {
+            Some(path) => write!(f, "{} at {}", self.url, path.display()),
+            None => f.write_str(&self.url),
+        }
+    }
 }
 
 /// What a service of ours says when it is asked whether it takes requests.
@@ -34,7 +63,7 @@ pub(super) struct Answer {
     /// Whether it was asked to stop.
     pub(super) is_draining: bool,
     /// Where it listens for requests; only the admin listener says that.
-    pub(super) listen: Option<SocketAddr>,
+    pub(super) listen: Option<ListenAddress>,
 }
 
 impl Answer {
@@ -71,27 +100,32 @@ impl Answer {
 /// whoever has the default address is ours only if it also listens where ours does.
 pub(super) async fn admin_of(config: &Config, limit: Duration) -> Option<(SocketAddr, Answer)> {
     let admin = reachable(config.admin.listen?);
-    let (_, answer) = ask(&format!("http://{admin}/readyz"), limit).await.ok()?;
+    let (_, answer) = LocalQuestion::at(format!("http://{admin}/readyz")).ask(limit).await.ok()?;
     let answer = Answer::of_admin(&answer)?;
-    (config.admin.is_set || answer.listen == Some(config.http.listen)).then_some((admin, answer))
+    (config.admin.is_set || answer.listen.as_ref() == Some(&config.http.listen)).then_some((admin, answer))
 }
 
-/// The status and the JSON of an answer.
-pub(super) async fn ask(url: &str, limit: Duration) -> anyhow::Result<(u16, Value)> {
-    // The certificate is for the service's name, and this asks by its address; nothing secret is sent.
-    let client = reqwest::Client::builder()
-        .no_proxy()
-        .tls_danger_accept_invalid_certs(true)
-        .redirect(reqwest::redirect::Policy::none())
-        .timeout(limit)
-        .build()?;
-    let mut response = client.get(url).send().await.with_context(|| format!("{url} does not answer"))?;
-    let (status, mut body) = (response.status().as_u16(), Vec::new());
-    while let Some(chunk) = response.chunk().await? {
-        anyhow::ensure!(body.len() + chunk.len() <= MOST_BYTES, "{url} answers more than it should");
-        body.extend_from_slice(&chunk);
+impl LocalQuestion {
+    /// The status and the JSON of the answer.
+    pub(super) async fn ask(&self, limit: Duration) -> anyhow::Result<(u16, Value)> {
+        // The certificate is for the service's name, and this asks by its address; nothing secret is sent.
+        let mut client = reqwest::Client::builder()
+            .no_proxy()
+            .tls_danger_accept_invalid_certs(true)
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(limit);
+        if let Some(path) = &self.socket {
+            client = client.unix_socket(path.as_path());
+        }
+        let asked = client.build()?.get(&self.url).send().await;
+        let mut response = asked.with_context(|| format!("{self} does not answer"))?;
+        let (status, mut body) = (response.status().as_u16(), Vec::new());
+        while let Some(chunk) = response.chunk().await? {
+            anyhow::ensure!(body.len() + chunk.len() <= MOST_BYTES, "{self} answers more than it should");
+            body.extend_from_slice(&chunk);
+        }
+        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
     }
-    Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod announce;
 mod audit;
 mod backup;
+mod backup_folder;
 mod cautions;
 mod check;
 mod check_line;
@@ -37,7 +38,7 @@ use clap::{Parser, Subcommand};
 use domain::Version;
 use secrecy::SecretString;
 
-use crate::config::Config;
+use crate::config::{Config, ListenAddress};
 
 /// The backend of a chat bot's dashboard and website.
 ///
@@ -55,9 +56,9 @@ enum Command {
     Serve {
         #[command(flatten)]
         config: ConfigFile,
-        /// Listen here instead of at http.listen; port 0 picks a free one.
+        /// Listen here instead of at http.listen; port 0 picks a free one, and `unix:PATH` is a unix socket.
         #[arg(long, value_name = "ADDRESS")]
-        listen: Option<SocketAddr>,
+        listen: Option<ListenAddress>,
         /// Begin with an empty database although the key of an earlier one is still there.
         #[arg(long)]
         new_database: bool,
@@ -114,7 +115,7 @@ enum Command {
     Healthcheck {
         /// Where the service listens, if it was started with --listen and admin.listen is not set, or off.
         #[arg(long, value_name = "ADDRESS")]
-        listen: Option<SocketAddr>,
+        listen: Option<ListenAddress>,
         #[command(flatten)]
         config: ConfigFile,
     },

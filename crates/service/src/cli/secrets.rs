@@ -12,7 +12,7 @@ use telemetry::untrusted::Untrusted;
 use tracing::warn;
 
 use super::database::{self, Missing};
-use super::local_request::{admin_of, ask};
+use super::local_request::{LocalQuestion, admin_of};
 use super::output::{OutputForm, columns};
 use super::{ConfigFile, print};
 use crate::accounts::{GrantReport, ResealReport};
@@ -100,7 +100,7 @@ async fn refuse_before_restart(config: &Config, keys: &[String]) -> anyhow::Resu
 /// The ids of the keys that the service which runs here has loaded, and its admin listener. `None` if it cannot be asked.
 async fn loaded_keys(config: &Config) -> Option<(SocketAddr, Vec<String>)> {
     let (admin, _) = admin_of(config, ASK_LIMIT).await?;
-    let (_, health) = ask(&format!("http://{admin}/health"), ASK_LIMIT).await.ok()?;
+    let (_, health) = LocalQuestion::at(format!("http://{admin}/health")).ask(ASK_LIMIT).await.ok()?;
     let ids = health["keys"].as_array()?.iter().filter_map(|id| id.as_str().map(ToOwned::to_owned));
     Some((admin, ids.collect()))
 }

@@ -1,6 +1,6 @@
 //! `bot-companion serve`: the service.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +14,11 @@ use tracing::{info, warn};
 
 use super::{ConfigFile, cautions, dev, live_check, logging, runtime, start_checks, vacuum};
 use crate::app::App;
-use crate::config::{Config, OtelConfig};
+use crate::config::{Config, ListenAddress, OtelConfig};
 use crate::http::HttpService;
 use crate::reload::{self, Reload};
+use crate::server::{Inherited, Listeners};
+use crate::systemd::ServiceManager;
 use crate::{admin, server};
 
 /// What the process needs beside its connections: the store's files, the provider, the log.
@@ -26,10 +28,12 @@ const SERVER_LIMIT: Duration = Duration::from_secs(2);
 
 pub(super) fn run(
     file: &ConfigFile,
-    listen: Option<SocketAddr>,
+    listen: Option<ListenAddress>,
     may_start_empty: bool,
     version: Version,
 ) -> anyhow::Result<()> {
+    // Before there are threads: it removes variables from the environment.
+    let mut inherited = Inherited::take()?;
     let mut config = file.load()?;
     config.require_idp()?;
     if let Some(listen) = listen {
@@ -43,14 +47,24 @@ pub(super) fn run(
     runtime()?.block_on(async {
         // From here on it neither ends the process nor is lost.
         let hangup = reload::Hangup::hear();
-        let listeners = open(&mut config)?;
-        let address = address(&listeners)?;
-        let admin = admin::bind(config.admin)?;
+        let listeners = match Listeners::inherited(&mut inherited).context("a socket of systemd cannot be used")? {
+            Some(inherited) => {
+                allow_connections(&mut config);
+                inherited
+            }
+            None => open(&mut config)?,
+        };
+        let admin = match inherited.admin {
+            Some(inherited) => Some(inherited),
+            None => admin::bind(config.admin)?,
+        };
+        let manager = ServiceManager::from_environment();
         let tls = config.tls.as_ref().map(server::acceptor).transpose()?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let (kind, location) = (store::kind(&config.store.url), store::location(&config.store.url));
         info!(version = Version::NAME, store = kind, location, "starting");
-        let base_path = config.http.base_path.clone();
+        let places = listeners.addresses().iter().map(|address| place(address, scheme, &config.http.base_path));
+        let places: Vec<String> = places.collect();
         let started = config.clone();
         vacuum::once(&config.store.url).await;
         let app = Arc::new(App::build(config, Clock::system(), Random::from_system(), version).await?);
@@ -66,7 +80,9 @@ pub(super) fn run(
         dev::warn_of_demo_key(&app).await;
         // Before it says that it listens: who reads that may stop it at once, and in good order.
         let stop = asked_to_stop(OnHangup::GoOn);
-        info!("listening on {scheme}://{address}{base_path}/");
+        for place in &places {
+            info!("listening on {place}");
+        }
         let _admin = answer_operators(admin, &app)?;
         if let Some(endpoint) = &started.otel.endpoint {
             let OtelConfig { service_name, sample_percent, .. } = &started.otel;
@@ -86,10 +102,22 @@ pub(super) fn run(
             }),
             taken: started.clone(),
             started,
+            manager: manager.clone(),
         };
         let reloading = tokio::task::spawn(reload.run(hangup, server::WATCH_EVERY));
+        let feeding = {
+            let (app, manager) = (Arc::clone(&app), manager.clone());
+            tokio::task::spawn(async move { manager.feed_watchdog(&app.liveness).await })
+        };
+        // It is polled for the first time when the workers have started.
+        let stop = async {
+            manager.ready(&format!("Running on {}", places.join(", ")));
+            stop.await;
+            manager.stopping();
+        };
         server::run(listeners, tls, HttpService::new(Arc::clone(&app)), stop).await;
         reloading.abort();
+        feeding.abort();
         telling.abort();
         send_last_traces(app).await;
         Ok(())
@@ -137,9 +165,9 @@ async fn tell_of_few_connections(config: &Config) {
 }
 
 /// Binds the listening sockets and sees to it that there are enough file descriptors for the connections.
-pub(super) fn open(config: &mut Config) -> anyhow::Result<Vec<TcpListener>> {
+pub(super) fn open(config: &mut Config) -> anyhow::Result<Listeners> {
     allow_connections(config);
-    Ok(server::bind(config.http.listen)?)
+    Ok(server::bind(&config.http)?)
 }
 
 /// Sees to it that there are enough file descriptors for the connections, or else that there are fewer of those.
@@ -156,9 +184,12 @@ fn allow_connections(config: &mut Config) {
     }
 }
 
-/// The address that the first listener is bound to.
-pub(super) fn address(listeners: &[TcpListener]) -> anyhow::Result<SocketAddr> {
-    Ok(listeners.first().context("nothing to listen on")?.local_addr()?)
+/// Where requests are taken, as the log says it.
+fn place(address: &ListenAddress, scheme: &str, base_path: &str) -> String {
+    match address {
+        ListenAddress::Tcp(address) => format!("{scheme}://{address}{base_path}/"),
+        ListenAddress::Unix(_) => address.to_string(),
+    }
 }
 
 /// What SIGHUP means: a configuration that has changed, or a terminal that was closed.

@@ -35,7 +35,7 @@ fn database(config: &Config) -> Option<CheckLine> {
 
 /// Two listeners cannot share an address.
 fn listeners(config: &Config) -> Option<CheckLine> {
-    let (http, admin) = (config.http.listen, config.admin.listen?);
+    let (http, admin) = (config.http.listen.tcp()?, config.admin.listen?);
     if !overlap(http, admin) {
         return None;
     }

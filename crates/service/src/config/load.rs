@@ -9,11 +9,12 @@ use std::time::Duration;
 use domain::SessionLimits;
 
 use super::layers::Settings;
-use super::value;
 use super::{
     AdminConfig, AuditConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig,
-    LimitsConfig, LogConfig, OtelConfig, SiteConfig, StoreConfig, TlsConfig, checks, log_filter, site_value,
+    LimitsConfig, LogConfig, OtelConfig, SiteConfig, SocketAccess, StoreConfig, TlsConfig, checks, log_filter,
+    site_value,
 };
+use super::{listen, value};
 
 /// A text in TOML that sets some of the settings.
 #[derive(Clone)]
@@ -141,7 +142,11 @@ fn build(settings: &mut Settings) -> Option<Config> {
     checks::tls_pair(cert.is_some(), key.is_some(), s);
     Some(Config {
         http: HttpConfig {
-            listen: s.text("http.listen", value::listen)?,
+            listen: s.text("http.listen", str::parse)?,
+            socket_access: SocketAccess {
+                mode: s.text("http.listen_mode", listen::mode)?,
+                group: Some(s.text("http.listen_group", value::line)?).filter(|group| !group.is_empty()),
+            },
             base_path: s.text("http.base_path", value::base_path)?,
             allowed_origins: value::distinct(s.list("http.allowed_origins", value::origin)?),
             allowed_headers: value::distinct(s.list("http.allowed_headers", value::header_name)?),

@@ -5,6 +5,7 @@ mod injected;
 mod key;
 pub mod keyfile;
 mod layers;
+mod listen;
 mod load;
 mod log_filter;
 mod reloadable;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use domain::{Network, SessionLimits};
 pub use key::{SecretKey, SecretKeyError};
 pub use layers::{EffectiveSetting, SecretFile};
+pub use listen::{ListenAddress, SocketAccess};
 pub use load::{ConfigError, Layer};
 pub(crate) use load::{START_WAIT, start_wait};
 pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
@@ -88,7 +90,9 @@ pub struct AuditConfig {
 #[derive(Clone, Debug)]
 pub struct HttpConfig {
     /// `http.listen`
-    pub listen: SocketAddr,
+    pub listen: ListenAddress,
+    /// `http.listen_mode` and `http.listen_group`
+    pub socket_access: SocketAccess,
     /// `http.base_path`: empty, or `/` and a path without a slash at its end.
     pub base_path: String,
     /// `http.allowed_origins`

@@ -15,10 +15,6 @@ use super::{AccessLog, LogFormat, SecretKey};
 /// What to write instead; the value that was refused is shown, or not, by the caller.
 pub(super) type Advice = String;
 
-pub(super) fn listen(text: &str) -> Result<SocketAddr, Advice> {
-    text.parse().map_err(|_| "write an address and a port, such as \"127.0.0.1:8080\"".into())
-}
-
 /// An address, or none if the text is empty or `off`.
 pub(super) fn listen_or_off(text: &str) -> Result<Option<SocketAddr>, Advice> {
     if text.is_empty() || text == "off" {

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::future::{poll_fn, ready};
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,13 +18,13 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tracing::debug;
 
 use super::backlog::{Backlog, MeteredBody};
 use super::hot_stream::{HotStream, TrackedResponse};
 use super::registry::Registry;
 use super::state::{ConnectionState, Phase, RequestGuard, StreamGuard};
+use super::stream::ClientStream;
 use super::tls::CertifiedAcceptor;
 use crate::http::{Body, HttpService, Peer};
 
@@ -66,21 +66,21 @@ impl ConnectionServer {
     }
 
     /// Serves a connection to its end, or to the end of what is in flight once the registry drains.
-    pub(super) async fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, state: Arc<ConnectionState>) {
+    pub(super) async fn serve(self: Arc<Self>, stream: ClientStream, address: IpAddr, state: Arc<ConnectionState>) {
         let _remove = RemoveOnDrop(&self.registry, &state);
         let stream = MonitoredStream { inner: stream, state: Arc::clone(&state), stalled: false };
         match &self.tls {
-            None => self.http1(stream, Peer { address: peer.ip(), secure: false }, &state).await,
+            None => self.http1(stream, Peer { address, secure: false }, &state).await,
             // Boxed, so that connections without TLS do not carry room for it.
-            Some(tls) => Box::pin(self.secure(tls, stream, peer, &state)).await,
+            Some(tls) => Box::pin(self.secure(tls, stream, address, &state)).await,
         }
     }
 
     async fn secure(
         self: &Arc<Self>,
         tls: &CertifiedAcceptor,
-        stream: MonitoredStream<TcpStream>,
-        peer: SocketAddr,
+        stream: MonitoredStream<ClientStream>,
+        address: IpAddr,
         state: &Arc<ConnectionState>,
     ) {
         state.enter_phase(Phase::Handshake);
@@ -95,7 +95,7 @@ impl ConnectionServer {
             None => return,
         };
         state.enter_phase(Phase::FirstByte);
-        let peer = Peer { address: peer.ip(), secure: true };
+        let peer = Peer { address, secure: true };
         if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
             self.http2(stream, peer, state).await;
         } else {

@@ -1,56 +1,159 @@
-//! Listening sockets: one per core on the same address, so that the kernel spreads connections over the threads.
+//! Listening sockets. Of an address and a port there is one per core, so that the kernel spreads connections over the threads. A unix
+//! socket and those that systemd passes on are one each, which all cores share.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 use std::thread;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-const BACKLOG: i32 = 4096;
+use super::inherited::Inherited;
+use super::unix_socket::{self, SocketFile};
+use crate::config::{HttpConfig, ListenAddress};
+
+pub(super) const BACKLOG: i32 = 4096;
 
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot listen on {address}: {cause}; {}, or set http.listen (or --listen) to another address, or to port 0 for a free one",
-    listen_advice(*address, cause)
+    listen_advice(address, cause)
 )]
 pub struct ListenError {
-    address: SocketAddr,
+    address: ListenAddress,
     cause: io::Error,
 }
 
 /// What to do about an address that cannot be listened on, other than to choose another one.
-pub fn listen_advice(address: SocketAddr, cause: &io::Error) -> &'static str {
-    match cause.kind() {
-        io::ErrorKind::AddrInUse => "another program listens there: stop it",
-        io::ErrorKind::PermissionDenied if address.port() < 1024 => {
-            "ports below 1024 need extra privileges: put a proxy in front and listen on a higher port, or grant CAP_NET_BIND_SERVICE \
-             (systemd: AmbientCapabilities= and CapabilityBoundingSet=, both with it)"
+pub fn listen_advice(address: &ListenAddress, cause: &io::Error) -> &'static str {
+    match (address, cause.kind()) {
+        (_, io::ErrorKind::AddrInUse) => "another program listens there: stop it",
+        (ListenAddress::Tcp(address), io::ErrorKind::PermissionDenied) if address.port() < 1024 => {
+            "ports below 1024 need extra privileges: let systemd open it (deploy/bot-companion.socket), put a proxy in front and listen \
+             on a higher port, or grant CAP_NET_BIND_SERVICE (systemd: AmbientCapabilities= and CapabilityBoundingSet=, both with it)"
         }
-        io::ErrorKind::PermissionDenied => "the system does not allow it (SELinux or AppArmor, perhaps): allow it",
-        io::ErrorKind::AddrNotAvailable => "no interface of this machine has that address: correct it",
+        (ListenAddress::Tcp(_), io::ErrorKind::PermissionDenied) => {
+            "the system does not allow it (SELinux or AppArmor, perhaps): allow it"
+        }
+        (ListenAddress::Tcp(_), io::ErrorKind::AddrNotAvailable) => {
+            "no interface of this machine has that address: correct it"
+        }
+        (ListenAddress::Unix(_), io::ErrorKind::NotFound) => {
+            "make its folder, or let systemd make it (RuntimeDirectory=)"
+        }
+        (ListenAddress::Unix(_), io::ErrorKind::PermissionDenied) => {
+            "let the folder belong to the service's user, and that user to the group of http.listen_group"
+        }
+        (ListenAddress::Unix(_), io::ErrorKind::AlreadyExists) => "move it away",
         _ => "see what keeps the service from listening there",
     }
 }
 
-/// Binds one socket per core. With port 0 the first one picks a free port, and the others use the same.
-pub fn bind(address: SocketAddr) -> Result<Vec<TcpListener>, ListenError> {
-    let fail = |cause| ListenError { address, cause };
-    let cores = thread::available_parallelism().map_or(1, usize::from);
+/// A listening socket that does not block.
+#[derive(Debug)]
+pub(super) enum ListeningSocket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl ListeningSocket {
+    fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Tcp(listener) => Self::Tcp(listener.try_clone()?),
+            Self::Unix(listener) => Self::Unix(listener.try_clone()?),
+        })
+    }
+
+    fn address(&self) -> io::Result<ListenAddress> {
+        Ok(match self {
+            Self::Tcp(listener) => ListenAddress::Tcp(listener.local_addr()?),
+            Self::Unix(listener) => {
+                let address = listener.local_addr()?;
+                ListenAddress::Unix(address.as_pathname().map_or_else(|| "@".into(), Into::into))
+            }
+        })
+    }
+}
+
+/// The listening sockets of all cores.
+#[derive(Debug)]
+pub struct Listeners {
+    /// Those of each core.
+    pub(super) cores: Vec<Vec<ListeningSocket>>,
+    pub(super) addresses: Vec<ListenAddress>,
+    /// Whether they stay open when this process has ended: whoever waits in their queues is served by the next one.
+    pub(super) outlive_us: bool,
+    /// Of a unix socket of our own.
+    pub(super) file: Option<SocketFile>,
+}
+
+impl Listeners {
+    /// Where they listen, one at least.
+    pub fn addresses(&self) -> &[ListenAddress] {
+        &self.addresses
+    }
+
+    /// Lets one core do all the work.
+    pub fn use_one_core(&mut self) {
+        self.cores.truncate(1);
+    }
+
+    /// The sockets for requests that were passed on; `None` if there are none.
+    pub fn inherited(inherited: &mut Inherited) -> io::Result<Option<Self>> {
+        let listeners = std::mem::take(&mut inherited.http);
+        if listeners.is_empty() {
+            return Ok(None);
+        }
+        let addresses = listeners.iter().map(ListeningSocket::address).collect::<io::Result<_>>()?;
+        Ok(Some(Self { cores: shared(listeners)?, addresses, outlive_us: true, file: None }))
+    }
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The same sockets for each core.
+fn shared(listeners: Vec<ListeningSocket>) -> io::Result<Vec<Vec<ListeningSocket>>> {
+    let mut cores: Vec<Vec<ListeningSocket>> = Vec::new();
+    for _ in 1..self::cores() {
+        cores.push(listeners.iter().map(ListeningSocket::try_clone).collect::<io::Result<_>>()?);
+    }
+    cores.push(listeners);
+    Ok(cores)
+}
+
+/// Listens for all cores. With port 0 the first one picks a free port, and the others use the same.
+pub fn bind(config: &HttpConfig) -> Result<Listeners, ListenError> {
+    let bound = match &config.listen {
+        ListenAddress::Tcp(address) => bind_tcp(*address),
+        ListenAddress::Unix(path) => unix_socket::bind(path, &config.socket_access).and_then(|(listener, file)| {
+            let cores = shared(vec![ListeningSocket::Unix(listener)])?;
+            Ok(Listeners { cores, addresses: vec![config.listen.clone()], outlive_us: false, file: Some(file) })
+        }),
+    };
+    bound.map_err(|cause| ListenError { address: config.listen.clone(), cause })
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<Listeners> {
     // The first one binds alone: with a shared port, a second service on the same address would silently take half of
     // the connections instead of failing.
-    drop(socket(address, false).map_err(fail)?);
-    let first = socket(address, true).map_err(fail)?;
-    let bound = first.local_addr().map_err(fail)?;
-    let mut listeners = vec![first];
-    for _ in 1..cores {
-        listeners.push(socket(bound, true).map_err(fail)?);
+    drop(socket(address, false)?);
+    let first = socket(address, true)?;
+    let bound = first.local_addr()?;
+    let mut cores = vec![vec![ListeningSocket::Tcp(first)]];
+    for _ in 1..self::cores() {
+        cores.push(vec![ListeningSocket::Tcp(socket(bound, true)?)]);
     }
-    Ok(listeners)
+    Ok(Listeners { cores, addresses: vec![bound.into()], outlive_us: false, file: None })
 }
 
 /// Whether the address could be listened on now.
-pub fn try_bind(address: SocketAddr) -> io::Result<()> {
-    socket(address, false).map(drop)
+pub fn try_bind(address: &ListenAddress) -> io::Result<()> {
+    match address {
+        ListenAddress::Tcp(address) => socket(*address, false).map(drop),
+        ListenAddress::Unix(path) => unix_socket::check_free(path),
+    }
 }
 
 fn socket(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
@@ -69,22 +172,23 @@ mod tests {
 
     #[test]
     fn each_reason_not_to_listen_has_its_remedy() {
-        for (port, kind, part) in [
-            (80, io::ErrorKind::AddrInUse, "another program listens there"),
+        let (unix, tcp) = ("unix:/run/http.sock", |port: u16| format!("127.0.0.1:{port}"));
+        for (address, kind, part) in [
+            (tcp(80), io::ErrorKind::AddrInUse, "another program listens there"),
             (
-                80,
+                tcp(80),
                 io::ErrorKind::PermissionDenied,
                 "CAP_NET_BIND_SERVICE (systemd: AmbientCapabilities= and CapabilityBoundingSet=",
             ),
-            (1024, io::ErrorKind::PermissionDenied, "the system does not allow it"),
-            (80, io::ErrorKind::AddrNotAvailable, "no interface of this machine has that address"),
-            (80, io::ErrorKind::OutOfMemory, "see what keeps the service"),
+            (tcp(1024), io::ErrorKind::PermissionDenied, "the system does not allow it"),
+            (tcp(80), io::ErrorKind::AddrNotAvailable, "no interface of this machine has that address"),
+            (tcp(80), io::ErrorKind::OutOfMemory, "see what keeps the service"),
+            (unix.to_owned(), io::ErrorKind::AddrInUse, "another program listens there"),
+            (unix.to_owned(), io::ErrorKind::PermissionDenied, "http.listen_group"),
+            (unix.to_owned(), io::ErrorKind::NotFound, "RuntimeDirectory="),
         ] {
-            let error = ListenError { address: ([127, 0, 0, 1], port).into(), cause: kind.into() }.to_string();
-            assert!(
-                error.starts_with(&format!("cannot listen on 127.0.0.1:{port}: ")) && error.contains(part),
-                "{error}"
-            );
+            let error = ListenError { address: address.parse().unwrap(), cause: kind.into() }.to_string();
+            assert!(error.starts_with(&format!("cannot listen on {address}: ")) && error.contains(part), "{error}");
             assert_eq!(error.contains("another program"), kind == io::ErrorKind::AddrInUse, "{error}");
         }
     }

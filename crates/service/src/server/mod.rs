@@ -1,4 +1,4 @@
-//! The sockets: one thread, runtime and listening socket per core. Every wait on a connection has a timeout, and a drain finishes
+//! The sockets: one thread and runtime per core. Every wait on a connection has a timeout, and a drain finishes
 //! what is in flight.
 
 mod backlog;
@@ -6,16 +6,21 @@ mod certificate;
 mod certificate_watch;
 mod connection;
 mod hot_stream;
+mod inherited;
 mod listen;
 mod registry;
 mod state;
+mod stream;
 mod tls;
+mod unix_socket;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use runtime::liveness::Pulse;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,12 +28,15 @@ use tracing::{debug, error, info, warn};
 
 pub use certificate::CertificateFacts;
 pub use certificate_watch::{CertificateWatch, WATCH_EVERY};
-pub use listen::{ListenError, bind, listen_advice, try_bind};
+pub use inherited::{Inherited, InheritedError};
+pub use listen::{ListenError, Listeners, bind, listen_advice, try_bind};
 pub use tls::{CertifiedAcceptor, LoadedCertificate, TlsError, acceptor};
 
 use crate::http::HttpService;
 use connection::ConnectionServer;
+use listen::ListeningSocket;
 use registry::Registry;
+use stream::{ClientStream, RunningListener};
 
 /// How often connections that waited too long are closed.
 const REAP_EVERY: Duration = Duration::from_millis(500);
@@ -43,9 +51,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until `shutdown` resolves. Then, for `limits.drain_delay`, it only tells load balancers to send nothing more. Then it
 /// drains: nothing new is accepted, what is in flight is finished within `limits.drain_timeout`, and the app is closed. Each
-/// listener has a thread of its own.
+/// core has a thread of its own.
 pub async fn run(
-    listeners: Vec<TcpListener>,
+    listeners: Listeners,
     tls: Option<Arc<CertifiedAcceptor>>,
     service: HttpService,
     shutdown: impl Future<Output = ()>,
@@ -57,9 +65,18 @@ pub async fn run(
     let warming = app.keep_warm();
     let live = app.run_live();
     let reaper = tokio::spawn(reap(Arc::clone(&server)));
+    let pulse = app.liveness.watch("background");
+    let background_pulse = tokio::spawn(async move { pulse.answer().await });
     let stop = CancellationToken::new();
-    let workers: Vec<_> =
-        listeners.into_iter().map(|listener| start_worker(listener, Arc::clone(&server), stop.clone())).collect();
+    let Listeners { cores, outlive_us, file, .. } = listeners;
+    let takes_queued = !outlive_us;
+    let workers: Vec<_> = cores
+        .into_iter()
+        .map(|listeners| {
+            let pulse = app.liveness.watch("web");
+            start_worker(listeners, Arc::clone(&server), WorkerControl { stop: stop.clone(), pulse, takes_queued })
+        })
+        .collect();
     shutdown.await;
     app.begin_shutdown();
     let delay = app.current.get().limits.drain_delay;
@@ -70,6 +87,8 @@ pub async fn run(
     info!("draining: finishing what is in flight");
     // A stream does not end by itself, so it is ended before anything else is waited for.
     app.live.close();
+    // Nobody finds the socket any more; who has found it is in its queue.
+    drop(file);
     stop.cancel();
     // What a client has sent by now may not have been read yet: closing its connection would break a request that was in time. Each
     // worker says when it has read what was there: on a busy machine, that it had time to does not mean that it did.
@@ -87,6 +106,7 @@ pub async fn run(
         }
     }
     reaper.abort();
+    background_pulse.abort();
     periodic.abort();
     warming.abort();
     live.abort();
@@ -103,7 +123,15 @@ struct Worker {
     done: oneshot::Receiver<()>,
 }
 
-fn start_worker(listener: TcpListener, server: Arc<ConnectionServer>, stop: CancellationToken) -> Worker {
+/// What a worker obeys, and how it answers.
+struct WorkerControl {
+    stop: CancellationToken,
+    pulse: Pulse,
+    /// Whether it serves what is left in the queues of its sockets when it stops.
+    takes_queued: bool,
+}
+
+fn start_worker(listeners: Vec<ListeningSocket>, server: Arc<ConnectionServer>, control: WorkerControl) -> Worker {
     let (done, is_done) = oneshot::channel();
     let (settled, has_settled) = oneshot::channel();
     let work = move || {
@@ -112,8 +140,8 @@ fn start_worker(listener: TcpListener, server: Arc<ConnectionServer>, stop: Canc
             Err(error) => return error!(%error, "a worker cannot start"),
         };
         runtime.block_on(async {
-            match tokio::net::TcpListener::from_std(listener) {
-                Ok(listener) => accept_until_drained(listener, server, stop, settled).await,
+            match listeners.into_iter().map(RunningListener::new).collect() {
+                Ok(listeners) => accept_until_drained(listeners, server, control, settled).await,
                 Err(error) => error!(%error, "a listening socket cannot be used"),
             }
         });
@@ -128,30 +156,20 @@ fn start_worker(listener: TcpListener, server: Arc<ConnectionServer>, stop: Canc
 }
 
 async fn accept_until_drained(
-    listener: tokio::net::TcpListener,
+    listeners: Vec<RunningListener>,
     server: Arc<ConnectionServer>,
-    stop: CancellationToken,
+    control: WorkerControl,
     settled: oneshot::Sender<()>,
 ) {
+    let WorkerControl { stop, pulse, takes_queued } = control;
     let connections = TaskTracker::new();
-    loop {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => start_connection(stream, peer, &server, &connections),
-                Err(error) => handle_accept_error(&error, &server).await,
-            },
-        }
+    tokio::select! {
+        _ = join_all(listeners.iter().map(|listener| accept(listener, &server, &stop, &connections))) => {}
+        () = pulse.answer() => {}
     }
-    // Closing the socket would reset connections that the system has accepted for us already. The runtime may not know of the
-    // latest yet, so the socket itself is asked.
-    let queued =
-        listener.into_std().into_iter().flat_map(|listener| std::iter::from_fn(move || listener.accept().ok()));
-    for (stream, peer) in queued {
-        if stream.set_nonblocking(true).is_ok()
-            && let Ok(stream) = tokio::net::TcpStream::from_std(stream)
-        {
+    // Closing a socket would reset connections that the system has accepted for us already.
+    for listener in listeners.into_iter().filter(|_| takes_queued) {
+        for (stream, peer) in listener.queued() {
             start_connection(stream, peer, &server, &connections);
         }
     }
@@ -163,8 +181,33 @@ async fn accept_until_drained(
     }
     // Only if the whole server was dropped does nobody wait any more.
     let _ = settled.send(());
-    if tokio::time::timeout(server.drain_timeout(), connections.wait()).await.is_err() {
-        warn!(left = connections.len(), "some requests did not finish in time and are cut");
+    let drained = tokio::time::timeout(server.drain_timeout(), connections.wait());
+    tokio::select! {
+        drained = drained => {
+            if drained.is_err() {
+                warn!(left = connections.len(), "some requests did not finish in time and are cut");
+            }
+        }
+        () = pulse.answer() => {}
+    }
+}
+
+/// Accepts connections until it is told to stop.
+async fn accept(
+    listener: &RunningListener,
+    server: &Arc<ConnectionServer>,
+    stop: &CancellationToken,
+    connections: &TaskTracker,
+) {
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => start_connection(stream, peer, server, connections),
+                Err(error) => handle_accept_error(&error, server).await,
+            },
+        }
     }
 }
 
@@ -178,15 +221,9 @@ async fn reap(server: Arc<ConnectionServer>) {
     }
 }
 
-fn start_connection(
-    stream: tokio::net::TcpStream,
-    peer: SocketAddr,
-    server: &Arc<ConnectionServer>,
-    connections: &TaskTracker,
-) {
-    let Some(state) = server.registry.add(peer.ip()) else { return };
-    // Without it the last packet of a response may wait for the client's acknowledgement.
-    if let Err(error) = stream.set_nodelay(true) {
+fn start_connection(stream: ClientStream, peer: IpAddr, server: &Arc<ConnectionServer>, connections: &TaskTracker) {
+    let Some(state) = server.registry.add(peer) else { return };
+    if let Err(error) = stream.set_nodelay() {
         debug!(%error, "a connection was gone before it was served");
         return server.registry.remove(&state);
     }

@@ -240,11 +240,11 @@ impl Builder {
         layers.extend(self.layers);
         let config = Config::load_over(&layers, None, std::iter::empty::<(String, String)>()).unwrap();
         config.require_idp().unwrap();
-        let mut listeners = server::bind(config.http.listen).unwrap();
+        let mut listeners = server::bind(&config.http).unwrap();
         if self.one_socket {
-            listeners.truncate(1);
+            listeners.use_one_core();
         }
-        let address = listeners[0].local_addr().unwrap();
+        let address = listeners.addresses()[0].tcp().unwrap();
         let tls = config.tls.as_ref().map(|tls| server::acceptor(tls).unwrap());
         let app = App::build(config, self.clock.clone(), Random::seeded(7), Version::UNKNOWN).await.unwrap();
         let app = Arc::new(app);

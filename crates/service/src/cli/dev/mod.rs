@@ -24,7 +24,7 @@ use super::exit::UsageError;
 use super::{logging, print, runtime, serve};
 use crate::admin::{self, AdminServer};
 use crate::app::App;
-use crate::config::{AdminConfig, Config, Layer, keyfile, origin_of};
+use crate::config::{AdminConfig, Config, Layer, ListenAddress, keyfile, origin_of};
 use crate::http::HttpService;
 use crate::server;
 use crate::site::dashboard;
@@ -52,7 +52,7 @@ pub(super) struct DevOptions {
 pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> {
     super::log_lines::note_format(None);
     let DevOptions { listen, data, store, .. } = options;
-    ensure_loopback(*listen)?;
+    ensure_loopback(Some(*listen))?;
     std::fs::create_dir_all(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
     runtime()?.block_on(async {
         let clock = Clock::system();
@@ -69,7 +69,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
         logging::start(&config.log)?;
 
         let listeners = serve::open(&mut config)?;
-        let address = serve::address(&listeners)?;
+        let address = listeners.addresses().iter().find_map(ListenAddress::tcp).context("nothing to listen on")?;
         let service = format!("http://{address}{}", config.http.base_path);
         register_dashboard(&mut config, address);
         let sandbox = Sandbox::start(
@@ -119,10 +119,11 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
     })
 }
 
-fn ensure_loopback(listen: SocketAddr) -> anyhow::Result<()> {
+fn ensure_loopback(listen: Option<SocketAddr>) -> anyhow::Result<()> {
     let advice = "`dev` has a sign-in without passwords, so it listens on loopback only: give --listen 127.0.0.1:PORT, and unset \
          COMPANION_HTTP_LISTEN";
-    if listen.ip().is_loopback() { Ok(()) } else { Err(UsageError(advice.to_owned()).into()) }
+    let is_loopback = listen.is_some_and(|listen| listen.ip().is_loopback());
+    if is_loopback { Ok(()) } else { Err(UsageError(advice.to_owned()).into()) }
 }
 
 /// The port after the service's, so that a dashboard can be set up with it; any free one if that is taken.
@@ -188,7 +189,7 @@ fn configuration(
          COMPANION_STORE_URL_FILE, and give --data or --store"
     );
     let mut config = Config::load_over(&[Layer::new("dev", text)], None, environment)?;
-    ensure_loopback(config.http.listen)?;
+    ensure_loopback(config.http.listen.tcp())?;
     // A page elsewhere that lets its own name lead to this machine (DNS rebinding) must not sign in here. The bot key is published.
     config.http.loopback_names_only = true;
     Ok(config)

@@ -1,7 +1,6 @@
 //! What each finding of a live check means, and what to do about it.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use telemetry::untrusted::Untrusted;
 
 use crate::cli::cautions;
 use crate::cli::check_line::CheckLine;
+use crate::config::ListenAddress;
 use crate::server::{CertificateFacts, listen_advice};
 
 /// A clock that is further off than this makes times look odd; one that is much further off breaks TLS and the expiry of tokens.
@@ -30,7 +30,7 @@ pub(super) enum CheckedPort {
     DefaultAdmin,
 }
 
-pub(super) fn port(port: CheckedPort, listen: SocketAddr, taken: &io::Error, is_ours: bool) -> CheckLine {
+pub(super) fn port(port: CheckedPort, listen: &ListenAddress, taken: &io::Error, is_ours: bool) -> CheckLine {
     let (name, setting) = match port {
         CheckedPort::Service => ("port", "http.listen"),
         CheckedPort::Admin | CheckedPort::DefaultAdmin => ("admin port", "admin.listen"),

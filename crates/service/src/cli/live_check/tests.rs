@@ -10,6 +10,7 @@ use super::findings;
 use super::findings::CheckedPort::{Admin, DefaultAdmin, Service};
 use crate::cli::check_line::CheckStatus::{Failed, Fine, Warning};
 use crate::cli::check_line::{CheckLine, CheckStatus};
+use crate::config::ListenAddress;
 use crate::server::CertificateFacts;
 
 const NOW: Time = Time::from_seconds(1_794_784_620);
@@ -22,7 +23,7 @@ fn expect(line: &CheckLine, status: CheckStatus, part: &str) {
 
 #[test]
 fn ports() {
-    let listen = "127.0.0.1:443".parse().unwrap();
+    let listen: ListenAddress = "127.0.0.1:443".parse().unwrap();
     for (port, kind, is_ours, status, part) in [
         (Service, io::ErrorKind::AddrInUse, true, Fine, "taken by a bot-companion that runs"),
         (Service, io::ErrorKind::AddrInUse, false, Failed, "another program listens there"),
@@ -31,7 +32,7 @@ fn ports() {
         (Service, io::ErrorKind::PermissionDenied, false, Failed, "CAP_NET_BIND_SERVICE"),
         (Service, io::ErrorKind::AddrNotAvailable, true, Failed, "set http.listen"),
     ] {
-        expect(&findings::port(port, listen, &kind.into(), is_ours), status, part);
+        expect(&findings::port(port, &listen, &kind.into(), is_ours), status, part);
     }
 }
 

@@ -22,7 +22,9 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     ("[[http]]\nlisten = 1", &["companion.toml:1: http is a section: write [http] and its settings below it"]),
     (
         "[http]\nlisten = 8080",
-        &["companion.toml:2: http.listen = 8080: write an address and a port, such as \"127.0.0.1:8080\""],
+        &[
+            "companion.toml:2: http.listen = 8080: write an address and a port, such as \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
+        ],
     ),
     ("idp.client_id = 123", &["companion.toml:1: idp.client_id = 123: put the value in quotes"]),
     ("log.format = [\"text\"]", &["companion.toml:1: log.format = [\"text\"]: write one value, not a list"]),
@@ -119,7 +121,7 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     (
         "[http]\nlisten = \"x\"\nlisen = 1\n[log]\nformat = \"\"",
         &[
-            "companion.toml:2: http.listen = \"x\": write an address and a port, such as \"127.0.0.1:8080\"",
+            "companion.toml:2: http.listen = \"x\": write an address and a port, such as \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
             "companion.toml:3: http.lisen is not a setting; did you mean http.listen?",
             "companion.toml:5: log.format = \"\": write \"text\" or \"json\"",
         ],
@@ -129,7 +131,9 @@ pub(super) const FILES: &[(&str, Problems)] = &[
 pub(super) const ENVIRONMENTS: &[(Variables, Problems)] = &[
     (
         &[("COMPANION_HTTP_LISTEN", "8080")],
-        &["COMPANION_HTTP_LISTEN: http.listen = \"8080\": write an address and a port, such as \"127.0.0.1:8080\""],
+        &[
+            "COMPANION_HTTP_LISTEN: http.listen = \"8080\": write an address and a port, such as \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
+        ],
     ),
     (
         &[("COMPANION_HTTP_LISEN", "x")],
@@ -139,7 +143,7 @@ pub(super) const ENVIRONMENTS: &[(Variables, Problems)] = &[
         &[("COMPANION_LISTEN", "x")],
         &["COMPANION_LISTEN: there is no such setting; did you mean COMPANION_HTTP_LISTEN?"],
     ),
-    (&[("COMPANION_HTTP_LISTEN_FILE", "x")], &["COMPANION_HTTP_LISTEN_FILE: there is no such setting"]),
+    (&[("COMPANION_GUILDS_FRESH_FILE", "x")], &["COMPANION_GUILDS_FRESH_FILE: there is no such setting"]),
     (&[("COMPANION_WHATEVER_ELSE", "x")], &["COMPANION_WHATEVER_ELSE: there is no such setting"]),
     (
         &[("COMPANION_LIMITS_REQUESTS_BURST", "many"), ("COMPANION_GUILDS_FRESH", "1")],
