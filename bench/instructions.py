@@ -64,11 +64,10 @@ class Counter:
         """Instructions per request of each hot function in a part, with what it calls. The most expensive first."""
         command = ["callgrind_annotate", "--inclusive=yes", "--threshold=100", "--auto=no", f"{self.file}.{part}"]
         text = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
-        # A line without an object file is only what was inlined from another source file.
-        lines = re.findall(r"^\s*([\d,]+) \([ \d.]+%\)\s+\S+?:(\S.*) \[[^\]]+\]$", text, re.MULTILINE)
+        lines = re.findall(r"^\s*([\d,]+) \([ \d.]+%\)\s+\S+?:(\S.*?)(?: \[[^\]]+\])?$", text, re.MULTILINE)
         counts: dict[str, int] = {}
         for count, name in lines:
-            # The first line of a function is the whole of it. Others are what was inlined into it.
+            # The first and greatest is the whole function. The others are what was inlined into it from other source files.
             counts.setdefault(name, round(int(count.replace(",", "")) / REQUESTS))
         hot = {name: count for name, count in counts.items() if HOT < count / total < OUTER}
         return dict(sorted(hot.items(), key=lambda pair: -pair[1]))
