@@ -101,7 +101,7 @@ pub(super) fn run_backup(Backup { file, to, keep, form, config }: Backup) -> any
         let file = (!to_output).then_some(file.as_path());
         let mut text = backup_text(file, size.unwrap_or(0), &header, &grants, key_of(&config).as_deref());
         if !deleted.is_empty() {
-            text += &format!("Deleted old backups: {}.\n", deleted.join(", "));
+            text.extend(["Deleted old backups: ", &deleted.join(", "), ".\n"]);
         }
         text
     });

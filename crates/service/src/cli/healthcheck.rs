@@ -11,10 +11,10 @@ use crate::config::{Config, ConfigError, ListenAddress};
 /// Shorter than what containers allow by default.
 const LIMIT: Duration = Duration::from_secs(5);
 
-pub(super) fn run(file: &ConfigFile, listen: Option<ListenAddress>) -> anyhow::Result<()> {
+pub(super) fn run(file: &ConfigFile, listen: Option<&ListenAddress>) -> anyhow::Result<()> {
     let config = file.load()?;
-    refuse_unconfigured(file, &config, listen.as_ref())?;
-    let service = LocalQuestion::of_service(&config, listen.as_ref().unwrap_or(&config.http.listen));
+    refuse_unconfigured(file, &config, listen)?;
+    let service = LocalQuestion::of_service(&config, listen.unwrap_or(&config.http.listen));
     let ask_service = || {
         let (status, answer) = runtime()?.block_on(service.ask(LIMIT))?;
         verdict(&service, &(status, Answer::of_service(&answer)))

@@ -193,7 +193,7 @@ pub fn run(cli: Cli, version: Version) -> anyhow::Result<()> {
         }
         Command::Init(init) => init::run(init),
         Command::Check { live, form, config } => check::run(live, form, &config),
-        Command::Healthcheck { listen, config } => healthcheck::run(&config, listen),
+        Command::Healthcheck { listen, config } => healthcheck::run(&config, listen.as_ref()),
         Command::Completions { shell } => documents::completions(shell),
         Command::Man { words } => documents::man(&words),
         Command::Config { effective, form, config } => settings::run(effective, form, &config),
