@@ -21,9 +21,9 @@ eventually() {
     done
 }
 
-# seconds: the time since `began`, which is `date +%s%N`.
+# seconds BEGAN: the time since then, which is from `date +%s%N`.
 seconds() {
-    local tenths=$((($(date +%s%N) - began) / 100000000))
+    local tenths=$((($(date +%s%N) - $1) / 100000000))
     echo "$((tenths / 10)).$((tenths % 10)) s"
 }
 
