@@ -102,7 +102,7 @@ mod tests {
         fs::create_dir(folder.path("companion-2019-01-01T000000Z.backup")).unwrap();
         let names = |wanted: std::ops::RangeInclusive<u32>| wanted.map(dated).collect::<Vec<_>>();
         assert_eq!(delete_old(&folder.path(dated(9)), 7).unwrap(), names(1..=2));
-        assert_eq!(delete_old(&folder.path(dated(9)), 7).unwrap(), names(1..=0));
+        assert!(delete_old(&folder.path(dated(9)), 7).unwrap().is_empty());
         // The clock went back: what was written just now stays.
         assert_eq!(delete_old(&folder.path(dated(3)), 2).unwrap(), names(4..=8));
         assert_eq!(delete_old(&folder.path(dated(3)), 1).unwrap(), [dated(9)]);
