@@ -31,8 +31,8 @@ function executable() {
   const name = PACKAGES[here];
   if (name === undefined) {
     refuse(
-      `bot-companion has no ready executable for ${here}. There is one for: ${Object.keys(PACKAGES).join(", ")}.`,
-      "Build it from source: install Rust (rustup) and a C compiler, get the source code, and run `make build`.",
+      `There is no ready executable for ${here}. bot-companion has one for: ${Object.keys(PACKAGES).join(", ")}.`,
+      "Build it from source: install Rust (with rustup) and a C compiler, get the source code, and run `make build`.",
       "Then set BOT_COMPANION_BINARY to the path of target/release/bot-companion, or run that file directly.",
     );
   }
@@ -41,8 +41,8 @@ function executable() {
   } catch {
     refuse(
       `The package ${name}, which holds the executable for this machine, is not installed.`,
-      "Optional dependencies are perhaps switched off (--no-optional, --omit=optional), or node_modules comes from another machine.",
-      `Install again without that, or install ${name} too.`,
+      "Optional dependencies may be turned off (--no-optional, --omit=optional), or node_modules may come from another machine.",
+      `Reinstall on this machine with optional dependencies, or install ${name} as well.`,
     );
   }
 }
