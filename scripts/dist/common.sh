@@ -1,8 +1,7 @@
-# What the scripts that build packages share. A script sources this after scripts/bootstrap.sh.
+# Shared by the scripts that build packages. Source it after scripts/bootstrap.sh, which provides `target` and `work`.
 #
-#   DIST  the folder to write into (dist)
+#   DIST  the folder to write to (dist)
 #
-# `target` and `work` are scripts/bootstrap.sh's.
 # shellcheck shell=bash
 # shellcheck disable=SC2154
 

@@ -1,4 +1,4 @@
-# What the tests of the packages share. A script sources this after scripts/bootstrap.sh.
+# Shared by the package tests. Source it after scripts/bootstrap.sh.
 #
 # shellcheck shell=bash
 

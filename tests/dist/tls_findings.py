@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads what testssl.sh has found, prints what is LOW or worse, and fails if something is worse than LOW and not excused."""
+"""Reads testssl.sh's findings, prints those that are LOW or worse, and fails on anything above LOW that isn't excused."""
 
 import json
 import sys
