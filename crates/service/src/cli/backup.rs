@@ -30,7 +30,7 @@ use crate::vault::Vault;
 pub(super) struct Backup {
     /// The file to write, which must not be there yet; `-` writes to standard output and to nothing else.
     file: Option<PathBuf>,
-    /// Write to this folder, as companion-DATE.backup.
+    /// Write to this folder, as companion-DATE.backup. Each service needs a folder of its own.
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
     /// Keep this many of these files in the folder, and delete the oldest ones.
@@ -87,7 +87,7 @@ pub(super) fn run_backup(Backup { file, to, keep, form, config }: Backup) -> any
     });
     let (header, grants) = (written?, watch.finish());
     tell_service(&config, &header);
-    let deleted = keep.map(|keep| backup_folder::delete_old(&file, keep)).transpose()?.unwrap_or_default();
+    let deleted = keep.map(|keep| backup_folder::delete_old(&file, keep, now)).transpose()?.unwrap_or_default();
     let size = if to_output { None } else { std::fs::metadata(&file).ok().map(|data| data.len()) };
     let value = json!({
         "file": file.display().to_string(),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
 use domain::Time;
@@ -10,6 +11,8 @@ const PREFIX: &str = "companion-";
 const SUFFIX: &str = ".backup";
 /// What a date looks like in a name; `0` stands for any digit. In this form, the order of names is the order of time.
 const DATE: &str = "0000-00-00T000000Z";
+/// What an unfinished backup is named for longer than this, nobody finishes any more.
+const LONGEST_BACKUP: Duration = Duration::from_hours(24);
 
 /// The file in this folder for a backup of this time.
 pub(super) fn file(folder: &Path, now: Time) -> anyhow::Result<PathBuf> {
@@ -28,25 +31,36 @@ fn is_dated(name: &str) -> bool {
     })
 }
 
-/// Deletes the oldest dated backups of the folder beyond `keep`, and gives their names. `written` stays, whatever the dates say, and so
-/// does everything that has another name.
-pub(super) fn delete_old(written: &Path, keep: usize) -> anyhow::Result<Vec<String>> {
+/// Whether a file is what an interrupted backup left long ago.
+fn is_left_over(name: &str, file: &fs::Metadata, now: Time) -> bool {
+    let name = name.strip_suffix(".part").and_then(|rest| rest.rsplit_once('.'));
+    let is_part = name.is_some_and(|(name, process)| is_dated(name) && process.parse::<u32>().is_ok());
+    let modified = file.modified().ok().and_then(|modified| modified.duration_since(UNIX_EPOCH).ok());
+    is_part && modified.is_some_and(|modified| modified + LONGEST_BACKUP < Duration::from_millis(now.millis()))
+}
+
+/// Deletes the oldest dated backups of the folder beyond `keep`, and what interrupted ones left, and gives their names. `written` stays,
+/// whatever the dates say, and so does everything that has another name.
+pub(super) fn delete_old(written: &Path, keep: usize, now: Time) -> anyhow::Result<Vec<String>> {
     let folder = written.parent().unwrap_or(Path::new("."));
     let unread = || format!("the backup is good, but the old ones in {} cannot be listed", folder.display());
-    let mut others = Vec::new();
+    let (mut others, mut left_over) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder).with_context(unread)? {
         let entry = entry.with_context(unread)?;
-        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-        if let Ok(name) = entry.file_name().into_string()
-            && is_file
-            && is_dated(&name)
-            && entry.path().file_name() != written.file_name()
-        {
+        // Of a link, its own.
+        let (Ok(name), Ok(file)) = (entry.file_name().into_string(), entry.metadata()) else { continue };
+        if !file.is_file() || Some(entry.file_name().as_os_str()) == written.file_name() {
+            continue;
+        }
+        if is_dated(&name) {
             others.push(name);
+        } else if is_left_over(&name, &file, now) {
+            left_over.push(name);
         }
     }
     others.sort_unstable();
     others.truncate((others.len() + 1).saturating_sub(keep));
+    others.append(&mut left_over);
     for name in &others {
         let path = folder.join(name);
         fs::remove_file(&path)
@@ -100,13 +114,20 @@ mod tests {
             fs::write(folder.path(name), "").unwrap();
         }
         fs::create_dir(folder.path("companion-2019-01-01T000000Z.backup")).unwrap();
+        let left_over = "companion-2020-01-02T000000Z.backup.17.part";
+        let hours = |hours: u64| Duration::from_hours(hours);
+        for (name, age) in [(left_over, 1), ("companion-2020-01-02T000000Z.backup.18.part", 30)] {
+            fs::File::create(folder.path(name)).unwrap().set_modified(UNIX_EPOCH + hours(age)).unwrap();
+        }
+        let now = Time::from_seconds(hours(26).as_secs());
+        let delete_old = |written: &Path, keep| delete_old(written, keep, now).unwrap();
         let names = |wanted: std::ops::RangeInclusive<u32>| wanted.map(dated).collect::<Vec<_>>();
-        assert_eq!(delete_old(&folder.path(dated(9)), 7).unwrap(), names(1..=2));
-        assert!(delete_old(&folder.path(dated(9)), 7).unwrap().is_empty());
+        assert_eq!(delete_old(&folder.path(dated(9)), 7), [dated(1), dated(2), left_over.to_owned()]);
+        assert!(delete_old(&folder.path(dated(9)), 7).is_empty());
         // The clock went back: what was written just now stays.
-        assert_eq!(delete_old(&folder.path(dated(3)), 2).unwrap(), names(4..=8));
-        assert_eq!(delete_old(&folder.path(dated(3)), 1).unwrap(), [dated(9)]);
-        assert_eq!(fs::read_dir(folder.root()).unwrap().count(), others.len() + 2);
+        assert_eq!(delete_old(&folder.path(dated(3)), 2), names(4..=8));
+        assert_eq!(delete_old(&folder.path(dated(3)), 1), [dated(9)]);
+        assert_eq!(fs::read_dir(folder.root()).unwrap().count(), others.len() + 3, "one of the unfinished is new");
         assert!(folder.path(dated(3)).exists());
     }
 

@@ -109,17 +109,17 @@ pub(super) fn run(
             let (app, manager) = (Arc::clone(&app), manager.clone());
             tokio::task::spawn(async move { manager.feed_watchdog(&app.liveness).await })
         };
-        // It is polled for the first time when the workers have started.
         let stop = async {
             manager.ready(&format!("Running on {}", places.join(", ")));
             stop.await;
             manager.stopping();
         };
-        server::run(listeners, tls, HttpService::new(Arc::clone(&app)), stop).await;
+        let served = server::run(listeners, tls, HttpService::new(Arc::clone(&app)), stop).await;
         reloading.abort();
         feeding.abort();
         telling.abort();
         send_last_traces(app).await;
+        served?;
         Ok(())
     })
 }

@@ -49,7 +49,12 @@ const CONNECTIONS_PER_TURN: usize = 32;
 /// How long accepting pauses when the system is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until `shutdown` resolves. Then, for `limits.drain_delay`, it only tells load balancers to send nothing more. Then it
+/// A core would go without anybody who serves its connections.
+#[derive(Debug, thiserror::Error)]
+#[error("a thread that serves requests cannot start; the log says why")]
+pub struct MissingWorker;
+
+/// Serves until `shutdown` resolves, which is polled once all threads serve. Then, for `limits.drain_delay`, it only tells load balancers to send nothing more. Then it
 /// drains: nothing new is accepted, what is in flight is finished within `limits.drain_timeout`, and the app is closed. Each
 /// core has a thread of its own.
 pub async fn run(
@@ -57,7 +62,7 @@ pub async fn run(
     tls: Option<Arc<CertifiedAcceptor>>,
     service: HttpService,
     shutdown: impl Future<Output = ()>,
-) {
+) -> Result<(), MissingWorker> {
     let app = Arc::clone(service.app());
     let registry = Registry::new(&app.config, app.current.clone(), app.clock.clone(), Arc::clone(&app.metrics));
     let server = Arc::new(ConnectionServer::new(service, tls, registry));
@@ -70,14 +75,20 @@ pub async fn run(
     let stop = CancellationToken::new();
     let Listeners { cores, outlive_us, file, .. } = listeners;
     let takes_queued = !outlive_us;
-    let workers: Vec<_> = cores
+    let mut workers: Vec<_> = cores
         .into_iter()
         .map(|listeners| {
             let pulse = app.liveness.watch("web");
             start_worker(listeners, Arc::clone(&server), WorkerControl { stop: stop.clone(), pulse, takes_queued })
         })
         .collect();
-    shutdown.await;
+    let mut outcome = Ok(());
+    for worker in &mut workers {
+        outcome = outcome.and((&mut worker.started).await.map_err(|_| MissingWorker));
+    }
+    if outcome.is_ok() {
+        shutdown.await;
+    }
     app.begin_shutdown();
     let delay = app.current.get().limits.drain_delay;
     if !delay.is_zero() {
@@ -93,15 +104,15 @@ pub async fn run(
     // What a client has sent by now may not have been read yet: closing its connection would break a request that was in time. Each
     // worker says when it has read what was there: on a busy machine, that it had time to does not mean that it did.
     let mut drained = Vec::new();
-    for Worker { settled, done } in workers {
-        // An error means that the thread panicked, which is told below.
+    for Worker { settled, done, .. } in workers {
+        // An error means that the thread panicked, which is told below, or never started.
         let _ = settled.await;
         drained.push(done);
     }
     server.registry.drain();
     for done in drained {
         // An error means that the thread panicked; its connections are gone either way.
-        if done.await.is_err() {
+        if done.await.is_err() && outcome.is_ok() {
             error!("a worker crashed");
         }
     }
@@ -113,10 +124,13 @@ pub async fn run(
     let limit = server.drain_timeout();
     app.close(limit).await;
     info!("stopped");
+    outcome
 }
 
 /// A thread that accepts and serves connections.
 struct Worker {
+    /// Told when it accepts connections.
+    started: oneshot::Receiver<()>,
     /// Told when it accepts nothing more, and has read what clients had sent by then.
     settled: oneshot::Receiver<()>,
     /// Told when it has drained.
@@ -134,6 +148,7 @@ struct WorkerControl {
 fn start_worker(listeners: Vec<ListeningSocket>, server: Arc<ConnectionServer>, control: WorkerControl) -> Worker {
     let (done, is_done) = oneshot::channel();
     let (settled, has_settled) = oneshot::channel();
+    let (started, has_started) = oneshot::channel();
     let work = move || {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -141,7 +156,11 @@ fn start_worker(listeners: Vec<ListeningSocket>, server: Arc<ConnectionServer>, 
         };
         runtime.block_on(async {
             match listeners.into_iter().map(RunningListener::new).collect() {
-                Ok(listeners) => accept_until_drained(listeners, server, control, settled).await,
+                Ok(listeners) => {
+                    // Only if the whole server was dropped does nobody wait.
+                    let _ = started.send(());
+                    accept_until_drained(listeners, server, control, settled).await;
+                }
                 Err(error) => error!(%error, "a listening socket cannot be used"),
             }
         });
@@ -152,7 +171,7 @@ fn start_worker(listeners: Vec<ListeningSocket>, server: Arc<ConnectionServer>, 
     if let Err(error) = thread::Builder::new().name("companion-web".to_owned()).spawn(work) {
         error!(%error, "a worker's thread cannot start");
     }
-    Worker { settled: has_settled, done: is_done }
+    Worker { started: has_started, settled: has_settled, done: is_done }
 }
 
 async fn accept_until_drained(

@@ -123,7 +123,7 @@ pub async fn back_up(
     watch: &mut dyn BackupWatch,
 ) -> Result<BackupHeader, BackupError> {
     if file.exists() {
-        return Err(BackupError::Refused(format!("{} is there already; name another file", file.display())));
+        return Err(is_there(file));
     }
     let mut name = file.to_owned().into_os_string();
     name.push(format!(".{}.part", std::process::id()));
@@ -239,16 +239,26 @@ async fn write_file(
     Ok(source.header)
 }
 
-/// Gives the file its name, also if the power is cut now.
+/// Gives the file its name, also if the power is cut now. What got this name meanwhile stays.
 fn publish(part: &Path, file: &Path) -> Result<(), BackupError> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let published = fs::rename(part, file).and_then(|()| File::open(folder)?.sync_all());
+    let named = match fs::hard_link(part, file) {
+        Ok(()) => fs::remove_file(part),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Err(is_there(file)),
+        // Some file systems have no links.
+        Err(_) => fs::rename(part, file),
+    };
+    let published = named.and_then(|()| File::open(folder)?.sync_all());
     published.map_err(|error| cannot("be named", file, &error))
 }
 
 fn open_backup(path: &Path) -> Result<BackupReader<BufReader<File>>, BackupError> {
     let file = File::open(path).map_err(|error| cannot("be read", path, &error))?;
     BackupReader::begin(BufReader::new(file))
+}
+
+fn is_there(file: &Path) -> BackupError {
+    BackupError::Refused(format!("{} is there already; name another file", file.display()))
 }
 
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> BackupError {

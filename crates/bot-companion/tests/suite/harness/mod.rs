@@ -73,7 +73,7 @@ pub struct TestApp {
     pub tls: Option<Arc<server::CertifiedAcceptor>>,
     client: Client,
     stop: Option<oneshot::Sender<()>>,
-    running: JoinHandle<()>,
+    running: JoinHandle<Result<(), server::MissingWorker>>,
 }
 
 /// How a test wants its service.
@@ -146,7 +146,7 @@ impl TestApp {
     /// Stops the service and waits until it has; what it stored stays in the folder.
     pub async fn stopped(mut self) -> Arc<Folder> {
         self.stop();
-        (&mut self.running).await.unwrap();
+        (&mut self.running).await.unwrap().unwrap();
         Arc::clone(&self.folder)
     }
 

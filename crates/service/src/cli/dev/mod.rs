@@ -113,7 +113,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
             anyhow::Ok(())
         };
         tokio::select! {
-            () = server::run(listeners, None, service_with_bot, serve::asked_to_stop(serve::OnHangup::Stop)) => Ok(()),
+            served = server::run(listeners, None, service_with_bot, serve::asked_to_stop(serve::OnHangup::Stop)) => Ok(served?),
             failed = shown => failed,
         }
     })

@@ -61,6 +61,19 @@ fn a_backup_of_either_store_restores_into_either() {
 }
 
 #[test]
+fn of_two_backups_with_one_name_the_first_stays() {
+    let mut home = Home::new();
+    let source = home.filled(destinations()[0], 3);
+    let file = home.file("backup");
+    let mut watch = |_: Progress<'_>| std::fs::write(&file, "another one").unwrap();
+    let refused = run(back_up(&taking(&source), &file, &mut watch)).unwrap_err().to_string();
+    assert!(refused.contains("is there already"), "{refused}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "another one");
+    let folder: Vec<_> = std::fs::read_dir(home.file(".")).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert!(!folder.iter().any(|name| name.to_string_lossy().ends_with(".part")), "{folder:?}");
+}
+
+#[test]
 fn a_backup_is_taken_beside_the_running_service_and_a_restore_is_refused_there() {
     for on in destinations() {
         let mut home = Home::new();
