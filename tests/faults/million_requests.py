@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import multiprocessing
 import os
 import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +98,9 @@ def scenario(folder: Path) -> None:
         processes = min(os.cpu_count() or 1, 8)
         parts = [(service.url, service.key, document, seed + number, -(-requests // processes)) for number in range(processes)]
         began = time.monotonic()
-        with multiprocessing.Pool(processes) as pool:
-            done = pool.map(work, parts)
+        # Its processes end by themselves. multiprocessing.Pool would send them SIGTERM, and now and then wait for one for ever.
+        with ProcessPoolExecutor(processes) as pool:
+            done = list(pool.map(work, parts))
         statuses: Counter[int] = sum((each for each, _ in done), Counter())
         complaints = [complaint for _, each in done for complaint in each]
         sent, took = statuses.total(), time.monotonic() - began
