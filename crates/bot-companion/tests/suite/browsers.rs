@@ -1,5 +1,6 @@
 //! What a browser sees: who may read an answer, for how long it may be cached, and the methods that come with it.
 
+use provider::idp::Endpoint;
 use reqwest::Method;
 
 use crate::harness::{Answer, Client, ORIGIN, TestApp, Wire, request};
@@ -156,6 +157,33 @@ async fn a_preflight_allows_what_the_api_takes_and_has_no_body() {
         let stranger = preflight(path, "https://evil.example").await;
         assert_eq!(allowed(&stranger), if listed { None } else { Some("*") }, "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_page_sees_why_it_is_refused_because_the_preflight_is_not() {
+    let settings = "[limits]\nconcurrent_requests = 1\nrequests_per_second = 1\nrequests_burst = 4";
+    let app = TestApp::builder().set(settings).start().await;
+    let preflight = || {
+        let call = app.anon().call(Method::OPTIONS, "/sessions").header("Origin", ORIGIN);
+        call.header("Access-Control-Request-Method", "GET").header("Access-Control-Request-Headers", "token").send()
+    };
+    let ask = || app.anon().call(Method::GET, "/sessions").header("Origin", ORIGIN).send();
+    let hold = app.sandbox.hold(Endpoint::Token);
+    let signing_in = tokio::spawn({
+        let call = app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("owner"));
+        async move { call.send().await }
+    });
+    hold.arrived(1).await;
+    for (status, error) in [(503, "overloaded"), (429, "rate_limited")] {
+        let answer = preflight().await;
+        assert_eq!((answer.status, allowed(&answer)), (204, Some(ORIGIN)), "{error}");
+        let refused = ask().await;
+        assert_eq!((refused.status, refused.error().as_str(), allowed(&refused)), (status, error, Some(ORIGIN)));
+        // The fourth request of the burst.
+        ask().await;
+    }
+    hold.release();
+    assert_eq!(signing_in.await.unwrap().status, 200);
 }
 
 #[tokio::test]

@@ -173,7 +173,8 @@ impl HttpService {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let zone = context.zone;
-        if let Err(refusal) = check(request.headers(), context) {
+        let is_preflight = zone.cors.has_readers() && is_preflight(request.method(), request.headers());
+        if let Err(refusal) = check(request.headers(), context, is_preflight) {
             return refusal.into_response();
         }
         let (parts, body) = request.into_parts();
@@ -186,6 +187,12 @@ impl HttpService {
             Some(Err(code)) => return ApiError::new(code).into_response(),
             None => return ApiError::new(ErrorCode::RequestTimeout).into_response(),
         };
+        // A refused preflight would hide the refusal: the browser reports a network error and never sends the request.
+        if is_preflight {
+            let mut response = StatusCode::NO_CONTENT.into_response();
+            zone.cors.add_preflight_headers(response.headers_mut(), &self.app.current.get().allowed_headers);
+            return response;
+        }
         let worked = within(limit, self.work(Request::from_parts(parts, body), path, context)).await;
         worked.unwrap_or_else(|| ApiError::new(ErrorCode::Timeout).after(OVERLOAD_RETRY).into_response())
     }
@@ -204,11 +211,6 @@ impl HttpService {
             self.app.metrics.limits.count(LimitName::ConcurrentRequests);
             return ApiError::new(ErrorCode::Overloaded).after(OVERLOAD_RETRY).into_response();
         };
-        if is_preflight(&parts.method, &parts.headers) && zone.cors.has_readers() {
-            let mut response = StatusCode::NO_CONTENT.into_response();
-            zone.cors.add_preflight_headers(response.headers_mut(), &self.app.current.get().allowed_headers);
-            return response;
-        }
         let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         let Some(uri) = path.and_then(|path| format!("{path}{query}").parse::<Uri>().ok()) else {
             return ApiError::new(ErrorCode::NotFound).into_response();
@@ -273,14 +275,17 @@ impl HttpService {
     }
 }
 
-/// What is checked before the body is read.
-fn check(headers: &HeaderMap, context: &RequestContext) -> Result<(), ApiError> {
+/// What is checked before the body is read. A preflight counts against the rate limit but is never refused by it.
+fn check(headers: &HeaderMap, context: &RequestContext, is_preflight: bool) -> Result<(), ApiError> {
     context.headers?;
     // The fast path need not ask: it takes no request with a body.
     if !framing::has_valid_transfer_encoding(headers) {
         return Err(ErrorCode::BodyBroken.into());
     }
-    context.rate_limit.map_err(|wait| ApiError::limited(LimitName::Requests, wait))
+    match context.rate_limit {
+        Err(wait) if !is_preflight => Err(ApiError::limited(LimitName::Requests, wait)),
+        _ => Ok(()),
+    }
 }
 
 /// What comes of this work within the limit, if there is one.
