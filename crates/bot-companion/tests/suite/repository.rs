@@ -227,12 +227,12 @@ fn anchor(heading: &str) -> String {
 /// The text without its blocks of code.
 fn prose(text: &str) -> String {
     let mut is_code = false;
-    let mut keep = |line: &&str| {
+    let is_prose = |line: &&str| {
         let is_fence = line.trim_start().starts_with("```");
         is_code ^= is_fence;
         !is_code && !is_fence
     };
-    text.lines().filter(|line| keep(line)).collect::<Vec<_>>().join("\n")
+    text.lines().filter(is_prose).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
