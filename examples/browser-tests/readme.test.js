@@ -1,4 +1,4 @@
-// The code of README.md for a dashboard, run as it is printed; only the service's address is another one.
+// The dashboard code in README.md and docs/dashboard.md, run as printed; only the service's address differs.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { before, test } from "node:test";
@@ -6,9 +6,15 @@ import { HARBOUR, Service, Visitor, launchBrowser, servePages, until } from "./h
 
 const timeout = 600_000;
 const ADDRESS = "http://127.0.0.1:8080";
-const readme = await readFile(new URL("../../README.md", import.meta.url), "utf8");
-const section = readme.split("\n## For the dashboard developer\n")[1].split("\n## ")[0];
-const blocks = [...section.matchAll(/^```js\n([^]*?)^```$/gm)].map((match) => match[1]);
+
+/** The JavaScript in a section of a document. */
+async function blocksOf(document, heading) {
+  const text = await readFile(new URL(`../../${document}`, import.meta.url), "utf8");
+  const section = text.split(`\n${heading}\n`)[1].split(/\n##+ /)[0];
+  return [...section.matchAll(/^```js\n([^]*?)^```$/gm)].map((match) => match[1]);
+}
+
+const blocks = [...(await blocksOf("README.md", "## Build a dashboard")), ...(await blocksOf("docs/dashboard.md", "### Without a package"))];
 const client = await readFile(new URL("../../sdk/web/dist/companion.min.js", import.meta.url), "utf8");
 
 test("the client's code is five lines, and the other code needs no package", () => {

@@ -206,8 +206,8 @@ fn every_log_line_that_the_page_for_operators_explains_is_in_the_source() {
     let source: String = files().into_iter().filter(|path| is_source(path)).map(|path| read(&path)).collect();
     // A long text is continued on the next line after a backslash.
     let source: String = source.split("\\\n").map(str::trim_start).collect();
-    let page = read("docs/operating.md");
-    let section = page.split("\n## What does this log line mean?\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let page = read("docs/logs.md");
+    let section = page.split("\n## Log lines\n").nth(1).unwrap();
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     let quoted = rows.filter_map(|row| row.split(" | ").next()).flat_map(in_backticks);
     // An ellipsis stands for what is different each time.
@@ -215,22 +215,115 @@ fn every_log_line_that_the_page_for_operators_explains_is_in_the_source() {
         quoted.flat_map(|line| line.split('…').map(|part| part.trim().to_owned()).collect::<Vec<_>>()).collect();
     assert!(parts.len() > 40, "{}", parts.len());
     let lost: Vec<_> = parts.iter().filter(|part| !source.contains(part.as_str())).collect();
-    assert!(lost.is_empty(), "docs/operating.md explains log lines that the service does not write: {lost:?}");
+    assert!(lost.is_empty(), "docs/logs.md explains log lines that the service does not write: {lost:?}");
+}
+
+/// The anchor that GitHub gives a heading.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    kept.chars().filter(|&c| c.is_alphanumeric() || "-_ ".contains(c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// The text without its blocks of code.
+fn prose(text: &str) -> String {
+    let mut is_code = false;
+    let is_prose = |line: &&str| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    };
+    text.lines().filter(is_prose).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
-fn every_relative_link_of_the_documents_leads_somewhere() {
-    let documents = files().into_iter().filter(|path| path.ends_with(".md"));
-    for document in documents {
-        let text = read(&document);
-        let folder = root().join(&document).parent().unwrap().to_owned();
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let target = target.split(['#', ' ']).next().unwrap();
-            if !target.is_empty() && !target.contains("://") && !target.starts_with("mailto:") {
-                assert!(folder.join(target).exists(), "{document} links to {target}, which is not there");
+fn every_link_and_anchor_in_the_documents_leads_somewhere() {
+    let documents: Vec<_> = files().into_iter().filter(|path| path.ends_with(".md")).collect();
+    let anchors = |path: &Path| -> BTreeSet<String> {
+        let text = prose(&std::fs::read_to_string(path).unwrap());
+        let headings = text.lines().filter(|line| line.starts_with('#'));
+        headings.map(|line| anchor(line.trim_start_matches('#'))).collect()
+    };
+    let mut lost = Vec::new();
+    for document in &documents {
+        let path = root().join(document);
+        for target in prose(&read(document)).split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next()) {
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            let (file, fragment) = target.split_once('#').unwrap_or((target, ""));
+            let linked = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            if !linked.exists() || !(fragment.is_empty() || anchors(&linked).contains(fragment)) {
+                lost.push(format!("{document} links to {target}, which is not there"));
             }
         }
     }
+    nothing(&lost);
+}
+
+#[test]
+fn every_page_of_docs_that_a_file_names_exists_and_is_in_the_index() {
+    let mut lost = Vec::new();
+    for path in files() {
+        let Ok(text) = std::fs::read_to_string(root().join(&path)) else { continue };
+        for rest in text.split("docs/").skip(1) {
+            let name = rest.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap();
+            let is_page = !name.is_empty() && rest[name.len()..].starts_with(".md");
+            if is_page && !root().join(format!("docs/{name}.md")).is_file() {
+                lost.push(format!("{path} names docs/{name}.md, which is not there"));
+            }
+        }
+    }
+    let index = read("docs/README.md");
+    for page in files().iter().filter_map(|path| path.strip_prefix("docs/")).filter(|page| page.ends_with(".md")) {
+        if page != "README.md" && !index.contains(&format!("]({page})")) {
+            lost.push(format!("docs/README.md does not list {page}"));
+        }
+    }
+    nothing(&lost);
+}
+
+/// The first two cells of each row of a page's tables whose first cell is in backticks.
+fn first_cells(page: &str) -> Vec<(String, String)> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| row.split_once(" | ").map(|(first, rest)| (format!("`{first}"), rest.to_owned())))
+        .map(|(first, rest)| (first, rest.split(" | ").next().unwrap_or_default().to_owned()))
+        .collect()
+}
+
+#[test]
+fn the_page_on_settings_has_each_with_its_default() {
+    let mut section = String::new();
+    let mut expected = Vec::new();
+    for line in read("crates/service/src/config/default.toml").lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            name.trim_end_matches(']').clone_into(&mut section);
+        } else if let Some((key, value)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) {
+            expected.push((format!("`{section}.{key}`"), format!("`{value}`")));
+        }
+    }
+    assert!(expected.len() > 60, "{}", expected.len());
+    assert_eq!(first_cells(&read("docs/settings.md")), expected, "docs/settings.md beside default.toml");
+}
+
+#[test]
+fn the_page_on_errors_has_every_code() {
+    /// The codes that an error's field `error` may have, anywhere in the document.
+    fn codes(part: &Value, found: &mut BTreeSet<String>) {
+        match part {
+            Value::Object(fields) => {
+                let listed = fields.get("properties").and_then(|properties| properties["error"]["enum"].as_array());
+                found.extend(listed.into_iter().flatten().filter_map(Value::as_str).map(ToOwned::to_owned));
+                fields.values().for_each(|field| codes(field, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| codes(item, found)),
+            _ => {}
+        }
+    }
+    let mut expected = BTreeSet::new();
+    codes(&document(), &mut expected);
+    assert!(expected.len() > 30, "{expected:?}");
+    let named = first_cells(&read("docs/errors.md")).into_iter().flat_map(|(first, _)| in_backticks(&first)).collect();
+    assert_eq!(expected, named, "docs/errors.md beside the OpenAPI document");
 }
 
 /// Whether it is Rust of the service itself.
@@ -378,7 +471,7 @@ fn the_units_of_systemd_stop_at_a_wrong_configuration_and_the_page_for_operators
     let user = units[0].lines().find_map(|line| line.strip_prefix("User=")).unwrap();
     let make = units[0].lines().find_map(|line| line.strip_prefix("#   useradd ")).unwrap();
     assert!(make.split(' ').next_back() == Some(user), "{make}");
-    let page = read("docs/operating.md");
+    let page = read("docs/systemd.md");
     assert!(page.contains(&format!("# useradd {make}\n")), "the page and the unit make the same user");
     assert!(page.contains("deploy/bot-companion.service") && !page.contains("\n[Service]\n"), "the unit is a file");
 }

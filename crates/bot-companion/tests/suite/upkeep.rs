@@ -159,7 +159,7 @@ async fn the_page_about_privacy_names_every_table_and_every_column() {
     let app = TestApp::start().await;
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/privacy.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let without_people = page.split_once("These hold nothing of people:").unwrap().1;
+    let without_people = page.split_once("These tables contain nothing about people:").unwrap().1;
     let file = rusqlite::Connection::open(app.folder.file()).unwrap();
     let sql = "SELECT m.name, c.name FROM sqlite_schema m, pragma_table_xinfo(m.name) c
         WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'";
