@@ -204,7 +204,7 @@ def a_service_that_hangs_is_noticed() -> None:
         assert get(livez, "/livez")[0] == 200
     finally:
         service.kill()
-    assert re.search("the watchdog is not fed, and systemd restarts", log()), log()
+    assert re.search("the watchdog is not notified, and systemd will restart", log()), log()
     print("systemd: a thread that hangs stops the feeding of the watchdog, and /livez says so")
 
 

@@ -173,7 +173,7 @@ impl StrangerBudget {
         rest.sort_unstable();
         let row = |(kind, count)| AuditEntry {
             count,
-            detail: "more of these, which have no row of their own".to_owned(),
+            detail: "more like these, not listed separately".to_owned(),
             ..AuditEntry::new(now, kind)
         };
         rest.into_iter().map(row).collect()

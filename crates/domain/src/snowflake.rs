@@ -11,7 +11,7 @@ pub struct Snowflake(u64);
 
 /// The text is not a canonical snowflake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an id is 1 to 19 decimal digits, without sign or leading zero")]
+#[error("an ID is 1 to 19 digits, without a sign or a leading zero")]
 pub struct NotASnowflake;
 
 impl Snowflake {

@@ -178,7 +178,7 @@ impl Audit {
                 }
                 drop(state);
                 if lost > 0 {
-                    warn!(lost, "rows of the audit were lost: there were too many at once");
+                    warn!(lost, "audit rows were lost: there were too many at once");
                 }
             }
             Err(error) => {
@@ -186,7 +186,7 @@ impl Audit {
                 self.rows_lost.fetch_add(count, Ordering::Relaxed);
                 // There may be nothing to write, only rows to delete.
                 if count > 0 {
-                    warn!(%error, rows = count, "rows of the audit were lost: they could not be written");
+                    warn!(%error, rows = count, "audit rows were lost: they could not be written");
                 }
             }
         }

@@ -38,13 +38,13 @@ impl FloodKind {
                 "requests refused: a client address sends more than limits.requests_per_second allows"
             }
             Self::Limit(LimitName::RefusedSignIns) => {
-                "sign-ins refused: a client address causes more refused ones than limits.refused_sign_ins_per_minute allows"
+                "sign-ins refused: a client address had more of them refused than limits.refused_sign_ins_per_minute allows"
             }
             Self::Limit(LimitName::SignInsPerUser) => {
                 "sign-ins refused: a user signs in more often than limits.sign_ins_per_user allows"
             }
             Self::Limit(LimitName::ConcurrentExchangesPerAddress) => {
-                "sign-ins refused: a client address has limits.concurrent_exchanges_per_address of them running"
+                "sign-ins refused: a client address already has limits.concurrent_exchanges_per_address of them running"
             }
             Self::Limit(LimitName::RefusedKeys) => {
                 "bots refused: a client address tries more invalid keys than feed.refused_keys_per_minute allows"
@@ -53,7 +53,7 @@ impl FloodKind {
                 "bots refused: a key sends more than feed.requests_per_second allows"
             }
             Self::Limit(LimitName::LivePerAddress) => {
-                "live streams refused: a client address has limits.live_per_address open"
+                "live streams refused: a client address already has limits.live_per_address open"
             }
             Self::Limit(
                 LimitName::Connections
@@ -68,8 +68,8 @@ impl FloodKind {
             }
             Self::WrongKeys => "bots refused: their key is missing, wrong or revoked; see `bot-companion key list`",
             Self::ForwardedFor => {
-                "X-Forwarded-For is ignored: it comes from an address that is not in http.trusted_proxies. If that is your proxy, add \
-                 it, or all its clients share one rate limit"
+                "ignoring X-Forwarded-For from an address that is not in http.trusted_proxies. If that is your proxy, add it; \
+                 until then all its clients share one rate limit"
             }
         })
     }

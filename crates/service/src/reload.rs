@@ -17,7 +17,7 @@ use crate::systemd::ServiceManager;
 const ORIGINS: &str = "http.allowed_origins";
 
 /// What `systemctl status` shows after a reload that changed nothing.
-const FAILED: &str = "Running; the last reload failed, and the log says why";
+const FAILED: &str = "Running; the last reload failed (see the log)";
 
 pub struct Reload {
     pub app: Arc<App>,
@@ -79,7 +79,7 @@ impl Reload {
             Ok(()) => true,
             Err(problems) => {
                 for problem in problems {
-                    error!(%problem, "reload: the configuration is wrong; everything stays as it was");
+                    error!(%problem, "reload: the configuration is invalid; nothing was changed");
                 }
                 false
             }
@@ -98,7 +98,7 @@ impl Reload {
         let ConfigChanges { reloadable: mut changed, unset, .. } = self.taken.changes_to(&config);
         if unset.iter().any(|name| name == ORIGINS) {
             note(format!(
-                "{ORIGINS} was set and is not any more, so no page could call the service: set it again, or write \
+                "{ORIGINS} was set and no longer is, so no page could call the service: set it again, or write \
                  `allowed_origins = []` below [http] if that is what you want"
             ));
         }
@@ -150,7 +150,7 @@ impl Hangup {
         Self(
             heard
                 .inspect_err(
-                    |error| warn!(%error, "SIGHUP cannot be heard; a change of the configuration needs a restart"),
+                    |error| warn!(%error, "SIGHUP cannot be received; configuration changes need a restart"),
                 )
                 .ok(),
         )

@@ -55,14 +55,14 @@ impl Sources {
     /// Tells the operator that a cached response is served because the store cannot be asked.
     pub fn warn_served_stale(&self, error: &StoreError) {
         if let Some(times) = self.stale_warnings.count(self.clock.ticks()) {
-            warn!(%error, times, "the store cannot be asked; cached responses are served stale, for a minute at most");
+            warn!(%error, times, "the store cannot be reached; serving stale cached responses for up to a minute");
         }
     }
 
     /// Tells the operator how often that happened since the last warning, once the minute between warnings is over.
     pub fn report_served_stale(&self) {
         if let Some(times) = self.stale_warnings.rest(self.clock.ticks()) {
-            warn!(times, "cached responses were served stale while the store could not be asked");
+            warn!(times, "stale cached responses were served while the store could not be reached");
         }
     }
 }

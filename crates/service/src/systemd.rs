@@ -44,7 +44,7 @@ impl ServiceManager {
         match NotifySocket::new(&name) {
             Ok(socket) => Self { socket: Some(Arc::new(socket)), watchdog },
             Err(error) => {
-                warn!(%error, "NOTIFY_SOCKET cannot be used, so systemd is told nothing");
+                warn!(%error, "NOTIFY_SOCKET cannot be used, so systemd is not notified");
                 Self::default()
             }
         }
@@ -60,11 +60,11 @@ impl ServiceManager {
         // systemd compares it with the time at which it asked for the reload.
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1_000;
-        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"), "Reading the configuration again");
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"), "Reloading the configuration");
     }
 
     pub fn stopping(&self) {
-        self.send("STOPPING=1", "Finishing what is in flight");
+        self.send("STOPPING=1", "Finishing requests in flight");
     }
 
     /// Feeds the watchdog, for ever, while the check behind `/livez` succeeds.
@@ -84,11 +84,12 @@ impl ServiceManager {
         match alive {
             Ok(()) if was_alive => self.send("WATCHDOG=1", ""),
             Ok(()) => {
-                info!("all threads answer again, and the watchdog is fed");
+                info!("all threads respond again; the watchdog is notified");
                 self.send("WATCHDOG=1", "Running; a thread hung for a while");
             }
             Err(problem) if was_alive => {
-                error!(%problem, "the watchdog is not fed, and systemd restarts the service unless the thread answers soon");
+                error!(%problem, "the watchdog is not notified, and systemd will restart the service unless the thread \
+                responds soon");
                 self.send("", &format!("Hangs: {problem}"));
             }
             Err(_) => {}
@@ -106,7 +107,7 @@ impl ServiceManager {
             let _ = write!(message, "{}STATUS={status}", if state.is_empty() { "" } else { "\n" });
         }
         if let Err(error) = socket.socket.send_to_addr(message.as_bytes(), &socket.address) {
-            debug!(%error, "systemd could not be told: {state}");
+            debug!(%error, "systemd could not be notified: {state}");
         }
     }
 }

@@ -32,13 +32,13 @@ pub enum VaultError {
     #[error("no key is configured")]
     NoKey,
     /// It was sealed with a key that is no longer configured.
-    #[error("sealed with a key that is not configured any more")]
+    #[error("encrypted with a key that is no longer configured")]
     UnknownKey,
     /// It could not be sealed.
-    #[error("the grant cannot be sealed")]
+    #[error("the grant cannot be encrypted")]
     NotSealed,
     /// It was damaged, or belongs to another user.
-    #[error("what was sealed cannot be opened")]
+    #[error("the grant cannot be decrypted")]
     Damaged,
 }
 

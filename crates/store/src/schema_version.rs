@@ -9,7 +9,7 @@ pub(super) fn tell_of_new_store(location: &str) {
     info!(
         target: "bot_companion::new_store",
         location,
-        "made a new, empty store; if there should be data in it, stop the service and see whether store.url and its volume are right"
+        "created a new, empty store; if it should contain data, stop the service and check store.url and its volume"
     );
 }
 
@@ -17,8 +17,8 @@ pub(super) fn tell_of_new_store(location: &str) {
 pub(super) fn expect_known(found: i64, newest: usize) -> Result<usize> {
     usize::try_from(found).ok().filter(|version| *version <= newest).ok_or_else(|| {
         StoreError::Failed(format!(
-            "the database has schema version {found}, but this release knows only up to {newest}: it was written by a newer \
-             release; run that one, or restore a backup"
+            "the database has schema version {found}, but this release only supports up to {newest}: it was written by a \
+             newer release; run that one, or restore a backup"
         ))
     })
 }
@@ -29,8 +29,8 @@ pub(super) fn expect_readable(found: i64, newest: usize) -> Result<()> {
         found if found == newest => Ok(()),
         0 => Err(StoreError::Failed("it is not a store of this service".to_owned())),
         found => Err(StoreError::Failed(format!(
-            "the database has schema version {found}, and this release reads version {newest}. A command that only reads changes \
-             nothing: start the service of this release once, which updates the database, or use the release that wrote it"
+            "the database has schema version {found}, but this release reads version {newest}. Read-only commands do not \
+             migrate it: start this release's service once, which does, or use the release that wrote it"
         ))),
     }
 }
@@ -44,8 +44,8 @@ pub(super) fn expect_version(found: i64, newest: usize) -> Result<()> {
         return Ok(());
     }
     Err(StoreError::Failed(format!(
-        "it has the schema of another release (version {found}, and this release has {newest}): start the service of this \
-         release on it once, or use the release that wrote it"
+        "it has the schema of another release (version {found}, and this release has {newest}): start this release's service \
+         on it once, or use the release that wrote it"
     )))
 }
 

@@ -78,7 +78,7 @@ where
         }
         if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
             let left = limit.saturating_sub(began.elapsed()).as_secs();
-            warn!(store = name, %error, "the store cannot be opened yet; trying again for {left} s (store.start_wait)");
+            warn!(store = name, %error, "the store cannot be opened yet; retrying for {left} s (store.start_wait)");
             told = Some(Instant::now());
         }
         sleep(PAUSE).await;
@@ -89,11 +89,11 @@ where
 fn gave_up(location: StoreLocation<'_>, error: StoreError, limit: Duration) -> StoreError {
     let remedy = match location {
         StoreLocation::File(path) => format!(
-            "`{path}` was tried for {limit:?}: find out which process holds it, or give it more time with store.start_wait"
+            "gave up on `{path}` after {limit:?}: find out which process holds it, or give it more time with store.start_wait"
         ),
         StoreLocation::Server(hosts) => format!(
-            "{hosts} was tried for {limit:?}: start the database, or correct store.url; a database that needs longer gets more \
-             time with store.start_wait, and a host that is slow to answer one connection with `connect_timeout` in store.url"
+            "gave up on {hosts} after {limit:?}: start the database, or correct store.url; store.start_wait gives a slow \
+             database more time, and `connect_timeout` in store.url gives each connection more"
         ),
     };
     let with_remedy = |why: String| format!("{why}. {remedy}");

@@ -159,7 +159,7 @@ async def the_listener_cut_off(site: Site, load: Load, mode: Mode) -> None:
 
 async def hears(replica: Replica) -> bool:
     text = replica.log.read_text(errors="replace")
-    lost, back = text.rfind("cannot be heard"), text.rfind("are heard again")
+    lost, back = text.rfind("are not arriving"), text.rfind("are arriving again")
     # It may not even have noticed yet.
     return 0 <= lost < back
 

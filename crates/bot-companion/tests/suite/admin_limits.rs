@@ -170,7 +170,7 @@ async fn a_port_that_was_set_and_is_taken_is_an_error_and_the_default_is_a_warni
             break;
         }
     }
-    assert!(told.contains("the service runs without /metrics and /health: 127.0.0.1:9464 is taken"), "{told}");
+    assert!(told.contains("running without /metrics and /health, because 127.0.0.1:9464 is in use"), "{told}");
 
     for off in ["off", ""] {
         let service = Running::start(serve(&folder, &format!("admin.listen = \"{off}\""))).await;

@@ -53,9 +53,9 @@ async fn backup_and_restore_say_which_grants_the_keys_open() {
     with_a_grant(&config, &provider, Some(OLD)).await;
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let cases = [
-        (OLD, 1, "1 of 1 grant(s) in it can be opened with the keys configured here: 1 with the key old."),
+        (OLD, 1, "1 of 1 grant(s) in it can be decrypted with the keys configured here: 1 with the key old."),
         (NEW, 0, "1 grant(s) need the key old, which is not configured"),
-        (WRONG, 0, "1 grant(s) name the key old and cannot be read with it"),
+        (WRONG, 0, "1 grant(s) name the key old but cannot be read with it"),
     ];
     for (number, (keys, readable, said)) in cases.into_iter().enumerate() {
         let (text, value) = (file(&format!("text-{number}")), file(&format!("json-{number}")));
@@ -85,7 +85,7 @@ async fn a_restore_makes_no_key_and_says_where_the_old_one_belongs() {
     let config = config_file(&elsewhere, &provider, "");
     let told = done(&config, None, &["restore", file.to_str().unwrap()]).await;
     let key = elsewhere.path().join("data.db.key");
-    assert!(told.contains("0 of 1 grant(s) in it can be opened"), "{told}");
+    assert!(told.contains("0 of 1 grant(s) in it can be decrypted"), "{told}");
     assert!(told.contains(&format!("There is no key file at {}", key.display())), "{told}");
     assert!(!key.exists(), "a new key would stand where the right one belongs");
     fs::copy(folder.path().join("data.db.key"), &key).unwrap();
@@ -161,7 +161,7 @@ async fn a_tampered_backup_reaches_neither_the_terminal_nor_the_store() {
     let release = format!("\"release\":\"{}\"", env!("CARGO_PKG_VERSION"));
     let cases = [
         (release.as_str(), "\"release\":\"\\u001b[2J\"", "names no release"),
-        ("\"counter\":", "\"counter\":9007199254740993", "a counter that no store reaches"),
+        ("\"counter\":", "\"counter\":9007199254740993", "an impossible counter"),
     ];
     for (from, to, why) in cases {
         // With another schema, the release is part of what is said.
@@ -200,7 +200,7 @@ async fn a_key_file_of_no_use_does_not_stand_in_the_way_of_a_backup() {
     with_a_grant(&config, &provider, None).await;
     fs::write(folder.path().join("data.db.key"), "rubbish").unwrap();
     let told = done(&config, None, &["backup", folder.path().join("backup").to_str().unwrap()]).await;
-    assert!(told.contains("0 of 1 grant(s) in it can be opened"), "{told}");
+    assert!(told.contains("0 of 1 grant(s) in it can be decrypted"), "{told}");
 }
 
 #[tokio::test]

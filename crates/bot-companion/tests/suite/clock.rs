@@ -44,7 +44,7 @@ async fn a_clock_that_is_wrong_for_a_moment_ends_no_session_and_revokes_nothing(
             assert!(is_alive(&user).await);
             app.clock.advance(5 * SECOND);
         }
-        assert_eq!(app.clock.now(), was.after(75 * SECOND), "the old time goes on");
+        assert_eq!(app.clock.now(), was.after(75 * SECOND), "the service keeps the old time");
         assert_eq!(date(&app.anon()).await, app.clock.now());
         let scraped = watcher.scrape().await;
         assert_eq!(scraped.value("companion_clock_steps_total"), Some(f64::from(u32::try_from(round).unwrap()) + 1.0));

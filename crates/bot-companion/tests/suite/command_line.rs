@@ -84,7 +84,7 @@ async fn check_looks_into_the_certificate_files() {
     let config = config_file(&folder, &provider, &format!("tls = {{ cert = \"{0}\", key = \"{0}\" }}", file.display()));
     let (code, _, error) = outcome(&["check", "--config", config.to_str().unwrap()]).await;
     assert_eq!(code, 78);
-    assert!(error.contains("not-a-certificate.pem") && error.contains("tls.cert names a PEM file"), "{error}");
+    assert!(error.contains("not-a-certificate.pem") && error.contains("tls.cert must name a PEM file"), "{error}");
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn dev_listens_on_loopback_only() {
     let data = folder.path().join("dev");
     let (code, _, error) = outcome(&["dev", "--listen", "0.0.0.0:0", "--data", data.to_str().unwrap()]).await;
     assert_eq!(code, 64);
-    assert!(error.contains("loopback only: give --listen 127.0.0.1:PORT"), "{error}");
+    assert!(error.contains("only listens on loopback: use --listen 127.0.0.1:PORT"), "{error}");
     assert!(!data.exists());
 }
 

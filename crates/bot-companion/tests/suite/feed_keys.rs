@@ -133,7 +133,7 @@ async fn the_demonstration_key_opens_nothing_but_dev() {
     let serve = Running::start(serve).await;
     assert_eq!(with_key(&serve.client(), &key).await, 401);
     let told = serve.logged();
-    assert!(told.contains("demonstration key") && told.contains("key revoke demo"), "{told}");
+    assert!(told.contains("demo key") && told.contains("key revoke demo"), "{told}");
     assert!(!told.contains(&key));
 }
 

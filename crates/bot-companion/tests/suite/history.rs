@@ -224,7 +224,7 @@ async fn what_is_announced_is_seen_by_the_running_service() {
     eventually("the service notices", first_is_over).await;
     let (code, text) = announce(&["end", "1"]).await;
     assert!(
-        code == 1 && text.contains("no announcement 1 that still holds; see `bot-companion announce list`"),
+        code == 1 && text.contains("no active announcement 1; see `bot-companion announce list`"),
         "{text}"
     );
     let (_, listed) = announce(&["list", "--json"]).await;
@@ -249,9 +249,9 @@ async fn what_cannot_be_announced_is_refused_with_a_remedy() {
     let long = "x".repeat(201);
     for (arguments, problem) in [
         (vec![], "Usage: bot-companion announce"),
-        (vec![""], "the title is empty: write one line"),
-        (vec![long.as_str()], "the title has 201 characters, and 200 is the most"),
-        (vec!["two\nlines"], "write one line, and the rest into --text"),
+        (vec![""], "the title is empty: tell visitors in one line"),
+        (vec![long.as_str()], "the title is 201 characters long, and the limit is 200"),
+        (vec!["two\nlines"], "keep it to one line and put the rest in --text"),
         (vec!["x", "--text", "bell\u{7}"], "the control character U+0007: remove it"),
         (vec!["end", "first"], "invalid value 'first'"),
         (vec!["--json", "list"], "`list` is a command, so it can't be a title"),

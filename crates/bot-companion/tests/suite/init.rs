@@ -91,7 +91,7 @@ async fn without_a_terminal_the_options_say_everything() {
     assert_eq!(code, 0, "{said}");
     let before = fs::read(folder.path().join("companion.toml")).unwrap();
     let (code, said) = outcome(folder.path(), &options, &[]).await;
-    assert!(code == 1 && said.contains("is there already") && said.contains("--force"), "{said}");
+    assert!(code == 1 && said.contains("already exists") && said.contains("--force"), "{said}");
     assert_eq!(fs::read(folder.path().join("companion.toml")).unwrap(), before);
     // A service that reads it as its group still can.
     let file = folder.path().join("companion.toml");

@@ -64,13 +64,13 @@ async fn beside_a_running_service_everything_is_found() {
     let (code, lines) = checked(&config, &[("COMPANION_HTTP_LISTEN", &address)]).await;
     assert_eq!(code, 0, "{lines:?}");
     for (name, status, part) in [
-        ("port", "ok", "is taken by a bot-companion that runs"),
+        ("port", "ok", "is in use by a running bot-companion"),
         ("store", "ok", "answers"),
-        ("schema", "ok", "as this release has it"),
+        ("schema", "ok", "as this release expects"),
         ("keys", "ok", "all 1 grants can be read"),
         ("bot", "warning", "no bot has ever reported"),
         ("provider", "ok", "answers"),
-        ("credentials", "ok", "only that was refused"),
+        ("credentials", "ok", "only the code was refused"),
         ("clock", "ok", "agrees"),
         ("certificate", "ok", "plain HTTP"),
     ] {
@@ -89,7 +89,7 @@ async fn a_live_check_changes_nothing() {
     let config = config_file(&folder, &provider, "");
     let before = contents(folder.path());
     let (code, lines) = checked(&config, &[]).await;
-    assert!(code == 0 && lines["store"].1.contains("the first start makes it"), "{lines:?}");
+    assert!(code == 0 && lines["store"].1.contains("the first start creates it"), "{lines:?}");
     assert_eq!(contents(folder.path()), before);
 
     let mut service = Running::start(serve(&config)).await;
@@ -102,7 +102,7 @@ async fn a_live_check_changes_nothing() {
     assert_eq!(contents(folder.path()), before);
     fs::remove_file(folder.path().join("data.db.key")).unwrap();
     let (code, lines) = checked(&config, &[]).await;
-    assert!(code == 0 && lines["keys"].1.contains("the first start makes one"), "{lines:?}");
+    assert!(code == 0 && lines["keys"].1.contains("the first start creates one"), "{lines:?}");
     assert!(!folder.path().join("data.db.key").exists());
 }
 
@@ -167,9 +167,9 @@ async fn what_is_wrong_with_the_certificate_is_found() {
     let (code, lines) = checked(&config, &files).await;
     let (status, text) = &lines["certificate"];
     assert!(code == 0 && status == "ok", "{lines:?}");
-    assert!(text.contains("for dashboard.example, 192.0.2.7 and good until 2999-01-01T00:00:00Z"), "{text}");
+    assert!(text.contains("for dashboard.example, 192.0.2.7 and valid until 2999-01-01T00:00:00Z"), "{text}");
     write(&["dashboard.example"], 2001);
-    fails(&config, &files, "certificate", &["cert.pem has expired at 2001-01-01T00:00:00Z", "renew it"]).await;
+    fails(&config, &files, "certificate", &["cert.pem expired at 2001-01-01T00:00:00Z", "renew it"]).await;
     write(&[], 2999);
     fails(&config, &files, "certificate", &["names nobody"]).await;
 }
@@ -236,7 +236,7 @@ async fn a_healthcheck_says_whether_requests_are_taken() {
     for variables in [&by_admin[..], &by_service] {
         let (code, output, error) = said(&healthcheck, variables).await;
         assert_eq!((code, output.as_str()), (1, ""), "{error}");
-        assert!(error.contains("was asked to stop"), "{error}");
+        assert!(error.contains("is shutting down"), "{error}");
     }
     service.kill();
     let _ = service.ended().await;
@@ -273,7 +273,7 @@ async fn no_other_program_answers_a_healthcheck() {
             &[("COMPANION_ADMIN_LISTEN", "off"), ("COMPANION_HTTP_LISTEN", address.as_str())],
         ] {
             let (code, output, error) = said(&["healthcheck", "--config", config], variables).await;
-            let is_told = error.contains("not as this service does") || error.contains("does not answer");
+            let is_told = error.contains("not the way this service does") || error.contains("does not answer");
             assert!(code == 1 && output.is_empty() && is_told, "{body}: {error}");
         }
     }
@@ -286,10 +286,10 @@ async fn no_other_program_answers_a_healthcheck() {
     let (code, output, error) = said(&["healthcheck", "--config", config], &former).await;
     assert!(code == 0 && output == "ready\n", "{error}");
     let (_, output, _) = said(&["check", "--live", "--config", config], &former).await;
-    assert!(output.contains(&format!("admin port   {admin} is taken by a bot-companion that runs")), "{output}");
+    assert!(output.contains(&format!("admin port   {admin} is in use by a running bot-companion")), "{output}");
     // Without a configuration whoever has the default port would be asked.
     let (code, output, error) = said(&["healthcheck"], &[]).await;
-    assert!(code == 78 && output.is_empty() && error.contains("no configuration is given"), "{output}{error}");
+    assert!(code == 78 && output.is_empty() && error.contains("no configuration was given"), "{output}{error}");
 }
 
 #[tokio::test]

@@ -65,8 +65,8 @@ async fn floods_are_in_the_log_with_the_first_of_each() {
     for part in [
         "bots refused: their key is missing, wrong or revoked",
         "sign-ins refused: the code was wrong or used before",
-        "X-Forwarded-For is ignored",
-        "live streams refused: a client address has limits.live_per_address open",
+        "ignoring X-Forwarded-For",
+        "live streams refused: a client address already has limits.live_per_address open",
         "requests refused: a client address sends more than limits.requests_per_second allows",
     ] {
         let told = lines(&service, part);

@@ -65,7 +65,7 @@ async fn a_start_that_makes_a_new_database_says_so_and_a_lost_one_is_told_in_the
     sqlite_only!("the databases of the tests are copies of one that was made before");
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let config = config_file(&folder, &provider, "");
-    let new = "made a new, empty store";
+    let new = "created a new, empty store";
     let service = Running::start(serve(&config)).await;
     assert!(service.logged().contains(new) && service.logged().contains("data.db"), "{}", service.logged());
     stopped(service).await;
@@ -127,7 +127,7 @@ async fn a_key_without_its_database_is_refused_unless_told_otherwise() {
     let mut anew = serve(&config);
     anew.arg("--new-database");
     let log = stopped(Running::start(anew).await).await;
-    assert!(log.contains("made a new, empty store") && !log.contains("made a key"), "{log}");
+    assert!(log.contains("created a new, empty store") && !log.contains("created a key"), "{log}");
     stopped(Running::start(serve(&config)).await).await;
 
     // Keys that were configured may be older than the database.
@@ -223,18 +223,18 @@ async fn the_first_start_after_an_upgrade_vacuums_the_file_once() {
     let log = stopped(Running::start(serve(&config)).await).await;
     let before_serving = log.split_once("listening on").unwrap().0;
     assert!(before_serving.contains("vacuuming the database file, once"), "{log}");
-    assert!(before_serving.contains("MB of free disk space") && before_serving.contains("is vacuumed"), "{log}");
+    assert!(before_serving.contains("MB of free disk space") && before_serving.contains("was vacuumed"), "{log}");
     assert!(!is_left());
     let log = stopped(Running::start(serve(&config)).await).await;
     assert!(!log.contains("vacuum"), "{log}");
     let (code, text) = said(command(&["store", "vacuum", "--config", config.to_str().unwrap()])).await;
-    assert!(code == 0 && text.contains("is vacuumed"), "{text}");
+    assert!(code == 0 && text.contains("was vacuumed"), "{text}");
 
     // A large file would delay the start for too long.
     Connection::open(folder.file()).unwrap().execute_batch("PRAGMA application_id = 0").unwrap();
     fs::OpenOptions::new().write(true).open(folder.file()).unwrap().set_len((128 << 20) + 1).unwrap();
     let log = stopped(Running::start(serve(&config)).await).await;
-    assert!(log.contains("deleted names may be left in the database file"), "{log}");
+    assert!(log.contains("the database file may still contain deleted names"), "{log}");
     assert!(!log.contains("vacuuming the database file"), "{log}");
 }
 

@@ -214,7 +214,7 @@ async fn a_certificate_that_expires_soon_is_a_warning_until_it_is_renewed() {
     Pair::new().write(&files);
     eventually("the new one", async || service.logged().contains("the certificate was replaced")).await;
     std::fs::write(files.join("key.pem"), "nonsense").unwrap();
-    let error = "the certificate's files have changed and cannot be used; the old certificate stays in force";
+    let error = "the certificate's files have changed and cannot be used; the old certificate stays in use";
     eventually("the error", async || service.logged().contains(error)).await;
     assert_eq!(service.logged().matches(warning).count(), 1, "{}", service.logged());
     assert!(!service.has_ended());
@@ -276,7 +276,7 @@ fn change(config: &Path, from: &str, to: &str) {
 }
 
 const RELOADED: &str = "reloaded changed=";
-const WRONG: &str = "reload: the configuration is wrong; everything stays as it was";
+const WRONG: &str = "reload: the configuration is invalid; nothing was changed";
 
 #[tokio::test]
 async fn a_hangup_applies_limits_origins_and_log_filter_and_a_wrong_file_nothing() {

@@ -154,7 +154,7 @@ async fn a_certificate_that_is_not_valid_yet_is_told_and_served() {
     let [serve, check] = both(&config, &variables);
     let (code, text) = said(check).await;
     let (status, certificate) = &lines(&text)["certificate"];
-    assert!(code == 1 && status == "failed" && certificate.contains("valid only from 2900-01-01"), "{text}");
+    assert!(code == 1 && status == "failed" && certificate.contains("not valid before 2900-01-01"), "{text}");
     let service = Running::start(serve).await;
     let told = "the certificate is not valid yet, so browsers refuse it; check this machine's clock";
     eventually("it is told", async || service.logged().contains(told)).await;

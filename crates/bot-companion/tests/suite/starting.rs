@@ -61,7 +61,7 @@ async fn a_database_that_comes_up_later_is_waited_for() {
     let path = config.to_str().unwrap();
     let serving = at(command(&["serve", "--listen", "127.0.0.1:0", "--config", path]), &url);
     let mut service = Running::spawn(serving);
-    let says_so = "the store cannot be opened yet; trying again";
+    let says_so = "the store cannot be opened yet; retrying";
     eventually("it says that it waits", async || service.logged().contains(says_so)).await;
     assert!(service.logged().contains(&address.to_string()), "{}", service.logged());
 

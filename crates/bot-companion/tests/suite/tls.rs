@@ -259,14 +259,14 @@ fn certificate_files_of_no_use_are_named_with_a_remedy() {
     for wrong in [&text, &broken, &absent, &key] {
         let said = error(wrong, &key);
         assert!(said.contains(&wrong.display().to_string()), "{said}");
-        assert!(said.contains("tls.cert names a PEM file with the certificate and its chain"), "{said}");
+        assert!(said.contains("tls.cert must name a PEM file with the certificate and its chain"), "{said}");
     }
     for wrong in [&text, &broken, &absent, &cert] {
         let said = error(&cert, wrong);
         assert!(said.contains(&wrong.display().to_string()), "{said}");
-        assert!(said.contains("tls.key names a PEM file with the private key"), "{said}");
+        assert!(said.contains("tls.key must name a PEM file with the private key"), "{said}");
     }
     let said = error(&cert, &other_key);
-    assert!(said.starts_with("tls.cert and tls.key do not go together"), "{said}");
+    assert!(said.starts_with("tls.cert and tls.key do not match"), "{said}");
     assert!(server::acceptor(&TlsConfig { cert, key }).is_ok());
 }

@@ -130,7 +130,7 @@ impl Provider {
         let request = self.get("/users/@me/guilds", access);
         let (guilds, skipped) = self.call(Endpoint::Guilds, Caller::User(user), request, wire::guilds).await?;
         if skipped > 0 {
-            tracing::warn!(skipped, "the identity provider listed guilds that cannot be read; they are left out");
+            tracing::warn!(skipped, "the identity provider's list contains guilds that cannot be parsed; skipping them");
         }
         Ok(guilds)
     }
@@ -219,8 +219,8 @@ impl Provider {
                     tracing::error!(
                         detail = error.detail,
                         count,
-                        "the identity provider refuses this service: check idp.client_id and idp.client_secret, and that every \
-                         idp.redirect_uri is registered there, letter by letter"
+                        "the identity provider rejects this service: check idp.client_id and idp.client_secret, and that \
+                         every idp.redirect_uri is registered there exactly as written"
                     );
                 }
                 Err(error)

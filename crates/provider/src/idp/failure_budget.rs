@@ -92,8 +92,8 @@ impl FailureBudget {
                 tracing::error!(
                     limit = self.limit,
                     times,
-                    "the identity provider refused too many calls in ten minutes; nobody can sign in until the oldest have aged \
-                     out, because it would block this address. Look for 401, 403 and 429 in the log; `idp.failure_budget` sets the \
+                    "the identity provider refused too many calls within ten minutes; nobody can sign in until the oldest \
+                     have expired, because more of them would get this address blocked. Look for 401, 403 and 429 in the log; `idp.failure_budget` sets the \
                      limit"
                 );
             }
@@ -103,8 +103,8 @@ impl FailureBudget {
             tracing::warn!(
                 limit = self.limit,
                 times,
-                "the identity provider refused many sign-ins in ten minutes; networks that caused some must wait, all others can \
-                 still sign in"
+                "the identity provider refused many sign-ins within ten minutes; networks that caused them have to wait, \
+                 everyone else can still sign in"
             );
         }
     }

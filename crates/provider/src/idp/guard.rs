@@ -162,7 +162,7 @@ impl Guard {
         let part = match (caller, share) {
             // A refresh is always allowed: it finds out that consent was withdrawn, and the provider does not count that against us.
             (Caller::User(_), Err(wait)) if !endpoint.is_ours() => {
-                let why = "this user's share of the budget of refused calls is used up";
+                let why = "this user's share of the failure budget is used up";
                 return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
             }
             (Caller::User(_), _) => Part::Users,
@@ -173,7 +173,7 @@ impl Guard {
             (Caller::SignIn(Some(_)), _) => Part::RefusedNetworks,
         };
         if let Some(wait) = state.wait(now, part) {
-            let why = "the budget of refused calls is used up";
+            let why = "the failure budget is used up";
             // A network that has caused no refusal waits only for its own sign-ins that are under way.
             let is_pending = part == Part::RefusedNetworks && share.is_ok();
             let wait = if is_pending { SIGN_INS_PENDING } else { wait };
@@ -296,12 +296,12 @@ impl GuardState {
         let until = now + span;
         if global {
             if let Some(times) = self.limits.count(now) {
-                tracing::warn!(endpoint = endpoint.name(), ?span, times, "the identity provider limits all our calls");
+                tracing::warn!(endpoint = endpoint.name(), ?span, times, "the identity provider is rate limiting all calls");
             }
             self.limited_until = self.limited_until.map(|limited| limited.max(until));
         } else if endpoint.is_ours() {
             if let Some(times) = self.limits.count(now) {
-                tracing::warn!(endpoint = endpoint.name(), ?span, times, "the identity provider limits this endpoint");
+                tracing::warn!(endpoint = endpoint.name(), ?span, times, "the identity provider is rate limiting this endpoint");
             }
             self.limited_until[endpoint as usize] = self.limited_until[endpoint as usize].max(until);
         }

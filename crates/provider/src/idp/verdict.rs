@@ -55,7 +55,7 @@ pub(super) fn judge(endpoint: Endpoint, response: ProviderResponse) -> Result<Ve
             failure(IdpErrorKind::RateLimited(span), false, CallOutcome::Limited { span, global }, "")
         }
         StatusCode::FORBIDDEN if json.is_none() => {
-            failure(IdpErrorKind::Refused, true, CallOutcome::Blocked, " without JSON, as an edge server does")
+            failure(IdpErrorKind::Refused, true, CallOutcome::Blocked, " without JSON, probably from an edge server")
         }
         StatusCode::FORBIDDEN if endpoint != Endpoint::Token => {
             failure(IdpErrorKind::Refused, true, CallOutcome::Denied, "")
@@ -88,7 +88,7 @@ pub(super) fn judge(endpoint: Endpoint, response: ProviderResponse) -> Result<Ve
 
 /// A 200 whose body is not what it should be.
 pub(super) fn unreadable(endpoint: Endpoint, what: &str) -> FailedCall {
-    let detail = format!("the {} endpoint answered what cannot be read: {what}", endpoint.name());
+    let detail = format!("the {} endpoint sent an unreadable answer: {what}", endpoint.name());
     (IdpError { kind: IdpErrorKind::Unavailable, code_spent: true, detail }, CallOutcome::Failed)
 }
 

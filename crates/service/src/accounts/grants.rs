@@ -72,7 +72,7 @@ impl Grants {
         match self.acquire_lease(user, old.version).await? {
             Lease::Mine => {}
             Lease::Replaced => return Ok(GrantState::Replaced),
-            Lease::Busy => return Err(unavailable("another refresh of the grant does not come to an end").into()),
+            Lease::Busy => return Err(unavailable("another refresh of the grant is still running").into()),
         }
         let grant = match provider.refresh(user, &old.grant.refresh_token).await {
             Ok(grant) => grant,

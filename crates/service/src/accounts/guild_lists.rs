@@ -262,7 +262,7 @@ impl Fetcher {
                 }
                 Fetched::GrantGone(version) => {
                     if store.end_sessions_of_grant(user, version).await? {
-                        info!(%user, "the provider has forgotten the grant; the user's sessions ended");
+                        info!(%user, "the provider no longer knows the grant; the user's sessions have ended");
                         return Err(ListError::SignedOut);
                     }
                     // The user has signed in again meanwhile, with a new grant.

@@ -39,7 +39,7 @@ impl Accounts {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(error) => {
-                        warn!(%error, "no grants can be revoked at the provider now; trying again in a moment");
+                        warn!(%error, "grants cannot be revoked at the provider right now; retrying shortly");
                         break;
                     }
                 }
@@ -78,7 +78,8 @@ impl Accounts {
         let sent = match self.sources.vault.open(*user, grant) {
             Ok(grant) => self.sources.provider.revoke(*user, &grant.refresh_token).await,
             Err(error) => {
-                warn!(%user, %error, "a grant that is to be revoked cannot be decrypted; it expires at the provider by itself");
+                warn!(%user, %error, "a grant waiting to be revoked cannot be decrypted; it will expire at the provider on \
+                its own");
                 return RevocationEnd::over(self.sources.clock.now());
             }
         };
@@ -91,11 +92,11 @@ impl Accounts {
         let end = end_after(&error, now, *tries);
         match end {
             RevocationEnd::Over { .. } => {
-                warn!(%user, %error, "a grant could not be revoked at the provider; it expires there by itself");
+                warn!(%user, %error, "a grant could not be revoked at the provider; it will expire there on its own");
             }
             RevocationEnd::Retry { .. } | RevocationEnd::Unsent { .. } => {
                 if let Some(times) = self.unrevoked.count(self.sources.clock.ticks()) {
-                    warn!(%user, %error, tries, times, "a grant could not be revoked at the provider; it is tried again");
+                    warn!(%user, %error, tries, times, "a grant could not be revoked at the provider; retrying");
                 }
             }
         }

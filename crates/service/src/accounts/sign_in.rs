@@ -260,7 +260,7 @@ impl Accounts {
             }
             Ok(outcome) => outcome?,
             Err(_) => {
-                let detail = "exchange and user together took too long".to_owned();
+                let detail = "exchanging the code and fetching the user took too long".to_owned();
                 return Err(IdpError { kind: IdpErrorKind::Timeout, code_spent: true, detail }.into());
             }
         };
@@ -288,7 +288,7 @@ impl Accounts {
                     match self.sources.provider.user(network, &grant.access_token).await {
                         Ok(_) => verified = Some(tries),
                         Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => {
-                            info!(user = %user.id, "a revocation has ended the grant of this sign-in; the user has to sign in again");
+                            info!(user = %user.id, "this sign-in's grant was revoked meanwhile; the user has to sign in again");
                             return Err(SignInError::Rejected);
                         }
                         Err(error) => return Err(mark_code_spent(error).into()),
@@ -296,7 +296,7 @@ impl Accounts {
                 }
             }
         }
-        let detail = "the revocation of the user's former grant does not come to an end".to_owned();
+        let detail = "the user's previous grant is still being revoked".to_owned();
         Err(IdpError { kind: IdpErrorKind::Unavailable, code_spent: true, detail }.into())
     }
 

@@ -106,17 +106,17 @@ fn provider(app: &App) -> Value {
     });
     let (status, reason) = match state.last_call {
         _ if !open.is_empty() => {
-            ("failing", Some("it failed too often, so these calls are not made for a while: see `circuits_open`"))
+            ("failing", Some("it failed too often, so these calls are paused: see `circuits_open`"))
         }
         _ if state.budget_remaining == 0 => {
-            ("failing", Some("it refused too many calls in ten minutes, so none is made for now"))
+            ("failing", Some("it refused too many calls within ten minutes, so calls are paused"))
         }
         _ if !state.can_sign_in => {
-            ("failing", Some("it refused too many sign-ins in ten minutes, so nobody can sign in for now"))
+            ("failing", Some("it refused too many sign-ins within ten minutes, so nobody can sign in for now"))
         }
-        None => ("unknown", Some("it was not called since the start")),
+        None => ("unknown", Some("not called since startup")),
         Some((_, ProviderOutcome::Answered | ProviderOutcome::Abandoned, _)) => ("ok", None),
-        Some(_) => ("failing", Some("its last call did not succeed: see `last_call`")),
+        Some(_) => ("failing", Some("the last call failed: see `last_call`")),
     };
     json!({
         "status": status,
@@ -131,9 +131,9 @@ fn bot(app: &App) -> Value {
     let now = app.clock.now();
     let reported = app.views.status.last_known_health(Health::latest_report).flatten();
     let (status, reason) = match reported {
-        None => ("unknown", Some("no process of the bot has sent a heartbeat that is still known")),
+        None => ("unknown", Some("no heartbeat from the bot is on record")),
         Some(reported) if is_silent(reported, now) => {
-            ("silent", Some("no process of the bot has sent a heartbeat for 90 seconds"))
+            ("silent", Some("no heartbeat from the bot in the last 90 seconds"))
         }
         Some(_) => ("ok", None),
     };

@@ -53,7 +53,8 @@ pub fn bind(config: AdminConfig) -> Result<Option<TcpListener>, AdminListenError
         Ok(listener) => Ok(Some(listener)),
         Err(cause) if config.is_set => Err(AdminListenError { address, cause }),
         Err(error) => {
-            warn!(%error, "the service runs without /metrics and /health: {address} is taken; set admin.listen to another address, or to \"off\"");
+            warn!(%error, "running without /metrics and /health, because {address} is in use; set admin.listen to another \
+            address, or to \"off\"");
             Ok(None)
         }
     }
@@ -106,7 +107,7 @@ async fn accept(listener: tokio::net::TcpListener, service: Arc<AdminService>, s
             accepted = next() => accepted,
         };
         if let Err(error) = accepted {
-            debug!(%error, "a connection to the admin listener was gone before it was served");
+            debug!(%error, "a connection to the admin listener closed before it was served");
             tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     }

@@ -49,11 +49,11 @@ impl AdminService {
 
     async fn route<B>(&self, request: &Request<B>, own_address: IpAddr) -> Response<Full<Bytes>> {
         if !is_for_us(request, own_address) {
-            let why = "ask by a loopback name, or by the address of this listener";
+            let why = "use a loopback name or this listener's own address";
             return error(StatusCode::FORBIDDEN, "host_invalid", why);
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "there is only GET");
+            let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "only GET is supported");
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;
         }
@@ -65,7 +65,7 @@ impl AdminService {
             }
             "/readyz" => answer(StatusCode::OK, &self.readiness("ready")),
             "/health" => self.health().await,
-            _ => error(StatusCode::NOT_FOUND, "not_found", "there are /metrics, /health, /livez and /readyz"),
+            _ => error(StatusCode::NOT_FOUND, "not_found", "try /metrics, /health, /livez or /readyz"),
         }
     }
 

@@ -64,18 +64,20 @@ impl ClockWatch {
                         warn!(
                             seconds,
                             times,
-                            "the system clock jumped; the service follows it, but nothing expires until the new time has stood for 5 minutes"
+                            "the system clock jumped; the service follows it, but nothing expires until the new time has held \
+                             for 5 minutes"
                         );
                     } else {
                         warn!(
                             seconds,
                             times,
-                            "the system clock jumped; the old time goes on, and nothing expires, until the new time has stood for 5 minutes"
+                            "the system clock jumped; the service keeps the old time, and nothing expires, until the new time \
+                             has held for 5 minutes"
                         );
                     }
                 }
             }
-            ClockEvent::Returned => info!("the system clock is back at the time that the service has kept"),
+            ClockEvent::Returned => info!("the system clock is back at the service's time"),
             ClockEvent::Believed => {
                 warn!("the system clock has kept its new time for 5 minutes; the service follows it now");
             }
@@ -90,7 +92,8 @@ impl ClockWatch {
                     warn!(
                         seconds,
                         times,
-                        "the database's clock is this far ahead of this machine's; nothing expires until they agree: run NTP on both"
+                        "the database's clock is this far ahead of this machine's; nothing expires until they agree: run NTP \
+                         on both"
                     );
                 }
             }
@@ -160,7 +163,7 @@ mod tests {
         let jump = &lines()[..];
         assert_eq!(jump.len(), 1, "{jump:?}");
         assert!(jump[0].contains("WARN") && jump[0].contains("the system clock jumped"), "{jump:?}");
-        assert!(jump[0].contains("seconds=864000") && jump[0].contains("the old time goes on"), "{jump:?}");
+        assert!(jump[0].contains("seconds=864000") && jump[0].contains("the service keeps the old time"), "{jump:?}");
         clock.set(-864_000);
         watch.look().await;
         assert!(lines().len() == 2 && lines()[1].contains("the system clock is back"), "{:?}", lines());

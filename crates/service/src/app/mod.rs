@@ -93,7 +93,7 @@ pub enum BuildError {
     #[error(transparent)]
     Icon(#[from] IconError),
     /// The client for the provider cannot be made.
-    #[error("the client for the identity provider cannot be made: {0}")]
+    #[error("the identity provider's client cannot be set up: {0}")]
     Provider(String),
 }
 
@@ -239,8 +239,8 @@ impl App {
                     self.uploads.clean_up();
                     match self.accounts.sweep().await {
                         Ok(0) => {}
-                        Ok(swept) => debug!(swept, "expired sessions swept"),
-                        Err(error) => warn!(%error, "expired sessions could not be swept; trying again in a minute"),
+                        Ok(swept) => debug!(swept, "expired sessions deleted"),
+                        Err(error) => warn!(%error, "expired sessions could not be deleted; retrying in a minute"),
                     }
                 }
             }

@@ -64,7 +64,7 @@ impl Recorder {
             // The bot cannot have reported anything, either.
             watch.since = None;
             if let Some(times) = self.failures.count(self.clock.ticks()) {
-                warn!(%error, times, "the bot's history could not be recorded; how it does is unknown meanwhile");
+                warn!(%error, times, "the bot's history could not be recorded; this period will have no data");
             }
         }
     }
@@ -99,11 +99,12 @@ impl Recorder {
         // After the service was stopped for a while this is what happens first.
         let is_first = watch.newest.is_none_or(|(newest, _)| recorded.newest == Some(newest));
         if is_first {
-            debug!("the newest minute of the history is far from this machine's clock; waiting whether others record");
+            debug!("the newest minute in the history is far from this machine's clock; waiting to see whether another replica \
+            records");
         } else if let Some(times) = self.refusals.count(ticks) {
             warn!(
                 times,
-                "other replicas record the bot's history by clocks that are minutes away from this machine's, so it records \
+                "other replicas record the bot's history with clocks that are minutes off this machine's, so this one records \
                  nothing; synchronise the clocks"
             );
         }
@@ -135,12 +136,12 @@ fn tell(incident: IncidentStep) {
             let (state, began) = (worst.name(), began.iso8601());
             info!(
                 state,
-                shards, shard_count, began, "an incident has begun: the bot, or some of its shards, is silent"
+                shards, shard_count, began, "an incident has started: the bot or some of its shards stopped reporting"
             );
         }
         IncidentStep::Ends(ended) => {
             let ended = ended.iso8601();
-            info!(ended, "the incident is over: every shard of the bot reports");
+            info!(ended, "the incident is over: all shards report again");
         }
         IncidentStep::Worsens { .. } | IncidentStep::Stays => {}
     }

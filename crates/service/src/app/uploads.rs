@@ -137,7 +137,7 @@ impl Uploads {
                 Ok(0) => break,
                 Ok(_) => tokio::task::yield_now().await,
                 Err(error) => {
-                    warn!(%error, "what snapshots left behind could not be cleaned up; trying again in a minute");
+                    warn!(%error, "leftovers of unfinished snapshots could not be cleaned up; retrying in a minute");
                     break;
                 }
             }

@@ -78,7 +78,7 @@ pub(super) fn run(announce: Announce) -> anyhow::Result<()> {
                 }
                 Ok((ended, now))
             })?;
-            ensure!(ended, "there is no announcement {id} that still holds; see `bot-companion announce list`");
+            ensure!(ended, "there is no active announcement {id}; see `bot-companion announce list`");
             form.one(&json!({ "id": id, "ended": at.iso8601() }), || format!("Announcement {id} is over.\n"))
         }
         Some(AnnounceCommand::Remove { id, form, config }) => {
@@ -103,7 +103,7 @@ fn refuse_command_as_title(title: &str) -> Result<(), UsageError> {
         return Ok(());
     }
     Err(UsageError(format!(
-        "`{title}` is a command, so it can't be a title. Options go behind it: `bot-companion announce {title} …`"
+        "`{title}` is a command, so it can't be a title. Put options after it: `bot-companion announce {title} …`"
     )))
 }
 
@@ -132,7 +132,7 @@ fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
         })
     };
     let cells = |announcement: &Announcement| {
-        let ended = announcement.ended.map_or_else(String::new, |at| format!("over since {}", at.iso8601()));
+        let ended = announcement.ended.map_or_else(String::new, |at| format!("ended {}", at.iso8601()));
         let posted = format!("posted {}", announcement.posted.iso8601());
         vec![announcement.id.to_string(), posted, ended, Untrusted(&announcement.title).to_string()]
     };

@@ -72,5 +72,5 @@ pub(super) fn run(command: &AuditCommand) -> anyhow::Result<()> {
             Untrusted(&row.detail).to_string(),
         ]
     };
-    print(&form.list(&rows, "Nothing is in the audit that fits.", value, cells))
+    print(&form.list(&rows, "No matching audit entries.", value, cells))
 }

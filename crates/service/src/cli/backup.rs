@@ -125,7 +125,8 @@ fn tell_service(config: &Config, header: &BackupHeader) {
         })
     });
     if let Err(error) = noted {
-        warn!(%error, "the backup is good, but could not be noted in the store: the service's metrics still show the one before it");
+        warn!(%error, "the backup is good, but could not be recorded in the store: the service's metrics still show the \
+        previous one");
     }
 }
 
@@ -151,7 +152,7 @@ pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {
         if !report.forget_again.is_empty() {
             return Err(error.context(not_forgotten(&report.forget_again)));
         }
-        warn!("the backup is restored, but that could not be noted in the audit: {error:#}");
+        warn!("the backup is restored, but that could not be recorded in the audit: {error:#}");
     }
     let key = key_of(&config).filter(|path| !path.exists());
     print(&form.one(&restore_value(&report, &grants), || restore_text(&what, &report, &grants, key.as_deref())))
@@ -187,8 +188,8 @@ fn follow_up(config: &Config, report: &RestoreReport) -> anyhow::Result<()> {
 fn not_forgotten(forget_again: &[Snowflake]) -> String {
     let commands: Vec<_> = forget_again.iter().map(|user| format!("`bot-companion users forget {user}`")).collect();
     format!(
-        "the backup is restored, but users who were forgotten since it was taken may be in it again; run this before the service is \
-         started: {}",
+        "the backup is restored, but it may contain users who were forgotten after it was taken; run this before you start \
+         the service: {}",
         commands.join(", ")
     )
 }
@@ -196,7 +197,7 @@ fn not_forgotten(forget_again: &[Snowflake]) -> String {
 /// The keys that there are. A key file of no use must not stand in the way of a backup.
 fn readable_vault(config: &Config) -> anyhow::Result<Vault> {
     database::vault(config).or_else(|error| {
-        warn!("{error:#}; no grant can be opened");
+        warn!("{error:#}; no grants can be decrypted");
         Ok(Vault::for_reading(&[])?)
     })
 }
@@ -244,7 +245,7 @@ fn grants_text(grants: &GrantReport) -> Vec<String> {
         of_keys.map(|(id, found)| format!("{} with the key {id}", found.grants - found.damaged)).collect();
     let of_keys = if of_keys.is_empty() { String::new() } else { format!(": {}", of_keys.join(", ")) };
     let (readable, total) = (grants.readable(), grants.total());
-    let first = format!("{readable} of {total} grant(s) in it can be opened with the keys configured here{of_keys}.");
+    let first = format!("{readable} of {total} grant(s) in it can be decrypted with the keys configured here{of_keys}.");
     std::iter::once(first).chain(secrets::remedies(grants)).collect()
 }
 
@@ -282,13 +283,13 @@ fn backup_text(
 ) -> String {
     let key = key.map_or_else(|| "secrets.keys".to_owned(), |path| format!("the key in {}", path.display()));
     let whole = match file {
-        Some(file) => format!("are in {} ({size} bytes), which was read again and is whole.", file.display()),
+        Some(file) => format!("are in {} ({size} bytes). The file was read back and is intact.", file.display()),
         None => {
-            "were written to standard output. They were not read again: `restore` compares their checksum.".to_owned()
+            "were written to standard output. They were not read back: `restore` verifies their checksum.".to_owned()
         }
     };
     let mut lines = vec![format!("{} rows as of {} {whole}", header.rows(), taken(header))];
-    lines.push(format!("The provider's tokens in it are encrypted, and the key is not in it: keep {key} elsewhere."));
+    lines.push(format!("The provider's tokens in it are encrypted, and the key is not included: keep {key} somewhere else."));
     lines.extend(grants_text(grants));
     lines.join("\n") + "\n"
 }
@@ -322,7 +323,7 @@ fn restore_text(
 ) -> String {
     let header = &report.header;
     let mut lines = vec![format!(
-        "{} rows as of {} are restored into {}; release {} took them from {}.",
+        "Restored {} rows as of {} into {}; release {} backed them up from {}.",
         header.rows(),
         taken(header),
         store::kind(&what.url),
@@ -330,14 +331,15 @@ fn restore_text(
         Untrusted(&header.store),
     )];
     lines.push(if what.keep_sessions {
-        "The sessions of the backup go on, also those that have ended since.".to_owned()
+        "The sessions in the backup are valid again, including those that have ended since.".to_owned()
     } else {
-        format!("{} session(s) of the backup have ended: users sign in again.", report.sessions_ended)
+        format!("Ended {} session(s) from the backup: users have to sign in again.", report.sessions_ended)
     });
     lines.extend(grants_text(grants));
     if let Some(path) = missing_key.filter(|_| grants.total() > 0) {
         lines.push(format!(
-            "There is no key file at {}: put the one of the backup there before the service starts, which would make a new one.",
+            "There is no key file at {}: put the backup's key file there before you start the service, or it will create a \
+             new one.",
             path.display()
         ));
     }
@@ -345,33 +347,34 @@ fn restore_text(
         let (id, label) = (Untrusted(&key.id), Untrusted(&key.label));
         let before = key
             .revoked
-            .map_or_else(|| "was unknown just before".to_owned(), |at| format!("was revoked at {}", at.iso8601()));
+            .map_or_else(|| "did not exist before the restore".to_owned(), |at| format!("was revoked at {}", at.iso8601()));
         lines.push(format!(
-            "Key {id} ({label}) works now and {before}: if it must not, `bot-companion key revoke {id}`."
+            "Key {id} ({label}) works now but {before}: if it shouldn't, run `bot-companion key revoke {id}`."
         ));
     }
     for key in &report.keys_gone {
         let label = Untrusted(&key.label);
         lines.push(format!(
-            "Key {} ({label}) worked just before and does not any more: make a new one.",
+            "Key {} ({label}) worked before the restore and no longer does: create a new one.",
             Untrusted(&key.id)
         ));
     }
     for user in &report.blocks_gone {
         lines.push(format!(
-            "User {user} was blocked just before and is not any more: `bot-companion users block {user}`."
+            "User {user} was blocked before the restore and no longer is: run `bot-companion users block {user}`."
         ));
     }
     for user in &report.blocks_back {
         lines.push(format!(
-            "User {user} is blocked and was not just before: if they must not be, `bot-companion users unblock {user}`."
+            "User {user} is blocked now but was not before the restore: if they shouldn't be, run `bot-companion users \
+             unblock {user}`."
         ));
     }
     if !report.forget_again.is_empty() {
         let count = report.forget_again.len();
-        lines.push(format!("{count} user(s) who were forgotten since the backup were forgotten again."));
+        lines.push(format!("{count} user(s) forgotten after the backup were forgotten again."));
     }
-    lines.push("Start the service; the bot sends again what has changed since.\n".to_owned());
+    lines.push("Start the service; the bot will resend what has changed since.\n".to_owned());
     lines.join("\n")
 }
 

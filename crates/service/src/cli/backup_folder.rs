@@ -17,7 +17,7 @@ const LONGEST_BACKUP: Duration = Duration::from_hours(24);
 /// The file in this folder for a backup of this time.
 pub(super) fn file(folder: &Path, now: Time) -> anyhow::Result<PathBuf> {
     // A folder that is missing may be a volume that is not mounted, so none is made.
-    ensure!(folder.is_dir(), "there is no folder {}: make it, or mount what it is on", folder.display());
+    ensure!(folder.is_dir(), "there is no folder {}: create it, or mount its volume", folder.display());
     Ok(folder.join(format!("{PREFIX}{}{SUFFIX}", now.iso8601().replace(':', ""))))
 }
 
@@ -72,9 +72,9 @@ pub(super) fn delete_old(written: &Path, keep: usize, now: Time) -> anyhow::Resu
 /// Reads `--keep`.
 pub(super) fn count(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err("keep at least 1: with 0, the backup that was just taken would be deleted".to_owned()),
+        Ok(0) => Err("keep at least 1: 0 would delete the backup that was just taken".to_owned()),
         Ok(count) => Ok(count),
-        Err(_) => Err("write how many backups to keep, such as 7".to_owned()),
+        Err(_) => Err("write how many backups to keep, like 7".to_owned()),
     }
 }
 

@@ -31,7 +31,7 @@ fn readable_secrets(config: &Config) -> Vec<String> {
     let caution = |(path, settings): (&Path, BTreeSet<&str>)| {
         let (path, settings) = (path.display(), Vec::from_iter(settings).join(", "));
         format!(
-            "everybody on this machine can read {path}, which holds {settings}; let it belong to the service's user, and run \
+            "everyone on this machine can read {path}, which contains {settings}; make the service's user its owner and run \
              `chmod 600 {path}`"
         )
     };
@@ -43,14 +43,14 @@ pub(super) fn unreadable_grants(count: u64, ids: &[String], new_key: Option<&Pat
     let ids: Vec<String> = ids.iter().map(|id| format!("`{}`", Untrusted(id))).collect();
     let remedy = match new_key {
         Some(path) => format!(
-            "put the old key file back at {0}, where a new one was made just now, or add what was in it to secrets.keys",
+            "put the old key file back at {0}, where a new one was just created, or add its contents to secrets.keys",
             path.display()
         ),
-        None => "add that key to secrets.keys, behind the first one".to_owned(),
+        None => "add that key to secrets.keys, after the first one".to_owned(),
     };
     format!(
         "{count} grants in the database cannot be read, because the key that encrypted them is not configured ({}); those people \
-         have to sign in again before their guild lists can be refreshed. If the key is not lost: {remedy}, and restart",
+         have to sign in again before their guild lists can be refreshed. If you still have the key, {remedy} and restart",
         ids.join(", ")
     )
 }
@@ -60,6 +60,6 @@ pub(super) async fn tell_of_unreadable_grants(app: &App) {
     match app.unreadable_grants().await {
         Ok((0, _)) => {}
         Ok((count, ids)) => warn!("{}", unreadable_grants(count, &ids, app.new_key())),
-        Err(error) => warn!(%error, "cannot tell whether all grants can be read"),
+        Err(error) => warn!(%error, "cannot check whether all grants can be read"),
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn refuse_lost(config: &Config) -> Result<(), ConfigError> {
     let shown = std::path::absolute(&database).unwrap_or(database);
     Err(ConfigError::one(format!(
         "the database {} is missing, but its key file {} is still there: mount its volume, put the file back, or restore a backup \
-         with `bot-companion restore FILE`. To begin with an empty database, run `bot-companion serve --new-database` once",
+         with `bot-companion restore FILE`. To start with an empty database, run `bot-companion serve --new-database` once",
         shown.display(),
         key.display(),
     )))
@@ -135,12 +135,12 @@ fn refuse_missing(file: &ConfigFile, config: &Config, missing: Missing) -> Resul
     let shown = std::path::absolute(&database).unwrap_or(database);
     let problem = match missing {
         Missing::Refuse => {
-            format!("there is no database at {}; give the service's own --config, or set store.url", shown.display())
+            format!("there is no database at {}; pass the service's own --config, or set store.url", shown.display())
         }
         Missing::Make if file.file.is_none() && config.store.url.expose_secret() == config::default_store_url() => {
             format!(
-                "no configuration is given, and there is no database at {}: give the service's own --config FILE, or set \
-                 COMPANION_CONFIG or COMPANION_STORE_URL. To make a database there, say so: COMPANION_STORE_URL=sqlite:{}",
+                "no configuration was given, and there is no database at {}: pass the service's own --config FILE, or set \
+                 COMPANION_CONFIG or COMPANION_STORE_URL. To create a database there, set COMPANION_STORE_URL=sqlite:{}",
                 shown.display(),
                 shown.display()
             )

@@ -13,8 +13,8 @@ pub(super) const HELP: &str = "\
 Exit codes:
   0   done
   1   failed
-  64  wrong usage: arguments that the command does not take
-  78  wrong configuration: to start it again does not help before somebody has corrected it";
+  64  wrong usage: arguments that the command does not accept
+  78  wrong configuration: restarting does not help until it is corrected";
 
 /// Arguments that the command does not take (`EX_USAGE` of sysexits.h).
 const USAGE: u8 = 64;

@@ -161,7 +161,7 @@ fn lines(reader: impl Read, mut take: impl FnMut(u64, &[u8]) -> anyhow::Result<(
             break;
         }
         if line.len() as u64 > LINE && line.last() != Some(&b'\n') {
-            bail!("line {number} has more than 1 MiB; cut it, and import the file again");
+            bail!("line {number} is longer than 1 MiB; shorten it and import the file again");
         }
         // Some editors begin a file with a mark of its encoding.
         let text = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&line).trim_ascii();
@@ -178,7 +178,7 @@ fn rows(reader: impl Read, mut take: impl FnMut(u64, &[u8]) -> anyhow::Result<()
     let names = rows.headers()?.clone();
     let missing: Vec<_> = NEEDED.into_iter().filter(|needed| !names.iter().any(|name| name == *needed)).collect();
     if !missing.is_empty() {
-        bail!("the first line does not name the column(s) {}", missing.join(", "));
+        bail!("the header line is missing the column(s) {}", missing.join(", "));
     }
     let (mut row, mut line) = (csv::ByteRecord::new(), 1);
     while rows.read_byte_record(&mut row)? {

@@ -46,7 +46,8 @@ fn refuse_unconfigured(file: &ConfigFile, config: &Config, listen: Option<&Liste
         return Ok(());
     }
     Err(ConfigError::one(
-        "no configuration is given, so another service could answer: give the service's own --config FILE or --listen ADDRESS, or set \
+        "no configuration was given, so another service could answer: pass the service's own --config FILE or --listen \
+         ADDRESS, or set \
          COMPANION_CONFIG, COMPANION_ADMIN_LISTEN or COMPANION_HTTP_LISTEN"
             .to_owned(),
     ))
@@ -59,10 +60,10 @@ fn verdict(url: &LocalQuestion, asked: &Asked) -> anyhow::Result<()> {
     match asked {
         (200, Some(Answer { is_draining: false, .. })) => print("ready\n"),
         (503, Some(Answer { is_draining: true, .. })) => {
-            bail!("{url}: the service was asked to stop, and takes no more requests")
+            bail!("{url}: the service is shutting down and takes no more requests")
         }
         (status, _) => {
-            bail!("{url} answers with status {status}, and not as this service does: see http.listen and admin.listen")
+            bail!("{url} answers with status {status}, but not the way this service does: check http.listen and admin.listen")
         }
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn run(key: Key) -> anyhow::Result<()> {
                 }
                 Ok((revoked, now))
             })?;
-            ensure!(revoked, "there is no key `{}` that still works; see `bot-companion key list`", Untrusted(&id));
+            ensure!(revoked, "there is no active key `{}`; see `bot-companion key list`", Untrusted(&id));
             let value = json!({ "id": id, "revoked": at.iso8601() });
             form.one(&value, || format!("Key {} is revoked.\n", Untrusted(&id)))
         }
@@ -73,7 +73,7 @@ pub(super) fn run(key: Key) -> anyhow::Result<()> {
 fn create(label: String, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
     let fits = (1..=LABEL).contains(&label.chars().count());
     if !fits {
-        return Err(UsageError(format!("--label: give a text of 1 to {LABEL} characters")).into());
+        return Err(UsageError(format!("--label: use 1 to {LABEL} characters")).into());
     }
     let secret = token::generate(TokenKind::BotKey, secret_bytes);
     let id = random_text(ID, secret_bytes);
@@ -86,7 +86,7 @@ fn create(label: String, form: OutputForm, config: &ConfigFile) -> anyhow::Resul
     let secret = secret.expose_secret();
     let value = json!({ "id": id, "label": key.label, "created": key.created.iso8601(), "key": secret });
     Ok(form.one(&value, || {
-        format!("Key {id} is made. Give it to the bot as COMPANION_BOT_KEY; it is shown this once:\n\n{secret}\n\n")
+        format!("Created key {id}. Give it to the bot as COMPANION_BOT_KEY; it is only shown once:\n\n{secret}\n\n")
     }))
 }
 

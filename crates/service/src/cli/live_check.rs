@@ -81,7 +81,7 @@ async fn store(config: &Config, now: Time) -> Vec<CheckLine> {
             if database::refuse_lost(config).is_err() {
                 return Vec::new();
             }
-            let text = format!("there is no database at {location} yet; the first start makes it");
+            let text = format!("there is no database at {location} yet; the first start creates it");
             return vec![CheckLine::warning("store", text)];
         }
         Err(error) => return vec![CheckLine::failed("store", error.to_string())],
@@ -143,7 +143,7 @@ async fn provider(config: &Config) -> Vec<CheckLine> {
 /// What the certificate says of itself; that it can be used at all is a check of the start.
 fn certificate(config: &Config, now: Time) -> Option<CheckLine> {
     let Some(tls) = &config.tls else {
-        let text = "none: plain HTTP, so TLS is the business of a proxy before the service";
+        let text = "none: plain HTTP, so a proxy in front of the service has to handle TLS";
         return Some(CheckLine::fine("certificate", text));
     };
     let loaded = LoadedCertificate::load(tls).ok()?;

@@ -121,7 +121,7 @@ impl LocalQuestion {
         let mut response = asked.with_context(|| format!("{self} does not answer"))?;
         let (status, mut body) = (response.status().as_u16(), Vec::new());
         while let Some(chunk) = response.chunk().await? {
-            anyhow::ensure!(body.len() + chunk.len() <= MOST_BYTES, "{self} answers more than it should");
+            anyhow::ensure!(body.len() + chunk.len() <= MOST_BYTES, "{self} sent too large an answer");
             body.extend_from_slice(&chunk);
         }
         Ok((status, serde_json::from_slice(&body).unwrap_or_default()))

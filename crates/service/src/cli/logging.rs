@@ -52,7 +52,7 @@ const UP_TO_STRANGERS: &str = "h2=error";
 pub(super) fn filter(text: &str) -> anyhow::Result<EnvFilter> {
     EnvFilter::try_new(format!("{UP_TO_STRANGERS},{text}")).with_context(|| {
         format!(
-            "log.filter = {text:?}: write a level such as \"info\", or directives such as \"info,bot_companion=debug\""
+            "log.filter = {text:?}: write a level like \"info\", or directives like \"info,bot_companion=debug\""
         )
     })
 }

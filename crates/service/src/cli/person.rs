@@ -111,7 +111,7 @@ pub(super) async fn show(reading: &Reading, id: Snowflake, form: OutputForm) -> 
     let person = read(&*reading.store, id).await?;
     let vault = reading.vault()?;
     Ok(form.one(&person.value(&vault), || {
-        if person.is_known() { person.text(&vault) } else { format!("Nothing is stored of user {id}.\n") }
+        if person.is_known() { person.text(&vault) } else { format!("Nothing is stored about user {id}.\n") }
     }))
 }
 
@@ -156,23 +156,24 @@ fn forgotten_text(person: &StoredPerson, erased: Erased, revokes: bool, left: Op
     )];
     if revokes {
         lines.push(
-            "The service revokes their grant at the provider within a minute, and then forgets that, too.".to_owned(),
+            "The service will revoke their grant at the provider within a minute, then delete it too.".to_owned(),
         );
     }
     if person.traces.is_blocked {
         lines
-            .push(format!("They stay blocked, which needs their id: `bot-companion users unblock {id}` forgets that."));
+            .push(format!("They stay blocked, so their ID is still stored: `bot-companion users unblock {id}` removes it."));
     }
     lines.extend(left);
     lines.push(
-        "The bot may send their id again (as owner, staff or subscriber), never their name; forget them in the bot, too.\n".to_owned(),
+        "The bot may send their ID again (as owner, staff or subscriber); their name is not stored. Make the bot forget them, \
+         too.\n".to_owned(),
     );
     lines.join("\n")
 }
 
 fn confirm(person: &StoredPerson) -> anyhow::Result<()> {
     let StoredPerson { id, sessions, traces, subscription, account } = person;
-    ensure!(std::io::stdin().is_terminal(), "nobody is there to ask: add --yes to forget user {id}");
+    ensure!(std::io::stdin().is_terminal(), "can't ask without a terminal: add --yes to forget user {id}");
     let name = account.as_ref().map_or_else(String::new, |it| format!(" ({})", Untrusted(&it.user.username)));
     let covers = subscription.as_ref().map_or(0, |it| it.guilds.len());
     let mut out = std::io::stderr().lock();

@@ -78,17 +78,17 @@ pub(super) fn run(secrets: &Secrets) -> anyhow::Result<()> {
 /// A service that does not have the first key yet could not read what is about to be written.
 async fn refuse_before_restart(config: &Config, keys: &[String]) -> anyhow::Result<()> {
     let first = keys.first().map_or("", String::as_str);
-    let others = "Every service that uses this store must have the key `";
-    let until = "` already: one that was not restarted or reloaded since cannot read what this writes";
+    let others = "Every service that uses this store must already have the key `";
+    let until = "`: one that hasn't been restarted or reloaded since you added it cannot read what this writes";
     let Some((admin, loaded)) = loaded_keys(config).await else {
-        warn!("no running service could be asked at admin.listen. {others}{first}{until}");
+        warn!("no running service could be reached at admin.listen. {others}{first}{until}");
         return Ok(());
     };
     if !loaded.iter().any(|key| key == first) {
         bail!(
-            "the service that runs here (admin listener {admin}) does not have the key `{first}` yet, so it could not read what this \
-             writes: restart it, or reload it if secrets.keys was set before, and run this again. If that service has another store, \
-             correct admin.listen or run this with COMPANION_ADMIN_LISTEN=off. Nothing was changed"
+            "the service running here (admin listener {admin}) does not have the key `{first}` yet, so it could not read what \
+             this \
+             writes: restart it, or reload it if secrets.keys was set before, and run this again. If that service uses another store, correct admin.listen or run this with COMPANION_ADMIN_LISTEN=off. Nothing was changed"
         );
     }
     if store::needs_shared_keys(&config.store.url) {
@@ -138,12 +138,12 @@ fn status_text(report: &GrantReport) -> String {
     }
     let mut lines = columns(&rows);
     if report.configured.is_empty() {
-        lines.push("There is no key here: the service makes one at its start, unless secrets.keys is set.".to_owned());
+        lines.push("There is no key here: the service creates one when it starts, unless secrets.keys is set.".to_owned());
     }
     lines.extend(remedies(report));
     let waiting: u64 = report.configured.iter().skip(1).map(|(_, found)| found.grants - found.damaged).sum();
     if waiting > 0 {
-        lines.push(format!("{waiting} grant(s) are not under the first key: run `bot-companion secrets reseal`."));
+        lines.push(format!("{waiting} grant(s) are not encrypted with the first key: run `bot-companion secrets reseal`."));
     }
     lines.join("\n") + "\n"
 }
@@ -153,19 +153,20 @@ pub(super) fn remedies(report: &GrantReport) -> Vec<String> {
     let mut lines = Vec::new();
     for (id, found) in report.configured.iter().filter(|(_, found)| found.damaged > 0) {
         lines.push(format!(
-            "{} grant(s) name the key {id} and cannot be read with it: either secrets.keys has other bytes under that id than \
-             when they were written, which only the right key mends, or they are damaged. Their users sign in again to mend it.",
+            "{} grant(s) name the key {id} but cannot be read with it: either secrets.keys has a different key under that ID \
+             than when they were written, and only the right key helps, or they are damaged, and their users have to sign in \
+             again.",
             found.damaged
         ));
     }
     for (id, grants) in &report.missing {
         lines.push(if id.is_empty() {
-            format!("{grants} grant(s) are damaged: they name no key. Their users sign in again to mend it.")
+            format!("{grants} grant(s) are damaged: they name no key. Their users have to sign in again.")
         } else {
             let id = Untrusted(id);
             format!(
                 "{grants} grant(s) need the key {id}, which is not configured: add it to secrets.keys (from its backup, or from \
-                 the .key file that was beside the database). If it is lost, their users sign in again to mend it."
+                 the .key file next to the database). If it is lost, their users have to sign in again."
             )
         });
     }
@@ -180,20 +181,20 @@ fn removable(report: &GrantReport) -> Vec<&str> {
 
 fn reseal_text(done: ResealReport, report: &GrantReport) -> String {
     let first = report.configured.first().map_or("", |(id, _)| id.as_str());
-    let mut lines = vec![format!("{} of {} grant(s) are encrypted with {first} now.", done.resealed, done.seen)];
+    let mut lines = vec![format!("Encrypted {} of {} grant(s) with {first}.", done.resealed, done.seen)];
     if done.changed > 0 {
-        lines.push(format!("{} changed meanwhile and were left as they are.", done.changed));
+        lines.push(format!("{} changed in the meantime and were left alone.", done.changed));
     }
     lines.extend(remedies(report));
     for (id, found) in report.configured.iter().skip(1) {
         lines.push(if found.grants == 0 {
-            format!("Nothing needs the key {id} any more: take it out of secrets.keys and restart the service.")
+            format!("Nothing needs the key {id} any more: remove it from secrets.keys and restart the service.")
         } else if found.grants == found.damaged {
-            format!("What is left under the key {id} cannot be read.")
+            format!("The grants left under the key {id} cannot be read.")
         } else {
             let left = found.grants - found.damaged;
             format!(
-                "The key {id} is still needed by {left} grant(s): is a replica running that does not have {first} in front? \
+                "The key {id} is still needed by {left} grant(s): is a replica running that doesn't have {first} first? \
                  Restart it, and run this again."
             )
         });

@@ -179,7 +179,8 @@ fn allow_connections(config: &mut Config) {
         config.limits.connections = saturating::to_usize(allowed.saturating_sub(OTHER_FILES)).max(64);
         warn!(
             connections = config.limits.connections,
-            "the system allows {allowed} open files, so there can be fewer connections than limits.connections; raise it with `ulimit -n` or LimitNOFILE="
+            "the system allows {allowed} open files, so fewer connections are possible than limits.connections allows; raise \
+             it with `ulimit -n` or LimitNOFILE="
         );
     }
 }
@@ -214,7 +215,7 @@ pub(super) fn asked_to_stop(on_hangup: OnHangup) -> impl Future<Output = ()> {
                 _ = hangup.recv(), if on_hangup == OnHangup::Stop => {}
             }
         } else {
-            warn!("signals cannot be heard; stop the service by killing it");
+            warn!("signals cannot be received; stop the service by killing it");
             std::future::pending::<()>().await;
         }
     }

@@ -72,7 +72,7 @@ fn dashboard(config: &Config) -> Option<CheckLine> {
         return None;
     }
     let Some(url) = &config.site.url else {
-        let text = format!("nobody can sign in at {path}, because no address of idp.redirect_uri leads there");
+        let text = format!("nobody can sign in at {path}, because no address in idp.redirect_uri leads there");
         return Some(CheckLine::fine("dashboard", text));
     };
     let address = format!("{url}{}", dashboard::PATH);

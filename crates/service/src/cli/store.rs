@@ -128,10 +128,10 @@ fn text(what: &CopyOptions, report: &CopyReport, key: Option<&Path>) -> String {
         lines.push(format!("{table:<20} {rows:>12}  {short}"));
     }
     lines.push(format!("{:<20} {total:>12}\n", "all"));
-    lines.push(format!("Both stores were read again and are equal: {}", report.checksum));
+    lines.push(format!("Both stores were read again and match: {}", report.checksum));
     if report.mended > 0 {
         lines.push(format!(
-            "{} row(s) had the character U+0000, which {} cannot store; U+FFFD stands in its place.",
+            "{} row(s) had the character U+0000, which {} cannot store; it was replaced with U+FFFD.",
             report.mended,
             store::kind(&what.to)
         ));
@@ -144,7 +144,7 @@ fn text(what: &CopyOptions, report: &CopyReport, key: Option<&Path>) -> String {
         ));
     }
     let (from, to) = (store::kind(&what.from), store::kind(&what.to));
-    lines.push(format!("Copied from {from} to {to}. Now set store.url to what --to says, and start the service.\n"));
+    lines.push(format!("Copied from {from} to {to}. Now set store.url to the value of --to, and start the service.\n"));
     lines.join("\n")
 }
 
@@ -168,11 +168,11 @@ mod tests {
         let said = text(&what, &report, Some(Path::new("a.key")));
         assert!(said.contains("users                           2  0123456789abcdef\n"), "{said}");
         assert!(said.contains("all                       1000002\n"), "{said}");
-        assert!(said.contains(&format!("are equal: {}\n", "5e".repeat(32))), "{said}");
+        assert!(said.contains(&format!("match: {}\n", "5e".repeat(32))), "{said}");
         assert!(said.contains("1 row(s)"), "{said}");
         assert!(said.contains("COMPANION_SECRETS_KEYS_FILE=a.key."), "{said}");
         assert!(
-            said.ends_with("from SQLite to PostgreSQL. Now set store.url to what --to says, and start the service.\n")
+            said.ends_with("from SQLite to PostgreSQL. Now set store.url to the value of --to, and start the service.\n")
         );
         assert_eq!(
             value(&report)["tables"][1],

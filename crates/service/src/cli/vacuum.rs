@@ -25,14 +25,15 @@ pub(super) async fn once(url: &SecretString) {
     let told = told(&needs);
     if needs.size > MOST_AT_START || !needs.has_room() {
         warn!(
-            "deleted names may be left in the database file, from before this release; remove them with `bot-companion store vacuum` while the service is stopped: {told}"
+            "the database file may still contain deleted names from before this release; remove them with `bot-companion \
+             store vacuum` while the service is stopped: {told}"
         );
         return;
     }
-    info!("vacuuming the database file, once after this upgrade: deleted names may be left in it; {told}");
+    info!("vacuuming the database file, once after this upgrade, because it may still contain deleted names: {told}");
     match store::vacuum(url).await {
-        Ok(()) => info!("the database file is vacuumed"),
-        Err(error) => warn!(%error, "the database file could not be vacuumed; the next start tries again"),
+        Ok(()) => info!("the database file was vacuumed"),
+        Err(error) => warn!(%error, "the database file could not be vacuumed; the next start will try again"),
     }
 }
 
@@ -41,7 +42,7 @@ fn told(needs: &VacuumNeeds) -> String {
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
     let free = needs.free.map_or_else(String::new, |free| format!(" ({} MB are free)", megabytes(free)));
     format!(
-        "{} MB, which needs {} MB of free disk space for a while{free} and may take {} s",
+        "{} MB, which temporarily needs {} MB of free disk space{free} and may take {} s",
         megabytes(needs.size),
         megabytes(needs.room()),
         needs.seconds()
@@ -52,13 +53,14 @@ fn told(needs: &VacuumNeeds) -> String {
 pub(super) async fn after_forgetting(url: &SecretString) -> Option<String> {
     let by_hand = |why: &str| {
         format!(
-            "Copies of their name may still be in free parts of the database file ({why}): stop the service and run `bot-companion store vacuum`."
+            "Copies of their name may still be in free parts of the database file ({why}): stop the service and run \
+             `bot-companion store vacuum`."
         )
     };
     match store::vacuum_needs(url).await {
         Ok(None) => None,
         Ok(Some(needs)) if needs.size > MOST_BESIDE_SERVICE => {
-            Some(by_hand("it is too large to vacuum beside the service"))
+            Some(by_hand("it is too large to vacuum while the service runs"))
         }
         Ok(Some(needs)) if !needs.has_room() => Some(by_hand("there is too little disk space to vacuum it")),
         Ok(Some(_)) => match store::vacuum(url).await {
@@ -85,7 +87,7 @@ pub(super) fn run(form: OutputForm, file: &ConfigFile) -> anyhow::Result<()> {
             StoreError::Busy(why) => anyhow::anyhow!("{why}; stop the service, and try again"),
             other => other.into(),
         })?;
-        let text = "The database file is vacuumed: nothing that was deleted is left in it.\n";
+        let text = "The database file was vacuumed: no deleted data is left in it.\n";
         print(&form.one(&json!({ "vacuumed": true }), || text.to_owned()))
     })
 }
@@ -98,6 +100,6 @@ mod tests {
     fn the_need_of_room_and_time_is_told() {
         let needs = VacuumNeeds { size: 90_000_000, free: Some(5_000_000), is_done: false };
         let said = told(&needs);
-        assert_eq!(said, "90 MB, which needs 197 MB of free disk space for a while (5 MB are free) and may take 4 s");
+        assert_eq!(said, "90 MB, which temporarily needs 197 MB of free disk space (5 MB are free) and may take 4 s");
     }
 }

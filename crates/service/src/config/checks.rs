@@ -43,7 +43,7 @@ pub(super) fn cross_check(config: &Config, settings: &mut Settings) {
     let sessions = &config.sessions;
     let mut not_longer = |short: (&'static str, Duration), long: (&'static str, Duration)| {
         if settings.are_valid(&[short.0, long.0]) && short.1 > long.1 {
-            settings.conflict(short.0, format!("{} is longer than {}: make it the shorter one", short.0, long.0));
+            settings.conflict(short.0, format!("{} must not be longer than {}", short.0, long.0));
         }
     };
     not_longer(("sessions.idle", sessions.idle), ("sessions.absolute", sessions.absolute));
@@ -73,7 +73,7 @@ fn key_ids(config: &Config, settings: &mut Settings) {
     if let Some(index) = config.secrets.iter().position(|key| !ids.insert(&key.id)) {
         settings.conflict(
             "secrets.keys",
-            format!("secrets.keys: the id of key {} was used before it: give each its own", index + 1),
+            format!("secrets.keys: key {} has the same ID as an earlier one: give each its own", index + 1),
         );
     }
 }
@@ -84,8 +84,8 @@ fn shared_keys(config: &Config, settings: &mut Settings) {
         && config.secrets.is_empty()
         && store::needs_shared_keys(&config.store.url)
     {
-        let advice = "set secrets.keys to a key that all replicas share: what the .key file of a SQLite database that was moved holds, or \
-             \"main:\" and what `openssl rand -base64 32` prints";
+        let advice = "set secrets.keys to a key that all replicas share: the contents of the .key file if you moved from \
+        SQLite, or \"main:\" and the output of `openssl rand -base64 32`";
         let kind = store::kind(&config.store.url);
         settings.conflict("store.url", format!("store.url names {kind}: {advice}"));
     }

@@ -20,16 +20,16 @@ pub struct SecretKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretKeyError {
     /// There is no colon.
-    #[error("write an id, a colon and base64 of 32 bytes")]
+    #[error("write an ID, a colon and 32 bytes in base64")]
     Shape,
     /// The id does not look like one.
-    #[error("the id before the colon is 1 to 32 letters, digits, \"_\" or \"-\"")]
+    #[error("the ID before the colon must be 1 to 32 letters, digits, \"_\" or \"-\"")]
     Id,
     /// What follows the colon cannot be decoded.
-    #[error("what follows the colon is not base64")]
+    #[error("the part after the colon is not base64")]
     Base64,
     /// It decodes to something else than 32 bytes.
-    #[error("what follows the colon is base64 of {0} bytes, not of 32")]
+    #[error("the part after the colon is {0} bytes in base64, not 32")]
     Length(usize),
 }
 

@@ -63,13 +63,13 @@ pub fn load_or_create(database: &Path) -> Result<KeyFile, KeyFileError> {
     }
     let not_made = |problem: String| KeyFileError::NotMade { path: path.clone(), problem };
     create(&path).map_err(|error| {
-        not_made(format!("cannot be made: {error}; let the service's user write to its folder, or set secrets.keys"))
+        not_made(format!("cannot be created: {error}; let the service's user write to its folder, or set secrets.keys"))
     })?;
     match load(&path)? {
         Some(key) => {
             tracing::info!(
                 path = %path.display(),
-                "made a key for the provider's tokens; keep a copy of it with your backups, apart from the database"
+                "created a key for the provider's tokens; keep a copy of it with your backups, separate from the database"
             );
             Ok(KeyFile { key, path, is_new: true })
         }
@@ -100,8 +100,8 @@ pub fn load(path: &Path) -> Result<Option<SecretKey>, KeyFileError> {
     match text.expose_secret().trim_end().parse() {
         Ok(key) => Ok(Some(key)),
         Err(error) => {
-            let remedy = "restore it from a backup, or remove it to have users sign in again";
-            Err(unusable(format!("holds no key: {error}; {remedy}")))
+            let remedy = "restore it from a backup, or delete it and users will have to sign in again";
+            Err(unusable(format!("contains no key: {error}; {remedy}")))
         }
     }
 }
@@ -177,7 +177,7 @@ mod tests {
         let folder = TestFolder::new();
         fs::write(folder.path("data.db.key"), "hush").unwrap();
         let error = load_or_create(&folder.path("data.db")).unwrap_err().to_string();
-        assert!(error.contains("data.db.key holds no key: write an id, a colon"), "{error}");
+        assert!(error.contains("data.db.key contains no key: write an ID, a colon"), "{error}");
         assert!(!error.contains("hush"), "{error}");
     }
 
@@ -185,6 +185,6 @@ mod tests {
     fn a_missing_folder_is_named() {
         let folder = TestFolder::new();
         let error = load_or_create(&folder.path("absent/data.db")).unwrap_err().to_string();
-        assert!(error.contains("absent/data.db.key cannot be made: No such file"), "{error}");
+        assert!(error.contains("absent/data.db.key cannot be created: No such file"), "{error}");
     }
 }

@@ -127,7 +127,7 @@ impl Settings {
                     self.problem(
                         None,
                         here,
-                        format!("{section} is a section: write [{section}] and its settings below it"),
+                        format!("{section} is a section: write [{section}] with its settings below it"),
                     );
                 }
             }

@@ -21,7 +21,7 @@ const FORMER: [(&str, &str); 8] = [
 ];
 
 pub(super) fn log_filter(text: &str) -> Result<String, Advice> {
-    let general = || "write a level such as \"info\", or directives such as \"info,bot_companion=debug\"".to_owned();
+    let general = || "write a level like \"info\", or directives like \"info,bot_companion=debug\"".to_owned();
     let text = line(text).ok().filter(|text| !text.trim().is_empty()).ok_or_else(general)?;
     let directives = directives(&text);
     for directive in &directives {
@@ -156,7 +156,7 @@ mod tests {
             (",", "write a level"),
             ("info,", "write a level"),
             ("a=b=c", "write a level"),
-            ("inof", "\"inof\" is not a level; did you mean \"info\"?; write a level such as \"info\""),
+            ("inof", "\"inof\" is not a level; did you mean \"info\"?; write a level like \"info\""),
             ("INOF", "did you mean \"info\"?"),
             ("info,bot_companion=debgu", "\"debgu\" is not a level; did you mean \"debug\"?"),
             ("warning", "did you mean \"warn\"?"),

@@ -11,7 +11,7 @@ pub(super) fn site_url(text: &str) -> Result<Option<String>, Advice> {
     if text.is_empty() {
         return Ok(None);
     }
-    let address = page_url(text).map_err(|_| "write the service's public address, such as \"https://bot.example\"")?;
+    let address = page_url(text).map_err(|_| "write the service's public address, like \"https://bot.example\"")?;
     if address.contains(['?', '#']) {
         return Err("write the address without a query".into());
     }

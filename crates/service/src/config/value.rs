@@ -20,7 +20,7 @@ pub(super) fn listen_or_off(text: &str) -> Result<Option<SocketAddr>, Advice> {
     if text.is_empty() || text == "off" {
         return Ok(None);
     }
-    let advice = "write an address and a port, such as \"127.0.0.1:9464\", or \"off\"";
+    let advice = "write an address and a port, like \"127.0.0.1:9464\", or \"off\"";
     text.parse().map(Some).map_err(|_| advice.into())
 }
 
@@ -69,7 +69,7 @@ pub(super) fn log_format(text: &str) -> Result<LogFormat, Advice> {
 /// `example` appears in the advice and is within `range`.
 pub(super) fn duration(example: &str, range: RangeInclusive<Duration>) -> impl Fn(&str) -> Result<Duration, Advice> {
     move |text| {
-        let parsed = span(text).ok_or_else(|| format!("write a number and a unit, such as \"{example}\""))?;
+        let parsed = span(text).ok_or_else(|| format!("write a number and a unit, like \"{example}\""))?;
         if range.contains(&parsed) {
             Ok(parsed)
         } else {
@@ -114,7 +114,7 @@ pub(super) fn store_url(text: &str) -> Result<SecretString, Advice> {
     {
         return Ok(format!("postgres://{address}").into());
     }
-    Err("write \"sqlite:\" and the path of the database, such as \"sqlite:bot-companion.db\", or \
+    Err("write \"sqlite:\" and the path of the database, like \"sqlite:bot-companion.db\", or \
          \"postgres://USER:PASSWORD@HOST/DATABASE\""
         .into())
 }
@@ -131,19 +131,19 @@ pub(super) fn base_path(text: &str) -> Result<String, Advice> {
     if path.split('/').all(plain) {
         Ok(format!("/{path}"))
     } else {
-        Err("write a path such as \"/api/v1\", of letters, digits, \"-\", \".\", \"_\" and \"~\"".into())
+        Err("write a path like \"/api/v1\", made of letters, digits, \"-\", \".\", \"_\" and \"~\"".into())
     }
 }
 
 /// An exact origin, in the form in which browsers send it.
 pub(super) fn origin(text: &str) -> Result<String, Advice> {
-    let advice = "write an exact origin, such as \"https://dashboard.example\"";
+    let advice = "write an exact origin, like \"https://dashboard.example\"";
     let url = web_url(text).ok_or_else(|| advice.to_owned())?;
     let origin = url.origin().ascii_serialization();
     // What the parser repairs (a path, backslashes, blanks) is refused, so that what is written is what is meant.
     let authority = text.split_once("://").map_or("", |(_, rest)| rest);
     if url.path() != "/" || url.query().is_some() || authority.contains(['/', '?', '#', '*']) {
-        return Err(format!("{advice}, without a path, a slash at its end or \"*\""));
+        return Err(format!("{advice}, without a path, a trailing slash or \"*\""));
     }
     Ok(origin)
 }
@@ -152,16 +152,16 @@ pub(super) fn origin(text: &str) -> Result<String, Advice> {
 pub(super) fn header_name(text: &str) -> Result<String, Advice> {
     // In a list of names that may be sent, the star would mean every header.
     let name = http::HeaderName::try_from(text).ok().filter(|name| name != "*");
-    name.map(|name| name.to_string()).ok_or_else(|| "write the name of a header, such as \"traceparent\"".into())
+    name.map(|name| name.to_string()).ok_or_else(|| "write the name of a header, like \"traceparent\"".into())
 }
 
 /// The provider's API, without a slash at its end.
 pub(super) fn base_url(text: &str) -> Result<String, Advice> {
     let url = web_url(text)
         .filter(|url| url.query().is_none())
-        .ok_or("write an address such as \"https://discord.com/api/v10\"")?;
+        .ok_or("write an address like \"https://discord.com/api/v10\"")?;
     if url.scheme() == "http" && !is_loopback(&url) {
-        return Err("write https: over http, tokens would travel in the clear".into());
+        return Err("use https: over http, tokens would be sent in the clear".into());
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
@@ -173,15 +173,15 @@ pub(super) fn collector_url(text: &str) -> Result<Option<String>, Advice> {
     }
     let url = web_url(text).filter(|url| url.query().is_none());
     let url =
-        url.ok_or("write the address of a collector that takes OTLP over HTTP, such as \"http://127.0.0.1:4318\"")?;
+        url.ok_or("write the address of a collector that accepts OTLP over HTTP, like \"http://127.0.0.1:4318\"")?;
     Ok(Some(url.as_str().trim_end_matches('/').to_owned()))
 }
 
 /// A page to which a browser is sent, as it is written.
 pub(super) fn page_url(text: &str) -> Result<String, Advice> {
-    let url = web_url(text).ok_or("write the whole address, such as \"https://discord.com/oauth2/authorize\"")?;
+    let url = web_url(text).ok_or("write the full address, like \"https://discord.com/oauth2/authorize\"")?;
     if url.scheme() == "http" && !is_loopback(&url) {
-        return Err("write https: over http, anybody on the way could change the page".into());
+        return Err("use https: over http, anyone on the network could change the page".into());
     }
     Ok(text.to_owned())
 }
@@ -189,7 +189,7 @@ pub(super) fn page_url(text: &str) -> Result<String, Advice> {
 /// The template of the address at which a bot is added to a guild.
 pub(super) fn invite_url(text: &str) -> Result<String, Advice> {
     if !text.contains("{guild}") {
-        return Err("write an address in which \"{guild}\" stands for the guild's id".into());
+        return Err("write an address with \"{guild}\" in place of the guild's ID".into());
     }
     // Digits, because an id is made of them.
     page_url(&text.replace("{guild}", "1").replace("{client_id}", "1"))?;
@@ -199,9 +199,9 @@ pub(super) fn invite_url(text: &str) -> Result<String, Advice> {
 /// The address below which pictures lie, without a slash at its end.
 pub(super) fn cdn_url(text: &str) -> Result<String, Advice> {
     let url = web_url(text).filter(|url| url.query().is_none());
-    let url = url.ok_or("write the whole address, such as \"https://cdn.discordapp.com\"")?;
+    let url = url.ok_or("write the full address, like \"https://cdn.discordapp.com\"")?;
     if url.scheme() == "http" && !is_loopback(&url) {
-        return Err("write https: a page over https does not show pictures over http".into());
+        return Err("use https: a page over https does not show images over http".into());
     }
     Ok(text.trim_end_matches('/').to_owned())
 }
@@ -210,7 +210,7 @@ pub(super) fn cdn_url(text: &str) -> Result<String, Advice> {
 pub(super) fn redirect_uri(text: &str) -> Result<String, Advice> {
     match web_url(text) {
         Some(_) => Ok(text.to_owned()),
-        None => Err("write the whole address, such as \"https://dashboard.example/callback\"".into()),
+        None => Err("write the full address, like \"https://dashboard.example/callback\"".into()),
     }
 }
 

@@ -103,8 +103,8 @@ impl UnlistedOrigins {
         let (id, origin) = (context.id(), String::from_utf8_lossy(origin.as_bytes()));
         warn!(
             id, origin = %Untrusted(&origin), times,
-            "a page called whose origin is not in http.allowed_origins; its browser does not show it the response. If the page is \
-             yours, add the origin"
+            "a page whose origin is not in http.allowed_origins made a call; its browser hides the response from it. If the \
+             page is yours, add its origin"
         );
     }
 }

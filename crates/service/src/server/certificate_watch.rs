@@ -73,7 +73,7 @@ impl CertificateWatch {
                 if self.failures >= LOOKS_BEFORE_ERROR
                     && let Some(times) = self.errors.count(self.clock.ticks())
                 {
-                    error!(%problem, times, "the certificate's files have changed and cannot be used; the old certificate stays in force");
+                    error!(%problem, times, "the certificate's files have changed and cannot be used; the old certificate stays in use");
                 }
             }
         }
@@ -90,7 +90,8 @@ impl CertificateWatch {
         self.next_warning = ticks + WARN_EVERY;
         if from > now {
             let from = from.iso8601();
-            error!(%from, "the certificate is not valid yet, so browsers refuse it; check this machine's clock, or use the old one until then");
+            error!(%from, "the certificate is not valid yet, so browsers refuse it; check this machine's clock, or use the \
+            old one until then");
         } else if left.is_zero() {
             error!("the certificate has expired; renew it: write the new one to tls.cert and tls.key");
         } else {

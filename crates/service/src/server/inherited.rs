@@ -71,7 +71,7 @@ fn listener(sockets: &mut ListenFd, index: usize) -> Result<ListeningSocket, Inh
     let listener = match (sockets.take_tcp_listener(index), sockets.take_unix_listener(index)) {
         (Ok(Some(listener)), _) => ListeningSocket::Tcp(listener),
         (_, Ok(Some(listener))) => ListeningSocket::Unix(listener),
-        _ => return Err(wrong("it takes no streams; use ListenStream=")),
+        _ => return Err(wrong("it is not a stream socket; use ListenStream=")),
     };
     let (is_listening, set) = match &listener {
         ListeningSocket::Tcp(listener) => (SockRef::from(listener).is_listener(), listener.set_nonblocking(true)),
@@ -84,7 +84,7 @@ fn listener(sockets: &mut ListenFd, index: usize) -> Result<ListeningSocket, Inh
 /// What each socket is for. Its name is that of `FileDescriptorName=`, or of the socket unit where that is not set.
 fn purposes(count: usize, names: &str) -> Result<Vec<Purpose>, InheritedError> {
     if count > MOST {
-        return Err(InheritedError(format!("there are {count} of them, and {MOST} is the most")));
+        return Err(InheritedError(format!("there are {count} of them, and the limit is {MOST}")));
     }
     let mut names = names.split(':');
     let purpose = |name: &str| match name {
@@ -92,7 +92,7 @@ fn purposes(count: usize, names: &str) -> Result<Vec<Purpose>, InheritedError> {
         "" | "http" | "unknown" => Ok(Purpose::Http),
         unit if unit.ends_with(".socket") => Ok(Purpose::Http),
         other => Err(InheritedError(format!(
-            "{other:?} is not a name that it knows: set FileDescriptorName= to `http` or `metrics`"
+            "{other:?} is not a known name: set FileDescriptorName= to `http` or `metrics`"
         ))),
     };
     (0..count).map(|_| purpose(names.next().unwrap_or_default())).collect()

@@ -33,19 +33,19 @@ pub fn listen_advice(address: &ListenAddress, cause: &io::Error) -> &'static str
              on a higher port, or grant CAP_NET_BIND_SERVICE (systemd: AmbientCapabilities= and CapabilityBoundingSet=, both with it)"
         }
         (ListenAddress::Tcp(_), io::ErrorKind::PermissionDenied) => {
-            "the system does not allow it (SELinux or AppArmor, perhaps): allow it"
+            "the system does not allow it: check SELinux or AppArmor"
         }
         (ListenAddress::Tcp(_), io::ErrorKind::AddrNotAvailable) => {
             "no interface of this machine has that address: correct it"
         }
         (ListenAddress::Unix(_), io::ErrorKind::NotFound) => {
-            "make its folder, or let systemd make it (RuntimeDirectory=)"
+            "create its folder, or let systemd create it (RuntimeDirectory=)"
         }
         (ListenAddress::Unix(_), io::ErrorKind::PermissionDenied) => {
-            "let the folder belong to the service's user, and that user to the group of http.listen_group"
+            "make the service's user the owner of the folder and a member of the group in http.listen_group"
         }
         (ListenAddress::Unix(_), io::ErrorKind::AlreadyExists) => "move it away",
-        _ => "see what keeps the service from listening there",
+        _ => "find out what keeps the service from listening there",
     }
 }
 
@@ -182,7 +182,7 @@ mod tests {
             ),
             (tcp(1024), io::ErrorKind::PermissionDenied, "the system does not allow it"),
             (tcp(80), io::ErrorKind::AddrNotAvailable, "no interface of this machine has that address"),
-            (tcp(80), io::ErrorKind::OutOfMemory, "see what keeps the service"),
+            (tcp(80), io::ErrorKind::OutOfMemory, "find out what keeps the service"),
             (unix.to_owned(), io::ErrorKind::AddrInUse, "another program listens there"),
             (unix.to_owned(), io::ErrorKind::PermissionDenied, "http.listen_group"),
             (unix.to_owned(), io::ErrorKind::NotFound, "RuntimeDirectory="),

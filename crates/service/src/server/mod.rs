@@ -51,7 +51,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A core would go without anybody who serves its connections.
 #[derive(Debug, thiserror::Error)]
-#[error("a thread that serves requests cannot start; the log says why")]
+#[error("a worker thread could not start; see the log")]
 pub struct MissingWorker;
 
 /// Serves until `shutdown` resolves, which is polled once all threads serve. Then, for `limits.drain_delay`, it only tells load balancers to send nothing more. Then it
@@ -92,10 +92,10 @@ pub async fn run(
     app.begin_shutdown();
     let delay = app.current.get().limits.drain_delay;
     if !delay.is_zero() {
-        info!("stopping: requests are still taken for {delay:?}, and /ready says that no more should come");
+        info!("stopping: still taking requests for {delay:?}; /ready already fails, so that load balancers send no more");
         tokio::time::sleep(delay).await;
     }
-    info!("draining: finishing what is in flight");
+    info!("draining: finishing requests in flight");
     // A stream does not end by itself, so it is ended before anything else is waited for.
     app.live.close();
     // Nobody finds the socket any more; who has found it is in its queue.
@@ -204,7 +204,7 @@ async fn accept_until_drained(
     tokio::select! {
         drained = drained => {
             if drained.is_err() {
-                warn!(left = connections.len(), "some requests did not finish in time and are cut");
+                warn!(left = connections.len(), "some requests did not finish in time and are cut off");
             }
         }
         () = pulse.answer() => {}

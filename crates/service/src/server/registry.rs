@@ -119,7 +119,7 @@ impl Registry {
             self.metrics.limits.count(LimitName::ConnectionsPerAddress);
             if let Some(count) = self.refusals.count(self.clock.ticks()) {
                 let address = address.to_canonical();
-                warn!(count, %address, "connections refused: a client address has limits.connections_per_address open");
+                warn!(count, %address, "connections refused: a client address already has limits.connections_per_address open");
             }
             return None;
         }
@@ -198,7 +198,7 @@ impl Registry {
             state.abort();
         }
         if let Some(count) = self.refusals.rest(self.clock.ticks()) {
-            warn!(count, "connections refused: a client address has limits.connections_per_address open");
+            warn!(count, "connections refused: a client address already has limits.connections_per_address open");
         }
         if let Some(count) = self.overloads.rest(self.clock.ticks()) {
             warn!(count, "connections refused: limits.connections are open, and all of them are busy");

@@ -22,9 +22,9 @@ use super::certificate::{self, CertificateFacts};
 use crate::config::TlsConfig;
 
 const V1_REMEDY: &str =
-    "ask your authority for a version 3 certificate that has the service's name as a subject alternative name";
+    "request a version 3 certificate with the service's name as a subject alternative name";
 const DECRYPT: &str =
-    "write it without one, where only the service's user can read it: `openssl pkey -in OLD -out NEW`";
+    "save it without one, where only the service's user can read it: `openssl pkey -in OLD -out NEW`";
 
 /// Why HTTPS cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ pub enum TlsError {
     #[error("{path}: {problem}; {remedy}")]
     File { path: PathBuf, problem: String, remedy: &'static str },
     /// The certificate and the key do not go together.
-    #[error("tls.cert and tls.key do not go together: {0}")]
+    #[error("tls.cert and tls.key do not match: {0}")]
     Mismatch(#[from] rustls::Error),
 }
 
@@ -110,7 +110,7 @@ impl LoadedCertificate {
     /// Reads the files and checks that they go together.
     pub fn load(files: &TlsConfig) -> Result<Self, TlsError> {
         let fail = |path: &Path, problem: String, remedy| TlsError::File { path: path.to_owned(), problem, remedy };
-        let cert_remedy = "tls.cert names a PEM file with the certificate and its chain";
+        let cert_remedy = "tls.cert must name a PEM file with the certificate and its chain";
         // Before they are read: a change in between is then seen as one.
         let stamp = FilesStamp::of(files);
         let chain = CertificateDer::pem_file_iter(&files.cert)
@@ -126,9 +126,9 @@ impl LoadedCertificate {
         let facts = CertificateFacts::of(first);
         let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| {
             if is_encrypted(&files.key) {
-                fail(&files.key, "the key is encrypted, and nobody is there to type its passphrase".to_owned(), DECRYPT)
+                fail(&files.key, "the key is encrypted, and the service cannot ask for its passphrase".to_owned(), DECRYPT)
             } else {
-                fail(&files.key, error.to_string(), "tls.key names a PEM file with the private key")
+                fail(&files.key, error.to_string(), "tls.key must name a PEM file with the private key")
             }
         })?;
         let key = Arc::new(CertifiedKey::from_der(chain, key, &default_provider())?);

@@ -104,7 +104,7 @@ fn owner(socket: &Socket) -> String {
     let id = peer.pid.as_raw_nonzero();
     let name = fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
     let name = name.trim();
-    if name.is_empty() { format!("process {id} has it") } else { format!("process {id} ({name}) has it") }
+    if name.is_empty() { format!("process {id} is using it") } else { format!("process {id} ({name}) is using it") }
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -129,7 +129,7 @@ async fn finish(
     go_on: &mpsc::Sender<()>,
     meant: oneshot::Receiver<Sums>,
 ) -> std::result::Result<CopyReport, CopyError> {
-    let unread = "the source could not be read once more";
+    let unread = "the source could not be read again";
     go_on.send(()).await.map_err(|_| CopyError::Refused(unread.to_owned()))?;
     let meant = meant.await.map_err(|_| CopyError::Refused(unread.to_owned()))?;
     let report = compare(&meant, &found)?;
@@ -137,7 +137,7 @@ async fn finish(
     Ok(report)
 }
 
-const SAME: &str = "--from and --to name the same store; give --to another one, which is empty";
+const SAME: &str = "--from and --to name the same store; point --to at a different, empty one";
 
 fn is_same_file(one: &Path, other: &Path) -> bool {
     #[cfg(unix)]
@@ -196,7 +196,7 @@ async fn take(
     store.begin().await?;
     if let Some(table) = store.find_own_data().await? {
         return refused(format!(
-            "the destination already has data of its own (in the table `{table}`), and nothing was changed: give --to an empty \
+            "the destination already has data (in the table `{table}`), and nothing was changed: point --to at an empty \
              database, or a file that does not exist"
         ));
     }
@@ -242,17 +242,17 @@ fn compare(meant: &Sums, found: &Sums) -> std::result::Result<CopyReport, CopyEr
     let (mut context, mut differing) = (digest::Context::new(&digest::SHA256), Vec::new());
     for ((table, meant), found) in TABLES.iter().zip(&meant.tables).zip(&found.tables) {
         if meant.rows != found.rows {
-            differing.push(format!("{} has {} rows, and {} in the source", table.name, found.rows, meant.rows));
+            differing.push(format!("{} has {} rows, but {} in the source", table.name, found.rows, meant.rows));
         } else if meant != found {
-            differing.push(format!("{} has other contents than in the source", table.name));
+            differing.push(format!("{} has different contents from the source", table.name));
         }
         context.update(format!("{} {} {}\n", table.name, meant.rows, meant.text()).as_bytes());
         report.tables.push((table.name, meant.rows, meant.text()));
     }
     if !differing.is_empty() {
         return Err(CopyError::Refused(format!(
-            "the copy is not equal to the source, and nothing was copied: {}. Stop every service that uses one of the two, and run \
-             this again",
+            "the copy does not match the source, and nothing was copied: {}. Stop every service that uses either store, and \
+             run this again",
             differing.join("; ")
         )));
     }

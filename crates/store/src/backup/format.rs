@@ -83,7 +83,7 @@ impl BackupHeader {
             return Some("its header says that it was taken after the year 9999");
         }
         if !numbers::is_plausible(self.counter) {
-            return Some("its header has a counter that no store reaches");
+            return Some("its header has an impossible counter");
         }
         None
     }
@@ -181,7 +181,7 @@ impl<R: Read> BackupReader<R> {
             Some(1..=FORMAT) => {}
             Some(format) => {
                 return refused(format!(
-                    "the backup has the format {format}, and this release knows only up to {FORMAT}: it was written by a newer \
+                    "the backup has format {format}, but this release only supports up to {FORMAT}: it was written by a newer \
                      release; restore it with that one"
                 ));
             }
@@ -224,18 +224,18 @@ impl<R: Read> BackupReader<R> {
         let mut length = [0; 4];
         self.take(&mut length)?;
         let length = usize::try_from(u32::from_be_bytes(length)).ok().filter(|length| *length <= LONGEST_ROW);
-        let Some(length) = length else { return damaged("a row has a length that no row has") };
+        let Some(length) = length else { return damaged("a row has an impossible length") };
         let mut bytes = vec![0; length];
         self.take(&mut bytes)?;
         let (Some(table), Some(kinds)) = (self.header.tables.get(self.table), self.kinds.get(self.table)) else {
-            return damaged("it has a table too many");
+            return damaged("it has an extra table");
         };
         let Some(row) = value::decode(&bytes, kinds.len()).filter(|row| fits(kinds, row)) else {
             return damaged(&format!("a row of the table `{}` cannot be read", table.name));
         };
         if let Some(column) = numbers::find_absurd(table, kinds, &row) {
             let name = &table.name;
-            return damaged(&format!("the table `{name}` has a number in the column `{column}` that no store reaches"));
+            return damaged(&format!("the table `{name}` has an impossible number in the column `{column}`"));
         }
         Ok(Some((self.table, row)))
     }
@@ -248,7 +248,7 @@ impl<R: Read> BackupReader<R> {
         }
         match self.from.read(&mut [0; 1]) {
             Ok(0) => Ok(()),
-            Ok(_) => damaged("something follows after its end"),
+            Ok(_) => damaged("there is data after its end"),
             Err(error) => Err(BackupError::File(error.to_string())),
         }
     }

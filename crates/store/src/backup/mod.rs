@@ -258,7 +258,7 @@ fn open_backup(path: &Path) -> Result<BackupReader<BufReader<File>>, BackupError
 }
 
 fn is_there(file: &Path) -> BackupError {
-    BackupError::Refused(format!("{} is there already; name another file", file.display()))
+    BackupError::Refused(format!("{} already exists; name another file", file.display()))
 }
 
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> BackupError {

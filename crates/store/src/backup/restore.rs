@@ -142,8 +142,8 @@ pub async fn restore(
         && !what.replace
     {
         return Err(BackupError::Refused(format!(
-            "the store is not empty (it has rows in the table `{table}`), and nothing was changed: to have the backup in place \
-             of all that is in it, add --replace; a backup of it first is a good idea"
+            "the store is not empty (it has rows in the table `{table}`), and nothing was changed: to replace everything in \
+             it with the backup, add --replace; make a backup of it first"
         )));
     }
     let before = Compared::of(store.as_mut()).await?;
@@ -152,7 +152,7 @@ pub async fn restore(
     let forgotten: BTreeSet<_> = before.forgotten.iter().filter(is_since).map(|(hash, _)| *hash).collect();
     let reader = open_backup(&what.file)?;
     if reader.header != header {
-        return Err(BackupError::Refused("the backup was changed while it was read; nothing was changed".to_owned()));
+        return Err(BackupError::Refused("the backup file changed while it was being read; nothing was restored".to_owned()));
     }
     let mut forget_again = BTreeSet::new();
     let mut end = load(reader, store.as_mut(), watch, |table, row| {

@@ -72,6 +72,6 @@ pub(crate) struct RestoreEnd {
 /// Why a store that somebody uses is left alone.
 pub(crate) fn in_use(by: &str) -> StoreError {
     StoreError::Failed(format!(
-        "the store is in use{by}, and nothing was changed: stop the service, all replicas of it"
+        "the store is in use{by}, and nothing was changed: stop the service and all its replicas"
     ))
 }

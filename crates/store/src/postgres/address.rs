@@ -102,7 +102,7 @@ impl fmt::Display for ConnectError {
             match problem {
                 Problem::Refused(error) => write!(f, "{host}: {error}")?,
                 Problem::Silent(limit) => {
-                    write!(f, "{host}: it accepted the connection and said nothing for {limit:?}")?;
+                    write!(f, "{host}: it accepted the connection but sent nothing for {limit:?}")?;
                 }
             }
         }

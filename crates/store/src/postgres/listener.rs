@@ -57,7 +57,7 @@ impl Listener {
             let why = lost.as_ref().map_or("the database does not answer", String::as_str);
             warn!(
                 why,
-                "changes of other replicas cannot be heard; reading everything from the database until they can"
+                "changes from other replicas are not arriving; reading everything from the database until they do"
             );
             connection = if lost.is_some() {
                 drop(connection);
@@ -73,7 +73,7 @@ impl Listener {
                     }
                 }
             };
-            info!("changes of other replicas are heard again");
+            info!("changes from other replicas are arriving again");
         }
     }
 

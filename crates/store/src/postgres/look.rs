@@ -54,7 +54,7 @@ async fn ask<T>(address: &Address, limit: Duration, question: impl AsyncFnOnce(&
 }
 
 fn silent(_: tokio::time::error::Elapsed) -> StoreError {
-    StoreError::Unavailable("the database accepted the connection and fell silent".to_owned())
+    StoreError::Unavailable("the database accepted the connection but does not respond".to_owned())
 }
 
 /// What the server allows the role that asks.

@@ -87,7 +87,7 @@ pub(super) fn cautions(url: &SecretString) -> Vec<String> {
     let Ok(address) = Address::parse(url) else { return Vec::new() };
     let open = address.unverified_hosts();
     let caution = format!(
-        "the connection to PostgreSQL at {} is not verified, so somebody on the way could read and change everything; add \
+        "the connection to PostgreSQL at {} is not verified, so someone on the network could read and change everything; add \
          `sslmode=verify-full` to store.url, and `sslrootcert=FILE` if the authority is your own (docs/scaling.md)",
         open.join(", ")
     );
@@ -140,7 +140,7 @@ async fn migrate(address: &Address) -> Result<()> {
         bounded.map_err(|error| StoreError::Unavailable(errors::SqlError::from(error).to_string()))?;
         migrations::refuse_unfinished_copy(&client).await
     };
-    let silent = |_| Err(StoreError::Unavailable("the database accepted the connection and fell silent".to_owned()));
+    let silent = |_| Err(StoreError::Unavailable("the database accepted the connection but does not respond".to_owned()));
     let migrated = match tokio::time::timeout(SILENCE, readable).await.unwrap_or_else(silent) {
         Ok(()) => migrations::run(&mut client).await,
         Err(refused) => Err(refused),

@@ -40,7 +40,7 @@ pub(super) fn build(address: &Address, connections: usize, wait: Duration, idle:
         .runtime(Runtime::Tokio1)
         .post_create(set_limits)
         .build()
-        .map_err(|error| StoreError::Failed(format!("its pool cannot be made: {error}")))
+        .map_err(|error| StoreError::Failed(format!("its pool cannot be created: {error}")))
 }
 
 /// Makes the pool's connections.

@@ -90,7 +90,7 @@ impl Reachability {
         if !self.circuit.open(since) {
             return;
         }
-        warn!(why, "the database cannot be reached; nothing is asked of it until it answers");
+        warn!(why, "the database cannot be reached; no queries are sent until it answers");
         let this = Arc::clone(self);
         tokio::spawn(async move {
             let probe = |probe| {

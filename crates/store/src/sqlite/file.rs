@@ -29,7 +29,7 @@ pub(super) fn unusable(path: &Path, error: &io::Error) -> StoreError {
     let exists = error.kind() == io::ErrorKind::PermissionDenied && path.exists();
     StoreError::Failed(if exists {
         let (owner, file) = (file_access::owner_and_mode(path), location(path));
-        format!("{file} cannot be opened: {error}: {owner}; let it belong to the service's user: `chown USER {file}`")
+        format!("{file} cannot be opened: {error}: {owner}; make the service's user its owner: `chown USER {file}`")
     } else {
         format!("the file cannot be created: {error}; {}", file_remedy(error))
     })
@@ -44,7 +44,7 @@ pub(crate) fn location(path: &Path) -> String {
 pub(crate) fn cautions(path: &Path) -> Vec<String> {
     let beside = ["", "-wal"].map(|suffix| format!("{}{suffix}", location(path)));
     let open = beside.iter().filter(|file| file_access::is_open_to(Path::new(file), OTHERS));
-    open.map(|file| format!("everybody on this machine can read the database; run `chmod 600 {file}`")).collect()
+    open.map(|file| format!("everyone on this machine can read the database; run `chmod 600 {file}`")).collect()
 }
 
 /// Only the owner can read the file, for it holds grants. SQLite gives the files beside it the same mode.
@@ -98,7 +98,7 @@ struct OpenedFile {
 impl FileIdentity {
     pub(super) fn of(path: &Path) -> Result<Self> {
         let database = OpenedFile::at(path.to_owned())
-            .map_err(|error| StoreError::Unavailable(format!("the file cannot be looked at: {error}")))?;
+            .map_err(|error| StoreError::Unavailable(format!("the file cannot be inspected: {error}")))?;
         Ok(Self { database, log: None, page: 0, whole: 0 })
     }
 
@@ -202,7 +202,7 @@ impl OpenedFile {
     fn lost(&self) -> Option<&'static str> {
         match std::fs::metadata(&self.path) {
             Ok(file) if file.dev() != self.device => Some("another file system is mounted there"),
-            Ok(file) if file.ino() != self.inode => Some("another file lies there"),
+            Ok(file) if file.ino() != self.inode => Some("another file is there"),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 Some("it was deleted or moved, or its volume is not mounted")
             }

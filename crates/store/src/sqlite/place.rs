@@ -85,14 +85,14 @@ fn room(folder: &Path, disk: &DiskRoom) -> Result<Option<String>> {
     match disk {
         DiskRoom { is_known: false, .. } => Ok(None),
         DiskRoom { has_inodes: false, .. } => Err(StoreError::Unavailable(format!(
-            "the disk of {folder} takes no more files (no free inodes): remove some (`df -i`)"
+            "the disk of {folder} has no free inodes: remove some files (`df -i`)"
         ))),
         DiskRoom { bytes, .. } if *bytes < LEAST_ROOM => Err(StoreError::Unavailable(format!(
             "the disk of {folder} is full, with {} KB left: free some space (`df -h`)",
             bytes >> 10
         ))),
         DiskRoom { bytes, .. } if *bytes < LITTLE_ROOM => Ok(Some(format!(
-            "the disk of {folder} is almost full, with {} MB left; without room nobody can sign in: free some space",
+            "the disk of {folder} is almost full, with {} MB left; once it is full, nobody can sign in: free some space",
             bytes >> 20
         ))),
         DiskRoom { .. } => Ok(None),

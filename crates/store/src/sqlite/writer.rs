@@ -116,7 +116,7 @@ impl Writer {
         if let Some(thread) = thread
             && !matches!(tokio::task::spawn_blocking(|| thread.join()).await, Ok(Ok(())))
         {
-            warn!("the store's writer did not end well");
+            warn!("the store's writer did not stop cleanly");
         }
     }
 }
@@ -301,12 +301,13 @@ impl WriterThread {
         if self.metrics.file_lost.raise() {
             error!(
                 why,
-                "store_file_lost: the database file or its log is not at its path any more, or was cut off, and writes are refused. This \
+                "store_file_lost: the database file or its log is no longer at its path, or was truncated, and writes are \
+                 refused. This \
                  process may be the only one that still has all the data: do not restart it; see docs/alerts.md, CompanionStoreFileLost"
             );
         }
         Err(StoreError::Unavailable(format!(
-            "the database file is not at its path any more, or not whole ({why}); writes are refused"
+            "the database file is no longer at its path, or is incomplete ({why}); writes are refused"
         )))
     }
 

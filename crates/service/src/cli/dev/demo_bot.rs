@@ -42,7 +42,7 @@ pub(super) async fn add_key(app: &App) -> anyhow::Result<()> {
         }
         Some(known) => ensure!(
             known.revoked.is_none(),
-            "the demonstration key was revoked in this store, so `dev` cannot use it: give another folder with --data"
+            "the demo key was revoked in this store, so `dev` cannot use it: choose another folder with --data"
         ),
     }
     Ok(())
@@ -55,8 +55,9 @@ pub(in crate::cli) async fn warn_of_demo_key(app: &App) {
         && key.revoked.is_none()
     {
         warn!(
-            "the store holds the demonstration key of `dev`; it opens nothing here. Remove it with `bot-companion key revoke {KEY_ID}`, \
-             and check whether the demonstration's data is still in the store"
+            "the store contains the demo key of `dev`, which is not accepted here. Remove it with `bot-companion key revoke \
+             {KEY_ID}`, \
+             and check whether demo data is still in the store"
         );
     }
 }
@@ -130,11 +131,11 @@ impl DemoBot {
         match self.say_everything().await {
             Ok(true) => {}
             Ok(false) => {
-                info!("a real bot reports, so the demo bot stays away");
+                info!("a real bot is reporting, so the demo bot stays away");
                 *presence = Presence::Gone;
                 self.is_gone.store(true, Ordering::Release);
             }
-            Err(error) => warn!(error = format!("{error:#}"), "the demo bot could not say all it knows"),
+            Err(error) => warn!(error = format!("{error:#}"), "the demo bot could not send all its data"),
         }
     }
 
@@ -225,7 +226,7 @@ impl DemoBot {
         let snapshot = store.begin_snapshot(scope, self.silent.clone(), 1, then).await?;
         store.stage(snapshot, lines).await?;
         let committed = store.commit_snapshot(snapshot, then).await?;
-        ensure!(matches!(committed, Committed::Replaced { .. }), "a snapshot does not count: {committed:?}");
+        ensure!(matches!(committed, Committed::Replaced { .. }), "a snapshot was not accepted: {committed:?}");
         Ok(())
     }
 
@@ -261,11 +262,11 @@ impl DemoBot {
             let error = format!("{error:#}");
             return warn!(
                 error,
-                "the demo bot could not take back all it has said; the next call of a bot tries again"
+                "the demo bot could not remove all its data; the next call from a bot tries again"
             );
         }
         *presence = Presence::Gone;
         self.is_gone.store(true, Ordering::Release);
-        info!("a real bot reports: the demo bot and its data are gone until `dev` starts again");
+        info!("a real bot is reporting: the demo bot and its data are gone until `dev` starts again");
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
     super::log_lines::note_format(None);
     let DevOptions { listen, data, store, .. } = options;
     ensure_loopback(Some(*listen))?;
-    std::fs::create_dir_all(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
+    std::fs::create_dir_all(data).with_context(|| format!("cannot create the data folder {}", data.display()))?;
     runtime()?.block_on(async {
         let clock = Clock::system();
         let started_at = clock.now();
@@ -120,8 +120,8 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
 }
 
 fn ensure_loopback(listen: Option<SocketAddr>) -> anyhow::Result<()> {
-    let advice = "`dev` has a sign-in without passwords, so it listens on loopback only: give --listen 127.0.0.1:PORT, and unset \
-         COMPANION_HTTP_LISTEN";
+    let advice = "`dev` has a sign-in without passwords, so it only listens on loopback: use --listen 127.0.0.1:PORT, and \
+    unset COMPANION_HTTP_LISTEN";
     let is_loopback = listen.is_some_and(|listen| listen.ip().is_loopback());
     if is_loopback { Ok(()) } else { Err(UsageError(advice.to_owned()).into()) }
 }
@@ -185,8 +185,8 @@ fn configuration(
     let environment: Vec<_> = environment.into_iter().collect();
     ensure!(
         !environment.iter().any(|(name, _)| name == "COMPANION_STORE_URL" || name == "COMPANION_STORE_URL_FILE"),
-        "`dev` fills its store with demo data, so it takes none that is set elsewhere: unset COMPANION_STORE_URL and \
-         COMPANION_STORE_URL_FILE, and give --data or --store"
+        "`dev` fills its store with demo data, so it won't use the one set in the environment: unset COMPANION_STORE_URL and \
+         COMPANION_STORE_URL_FILE, and pass --data or --store"
     );
     let mut config = Config::load_over(&[Layer::new("dev", text)], None, environment)?;
     ensure_loopback(config.http.listen.tcp())?;
@@ -238,7 +238,7 @@ fn banner(service: &str, sandbox: &Sandbox, admin: Option<&AdminServer>, data: &
     let names: Vec<_> = sandbox.people().into_iter().map(|person| person.name).collect();
     format!(
         r#"
-bot-companion {version}, for trying out. All of it runs on this machine; Ctrl-C stops it.
+bot-companion {version}, development mode. Everything runs on this machine; press Ctrl-C to stop.
 
   site       {service}/site/
   dashboard  {service}{dashboard}
@@ -257,13 +257,13 @@ Sign in as one of the people and list their guilds:
   TOKEN=$(curl -s -X POST -H 'Idp-Code: owner' {service}/auth | grep -o 'bcs_[0-9A-Za-z]*')
   curl -s -H "Token: $TOKEN" {service}/guilds
 
-Be the bot: the demo bot and its data are gone with the first call of yours. See what the service holds of it:
+Act as the bot: your first call replaces the demo bot and its data. Then see what the service has stored:
 
   curl -s -X PUT -H 'Authorization: Bearer {key}' {service}/bot/heartbeat \
     -d '{{"instance": "mine", "started_at": '$(date +%s)', "memory": 50000000, "shard_count": 1, "shards": [{{"id": 0}}]}}'
   curl -s -H 'Authorization: Bearer {key}' {service}/bot/state
 
-Let things fail, such as the guild list; DELETE in place of PUT mends it:
+Simulate a failure, here of the guild list; DELETE instead of PUT ends it:
 
   curl -s -X PUT {control}/guilds-fail
 
@@ -305,7 +305,7 @@ mod tests {
         assert!(config.http.allowed_origins.contains(&"http://localhost:4200".to_owned()));
         assert_eq!(config.http.allowed_origins.len(), 4);
         let refused = loaded_with(&["localhost:3000"], false, &[]).unwrap_err().to_string();
-        assert!(refused.contains("idp.redirect_uri") && refused.contains("write the whole address"), "{refused}");
+        assert!(refused.contains("idp.redirect_uri") && refused.contains("write the full address"), "{refused}");
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl ServiceSwitches for Switchboard {
             Ok(true) => Ok(()),
             Ok(false) if online => Ok(()),
             Ok(false) => {
-                Err("Your own bot reports: stop it, and 90 seconds after its last heartbeat it is offline.".to_owned())
+                Err("Your own bot is reporting: stop it, and it goes offline 90 seconds after its last heartbeat.".to_owned())
             }
             Err(error) => Err(error.to_string()),
         }
@@ -116,7 +116,7 @@ impl ServiceSwitches for Switchboard {
         // All of them, not only the first.
         let limits = HERE.map(|address| self.exhaust(address));
         if !limits.contains(&true) {
-            return Err("There are no limits: start `dev` without --no-limits.".to_owned());
+            return Err("Rate limits are off: start `dev` without --no-limits.".to_owned());
         }
         *self.limited_until.lock() = self.app.clock.ticks() + LIMITED;
         Ok(())

@@ -111,7 +111,7 @@ pub(super) fn run(init: Init) -> anyhow::Result<()> {
     let force = *force;
     ensure!(
         force || !file.exists(),
-        "{} is there already: name another file, or add --force to replace it",
+        "{} already exists: name another file, or add --force to replace it",
         file.display()
     );
     let mut known = given(init)?;
@@ -174,7 +174,7 @@ fn read_secret(path: &Path) -> anyhow::Result<SecretString> {
     };
     read.with_context(|| format!("cannot read the secret from {}", path.display()))?;
     let secret = SecretString::from(text.trim().to_owned());
-    ensure!(!secret.expose_secret().is_empty(), "{} holds no secret", path.display());
+    ensure!(!secret.expose_secret().is_empty(), "{} contains no secret", path.display());
     Ok(secret)
 }
 
@@ -187,7 +187,7 @@ fn check_public_url(url: &str) -> Result<(), String> {
 
 fn check_redirects(addresses: &[String]) -> Result<(), String> {
     let is_right = !addresses.is_empty() && addresses.iter().all(|address| origin_of(address).is_some());
-    if is_right { Ok(()) } else { Err("Write a whole address, like https://dashboard.example/callback.".to_owned()) }
+    if is_right { Ok(()) } else { Err("Write the full address, like https://dashboard.example/callback.".to_owned()) }
 }
 
 fn check_store(url: &str) -> Result<(), String> {
@@ -294,13 +294,13 @@ fn said(file: &Path, known: &Answers, has_new_key: bool, is_replaced: bool) -> S
     let mut lines = vec![format!("{shown} is written, {access}.")];
     if known.is_secret_elsewhere {
         lines.push(format!(
-            "It does not hold the client secret: set {} or {}.",
+            "It doesn't contain the client secret: set {} or {}.",
             SECRET_VARIABLES[0], SECRET_VARIABLES[1]
         ));
     }
     if has_new_key {
         lines.push(
-            "It holds a new key for the provider's tokens. Every replica needs the same one; keep a copy of it."
+            "It contains a new key for the provider's tokens. Every replica needs the same one; keep a copy of it."
                 .to_owned(),
         );
     }

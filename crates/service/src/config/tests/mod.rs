@@ -291,7 +291,7 @@ fn key_ids_differ() {
     let error = from_text(&format!("secrets.keys = [\"a:{KEY}\", \"b:{KEY}\", \"a:{KEY}\"]")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "companion.toml:1: secrets.keys: the id of key 3 was used before it: give each its own"
+        "companion.toml:1: secrets.keys: key 3 has the same ID as an earlier one: give each its own"
     );
 }
 

@@ -254,7 +254,7 @@ impl Drop for SnapshotStaging {
                 let _ = batch.await;
             }
             if let Err(error) = app.store.abandon_snapshot(snapshot).await {
-                warn!(%error, "a snapshot could not be abandoned; it is cleaned up at the next start");
+                warn!(%error, "an unfinished snapshot could not be discarded; it will be cleaned up at the next start");
             }
             app.uploads.clean_up();
         });

@@ -56,7 +56,7 @@ fn a_backup_of_either_store_restores_into_either() {
             store.close().await;
         });
         let again = backed_up(&home, &source, "backup").unwrap_err().to_string();
-        assert!(again.contains("is there already; name another file"), "{again}");
+        assert!(again.contains("already exists; name another file"), "{again}");
     }
 }
 
@@ -67,7 +67,7 @@ fn of_two_backups_with_one_name_the_first_stays() {
     let file = home.file("backup");
     let mut watch = |_: Progress<'_>| std::fs::write(&file, "another one").unwrap();
     let refused = run(back_up(&taking(&source), &file, &mut watch)).unwrap_err().to_string();
-    assert!(refused.contains("is there already"), "{refused}");
+    assert!(refused.contains("already exists"), "{refused}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "another one");
     let folder: Vec<_> = std::fs::read_dir(home.file(".")).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert!(!folder.iter().any(|name| name.to_string_lossy().ends_with(".part")), "{folder:?}");
@@ -121,7 +121,7 @@ fn what_is_not_a_whole_backup_is_refused_before_anything_is_written() {
         for end in [whole.len() - 1, whole.len() - 40, whole.len() / 2] {
             says(&whole[..end], "it ends too early");
         }
-        says(&[&whole[..], b"x"].concat(), "something follows after its end");
+        says(&[&whole[..], b"x"].concat(), "there is data after its end");
         for place in (0..40).map(|part| whole.len() * part / 40) {
             let mut changed = whole.clone();
             changed[place] ^= 0x20;
@@ -255,9 +255,9 @@ fn a_tampered_header_is_refused_and_shown_to_no_terminal() {
         (&release, format!("\"release\":\"{large}\""), "names no release"),
         ("\"store\":\"SQLite\"", "\"store\":\"\\u001b[2J\"".to_owned(), "names no kind of store"),
         (&taken, format!("\"taken\":{}", u64::MAX), "after the year 9999"),
-        (counter, format!("\"counter\":{}", i64::MAX), "a counter that no store reaches"),
-        (counter, format!("\"counter\":{}", (1_i64 << 53) + 1), "a counter that no store reaches"),
-        (counter, "\"counter\":-1".to_owned(), "a counter that no store reaches"),
+        (counter, format!("\"counter\":{}", i64::MAX), "an impossible counter"),
+        (counter, format!("\"counter\":{}", (1_i64 << 53) + 1), "an impossible counter"),
+        (counter, "\"counter\":-1".to_owned(), "an impossible counter"),
     ];
     for (from, to, word) in cases {
         std::fs::write(home.file("wrong"), tampered(&whole, from, &to)).unwrap();

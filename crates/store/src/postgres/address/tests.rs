@@ -23,7 +23,7 @@ async fn a_host_that_says_nothing_does_not_keep_the_next_from_being_tried() {
     });
     assert_eq!(race([slow, failing("b")].into_iter(), pause).await.unwrap(), 2);
     let failed = race([failing("a:1"), failing("b:2")].into_iter(), pause).await.unwrap_err();
-    let said = "a:1: it accepted the connection and said nothing for 10s; b:2: it accepted the connection and said nothing for 10s";
+    let said = "a:1: it accepted the connection but sent nothing for 10s; b:2: it accepted the connection but sent nothing for 10s";
     assert_eq!(failed.to_string(), said);
 }
 

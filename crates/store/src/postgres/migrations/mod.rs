@@ -25,7 +25,7 @@ pub(super) async fn run(client: &mut Client) -> Result<bool> {
     match migrate(client).await {
         Ok(migrated) => migrated,
         Err(error) => Err(match error.into() {
-            StoreError::Failed(why) => StoreError::Failed(format!("the schema cannot be made: {why}")),
+            StoreError::Failed(why) => StoreError::Failed(format!("the schema cannot be created: {why}")),
             // The server stopped meanwhile, say.
             passing => passing,
         }),
