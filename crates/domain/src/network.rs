@@ -27,8 +27,7 @@ impl FromStr for Network {
     type Err = NetworkError;
 
     fn from_str(text: &str) -> Result<Self, NetworkError> {
-        let advice =
-            || NetworkError("write a network like \"10.0.0.0/8\" or \"2001:db8::/32\", or an address".into());
+        let advice = || NetworkError("write a network like \"10.0.0.0/8\" or \"2001:db8::/32\", or an address".into());
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
         let address: IpAddr = address.parse().map_err(|_| advice())?;
         let network = match prefix {
@@ -37,7 +36,8 @@ impl FromStr for Network {
             Some(prefix) => {
                 let longest = IpNet::from(address).max_prefix_len();
                 let network = prefix.parse().ok().and_then(|prefix| IpNet::new(address, prefix).ok());
-                network.ok_or_else(|| NetworkError(format!("the number after the slash must be from 0 to {longest}")))?
+                network
+                    .ok_or_else(|| NetworkError(format!("the number after the slash must be from 0 to {longest}")))?
             }
         };
         let network = canonical(network);

@@ -149,9 +149,7 @@ impl Hangup {
         let heard = signal(SignalKind::hangup());
         Self(
             heard
-                .inspect_err(
-                    |error| warn!(%error, "SIGHUP cannot be received; configuration changes need a restart"),
-                )
+                .inspect_err(|error| warn!(%error, "SIGHUP cannot be received; configuration changes need a restart"))
                 .ok(),
         )
     }

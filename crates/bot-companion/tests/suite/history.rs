@@ -223,10 +223,7 @@ async fn what_is_announced_is_seen_by_the_running_service() {
     let first_is_over = async || history(&app).await.announcements.get(1).is_some_and(|first| first.ended.is_some());
     eventually("the service notices", first_is_over).await;
     let (code, text) = announce(&["end", "1"]).await;
-    assert!(
-        code == 1 && text.contains("no active announcement 1; see `bot-companion announce list`"),
-        "{text}"
-    );
+    assert!(code == 1 && text.contains("no active announcement 1; see `bot-companion announce list`"), "{text}");
     let (_, listed) = announce(&["list", "--json"]).await;
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!((&listed[0]["title"], &listed[0]["ended"]), (&json!("Second"), &Value::Null));

@@ -321,7 +321,8 @@ async fn shells_and_man_learn_the_commands() {
     let (code, page, _) = said(&["man"], &[]).await;
     assert!(code == 0 && page.contains(".TH bot-companion 1") && page.contains("Exit codes"), "{page}");
     let (code, page, _) = said(&["man", "key", "create"], &[]).await;
-    assert!(code == 0 && page.contains(".TH bot-companion-key-create 1"), "{page}");
+    let title = format!(".TH bot-companion-key-create 1  \"bot-companion {}\"", env!("CARGO_PKG_VERSION"));
+    assert!(code == 0 && page.contains(&title), "{page}");
     assert!(page.contains("\\-\\-label"), "{page}");
     let (code, _, error) = said(&["man", "nothing"], &[]).await;
     assert!(code == 64 && error.contains("there is no command `nothing`"), "{error}");

@@ -47,7 +47,10 @@ async fn keys_are_changed_while_the_service_runs_and_nobody_has_to_sign_in_again
     let text = said(&app, &[NEW, OLD], &["secrets", "status"]).await;
     assert!(text.contains("\nnew  0       0           configured; writes\n"), "{text}");
     assert!(text.contains("\nold  2       0           configured; reads\n"), "{text}");
-    assert!(text.contains("2 grant(s) are not encrypted with the first key: run `bot-companion secrets reseal`."), "{text}");
+    assert!(
+        text.contains("2 grant(s) are not encrypted with the first key: run `bot-companion secrets reseal`."),
+        "{text}"
+    );
     let text = said(&app, &[NEW, OLD], &["secrets", "reseal"]).await;
     assert!(text.starts_with("Encrypted 2 of 2 grant(s) with new.\n"), "{text}");
     assert!(text.contains("Nothing needs the key old any more: remove it from secrets.keys"), "{text}");

@@ -60,7 +60,9 @@ async fn a_store_moves_to_another_file_and_the_old_one_stays() {
     assert!(said.contains("Both stores were read again and match: "), "{said}");
     assert!(said.contains(&format!("COMPANION_SECRETS_KEYS_FILE={}.", key.display())), "{said}");
     assert!(
-        said.ends_with("Copied from SQLite to SQLite. Now set store.url to the value of --to, and start the service.\n")
+        said.ends_with(
+            "Copied from SQLite to SQLite. Now set store.url to the value of --to, and start the service.\n"
+        )
     );
     assert_eq!(listed(config, &to).await, before);
     assert_eq!(listed(config, &from).await, before);

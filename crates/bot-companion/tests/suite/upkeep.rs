@@ -136,7 +136,7 @@ async fn a_person_is_shown_and_forgotten_while_the_service_runs() {
     let (forgotten, text) = said(&config, &["users", "forget", &user]).await;
     assert!(!forgotten && text.contains("add --yes"), "{text}");
     let text = done(&config, &["users", "forget", &user, "--yes"]).await;
-    assert!(text.contains("1 session(s) ended, 1 roster entry(s)"), "{text}");
+    assert!(text.contains("Sessions ended: 1; roster entries removed: 1"), "{text}");
     assert!(text.contains("revoke their grant at the provider"), "{text}");
     let is_left = || app.folder.at_rest().windows(name.len()).any(|window| window == name.as_bytes());
     assert!(!is_left(), "the name is left in a file, the write-ahead log included");

@@ -130,7 +130,10 @@ impl Provider {
         let request = self.get("/users/@me/guilds", access);
         let (guilds, skipped) = self.call(Endpoint::Guilds, Caller::User(user), request, wire::guilds).await?;
         if skipped > 0 {
-            tracing::warn!(skipped, "the identity provider's list contains guilds that cannot be parsed; skipping them");
+            tracing::warn!(
+                skipped,
+                "the identity provider's list contains guilds that cannot be parsed; skipping them"
+            );
         }
         Ok(guilds)
     }

@@ -296,12 +296,22 @@ impl GuardState {
         let until = now + span;
         if global {
             if let Some(times) = self.limits.count(now) {
-                tracing::warn!(endpoint = endpoint.name(), ?span, times, "the identity provider is rate limiting all calls");
+                tracing::warn!(
+                    endpoint = endpoint.name(),
+                    ?span,
+                    times,
+                    "the identity provider is rate limiting all calls"
+                );
             }
             self.limited_until = self.limited_until.map(|limited| limited.max(until));
         } else if endpoint.is_ours() {
             if let Some(times) = self.limits.count(now) {
-                tracing::warn!(endpoint = endpoint.name(), ?span, times, "the identity provider is rate limiting this endpoint");
+                tracing::warn!(
+                    endpoint = endpoint.name(),
+                    ?span,
+                    times,
+                    "the identity provider is rate limiting this endpoint"
+                );
             }
             self.limited_until[endpoint as usize] = self.limited_until[endpoint as usize].max(until);
         }

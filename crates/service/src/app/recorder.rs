@@ -99,8 +99,10 @@ impl Recorder {
         // After the service was stopped for a while this is what happens first.
         let is_first = watch.newest.is_none_or(|(newest, _)| recorded.newest == Some(newest));
         if is_first {
-            debug!("the newest minute in the history is far from this machine's clock; waiting to see whether another replica \
-            records");
+            debug!(
+                "the newest minute in the history is far from this machine's clock; waiting to see whether another replica \
+            records"
+            );
         } else if let Some(times) = self.refusals.count(ticks) {
             warn!(
                 times,

@@ -19,10 +19,10 @@ use super::{ConfigFile, print};
 pub(super) struct Announce {
     #[command(subcommand)]
     command: Option<AnnounceCommand>,
-    /// One line that says what visitors should know; at most 200 characters.
+    /// What visitors should know, in one line of at most 200 characters.
     #[arg(required = true)]
     title: Option<String>,
-    /// More about it, in one or more lines; at most 4,000 characters.
+    /// More details, at most 4,000 characters; may have several lines.
     #[arg(long, default_value = "", hide_default_value = true)]
     text: String,
     #[command(flatten)]
@@ -33,25 +33,25 @@ pub(super) struct Announce {
 
 #[derive(Debug, Subcommand)]
 enum AnnounceCommand {
-    /// List the announcements, the newest first.
+    /// List the announcements, newest first.
     List {
         #[command(flatten)]
         form: OutputForm,
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Mark an announcement as over; it stays in the history.
+    /// Mark an announcement as over. It stays in the history.
     End {
-        /// Its number, from `announce list`.
+        /// The announcement's number, from `announce list`.
         id: u64,
         #[command(flatten)]
         form: OutputForm,
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Remove an announcement, as if it had never been posted.
+    /// Remove an announcement, including from the history.
     Remove {
-        /// Its number, from `announce list`.
+        /// The announcement's number, from `announce list`.
         id: u64,
         #[command(flatten)]
         form: OutputForm,

@@ -28,12 +28,12 @@ use crate::vault::Vault;
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("place").required(true).args(["file", "to"])))]
 pub(super) struct Backup {
-    /// The file to write, which must not be there yet; `-` writes to standard output and to nothing else.
+    /// The file to write, which must not exist yet; `-` for standard output.
     file: Option<PathBuf>,
-    /// Write to this folder, as companion-DATE.backup. Each service needs a folder of its own.
+    /// Write to this folder, as companion-DATE.backup. Each service needs its own folder.
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
-    /// Keep this many of these files in the folder, and delete the oldest ones.
+    /// Keep this many backups in the folder, and delete older ones.
     #[arg(long, value_name = "COUNT", requires = "to", conflicts_with = "file", value_parser = backup_folder::count)]
     keep: Option<usize>,
     #[command(flatten)]
@@ -46,10 +46,10 @@ pub(super) struct Backup {
 pub(super) struct Restore {
     /// The backup.
     file: PathBuf,
-    /// Put the backup in place of everything that the store holds now.
+    /// Replace everything in the store with the backup.
     #[arg(long)]
     replace: bool,
-    /// Let the sessions of the backup go on; also those that have ended since.
+    /// Keep the backup's sessions valid, including those that have ended since.
     #[arg(long)]
     keep_sessions: bool,
     #[command(flatten)]
@@ -158,8 +158,8 @@ pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {
     print(&form.one(&restore_value(&report, &grants), || restore_text(&what, &report, &grants, key.as_deref())))
 }
 
-/// Forgets again who was forgotten since, and notes the restoration in the audit. No key file is made: the right one may still have
-/// to be put there.
+/// Forgets again who was forgotten since, and notes the restoration in the audit. No key file is made: the right one may still
+/// have to be put there.
 fn follow_up(config: &Config, report: &RestoreReport) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let clock = Clock::system();
@@ -245,7 +245,8 @@ fn grants_text(grants: &GrantReport) -> Vec<String> {
         of_keys.map(|(id, found)| format!("{} with the key {id}", found.grants - found.damaged)).collect();
     let of_keys = if of_keys.is_empty() { String::new() } else { format!(": {}", of_keys.join(", ")) };
     let (readable, total) = (grants.readable(), grants.total());
-    let first = format!("{readable} of {total} grant(s) in it can be decrypted with the keys configured here{of_keys}.");
+    let first =
+        format!("{readable} of {total} grant(s) in it can be decrypted with the keys configured here{of_keys}.");
     std::iter::once(first).chain(secrets::remedies(grants)).collect()
 }
 
@@ -289,7 +290,9 @@ fn backup_text(
         }
     };
     let mut lines = vec![format!("{} rows as of {} {whole}", header.rows(), taken(header))];
-    lines.push(format!("The provider's tokens in it are encrypted, and the key is not included: keep {key} somewhere else."));
+    lines.push(format!(
+        "The provider's tokens in it are encrypted, and the key is not included: keep {key} somewhere else."
+    ));
     lines.extend(grants_text(grants));
     lines.join("\n") + "\n"
 }
@@ -345,9 +348,10 @@ fn restore_text(
     }
     for key in &report.keys_back {
         let (id, label) = (Untrusted(&key.id), Untrusted(&key.label));
-        let before = key
-            .revoked
-            .map_or_else(|| "did not exist before the restore".to_owned(), |at| format!("was revoked at {}", at.iso8601()));
+        let before = key.revoked.map_or_else(
+            || "did not exist before the restore".to_owned(),
+            |at| format!("was revoked at {}", at.iso8601()),
+        );
         lines.push(format!(
             "Key {id} ({label}) works now but {before}: if it shouldn't, run `bot-companion key revoke {id}`."
         ));

@@ -39,8 +39,8 @@ fn is_left_over(name: &str, file: &fs::Metadata, now: Time) -> bool {
     is_part && modified.is_some_and(|modified| modified + LONGEST_BACKUP < Duration::from_millis(now.millis()))
 }
 
-/// Deletes the oldest dated backups of the folder beyond `keep`, and what interrupted ones left, and gives their names. `written` stays,
-/// whatever the dates say, and so does everything that has another name.
+/// Deletes the oldest dated backups of the folder beyond `keep`, and what interrupted ones left, and gives their names.
+/// `written` stays, whatever the dates say, and so does everything that has another name.
 pub(super) fn delete_old(written: &Path, keep: usize, now: Time) -> anyhow::Result<Vec<String>> {
     let folder = written.parent().unwrap_or(Path::new("."));
     let unread = || format!("the backup is good, but the old ones in {} cannot be listed", folder.display());

@@ -77,7 +77,8 @@ pub(super) struct CheckError {
     pub(super) code: u8,
 }
 
-/// Fails if one of the checks has, with the code of the one that says the most: what is wrong with the configuration no restart mends.
+/// Fails if one of the checks has, with the code of the one that says the most: what is wrong with the configuration no restart
+/// mends.
 pub(super) fn require_all(lines: &[CheckLine]) -> Result<(), CheckError> {
     let failed: Vec<_> = lines.iter().filter(|line| line.has_failed()).collect();
     let Some(code) = failed.iter().map(|line| line.code).max() else { return Ok(()) };

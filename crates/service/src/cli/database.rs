@@ -43,8 +43,8 @@ pub(super) fn with<T>(
     on(config, work)
 }
 
-/// Refuses to make an empty database beside the key that the service itself made for another one: that one is lost, or its volume is
-/// not mounted. A restore does not ask, because it brings the data.
+/// Refuses to make an empty database beside the key that the service itself made for another one: that one is lost, or its
+/// volume is not mounted. A restore does not ask, because it brings the data.
 pub(super) fn refuse_lost(config: &Config) -> Result<(), ConfigError> {
     let database = store::local_file(&config.store.url).filter(|_| config.secrets.is_empty());
     let Some((database, key)) = database.and_then(|path| keyfile::without_database(&path).map(|key| (path, key)))
@@ -94,8 +94,8 @@ impl Reading {
     }
 }
 
-/// Does work that only reads on the configured database. Nothing is created, migrated or sealed: a missing database, an older schema
-/// and a missing key file stay as they are.
+/// Does work that only reads on the configured database. Nothing is created, migrated or sealed: a missing database, an older
+/// schema and a missing key file stay as they are.
 pub(super) fn reading<T>(
     file: &ConfigFile,
     work: impl AsyncFnOnce(&Reading) -> anyhow::Result<T>,
@@ -111,7 +111,8 @@ pub(super) fn reading<T>(
     })
 }
 
-/// A vault with the keys that there are: those of the configuration, or the one beside the database if it is there. None is made.
+/// A vault with the keys that there are: those of the configuration, or the one beside the database if it is there. None is
+/// made.
 pub(super) fn vault(config: &Config) -> anyhow::Result<Vault> {
     if !config.secrets.is_empty() {
         return Ok(Vault::for_reading(&config.secrets)?);

@@ -26,14 +26,15 @@ const SHOWN: usize = 20;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum FeedbackCommand {
-    /// Add the entries in a file; one with a known id is replaced.
+    /// Import feedback from a file. Entries with a known ID are replaced.
     ///
-    /// NDJSON has one object per line, as in the feed's event `feedback`. CSV has a first line with the names id, feedback, rating,
-    /// timestamp, `submitter_id`, `submitter_username`, and perhaps `submitter_name` and `submitter_avatar`.
+    /// NDJSON files have one object per line, like the feed's `feedback` event. CSV files start with a header line: id,
+    /// feedback, rating, timestamp, `submitter_id`, `submitter_username`, and optionally `submitter_name` and
+    /// `submitter_avatar`.
     Import {
-        /// The file; `.csv` is CSV, everything else NDJSON.
+        /// The file: CSV if its name ends in `.csv`, otherwise NDJSON.
         file: PathBuf,
-        /// Only check the file.
+        /// Check the file without importing it.
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]

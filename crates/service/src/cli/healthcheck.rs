@@ -63,7 +63,9 @@ fn verdict(url: &LocalQuestion, asked: &Asked) -> anyhow::Result<()> {
             bail!("{url}: the service is shutting down and takes no more requests")
         }
         (status, _) => {
-            bail!("{url} answers with status {status}, but not the way this service does: check http.listen and admin.listen")
+            bail!(
+                "{url} answers with status {status}, but not the way this service does: check http.listen and admin.listen"
+            )
         }
     }
 }

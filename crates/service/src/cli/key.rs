@@ -21,9 +21,12 @@ const LABEL: usize = 100;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Key {
-    /// Make a key and print it; it is shown this once.
+    /// Create a key and print it. It is only shown once.
+    #[command(after_help = "\
+Example:
+  bot-companion key create --label \"My bot\"")]
     Create {
-        /// What to call it, such as the bot that gets it.
+        /// A name for it, like the bot that will use it.
         #[arg(long)]
         label: String,
         #[command(flatten)]
@@ -31,16 +34,16 @@ pub(super) enum Key {
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// List the keys, the oldest first.
+    /// List the keys, oldest first.
     List {
         #[command(flatten)]
         form: OutputForm,
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Revoke a key: the bot that has it can send nothing any more.
+    /// Revoke a key. The bot that uses it can no longer send data.
     Revoke {
-        /// The key's id, from `key list`.
+        /// The key's ID, from `key list`.
         id: String,
         #[command(flatten)]
         form: OutputForm,

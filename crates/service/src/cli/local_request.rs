@@ -89,15 +89,15 @@ impl Answer {
         (answer["service"] == SERVICE).then_some(Self { is_draining, listen })
     }
 
-    /// Whether `GET /readyz` is answered as a release before this one does: it does not name itself. Others may answer like this, so it
-    /// counts only if our service answers, too.
+    /// Whether `GET /readyz` is answered as a release before this one does: it does not name itself. Others may answer like
+    /// this, so it counts only if our service answers, too.
     pub(super) fn is_of_former_admin(answer: &Value) -> bool {
         answer.get("service").is_none() && matches!(answer["status"].as_str(), Some("ready" | "draining"))
     }
 }
 
-/// The admin listener of the service that this configuration is for, and what it says. `None` if nobody answers, or another service:
-/// whoever has the default address is ours only if it also listens where ours does.
+/// The admin listener of the service that this configuration is for, and what it says. `None` if nobody answers, or another
+/// service: whoever has the default address is ours only if it also listens where ours does.
 pub(super) async fn admin_of(config: &Config, limit: Duration) -> Option<(SocketAddr, Answer)> {
     let admin = reachable(config.admin.listen?);
     let (_, answer) = LocalQuestion::at(format!("http://{admin}/readyz")).ask(limit).await.ok()?;

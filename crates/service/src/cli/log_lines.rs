@@ -1,5 +1,5 @@
-//! How a log line looks: text for people, JSON for machines, or text for journald, which has its own time and takes the level from a
-//! prefix. Each line that belongs to a request carries the request's id. A fatal error is such a line, too.
+//! How a log line looks: text for people, JSON for machines, or text for journald, which has its own time and takes the level
+//! from a prefix. Each line that belongs to a request carries the request's id. A fatal error is such a line, too.
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
@@ -92,8 +92,8 @@ fn goes_to_journal() -> bool {
 /// Whether a fatal error is written as JSON.
 static FATAL_AS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// Finds out how a fatal error is to be written. The configuration itself may be what is wrong, so this looks for the one setting
-/// and takes no notice of the rest.
+/// Finds out how a fatal error is to be written. The configuration itself may be what is wrong, so this looks for the one
+/// setting and takes no notice of the rest.
 pub(super) fn note_format(file: Option<&Path>) {
     let json = match std::env::var("COMPANION_LOG_FORMAT") {
         Ok(format) => format == "json",

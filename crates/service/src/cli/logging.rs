@@ -51,9 +51,7 @@ const UP_TO_STRANGERS: &str = "h2=error";
 /// A filter from the text of `log.filter`.
 pub(super) fn filter(text: &str) -> anyhow::Result<EnvFilter> {
     EnvFilter::try_new(format!("{UP_TO_STRANGERS},{text}")).with_context(|| {
-        format!(
-            "log.filter = {text:?}: write a level like \"info\", or directives like \"info,bot_companion=debug\""
-        )
+        format!("log.filter = {text:?}: write a level like \"info\", or directives like \"info,bot_companion=debug\"")
     })
 }
 

@@ -5,14 +5,14 @@ use serde_json::Value;
 /// Whether a command prints for people or for programs.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(super) struct OutputForm {
-    /// Print JSON, for programs.
+    /// Print JSON.
     #[arg(long)]
     pub(super) json: bool,
 }
 
 impl OutputForm {
-    /// A list. For people: a line of aligned cells per row, or the sentence `none` if there is no row. For programs: an array with
-    /// one value per row.
+    /// A list. For people: a line of aligned cells per row, or the sentence `none` if there is no row. For programs: an array
+    /// with one value per row.
     pub(super) fn list<T>(
         self,
         rows: &[T],

@@ -144,8 +144,8 @@ pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool, form: 
 fn forgotten_text(person: &StoredPerson, erased: Erased, revokes: bool, left: Option<String>) -> String {
     let id = person.id;
     let mut lines = vec![format!(
-        "User {id} is forgotten: {} session(s) ended, {} roster entry(s), {} subscription(s) removed, {} feedback entry(s) have \
-         no author now, {} audit row(s) do not name them any more; owner of {} and staff in {} guild(s) no longer.",
+        "User {id} is forgotten. Sessions ended: {}; roster entries removed: {}; subscriptions removed: {}; feedback made \
+         anonymous: {}; audit rows made anonymous: {}; guilds they no longer own: {}, or are staff in: {}.",
         erased.sessions,
         erased.roster,
         erased.subscriptions,
@@ -160,13 +160,15 @@ fn forgotten_text(person: &StoredPerson, erased: Erased, revokes: bool, left: Op
         );
     }
     if person.traces.is_blocked {
-        lines
-            .push(format!("They stay blocked, so their ID is still stored: `bot-companion users unblock {id}` removes it."));
+        lines.push(format!(
+            "They stay blocked, so their ID is still stored: `bot-companion users unblock {id}` removes it."
+        ));
     }
     lines.extend(left);
     lines.push(
-        "The bot may send their ID again (as owner, staff or subscriber); their name is not stored. Make the bot forget them, \
-         too.\n".to_owned(),
+        "The bot may send their ID again (as owner, staff or subscriber); their name is not stored. Make the bot forget \
+         them, too.\n"
+            .to_owned(),
     );
     lines.join("\n")
 }
@@ -179,7 +181,7 @@ fn confirm(person: &StoredPerson) -> anyhow::Result<()> {
     let mut out = std::io::stderr().lock();
     write!(
         out,
-        "Forget user {id}{name}: {} session(s), {} roster entry(s), {} feedback entry(s), {} subscription(s) for {covers} guild(s)? \
+        "Forget user {id}{name}? Sessions: {}, roster entries: {}, feedback entries: {}, subscriptions: {} (guilds: {covers}). \
          This cannot be undone. [y/N] ",
         sessions.len(),
         traces.roster,

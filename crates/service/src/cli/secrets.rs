@@ -23,18 +23,18 @@ const ASK_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Secrets {
-    /// Say how many of the provider's grants are encrypted with each key, and whether each can be read.
+    /// Show how many of the provider's grants are encrypted with each key, and whether they can be read.
     Status {
         #[command(flatten)]
         form: OutputForm,
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Encrypt everything with the first key that is not yet, while the service runs.
+    /// Re-encrypt all grants with the first key, while the service runs.
     ///
-    /// First put the new key in front of the old one in the configuration of every replica, and restart them: a replica that does
-    /// not have the new key cannot read what this writes. Then run this, then take the old key out. If the service that runs here does not
-    /// have the new key, this refuses.
+    /// First put the new key before the old one in every replica's configuration, and restart them: a replica without the new
+    /// key cannot read what this writes. Then run this, and remove the old key. It refuses to run while the service on this
+    /// machine doesn't have the new key.
     Reseal {
         #[command(flatten)]
         form: OutputForm,
@@ -138,12 +138,16 @@ fn status_text(report: &GrantReport) -> String {
     }
     let mut lines = columns(&rows);
     if report.configured.is_empty() {
-        lines.push("There is no key here: the service creates one when it starts, unless secrets.keys is set.".to_owned());
+        lines.push(
+            "There is no key here: the service creates one when it starts, unless secrets.keys is set.".to_owned(),
+        );
     }
     lines.extend(remedies(report));
     let waiting: u64 = report.configured.iter().skip(1).map(|(_, found)| found.grants - found.damaged).sum();
     if waiting > 0 {
-        lines.push(format!("{waiting} grant(s) are not encrypted with the first key: run `bot-companion secrets reseal`."));
+        lines.push(format!(
+            "{waiting} grant(s) are not encrypted with the first key: run `bot-companion secrets reseal`."
+        ));
     }
     lines.join("\n") + "\n"
 }

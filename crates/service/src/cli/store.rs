@@ -22,21 +22,24 @@ pub(super) enum StoreCommand {
     /// Copy everything from one store to another, and compare the two.
     ///
     /// Stop the service first, and start it on the destination afterwards. The destination must be empty: a new database, or a
-    /// file that does not exist. The source stays as it is. Everything arrives or nothing: if the copy breaks off, the destination is
-    /// still empty, and you can run the same command again.
+    /// file that does not exist. The source is not changed. If the copy is interrupted, the destination is still empty, and you
+    /// can run the same command again.
     ///
-    /// A URL is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`. One with a password is better given in
-    /// `COMPANION_COPY_FROM` or `COMPANION_COPY_TO`: everybody on the machine can see a command's arguments.
+    /// A URL is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`. If it contains a password, set it through
+    /// `COMPANION_COPY_FROM` or `COMPANION_COPY_TO`: everyone on the machine can see a command's arguments.
+    #[command(after_help = "\
+Example:
+  bot-companion store copy --from sqlite:bot-companion.db --to postgres://companion@db.example/companion")]
     Copy {
-        /// The store that has the data.
+        /// The store to copy from.
         #[arg(long, value_name = "URL", env = "COMPANION_COPY_FROM", hide_env_values = true, value_parser = secret)]
         from: SecretString,
-        /// The store that takes it.
+        /// The store to copy to.
         #[arg(long, value_name = "URL", env = "COMPANION_COPY_TO", hide_env_values = true, value_parser = secret)]
         to: SecretString,
         #[command(flatten)]
         form: OutputForm,
-        /// How long to keep trying to reach a database server; the service has `store.start_wait` for that.
+        /// How long to keep trying to reach a database server, like `store.start_wait` for the service.
         #[arg(
             long,
             value_name = "DURATION",
@@ -47,10 +50,10 @@ pub(super) enum StoreCommand {
         )]
         start_wait: Duration,
     },
-    /// Rewrite the SQLite database file, so that nothing deleted is left in it.
+    /// Rewrite the SQLite database file, so that no deleted data is left in it.
     ///
-    /// Writes of a running service wait meanwhile and may be refused, so stop it before a large file is vacuumed. It needs twice the
-    /// size of the file as free disk space.
+    /// A running service has to wait with its writes and may refuse them, so stop it before you vacuum a large file. Needs free
+    /// disk space of twice the file's size.
     Vacuum {
         #[command(flatten)]
         form: OutputForm,
@@ -172,7 +175,9 @@ mod tests {
         assert!(said.contains("1 row(s)"), "{said}");
         assert!(said.contains("COMPANION_SECRETS_KEYS_FILE=a.key."), "{said}");
         assert!(
-            said.ends_with("from SQLite to PostgreSQL. Now set store.url to the value of --to, and start the service.\n")
+            said.ends_with(
+                "from SQLite to PostgreSQL. Now set store.url to the value of --to, and start the service.\n"
+            )
         );
         assert_eq!(
             value(&report)["tables"][1],

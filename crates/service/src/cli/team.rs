@@ -21,11 +21,11 @@ use crate::config::suggest;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Team {
-    /// Replace the whole team by that in a file (TOML or JSON), such as `team export` writes.
+    /// Replace the whole team with the one in a file (TOML or JSON, as written by `team export`).
     Import {
         /// The file: `[[members]]` in TOML, or {"members": […]} in JSON.
         file: PathBuf,
-        /// Only check the file.
+        /// Check the file without importing it.
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
@@ -33,9 +33,9 @@ pub(super) enum Team {
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Print the team, in a form that `team import` takes.
+    /// Print the team in a format that `team import` accepts.
     Export {
-        /// The form.
+        /// The format.
         #[arg(long, value_enum, default_value_t = Form::Toml)]
         format: Form,
         #[command(flatten)]
@@ -45,9 +45,7 @@ pub(super) enum Team {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Form {
-    /// TOML.
     Toml,
-    /// JSON.
     Json,
 }
 

@@ -92,7 +92,9 @@ pub async fn run(
     app.begin_shutdown();
     let delay = app.current.get().limits.drain_delay;
     if !delay.is_zero() {
-        info!("stopping: still taking requests for {delay:?}; /ready already fails, so that load balancers send no more");
+        info!(
+            "stopping: still taking requests for {delay:?}; /ready already fails, so that load balancers send no more"
+        );
         tokio::time::sleep(delay).await;
     }
     info!("draining: finishing requests in flight");

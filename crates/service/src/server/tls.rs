@@ -21,10 +21,8 @@ use tokio_rustls::TlsAcceptor;
 use super::certificate::{self, CertificateFacts};
 use crate::config::TlsConfig;
 
-const V1_REMEDY: &str =
-    "request a version 3 certificate with the service's name as a subject alternative name";
-const DECRYPT: &str =
-    "save it without one, where only the service's user can read it: `openssl pkey -in OLD -out NEW`";
+const V1_REMEDY: &str = "request a version 3 certificate with the service's name as a subject alternative name";
+const DECRYPT: &str = "save it without one, where only the service's user can read it: `openssl pkey -in OLD -out NEW`";
 
 /// Why HTTPS cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +124,11 @@ impl LoadedCertificate {
         let facts = CertificateFacts::of(first);
         let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| {
             if is_encrypted(&files.key) {
-                fail(&files.key, "the key is encrypted, and the service cannot ask for its passphrase".to_owned(), DECRYPT)
+                fail(
+                    &files.key,
+                    "the key is encrypted, and the service cannot ask for its passphrase".to_owned(),
+                    DECRYPT,
+                )
             } else {
                 fail(&files.key, error.to_string(), "tls.key must name a PEM file with the private key")
             }

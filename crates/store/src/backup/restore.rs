@@ -152,7 +152,9 @@ pub async fn restore(
     let forgotten: BTreeSet<_> = before.forgotten.iter().filter(is_since).map(|(hash, _)| *hash).collect();
     let reader = open_backup(&what.file)?;
     if reader.header != header {
-        return Err(BackupError::Refused("the backup file changed while it was being read; nothing was restored".to_owned()));
+        return Err(BackupError::Refused(
+            "the backup file changed while it was being read; nothing was restored".to_owned(),
+        ));
     }
     let mut forget_again = BTreeSet::new();
     let mut end = load(reader, store.as_mut(), watch, |table, row| {

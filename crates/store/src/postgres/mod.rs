@@ -140,7 +140,8 @@ async fn migrate(address: &Address) -> Result<()> {
         bounded.map_err(|error| StoreError::Unavailable(errors::SqlError::from(error).to_string()))?;
         migrations::refuse_unfinished_copy(&client).await
     };
-    let silent = |_| Err(StoreError::Unavailable("the database accepted the connection but does not respond".to_owned()));
+    let silent =
+        |_| Err(StoreError::Unavailable("the database accepted the connection but does not respond".to_owned()));
     let migrated = match tokio::time::timeout(SILENCE, readable).await.unwrap_or_else(silent) {
         Ok(()) => migrations::run(&mut client).await,
         Err(refused) => Err(refused),

@@ -254,9 +254,7 @@ fn read(connection: &Connection, table: &Table, after: Option<Row>) -> Result<Ve
         for (index, column) in table.columns.iter().enumerate() {
             let value = value(column.kind, row.get_ref(index)?).ok_or_else(|| {
                 let (table, column) = (table.name, column.name);
-                StoreError::Failed(format!(
-                    "the column `{column}` of the table `{table}` holds an unexpected value"
-                ))
+                StoreError::Failed(format!("the column `{column}` of the table `{table}` holds an unexpected value"))
             })?;
             size += value.size();
             values.push(value);

@@ -23,7 +23,8 @@ use crate::app::App;
 use crate::http::bot_key;
 
 const BEAT_EVERY: Duration = Duration::from_secs(15);
-/// Longer ago than a process may be silent, also by the time of a heartbeat that waited while the demo bot took back what it had said.
+/// Longer ago than a process may be silent, also by the time of a heartbeat that waited while the demo bot took back what it
+/// had said.
 pub(super) const LONG_SILENT: Duration = SILENCE.saturating_add(Duration::from_mins(1));
 const SHARDS: u32 = 2;
 /// The prefix of the demo bots' instance names; it tells those of earlier runs from real bots.
@@ -62,8 +63,8 @@ pub(in crate::cli) async fn warn_of_demo_key(app: &App) {
     }
 }
 
-/// Middleware: what a real bot sends waits until the demo bot and its data are gone. Only real bots use the feed, and whoever sends
-/// with a valid key is one, whether or not the service then takes what was sent.
+/// Middleware: what a real bot sends waits until the demo bot and its data are gone. Only real bots use the feed, and whoever
+/// sends with a valid key is one, whether or not the service then takes what was sent.
 pub(super) async fn make_room(State(bot): State<Arc<DemoBot>>, request: Request, next: Next) -> Response {
     let sends = match request.uri().path() {
         "/bot/events" => *request.method() == Method::POST,
@@ -83,9 +84,9 @@ pub(super) async fn make_room(State(bot): State<Arc<DemoBot>>, request: Request,
     next.run(request).await
 }
 
-/// A bot of two shards. It is no client of the feed, because it has to make room for bots that started earlier: its data belongs to
-/// a process that counts as silent, so that whatever a real bot sends goes before it, and only its heartbeats are those of a living
-/// one.
+/// A bot of two shards. It is no client of the feed, because it has to make room for bots that started earlier: its data
+/// belongs to a process that counts as silent, so that whatever a real bot sends goes before it, and only its heartbeats are
+/// those of a living one.
 pub(super) struct DemoBot {
     app: Arc<App>,
     /// Whose heartbeats it sends.
@@ -260,10 +261,7 @@ impl DemoBot {
         let taken_back = if *presence == Presence::Coming { Ok(()) } else { self.take_everything_back().await };
         if let Err(error) = taken_back {
             let error = format!("{error:#}");
-            return warn!(
-                error,
-                "the demo bot could not remove all its data; the next call from a bot tries again"
-            );
+            return warn!(error, "the demo bot could not remove all its data; the next call from a bot tries again");
         }
         *presence = Presence::Gone;
         self.is_gone.store(true, Ordering::Release);

@@ -1,5 +1,6 @@
-//! `bot-companion dev`: everything on this machine, nothing to configure. It wraps the service from outside: the demo bot (`demo_bot`,
-//! `demo_data`) is middleware around the routes, and the `switchboard` does what the sandbox's page `/control` asks for.
+//! `bot-companion dev`: everything on this machine, nothing to configure. It wraps the service from outside: the demo bot
+//! (`demo_bot`, `demo_data`) is middleware around the routes, and the `switchboard` does what the sandbox's page `/control`
+//! asks for.
 
 mod demo_bot;
 mod demo_data;
@@ -215,8 +216,8 @@ fn redirect_uris(asked: &[String]) -> (toml::Value, toml::Value) {
     (all.into(), origins.into())
 }
 
-/// Lets people sign in on the service's own page, by both names of this machine. The port is known only when the socket is bound. Of
-/// each origin there is one redirect address, so one that was asked for stays.
+/// Lets people sign in on the service's own page, by both names of this machine. The port is known only when the socket is
+/// bound. Of each origin there is one redirect address, so one that was asked for stays.
 fn register_dashboard(config: &mut Config, address: SocketAddr) {
     if !config.site.enabled {
         return;

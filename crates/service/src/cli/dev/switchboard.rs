@@ -80,7 +80,8 @@ impl ServiceSwitches for Switchboard {
             Ok(true) => Ok(()),
             Ok(false) if online => Ok(()),
             Ok(false) => {
-                Err("Your own bot is reporting: stop it, and it goes offline 90 seconds after its last heartbeat.".to_owned())
+                Err("Your own bot is reporting: stop it, and it goes offline 90 seconds after its last heartbeat."
+                    .to_owned())
             }
             Err(error) => Err(error.to_string()),
         }

@@ -38,17 +38,17 @@ pub(super) struct Init {
     /// The ID of your application at the provider.
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
-    /// A file that holds the secret of your application; `-` for standard input. The secret is written into the configuration.
+    /// A file that contains your application's secret; `-` for standard input. The secret is written to the configuration.
     #[arg(long, value_name = "FILE")]
     client_secret_file: Option<PathBuf>,
-    /// Leave the secret out of the file: you set `COMPANION_IDP_CLIENT_SECRET` or `COMPANION_IDP_CLIENT_SECRET_FILE`.
+    /// Leave the secret out of the file; set `COMPANION_IDP_CLIENT_SECRET` or `COMPANION_IDP_CLIENT_SECRET_FILE` instead.
     #[arg(long, conflicts_with = "client_secret_file")]
     secret_from_environment: bool,
     /// The public address of the service, like `https://bot.example`.
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
-    /// A redirect address, exactly as registered with the provider; may be given several times. With --public-url, the service's own
-    /// dashboard is the default.
+    /// A redirect address, exactly as registered with the provider. Can be repeated. With --public-url, defaults to the
+    /// service's own dashboard.
     #[arg(long, value_name = "URL")]
     redirect_uri: Vec<String>,
     /// Where the data lives: `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`.
@@ -57,13 +57,13 @@ pub(super) struct Init {
     /// The address and port to listen on.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// The name of your bot, as pages show it.
+    /// The name of your bot, as shown on pages.
     #[arg(long)]
     name: Option<String>,
-    /// Don't ask: what is not given gets its default.
+    /// Don't ask: use defaults for everything that isn't given.
     #[arg(long)]
     yes: bool,
-    /// Replace the file if it is there.
+    /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -252,8 +252,8 @@ fn check(file: &Path, text: &SecretString, known: &Answers) -> anyhow::Result<()
     Ok(config.require_idp()?)
 }
 
-/// Writes the file, all of it or nothing, and says whether it replaced one. Only its owner can read a new one; one that is replaced
-/// keeps its owner, group and mode.
+/// Writes the file, all of it or nothing, and says whether it replaced one. Only its owner can read a new one; one that is
+/// replaced keeps its owner, group and mode.
 fn write(file: &Path, text: &SecretString, force: bool) -> io::Result<bool> {
     // A link is followed, so that it stays one.
     let file = if force { fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()) } else { file.to_owned() };

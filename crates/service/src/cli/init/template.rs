@@ -5,8 +5,9 @@ use toml::Value;
 use crate::config::DEFAULTS;
 
 const HEAD: &str = "\
-# The configuration of bot-companion, written by `bot-companion init`. A setting behind a `#` has its default: remove the `#` to
-# change it. `bot-companion check` says whether the file is fine, `bot-companion config --effective` which value counts.
+# The configuration of bot-companion, created by `bot-companion init`. Settings that are commented out have their defaults:
+# remove the `#` to change one. `bot-companion check` validates this file, and `bot-companion config --effective` shows the
+# values in use.
 #
 ";
 

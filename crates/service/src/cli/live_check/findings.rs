@@ -16,7 +16,8 @@ use crate::cli::check_line::CheckLine;
 use crate::config::ListenAddress;
 use crate::server::{CertificateFacts, listen_advice};
 
-/// A clock that is further off than this makes times look odd; one that is much further off breaks TLS and the expiry of tokens.
+/// A clock that is further off than this makes times look odd; one that is much further off breaks TLS and the expiry of
+/// tokens.
 const SKEW_NOTICED: Duration = Duration::from_secs(30);
 const SKEW_HARMFUL: Duration = Duration::from_mins(5);
 /// A certificate should have been renewed by then.
@@ -196,10 +197,7 @@ pub(super) fn provider(base_url: &str, redirect_uri: &str, probed: &Result<(), I
         ),
         IdpErrorKind::RedirectRefused => CheckLine::failed(
             "credentials",
-            format!(
-                "{}; register exactly {redirect_uri} with the provider, or correct idp.redirect_uri",
-                error.detail
-            ),
+            format!("{}; register exactly {redirect_uri} with the provider, or correct idp.redirect_uri", error.detail),
         ),
         IdpErrorKind::RateLimited(span) | IdpErrorKind::BackingOff(span) => CheckLine::warning(
             "credentials",
@@ -207,10 +205,7 @@ pub(super) fn provider(base_url: &str, redirect_uri: &str, probed: &Result<(), I
         ),
         IdpErrorKind::Refused | IdpErrorKind::Unauthorized => CheckLine::failed(
             "credentials",
-            format!(
-                "{}; check idp.base_url, and whether the provider blocks this machine's address",
-                error.detail
-            ),
+            format!("{}; check idp.base_url, and whether the provider blocks this machine's address", error.detail),
         ),
         IdpErrorKind::Unavailable | IdpErrorKind::Timeout | IdpErrorKind::CircuitOpen(_) => {
             let advice = "check idp.base_url, name resolution, outgoing HTTPS, and HTTPS_PROXY if there is one";
@@ -249,8 +244,7 @@ pub(super) fn certificate(path: &Path, facts: Option<&CertificateFacts>, now: Ti
         return CheckLine::failed("certificate", format!("{path} expired at {until}; renew it"));
     }
     if *valid_from > now {
-        let text =
-            format!("{path} is not valid before {}; check this machine's clock, or wait", valid_from.iso8601());
+        let text = format!("{path} is not valid before {}; check this machine's clock, or wait", valid_from.iso8601());
         return CheckLine::failed("certificate", text);
     }
     if names.is_empty() {
@@ -258,8 +252,9 @@ pub(super) fn certificate(path: &Path, facts: Option<&CertificateFacts>, now: Ti
         return CheckLine::failed("certificate", format!("{path} names nobody; {advice}"));
     }
     if expires.since(now) <= RENEWAL {
-        let text =
-            format!("{path} for {named} expires at {until}; renew it, and find out why it wasn't renewed automatically");
+        let text = format!(
+            "{path} for {named} expires at {until}; renew it, and find out why it wasn't renewed automatically"
+        );
         return CheckLine::warning("certificate", text);
     }
     CheckLine::fine("certificate", format!("{path} is for {named} and valid until {until}"))

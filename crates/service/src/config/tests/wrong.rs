@@ -31,10 +31,8 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     ("log.format = \"xml\"", &["companion.toml:1: log.format = \"xml\": write \"text\" or \"json\""]),
     (
         "log.filter = \"a=b=c\"",
-        &[
-            "companion.toml:1: log.filter = \"a=b=c\": write a level like \"info\", or directives like \
-             \"info,bot_companion=debug\"",
-        ],
+        &["companion.toml:1: log.filter = \"a=b=c\": write a level like \"info\", or directives like \
+             \"info,bot_companion=debug\""],
     ),
     ("limits.connections = 0", &["companion.toml:1: limits.connections = 0: write a whole number from 1 to 1000000"]),
     (
@@ -58,10 +56,8 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     ),
     (
         "http.allowed_origins = [\"https://a.example/\"]",
-        &[
-            "companion.toml:1: http.allowed_origins = \"https://a.example/\": write an exact origin, like \
-             \"https://dashboard.example\", without a path, a trailing slash or \"*\"",
-        ],
+        &["companion.toml:1: http.allowed_origins = \"https://a.example/\": write an exact origin, like \
+             \"https://dashboard.example\", without a path, a trailing slash or \"*\""],
     ),
     (
         "http.allowed_headers = [\"X-Trace\", \"*\", \"a b\"]",
@@ -113,10 +109,8 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     ),
     (
         "idp.redirect_uri = \"/callback\"",
-        &[
-            "companion.toml:1: idp.redirect_uri = \"/callback\": write the full address, like \
-             \"https://dashboard.example/callback\"",
-        ],
+        &["companion.toml:1: idp.redirect_uri = \"/callback\": write the full address, like \
+             \"https://dashboard.example/callback\""],
     ),
     (
         "secrets.keys = [\"a:aHVzaA==\"]",
