@@ -1,5 +1,5 @@
-//! `GET /health`: the store is read and written, which decides; the provider and the bot are reported, and decide nothing: a restart
-//! of this service would mend neither. The ids of the keys tell whether a change of keys has reached this process.
+//! `GET /health`. Only reading and writing the store decides the result. The provider and the bot are reported too, but
+//! restarting this service would fix neither. The IDs of the keys tell whether a change of keys has reached this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use tokio::time::timeout;
 
 use crate::app::App;
 
-/// The store is probed at most once in this span, for all who ask.
+/// How often the store is probed at most, however many ask.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
-/// A store that takes longer than this for a row fails.
+/// How long the store may take to read and write a row.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Finds out whether the store can be read and written.
@@ -29,7 +29,7 @@ pub(super) struct StoreProbe {
 pub(super) struct ProbeOutcome {
     read: std::result::Result<(), String>,
     write: std::result::Result<(), String>,
-    /// Damage counts although this row can be read: others cannot.
+    /// Damage counts even if this row can be read, because others cannot.
     problem: Option<&'static str>,
 }
 
@@ -39,7 +39,7 @@ impl ProbeOutcome {
         self.read.is_ok() && self.write.is_ok()
     }
 
-    /// Whether nothing is known to be wrong.
+    /// Whether there is no known problem.
     pub(super) fn is_ok(&self) -> bool {
         self.is_up() && self.problem.is_none()
     }
@@ -64,7 +64,7 @@ impl StoreProbe {
     }
 }
 
-/// What is wrong with the store beyond one failure, in a word that stays the same.
+/// A stable name for a problem with the store that goes beyond one failure.
 fn problem(app: &App) -> Option<&'static str> {
     let metrics = app.store.metrics();
     match (metrics.damaged.get(), metrics.file_lost.get()) {

@@ -1,5 +1,5 @@
-//! Watches the clock: whether it was set, and whether the database's agrees with it. What follows is decided in
-//! `domain/trusted_time.rs`; here it is logged and counted.
+//! Watches whether the clock was set, and whether it agrees with the database's. `domain/trusted_time.rs` decides what follows
+//! from that; here it is logged and counted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +22,12 @@ pub struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// With the clock of this store as a witness, if it has one.
+    /// Uses this store's clock as a witness, if it has one.
     pub fn new(clock: Clock, store: Arc<dyn Store>, metrics: Arc<Metrics>) -> Self {
         Self { clock, store, metrics, steps: Throttle::default(), disputes: Throttle::default() }
     }
 
-    /// Looks again and again; never ends.
+    /// Never ends.
     pub async fn run(&self) {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// Collects what would be logged.
+    /// Collects log lines.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -136,7 +136,7 @@ mod tests {
             let format = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
             tracing::Dispatch::new(format.finish())
         };
-        // With a single listener, `tracing` lets whichever thread meets a log line first decide that nobody listens to it.
+        // With a single listener, `tracing` lets the first thread that reaches a log line decide that nobody listens to it.
         let _second = listen();
         let _guard = tracing::dispatcher::set_default(&listen());
         let folder = TestFolder::new();

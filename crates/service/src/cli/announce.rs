@@ -1,4 +1,4 @@
-//! `bot-companion announce …`: what visitors of the status page are told. A running service notices within a second.
+//! `bot-companion announce …`: announcements on the status page. A running service notices changes within a second.
 
 use anyhow::ensure;
 use clap::{Args, Subcommand};
@@ -96,7 +96,7 @@ pub(super) fn run(announce: Announce) -> anyhow::Result<()> {
     print(&said)
 }
 
-/// Behind an option, the name of a command would be taken for a title and shown to visitors.
+/// After an option, a command's name would be taken for a title and shown to visitors.
 fn refuse_command_as_title(title: &str) -> Result<(), UsageError> {
     let is_command = AnnounceCommand::has_subcommand(title) || title == "help";
     if !is_command {

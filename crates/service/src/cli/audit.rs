@@ -1,4 +1,4 @@
-//! `bot-companion audit`: what happened.
+//! `bot-companion audit`: shows the audit.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `bot-companion backup` and `bot-companion restore`: everything into one file and back, whichever the store.
+//! `bot-companion backup` and `bot-companion restore`: everything to one file and back, from and to either kind of store.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ pub(super) fn run_backup(Backup { file, to, keep, form, config }: Backup) -> any
     print(&said)
 }
 
-/// Notes the backup in the store, for the service's metrics. The backup is good without it.
+/// Records the backup in the store, for the service's metrics. The backup is good without that.
 fn tell_service(config: &Config, header: &BackupHeader) {
     let noted = runtime().and_then(|runtime| {
         runtime.block_on(async {
@@ -148,7 +148,7 @@ pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {
     let restored = runtime()?.block_on(restore(&what, &mut watch));
     let (report, grants) = (restored?, watch.finish());
     if let Err(error) = follow_up(&config, &report) {
-        // The restoration counts all the same. Only who must not be in the store is worth a failure.
+        // The restore itself succeeded. The only failure worth reporting is someone in the store who must not be.
         if !report.forget_again.is_empty() {
             return Err(error.context(not_forgotten(&report.forget_again)));
         }
@@ -158,8 +158,8 @@ pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {
     print(&form.one(&restore_value(&report, &grants), || restore_text(&what, &report, &grants, key.as_deref())))
 }
 
-/// Forgets again who was forgotten since, and notes the restoration in the audit. No key file is made: the right one may still
-/// have to be put there.
+/// Forgets users who were forgotten after the backup, and records the restore in the audit. Creates no key file, because the
+/// right one may still have to be put there.
 fn follow_up(config: &Config, report: &RestoreReport) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let clock = Clock::system();
@@ -194,7 +194,7 @@ fn not_forgotten(forget_again: &[Snowflake]) -> String {
     )
 }
 
-/// The keys that there are. A key file of no use must not stand in the way of a backup.
+/// The existing keys. A key file that cannot be used must not prevent a backup.
 fn readable_vault(config: &Config) -> anyhow::Result<Vault> {
     database::vault(config).or_else(|error| {
         warn!("{error:#}; no grants can be decrypted");
@@ -202,7 +202,7 @@ fn readable_vault(config: &Config) -> anyhow::Result<Vault> {
     })
 }
 
-/// Shows how far it is, and tries to open each grant.
+/// Shows progress, and tries to decrypt each grant.
 struct GrantWatch {
     bar: ProgressBar,
     vault: Vault,
@@ -235,7 +235,7 @@ fn grants_value(grants: &GrantReport) -> Value {
     json!({ "total": grants.total(), "readable": grants.readable(), "keys": secrets::status_value(grants) })
 }
 
-/// Which grants can be opened, and what to do about the others.
+/// Which grants can be decrypted, and what to do about the others.
 fn grants_text(grants: &GrantReport) -> Vec<String> {
     if grants.total() == 0 {
         return vec!["It holds no grants.".to_owned()];
@@ -250,7 +250,7 @@ fn grants_text(grants: &GrantReport) -> Vec<String> {
     std::iter::once(first).chain(secrets::remedies(grants)).collect()
 }
 
-/// Shown only where standard error is a terminal.
+/// Only shown if standard error is a terminal.
 pub(super) fn progress(doing: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(0).with_message(doing);
     if let Ok(style) = ProgressStyle::with_template("{msg:30} {bar:40} {human_pos} of {human_len} rows, {eta} left") {
@@ -259,7 +259,7 @@ pub(super) fn progress(doing: &'static str) -> ProgressBar {
     bar
 }
 
-/// The key that a service without `secrets.keys` has made beside its file.
+/// The key file that a service without `secrets.keys` created next to its database.
 fn key_of(config: &Config) -> Option<PathBuf> {
     if !config.secrets.is_empty() {
         return None;

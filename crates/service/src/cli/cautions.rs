@@ -1,4 +1,4 @@
-//! What the start and `check` warn of: data that is not as safe as it should be, and grants whose key is missing.
+//! The warnings of `serve` and `check`: data that is not as safe as it should be, and grants whose key is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,14 +10,14 @@ use tracing::warn;
 use crate::app::App;
 use crate::config::{Config, SecretFile, keyfile};
 
-/// What is not as safe as it should be about the store and the keys, each with its remedy.
+/// What is not as safe as it should be about the store and the keys, and how to fix it.
 pub(super) fn of(config: &Config) -> Vec<String> {
     let key = store::local_file(&config.store.url).filter(|_| config.secrets.is_empty());
     let key = key.and_then(|database| keyfile::caution(&keyfile::beside(&database)));
     store::cautions(&config.store.url).into_iter().chain(key).chain(readable_secrets(config)).collect()
 }
 
-/// The files with secrets that others can read: the configuration, those of `…_FILE`, the key of the certificate.
+/// The files with secrets that others can read: the configuration, those of `…_FILE`, and the certificate's key.
 fn readable_secrets(config: &Config) -> Vec<String> {
     let mut held: BTreeMap<&Path, BTreeSet<&str>> = BTreeMap::new();
     for SecretFile { setting, path } in &config.secret_files {
@@ -38,7 +38,7 @@ fn readable_secrets(config: &Config) -> Vec<String> {
     open.map(caution).collect()
 }
 
-/// What is lost with a key that is not there, and how to get it back.
+/// What a missing key makes unreadable, and how to get it back.
 pub(super) fn unreadable_grants(count: u64, ids: &[String], new_key: Option<&Path>) -> String {
     let ids: Vec<String> = ids.iter().map(|id| format!("`{}`", Untrusted(id))).collect();
     let remedy = match new_key {
@@ -55,7 +55,7 @@ pub(super) fn unreadable_grants(count: u64, ids: &[String], new_key: Option<&Pat
     )
 }
 
-/// Says at the start how many grants cannot be read, if any.
+/// Warns at startup if some grants cannot be decrypted.
 pub(super) async fn tell_of_unreadable_grants(app: &App) {
     match app.unreadable_grants().await {
         Ok((0, _)) => {}

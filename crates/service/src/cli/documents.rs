@@ -40,7 +40,7 @@ pub(super) fn man(words: &[String], folder: Option<&Path>) -> anyhow::Result<()>
     print(&String::from_utf8(text)?)
 }
 
-/// Pages list every command they know, so `help`, which has no page, must go before they are built.
+/// Pages list every command they know, so `help`, which has no page, has to go.
 fn without_help(command: Command) -> Command {
     command.disable_help_subcommand(true).mut_subcommands(without_help)
 }

@@ -1,4 +1,4 @@
-//! `bot-companion key …`: the keys with which bots send their data.
+//! `bot-companion key …`: the keys that bots use to send their data.
 
 use anyhow::ensure;
 use clap::Subcommand;

@@ -1,4 +1,4 @@
-//! The commands; each with a file of its own unless it is one line.
+//! The commands, each in its own file unless it is one line.
 
 mod announce;
 mod audit;
@@ -237,12 +237,12 @@ pub fn run(cli: Cli, version: Version) -> anyhow::Result<()> {
     }
 }
 
-/// What a command that has failed says: a line of the log, as `log.format` has it.
+/// The log line for a command that failed, in the format of `log.format`.
 pub fn last_words(error: &anyhow::Error) -> String {
     log_lines::fatal(error)
 }
 
-/// Writes to standard output; a reader that has left is no error.
+/// Writes to standard output. It is not an error if the reader has gone.
 fn print(text: &str) -> anyhow::Result<()> {
     use std::io::Write;
     match std::io::stdout().write_all(text.as_bytes()) {
@@ -251,7 +251,7 @@ fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// The runtime of the background work; the connections have their own.
+/// The runtime for background work; connections have their own.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
@@ -262,10 +262,10 @@ mod tests {
 
     use super::*;
 
-    /// Commands that change nothing and whose output has a form of its own, or that run until they are stopped.
+    /// Commands that change nothing and have their own output format, or that run until they are stopped.
     const WITHOUT_JSON: [&str; 6] = ["serve", "healthcheck", "openapi", "completions", "man", "team export"];
 
-    /// Every command that does something by itself, with its words.
+    /// Every command that does something by itself.
     fn commands(command: &clap::Command, words: &str, found: &mut Vec<(String, bool)>) {
         let below: Vec<_> = command.get_subcommands().filter(|below| below.get_name() != "help").collect();
         let does_something = below.is_empty() || command.get_positionals().next().is_some();

@@ -1,4 +1,4 @@
-//! `bot-companion users show` and `users forget`: what is stored of one person, and how it goes.
+//! `bot-companion users show` and `users forget`: what is stored about one person, and how to remove it.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -115,7 +115,7 @@ pub(super) async fn show(reading: &Reading, id: Snowflake, form: OutputForm) -> 
     }))
 }
 
-/// Forgets a user, if that is meant.
+/// Forgets a user, after confirmation.
 pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool, form: OutputForm) -> anyhow::Result<String> {
     let person = read(&*app.store, id).await?;
     if !is_meant {

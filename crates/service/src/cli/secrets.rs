@@ -18,7 +18,7 @@ use super::{ConfigFile, print};
 use crate::accounts::{GrantReport, ResealReport};
 use crate::config::Config;
 
-/// How long the running service may take to say which keys it has. Its store is probed for that.
+/// How long the running service may take to report its keys, which includes a probe of its store.
 const ASK_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Subcommand)]
@@ -75,7 +75,7 @@ pub(super) fn run(secrets: &Secrets) -> anyhow::Result<()> {
     print(&said)
 }
 
-/// A service that does not have the first key yet could not read what is about to be written.
+/// A service without the first key could not read what is about to be written.
 async fn refuse_before_restart(config: &Config, keys: &[String]) -> anyhow::Result<()> {
     let first = keys.first().map_or("", String::as_str);
     let others = "Every service that uses this store must already have the key `";
@@ -97,7 +97,7 @@ async fn refuse_before_restart(config: &Config, keys: &[String]) -> anyhow::Resu
     Ok(())
 }
 
-/// The ids of the keys that the service which runs here has loaded, and its admin listener. `None` if it cannot be asked.
+/// The IDs of the keys that the service running here has loaded, and its admin listener. `None` if it cannot be reached.
 async fn loaded_keys(config: &Config) -> Option<(SocketAddr, Vec<String>)> {
     let (admin, _) = admin_of(config, ASK_LIMIT).await?;
     let (_, health) = LocalQuestion::at(format!("http://{admin}/health")).ask(ASK_LIMIT).await.ok()?;
@@ -105,7 +105,7 @@ async fn loaded_keys(config: &Config) -> Option<(SocketAddr, Vec<String>)> {
     Some((admin, ids.collect()))
 }
 
-/// Shown only where standard error is a terminal.
+/// Only shown if standard error is a terminal.
 fn progress(grants: u64) -> ProgressBar {
     let bar = ProgressBar::new(grants);
     if let Ok(style) = ProgressStyle::with_template("resealing {bar:40} {human_pos} of {human_len} grants, {eta} left")

@@ -1,4 +1,4 @@
-//! `bot-companion config`: the settings, as they are by default or as they count here.
+//! `bot-companion config`: the default settings, or the ones in use.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `bot-companion store copy`: the data moves to another store, in a maintenance window. And `bot-companion store vacuum`.
+//! `bot-companion store copy`, which moves the data to another store in a maintenance window, and `bot-companion store vacuum`.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
         StoreCommand::Copy { from, to, form, start_wait } => (from, to, form, start_wait),
         StoreCommand::Vacuum { form, config } => return vacuum::run(form, &config),
     };
-    // It says so if it waits for a database.
+    // So that it says so if it waits for a database.
     logging::start(&LogConfig { filter: "warn".to_owned(), format: LogFormat::Text, access: AccessLog::Off })?;
     let what = CopyOptions { from, to, start_wait, now: Clock::system().now() };
     let bar = progress("copying");
@@ -98,7 +98,6 @@ fn show(bar: &ProgressBar, progress: Progress<'_>) {
     };
     let message = format!("{doing} {}", progress.table);
     if progress.rows < bar.position() {
-        // Comparing begins at the beginning.
         bar.reset();
     }
     if bar.message() != message {
@@ -108,7 +107,7 @@ fn show(bar: &ProgressBar, progress: Progress<'_>) {
     bar.set_position(progress.rows);
 }
 
-/// The key that a service without `secrets.keys` has made beside its file.
+/// The key file that a service without `secrets.keys` created next to its database.
 fn key_beside(url: &SecretString) -> Option<PathBuf> {
     Some(keyfile::beside(&store::local_file(url)?)).filter(|path| path.exists())
 }

@@ -49,7 +49,7 @@ pub(super) enum Form {
     Json,
 }
 
-/// The team as it stands in a file.
+/// The team as written in a file.
 #[derive(Serialize)]
 struct TeamFile {
     members: Vec<TeamFileMember>,
@@ -93,7 +93,7 @@ pub(super) fn run(team: Team) -> anyhow::Result<()> {
     }
 }
 
-/// By the file's name; where it does not tell, by its first character.
+/// From the file's name or, if that doesn't tell, its first character.
 fn form(file: &Path, text: &str) -> Form {
     let json = match file.extension().and_then(|extension| extension.to_str()) {
         Some("toml") => false,
@@ -103,7 +103,7 @@ fn form(file: &Path, text: &str) -> Form {
     if json { Form::Json } else { Form::Toml }
 }
 
-/// The team in a file's text, with what was left out of it; the error lists everything that is wrong.
+/// The team in a file, with notes on what was ignored. The error lists everything that is wrong.
 fn read(text: &str, form: Form) -> anyhow::Result<(Roster, Vec<String>)> {
     let mut value: Value = match form {
         Form::Toml => serde_json::to_value(toml::from_str::<toml::Table>(text)?)?,
@@ -128,7 +128,7 @@ fn read(text: &str, form: Form) -> anyhow::Result<(Roster, Vec<String>)> {
 const FIELDS: [&str; 9] =
     ["username", "name", "avatar", "discord_id", "role", "color", "category", "position", "permissions"];
 
-/// What stands in the file and would be left out: in a file that a person wrote, that is a typing mistake.
+/// Fields that would be ignored: in a file that a person wrote, they are typos.
 fn unknown_fields(value: &Value) -> Vec<String> {
     let refuse = |place: String, name: &str, known: &[&'static str]| {
         let meant = suggest(name, name, known.iter().copied());

@@ -1,4 +1,5 @@
-//! `bot-companion users …`: blocks users, shows what is stored of one, and forgets them. A running service notices within a second.
+//! `bot-companion users …`: blocks users, shows what is stored about them, and forgets them. A running service notices within a
+//! second.
 
 use clap::Subcommand;
 use domain::Snowflake;

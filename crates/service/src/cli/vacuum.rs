@@ -1,4 +1,5 @@
-//! Vacuuming a store that is a file: once at the start after an upgrade, with `users forget`, and by `bot-companion store vacuum`.
+//! Vacuuming an SQLite file: once at the first start after an upgrade, with `users forget`, and by `bot-companion store
+//! vacuum`.
 
 use anyhow::bail;
 use secrecy::SecretString;
@@ -10,14 +11,14 @@ use super::database::{self, Missing};
 use super::output::OutputForm;
 use super::{ConfigFile, print, runtime};
 
-/// A larger file would delay a start for so long that a liveness probe ends it, again and again.
+/// A larger file would delay startup for so long that a liveness probe ends it, over and over.
 const MOST_AT_START: u64 = 128 << 20;
-/// A larger file would make a running service refuse writes: its writes wait for the vacuum, and not for long.
+/// A larger file would make a running service refuse writes, which only wait a short time for the vacuum.
 const MOST_BESIDE_SERVICE: u64 = 64 << 20;
 
-/// Before the service opens its store: removes what releases before `secure_delete` have left in the file, once.
+/// Before the service opens its store: removes, once, what releases before `secure_delete` left in the file.
 pub(super) async fn once(url: &SecretString) {
-    // Whatever is wrong with the file is said when it is opened.
+    // Problems with the file are reported when it is opened.
     let Ok(Some(needs)) = store::vacuum_needs(url).await else { return };
     if needs.is_done {
         return;
@@ -37,7 +38,7 @@ pub(super) async fn once(url: &SecretString) {
     }
 }
 
-/// What it takes, for people.
+/// What it needs, in words.
 fn told(needs: &VacuumNeeds) -> String {
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
     let free = needs.free.map_or_else(String::new, |free| format!(" ({} MB are free)", megabytes(free)));
@@ -49,7 +50,7 @@ fn told(needs: &VacuumNeeds) -> String {
     )
 }
 
-/// After somebody was forgotten; gives what is left to do.
+/// After someone was forgotten. Returns what is left to do.
 pub(super) async fn after_forgetting(url: &SecretString) -> Option<String> {
     let by_hand = |why: &str| {
         format!(
@@ -71,7 +72,6 @@ pub(super) async fn after_forgetting(url: &SecretString) -> Option<String> {
     }
 }
 
-/// `bot-companion store vacuum`.
 pub(super) fn run(form: OutputForm, file: &ConfigFile) -> anyhow::Result<()> {
     let config = database::prepare(file, Missing::Refuse)?;
     let url = &config.store.url;

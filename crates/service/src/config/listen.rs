@@ -7,9 +7,9 @@ use std::str::FromStr;
 
 use super::value::Advice;
 
-/// Before the path of a socket.
+/// The prefix of a socket's path.
 const UNIX: &str = "unix:";
-/// The system takes 107 bytes, and the socket has a longer name while it is made ready.
+/// The system's limit is 107 bytes, and the socket has a longer name while it is being set up.
 const LONGEST_PATH: usize = 96;
 
 /// `http.listen`
@@ -64,7 +64,7 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Who may connect to a socket in the file system.
+/// Who may connect to a unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketAccess {
     /// `http.listen_mode`

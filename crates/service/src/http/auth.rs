@@ -1,4 +1,4 @@
-//! `/auth`: `GET` tells how to sign in, `POST` signs in, `DELETE` signs out.
+//! `/auth`: `GET` says how to sign in, `POST` signs in, `DELETE` signs out.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ pub(super) async fn sign_out(
     context: RequestContext,
     session: UserSession,
 ) -> Result<Success<Nothing>, ApiError> {
-    // Another request may have ended it meanwhile; it is over either way.
+    // Another request may have ended it in the meantime; it is over either way.
     let ending = Arc::clone(&app);
     to_its_end(&app, async move {
         ending.accounts.end_session(session.user, session.id).await?;
@@ -96,13 +96,14 @@ pub(super) async fn sign_out(
     .await
 }
 
-/// Refuses a sign-in before anything of it is looked at, if that is plain without work. A refusal must cost next to nothing, or those
-/// who are refused take the time of those who are not.
+/// Refuses a sign-in before looking at it, if that takes no work. Refusals must be nearly free, or they would take time from
+/// those who are not refused.
 pub(super) fn try_refuse(app: &App, client: IpAddr) -> Option<ApiError> {
     check_places(app, 0).err().or_else(|| app.accounts.try_refuse(client).map(Into::into))
 }
 
-/// Sign-ins take most of the places of requests, never all: whoever only reads the website finds one. `held` are those of the caller.
+/// Sign-ins may use most of the request permits but never all, so that visitors of the website find one. `held` are the
+/// caller's.
 fn check_places(app: &App, held: usize) -> Result<(), ApiError> {
     let kept_free = app.current.get().limits.concurrent_requests / 8;
     if app.request_permits.available_permits() + held > kept_free {
@@ -117,7 +118,7 @@ fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<SignInAttem
     let code = extract::secret(headers, &CODE, Provider::may_be_code).map_err(|()| ErrorCode::IdpCodeMalformed)?;
     let verifier = extract::secret(headers, &VERIFIER, Provider::may_be_verifier)
         .map_err(|()| ErrorCode::IdpCodeVerifierMalformed)?;
-    // An empty one means that the page has lost its verifier; without it the provider would only say that the code is bad.
+    // An empty one means that the page lost its verifier; without this check, the provider would only say that the code is bad.
     if verifier.is_none() && headers.contains_key(VERIFIER) {
         return Err(ErrorCode::IdpCodeVerifierMalformed.into());
     }
@@ -131,7 +132,7 @@ fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<SignInAttem
     })
 }
 
-/// The redirect address that the code of a sign-in was asked for with. A page is known by its origin; a server, which has none,
+/// The redirect address that a sign-in's code was requested with. A page is identified by its origin; a server, which has none,
 /// may name the address.
 fn redirect_uri(idp: &IdpConfig, headers: &HeaderMap) -> Result<String, ApiError> {
     let named = headers.get(REDIRECT_URI).filter(|_| !headers.contains_key(header::ORIGIN));
@@ -142,11 +143,11 @@ fn redirect_uri(idp: &IdpConfig, headers: &HeaderMap) -> Result<String, ApiError
     known.map(str::to_owned).ok_or_else(|| ApiError::redirect_uri_unknown(idp.redirect_uri.len()))
 }
 
-/// The redirect address of the page that asks.
+/// The redirect address for the page that asks.
 fn redirect_uri_of_page<'a>(idp: &'a IdpConfig, headers: &HeaderMap) -> Option<&'a str> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     match (text(header::ORIGIN), text(header::HOST)) {
-        // A page of the service's own site asks without an origin.
+        // Pages of the service's own site send no origin.
         (None, Some(host)) if cors::is_same_origin(headers) => idp.redirect_uri_at(host),
         (origin, _) => idp.redirect_uri_for(origin),
     }

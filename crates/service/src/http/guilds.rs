@@ -1,4 +1,4 @@
-//! `/guilds`: the guilds that the session's user is in and that have the bot, one of them, and those to which it could be added.
+//! `/guilds`: the guilds that the session's user shares with the bot, one of them, and those it could be added to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let id: Option<Snowflake> = id.ok().and_then(|Path(id)| id.parse().ok());
-    // A list is fetched even for what is no id, so that the time that it takes says nothing.
+    // A list is fetched even for an invalid ID, so that the response time reveals nothing.
     let cached = app.views.guilds.get(Listing::WithBot, session.user, wants_fresh(&headers)).await?;
     let body = id.and_then(|id| cached.list.one(id)).ok_or(ErrorCode::GuildNotFound)?;
     let body = encoding::encode(&CompressibleBody::new(body), &headers).await;
@@ -99,7 +99,7 @@ async fn respond_list(
     Ok(respond(body, cached.age(app.clock.now())).into_response())
 }
 
-/// The whole list for the fast path, if nothing is left to do.
+/// The whole list for the fast path, if no work is left.
 pub(super) fn try_respond(cached: &GuildsResponse, now: Time, asked: &HotHeaders<'_>) -> Option<HotBody> {
     let EncodedBody { bytes, is_gzip } = encoding::try_encode_hot(&cached.body, asked)?;
     let encoding = if is_gzip { HotEncoding::Gzip } else { HotEncoding::Plain };
@@ -113,12 +113,12 @@ fn respond(body: EncodedBody, age: Duration) -> http::Response<Full<Bytes>> {
     response
 }
 
-/// Whether the client asks for a list that is fetched now.
+/// Whether the client asks for a fresh list.
 pub(super) fn wants_fresh(headers: &HeaderMap) -> bool {
     headers.get_all(header::CACHE_CONTROL).iter().any(|value| names_no_cache(value.as_bytes()))
 }
 
-/// Whether this `Cache-Control` does.
+/// Whether this `Cache-Control` asks for it.
 pub(super) fn names_no_cache(value: &[u8]) -> bool {
     let mut directives = hot_request::text(value).unwrap_or_default().split(',');
     directives.any(|directive| directive.trim().eq_ignore_ascii_case("no-cache"))

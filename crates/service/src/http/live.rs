@@ -1,4 +1,4 @@
-//! `GET /live` and `GET /me/live`: streams that say what to read again.
+//! `GET /live` and `GET /me/live`: streams that say what to reload.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::live::{LiveError, StreamOwner};
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
-/// nginx would collect the events otherwise.
+/// Otherwise nginx would buffer the events.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const NO: HeaderValue = HeaderValue::from_static("no");
 /// When a client that was refused should come back.

@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: the API's description, made from the handlers.
+//! `GET /openapi.json`: the description of the API, generated from the handlers.
 
 use std::sync::OnceLock;
 
@@ -70,7 +70,7 @@ fn tag((name, description): (&str, &str)) -> Tag {
     TagBuilder::new().name(name).description(Some(description)).build()
 }
 
-/// The sandbox first: what tools do without being told otherwise should harm nobody.
+/// The sandbox first, so that what tools do by default harms nobody.
 fn servers() -> [Server; 2] {
     let host = ServerVariableBuilder::new()
         .default_value("bot-companion.example")

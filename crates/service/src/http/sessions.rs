@@ -74,7 +74,7 @@ pub(super) async fn end_one(
     .await
 }
 
-/// Does the work in the background and waits for it: sessions that end are in the audit, also if the client leaves meanwhile.
+/// Does the work in the background and waits for it, so that ended sessions are in the audit even if the client leaves.
 pub(super) async fn to_its_end<T: Send + 'static>(
     app: &App,
     work: impl Future<Output = Result<T, ApiError>> + Send + 'static,

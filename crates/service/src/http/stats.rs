@@ -1,4 +1,4 @@
-//! `GET /stats`: how much there is of everything.
+//! `GET /stats`: totals.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::hot_request::HotHeaders;
 use super::hot_response::HotBody;
 use crate::app::App;
 
-/// A browser may keep it and must ask whether it is still right.
+/// A browser may keep it but must revalidate it.
 const CACHING: &str = "no-cache";
 
 /// Get the totals
@@ -31,7 +31,7 @@ pub(super) async fn show(State(app): State<Arc<App>>, headers: HeaderMap) -> Res
     Ok(etag::respond(&cached, HeaderValue::from_static(CACHING), &headers).await.into_response())
 }
 
-/// The response of the fast path, if it is cached and nothing is left to do.
+/// The response of the fast path, if it is cached and no work is left.
 pub(super) fn try_respond(app: &App, asked: &HotHeaders<'_>) -> Option<HotBody> {
     app.views.stats.with_cached(|cached| etag::try_respond(cached, CACHING, asked))
 }

@@ -36,7 +36,7 @@ pub(super) async fn show(
     Ok(json(body).into_response())
 }
 
-/// The two latencies: in milliseconds from sending to arrival, if the client tells when it sent, and from arrival to now.
+/// The two latencies in milliseconds: from sending to arrival, if the client says when it sent, and from arrival to now.
 pub(super) fn latencies(app: &App, context: &RequestContext, sent: Option<&[u8]>) -> (Option<f64>, Duration) {
     let sent = sent.and_then(hot_request::text).and_then(|sent| response_latency(sent, context.time));
     (sent, app.clock.ticks().saturating_sub(context.ticks))

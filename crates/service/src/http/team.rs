@@ -29,7 +29,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Res
     Ok(etag::respond(&cached, HeaderValue::from_static(CACHING), &headers).await.into_response())
 }
 
-/// The response of the fast path, if it is cached and nothing is left to do.
+/// The response of the fast path, if it is cached and no work is left.
 pub(super) fn try_respond(app: &App, asked: &HotHeaders<'_>) -> Option<HotBody> {
     app.views.team.with_cached(|cached| etag::try_respond(cached, CACHING, asked))
 }

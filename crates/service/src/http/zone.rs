@@ -1,5 +1,5 @@
-//! Zones: every route belongs to exactly one, and the zone decides what the middleware does with a request before a handler sees it.
-//! Limits come before work, so the zone of a path is looked up before routing, in a table made from the same registrations as the
+//! Zones: every route belongs to exactly one, which decides what the middleware does with a request before a handler sees it.
+//! Limits come before work, so a path's zone is looked up before routing, in a table built from the same registrations as the
 //! router. There is no default: [`Routes::zone`] is the only way to register a route.
 
 use std::sync::Arc;
@@ -18,12 +18,12 @@ pub(super) struct Zone {
     pub(super) cors: Cors,
     /// Whose rate limit a request counts against.
     pub(super) rate_limit: RateLimitedBy,
-    /// What becomes of a request's body.
+    /// What happens to a request's body.
     pub(super) body: RequestBody,
     pub(super) deadline: Deadline,
-    /// From which pool a request takes its permit.
+    /// Which pool a request takes its permit from.
     pub(super) permits: PermitPool,
-    /// Whether a response may have a length that is not known when it begins.
+    /// Whether a response's length may be unknown when it begins.
     pub(super) may_stream: bool,
     pub(super) errors: ErrorFormat,
 }
@@ -47,9 +47,9 @@ pub(super) enum RateLimitedBy {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestBody {
-    /// No route of the zone takes one: it is read up to a bound and dropped.
+    /// No route in the zone accepts one: it is read up to a limit and dropped.
     Drained,
-    /// Handed to the handler as it arrives.
+    /// Passed to the handler as it arrives.
     Streamed,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum RequestBody {
 pub(super) enum Deadline {
     /// `limits.request_timeout`.
     RequestTimeout,
-    /// None: the handler bounds how long the body may be silent.
+    /// None: the handler limits how long the body may be silent.
     Unbounded,
 }
 
@@ -65,7 +65,7 @@ pub(super) enum Deadline {
 pub(super) enum PermitPool {
     /// `limits.concurrent_requests`.
     Requests,
-    /// The places of the bot's key, which the handler takes (`app/uploads.rs`), so that slow uploads take nothing from people.
+    /// The permits of the bot's key, which the handler takes (`app/uploads.rs`), so that slow uploads take nothing from people.
     PerKey,
 }
 
@@ -80,19 +80,19 @@ pub(super) const PUBLIC: Zone = Zone {
     errors: ErrorFormat::Envelope,
 };
 
-/// Pages for people, which no page elsewhere may read.
+/// Pages for people, which pages elsewhere may not read.
 pub(super) const SITE: Zone = Zone { cors: Cors::NoOrigin, errors: ErrorFormat::Page, ..PUBLIC };
 
 /// The dashboard: responses depend on a session, so only pages of the configured origins may read them.
 pub(super) const DASHBOARD: Zone = Zone { cors: Cors::AllowedOrigins, ..PUBLIC };
 
-/// Live streams for anybody. The middleware's limits hold until the stream begins; then it counts against `limits.live`.
+/// Live streams for anyone. The middleware's limits apply until the stream begins; then it counts against `limits.live`.
 pub(super) const LIVE: Zone = Zone { may_stream: true, ..PUBLIC };
 
 /// Live streams of a user.
 pub(super) const DASHBOARD_LIVE: Zone = Zone { may_stream: true, ..DASHBOARD };
 
-/// The bot: no page, large bodies, its key instead of its address.
+/// The bot: no pages, large bodies, and its key instead of its address.
 pub(super) const BOT: Zone = Zone {
     cors: Cors::NoOrigin,
     rate_limit: RateLimitedBy::BotKey,

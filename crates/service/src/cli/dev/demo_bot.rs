@@ -1,4 +1,4 @@
-//! The demo bot of `bot-companion dev`. It is there until a real bot reports, and then gone with all that it has said.
+//! The demo bot of `bot-companion dev`. Once a real bot reports, it leaves and takes its data with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,16 +23,14 @@ use crate::app::App;
 use crate::http::bot_key;
 
 const BEAT_EVERY: Duration = Duration::from_secs(15);
-/// Longer ago than a process may be silent, also by the time of a heartbeat that waited while the demo bot took back what it
-/// had said.
+/// Longer than a process may be silent, even measured from a heartbeat that waited while the demo bot removed its data.
 pub(super) const LONG_SILENT: Duration = SILENCE.saturating_add(Duration::from_mins(1));
 const SHARDS: u32 = 2;
-/// The prefix of the demo bots' instance names; it tells those of earlier runs from real bots.
+/// The prefix of the demo bots' instance names, which tells earlier demo bots from real ones.
 const NAMED: &str = "demo-";
-/// The id of the demo key in a store.
 const KEY_ID: &str = "demo";
 
-/// Stores the published key, which only a service that is closed to other machines accepts.
+/// Stores the published key, which is only accepted by a service that other machines cannot reach.
 pub(super) async fn add_key(app: &App) -> anyhow::Result<()> {
     let hash = token::published_key_hash();
     match app.store.key(hash).await? {
@@ -49,9 +47,9 @@ pub(super) async fn add_key(app: &App) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A store that `dev` has used holds the published key.
+/// A store that `dev` has used contains the published key.
 pub(in crate::cli) async fn warn_of_demo_key(app: &App) {
-    // If the store does not answer now, the first request that needs it logs that.
+    // If the store does not answer now, the first request that needs it will log that.
     if let Ok(Some(key)) = app.store.key(token::published_key_hash()).await
         && key.revoked.is_none()
     {
@@ -63,8 +61,8 @@ pub(in crate::cli) async fn warn_of_demo_key(app: &App) {
     }
 }
 
-/// Middleware: what a real bot sends waits until the demo bot and its data are gone. Only real bots use the feed, and whoever
-/// sends with a valid key is one, whether or not the service then takes what was sent.
+/// Middleware: a real bot's call waits until the demo bot and its data are gone. Only real bots use the feed, and any valid key
+/// counts as one, whether or not the service then accepts what was sent.
 pub(super) async fn make_room(State(bot): State<Arc<DemoBot>>, request: Request, next: Next) -> Response {
     let sends = match request.uri().path() {
         "/bot/events" => *request.method() == Method::POST,
@@ -84,35 +82,34 @@ pub(super) async fn make_room(State(bot): State<Arc<DemoBot>>, request: Request,
     next.run(request).await
 }
 
-/// A bot of two shards. It is no client of the feed, because it has to make room for bots that started earlier: its data
-/// belongs to a process that counts as silent, so that whatever a real bot sends goes before it, and only its heartbeats are
-/// those of a living one.
+/// A bot with two shards. It does not go through the feed, because it has to make room for bots that started earlier: its data
+/// belongs to a process that counts as silent, so that a real bot's data takes precedence, and only its heartbeats come from a
+/// live one.
 pub(super) struct DemoBot {
     app: Arc<App>,
-    /// Whose heartbeats it sends.
+    /// The instance that sends its heartbeats.
     living: InstanceId,
-    /// Whose data it sends.
+    /// The instance that owns its data.
     silent: InstanceId,
     started_at: Time,
     presence: Mutex<Presence>,
-    /// Whether it is gone; asked with every call of a bot.
+    /// Whether it is gone; checked on every call from a bot.
     is_gone: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
-    /// It has said nothing yet.
+    /// It has sent nothing yet.
     Coming,
-    /// It has said everything and sends heartbeats.
+    /// It has sent everything and sends heartbeats.
     Here,
-    /// It sends no heartbeats, because it was told so.
+    /// It was told to send no heartbeats.
     Offline,
-    /// A real bot reports.
+    /// A real bot is reporting.
     Gone,
 }
 
 impl DemoBot {
-    /// A bot that started then.
     pub(super) fn new(app: Arc<App>, started_at: Time) -> anyhow::Result<Self> {
         let name = || {
             let name = format!("{NAMED}{}", random_text(16, secret_bytes));
@@ -122,7 +119,7 @@ impl DemoBot {
         Ok(Self { app, living: name()?, silent: name()?, started_at, presence, is_gone: AtomicBool::new(false) })
     }
 
-    /// Says everything once, unless a real bot reports.
+    /// Sends everything once, unless a real bot is reporting.
     pub(super) async fn introduce(&self) {
         let mut presence = self.presence.lock().await;
         if *presence != Presence::Coming {
@@ -143,7 +140,7 @@ impl DemoBot {
     /// Sends heartbeats until it is dropped or gone.
     pub(super) async fn live(&self) {
         let mut pace = tokio::time::interval(BEAT_EVERY);
-        // The first one was sent with everything else.
+        // The first one was sent along with everything else.
         pace.tick().await;
         loop {
             pace.tick().await;
@@ -156,7 +153,7 @@ impl DemoBot {
         }
     }
 
-    /// Stops or resumes its heartbeats; the status shows that at once. `false` if it is gone.
+    /// Stops or resumes its heartbeats, which the status shows at once. `false` if it is gone.
     pub(super) async fn set_online(&self, online: bool) -> anyhow::Result<bool> {
         let mut presence = self.presence.lock().await;
         match *presence {
@@ -166,7 +163,7 @@ impl DemoBot {
                 *presence = Presence::Here;
             }
             _ => {
-                // As if this had been its last heartbeat; of the shards it tells nothing new.
+                // As if this had been its last heartbeat, with nothing new about the shards.
                 let silent = |id| ShardBeat { id, sent: None, acknowledged: None, latency: None };
                 let shards = (0..SHARDS).map(silent).collect();
                 let last = self.app.clock.now().before(LONG_SILENT);
@@ -181,7 +178,7 @@ impl DemoBot {
         *self.presence.lock().await == Presence::Offline
     }
 
-    /// `false` if a real bot reports.
+    /// `false` if a real bot is reporting.
     async fn say_everything(&self) -> anyhow::Result<bool> {
         let now = self.app.clock.now();
         let health = self.app.store.health().await?;
@@ -189,7 +186,7 @@ impl DemoBot {
         if health.instances.iter().any(|(id, instance)| is_real(id) && !is_silent(instance.reported, now)) {
             return Ok(false);
         }
-        // Those of earlier runs, which may have ended only just now.
+        // Demo bots of earlier runs, which may have just ended.
         for (instance, known) in health.instances {
             let (started_at, shards) = (known.started_at, Vec::new());
             let last = Heartbeat { instance, started_at, memory: 0, shard_count: SHARDS, shards };
@@ -207,7 +204,7 @@ impl DemoBot {
         Ok(true)
     }
 
-    /// Takes back all that it has said, so that nothing but the real bot's data is there.
+    /// Removes everything it has sent, so that only the real bot's data is left.
     async fn take_everything_back(&self) -> anyhow::Result<()> {
         for shard in (0..SHARDS).filter_map(|id| ShardKey::new(SHARDS, id)) {
             self.snapshot(Scope::Shard(shard), Lines::Guilds(Vec::new())).await?;
@@ -216,12 +213,12 @@ impl DemoBot {
         let now = self.app.clock.now();
         let said = data::feedback(now).into_iter().map(|said| Change::FeedbackGone(said.id));
         self.app.store.apply(said.chain([Change::Team(Roster(Vec::new()))]).collect()).await?;
-        // A process with no shards ends the records of those that it had; then it falls silent.
+        // A process without shards ends the records of its former ones; then it falls silent.
         self.report(0, Vec::new(), now).await?;
         self.report(0, Vec::new(), now.before(LONG_SILENT)).await
     }
 
-    /// Replaces all of a scope. No event is ever numbered, so the number of the next one is always 1.
+    /// Replaces everything in a scope. Events are never numbered, so the next number is always 1.
     async fn snapshot(&self, scope: Scope, lines: Lines) -> anyhow::Result<()> {
         let (store, then) = (&self.app.store, self.app.clock.now().before(LONG_SILENT));
         let snapshot = store.begin_snapshot(scope, self.silent.clone(), 1, then).await?;
@@ -251,13 +248,13 @@ impl DemoBot {
         Ok(self.app.store.beat(beat, now).await?)
     }
 
-    /// Takes everything back and is gone for good.
+    /// Removes its data and leaves for good.
     async fn leave(&self) {
         let mut presence = self.presence.lock().await;
         if *presence == Presence::Gone {
             return;
         }
-        // If the caller leaves meanwhile, the next one begins again.
+        // If the caller goes away in the meantime, the next one starts over.
         let taken_back = if *presence == Presence::Coming { Ok(()) } else { self.take_everything_back().await };
         if let Err(error) = taken_back {
             let error = format!("{error:#}");

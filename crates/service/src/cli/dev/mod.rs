@@ -34,7 +34,7 @@ pub(super) use demo_bot::warn_of_demo_key;
 use switchboard::Switchboard;
 
 const CLIENT_ID: &str = "sandbox";
-/// The redirect addresses that are registered from the start, of the usual development servers.
+/// The redirect addresses that are always registered: those of the usual development servers.
 const REDIRECT_URIS: [&str; 3] =
     ["http://localhost:3000/callback", "http://localhost:5173/callback", "http://localhost:8000/callback"];
 
@@ -44,7 +44,7 @@ pub(super) struct DevOptions {
     pub(super) data: PathBuf,
     /// Instead of a file in the folder.
     pub(super) store: Option<SecretString>,
-    /// Beside the usual ones.
+    /// In addition to the usual ones.
     pub(super) redirect_uris: Vec<String>,
     pub(super) no_limits: bool,
     pub(super) json: bool,
@@ -63,7 +63,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
         let sandbox_address = socket.local_addr()?;
         let mut config = configuration(options, sandbox_address, &secret, std::env::vars_os())?;
         if let Some(url) = store {
-            // Where it is no file there is no key beside it.
+            // If it isn't a file, there is no key next to it.
             config.secrets = vec![keyfile::load_or_create(&data.join("bot-companion.db"))?.key];
             config.store.url = url.clone();
         }
@@ -98,7 +98,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
         });
         sandbox.connect(Arc::new(Switchboard::new(Arc::clone(&app), Arc::clone(&bot))));
         let shown = async {
-            // The banner promises data, so it comes after it.
+            // The banner promises data, so it is printed after the data is there.
             bot.introduce().await;
             print(&if options.json {
                 let admin = admin.as_ref().map(|admin| format!("http://{}", admin.address));
@@ -127,23 +127,23 @@ fn ensure_loopback(listen: Option<SocketAddr>) -> anyhow::Result<()> {
     if is_loopback { Ok(()) } else { Err(UsageError(advice.to_owned()).into()) }
 }
 
-/// The port after the service's, so that a dashboard can be set up with it; any free one if that is taken.
+/// The port after the service's, so that a dashboard can rely on it; any free one if that is in use.
 fn sandbox_socket(listen: SocketAddr) -> anyhow::Result<TcpListener> {
-    // 0 is any free port.
+    // 0 means any free port.
     let next = listen.port().checked_add(1).filter(|_| listen.port() != 0).unwrap_or(0);
     TcpListener::bind((listen.ip(), next))
         .or_else(|_| TcpListener::bind((listen.ip(), 0)))
         .context("no free port for the sandbox")
 }
 
-/// The default port if it is free, else any other: several `dev`s, or one beside a `serve`, get along.
+/// The default port if it is free, otherwise any other, so that several `dev`s, or one next to a `serve`, get along.
 fn admin_socket(config: AdminConfig) -> anyhow::Result<Option<TcpListener>> {
     let Some(listen) = config.listen.filter(|_| !config.is_set) else { return Ok(admin::bind(config)?) };
     Ok(TcpListener::bind(listen).or_else(|_| TcpListener::bind((listen.ip(), 0))).ok())
 }
 
-/// What `dev` sets; the environment still wins, but not where that would open the sandbox's door to others or write demo data
-/// over somebody's own: a shell in which `serve` is set up must be safe to try `dev` in.
+/// The settings of `dev`. The environment can override them, except where that would open the sandbox to others or write demo
+/// data over someone's own: it must be safe to try `dev` in a shell that is set up for `serve`.
 fn configuration(
     options: &DevOptions,
     sandbox: SocketAddr,
@@ -191,13 +191,14 @@ fn configuration(
     );
     let mut config = Config::load_over(&[Layer::new("dev", text)], None, environment)?;
     ensure_loopback(config.http.listen.tcp())?;
-    // A page elsewhere that lets its own name lead to this machine (DNS rebinding) must not sign in here. The bot key is published.
+    // A page elsewhere that points its own name at this machine (DNS rebinding) must not sign in here, because the bot key is
+    // published.
     config.http.loopback_names_only = true;
     Ok(config)
 }
 
-/// As in production, but for one: the few people of the sandbox stand for all users, so each may sign in ten times as often. A
-/// dashboard that signs in again and again by mistake meets the limit all the same.
+/// The same as in production, with one exception: the sandbox's few people stand for all users, so each may sign in ten times
+/// as often. A dashboard that keeps signing in by mistake still hits the limit.
 const LIMITS: &str = "[limits]\nsign_ins_per_user = 200";
 const NO_LIMITS: &str = r#"
         [limits]
@@ -207,7 +208,7 @@ const NO_LIMITS: &str = r#"
         requests_per_second = 0
 "#;
 
-/// The redirect addresses, those that were asked for first, and their origins. Of each origin there is one.
+/// The redirect addresses, the requested ones first, and their origins. One per origin.
 fn redirect_uris(asked: &[String]) -> (toml::Value, toml::Value) {
     let taken: Vec<_> = asked.iter().filter_map(|uri| origin_of(uri)).collect();
     let usual = REDIRECT_URIS.into_iter().filter(|uri| !origin_of(uri).is_some_and(|origin| taken.contains(&origin)));
@@ -216,8 +217,8 @@ fn redirect_uris(asked: &[String]) -> (toml::Value, toml::Value) {
     (all.into(), origins.into())
 }
 
-/// Lets people sign in on the service's own page, by both names of this machine. The port is known only when the socket is
-/// bound. Of each origin there is one redirect address, so one that was asked for stays.
+/// Lets people sign in on the service's own page, under both names of this machine. The port is only known once the socket is
+/// bound. There is one redirect address per origin, so a requested one stays.
 fn register_dashboard(config: &mut Config, address: SocketAddr) {
     if !config.site.enabled {
         return;

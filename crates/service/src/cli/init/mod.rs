@@ -1,4 +1,4 @@
-//! `bot-companion init`: writes a configuration, asking for what it must know.
+//! `bot-companion init`: writes a configuration, asking for the values it needs.
 
 mod answers;
 mod template;
@@ -24,7 +24,7 @@ use super::output::OutputForm;
 use super::print;
 use crate::config::{Config, Layer, SecretKey, origin_of};
 
-/// The variables that can give the application's secret, and those that can give the keys.
+/// The variables for the application's secret, and those for the keys.
 const SECRET_VARIABLES: [&str; 2] = ["COMPANION_IDP_CLIENT_SECRET", "COMPANION_IDP_CLIENT_SECRET_FILE"];
 const KEYS_VARIABLES: [&str; 2] = ["COMPANION_SECRETS_KEYS", "COMPANION_SECRETS_KEYS_FILE"];
 /// An application's secret is a few dozen characters.
@@ -70,7 +70,6 @@ pub(super) struct Init {
     form: OutputForm,
 }
 
-/// What is known so far.
 #[derive(Debug, Default)]
 struct Answers {
     client_id: Option<String>,
@@ -89,12 +88,12 @@ impl Answers {
         self.client_secret.is_some() || self.is_secret_elsewhere
     }
 
-    /// The page of the service itself to which the provider can send users back.
+    /// The service's own page that the provider can send users back to.
     fn site_dashboard(&self) -> Option<String> {
         self.public_url.as_ref().map(|url| format!("{url}/site/dashboard"))
     }
 
-    /// The options for what must be known and is not.
+    /// The options for required values that are missing.
     fn missing(&self) -> Vec<&'static str> {
         let needed = [
             (self.client_id.is_some(), "--client-id ID"),
@@ -137,7 +136,7 @@ pub(super) fn run(init: Init) -> anyhow::Result<()> {
     print(&form.one(&value, || said(&file, &known, new_key.is_some(), is_replaced)))
 }
 
-/// What the options say.
+/// The values given as options.
 fn given(init: Init) -> anyhow::Result<Answers> {
     let wrong = |option: &str, checked: Result<(), String>| {
         checked.map_err(|problem| UsageError(format!("{option}: {problem}")))
@@ -202,7 +201,7 @@ fn store_url(known: &Answers) -> SecretString {
     known.store.clone().unwrap_or_else(|| default_of("store.url").into())
 }
 
-/// Whether a key for the provider's tokens must be in the configuration, because none is made beside the database.
+/// Whether the configuration needs a key for the provider's tokens, because none is created next to the database.
 fn needs_key(known: &Answers) -> bool {
     store::needs_shared_keys(&store_url(known)) && KEYS_VARIABLES.iter().all(|name| std::env::var_os(name).is_none())
 }
@@ -213,7 +212,6 @@ fn new_key() -> SecretKey {
     SecretKey::new(random_text(8, secret_bytes), bytes)
 }
 
-/// The settings that the file sets.
 fn settings(known: &Answers, key: Option<&SecretKey>) -> Vec<(&'static str, Value)> {
     let mut redirects = known.redirect_uris.clone();
     if redirects.is_empty() {
@@ -242,7 +240,7 @@ fn settings(known: &Answers, key: Option<&SecretKey>) -> Vec<(&'static str, Valu
     set.into_iter().filter_map(|(setting, value)| Some((setting, value?))).collect()
 }
 
-/// Does what `check` does, before anything is written.
+/// The same as `check`, before anything is written.
 fn check(file: &Path, text: &SecretString, known: &Answers) -> anyhow::Result<()> {
     let layer = Layer::new(file.display().to_string(), text.expose_secret());
     let is_set = SECRET_VARIABLES.iter().any(|name| std::env::var_os(name).is_some());
@@ -252,8 +250,8 @@ fn check(file: &Path, text: &SecretString, known: &Answers) -> anyhow::Result<()
     Ok(config.require_idp()?)
 }
 
-/// Writes the file, all of it or nothing, and says whether it replaced one. Only its owner can read a new one; one that is
-/// replaced keeps its owner, group and mode.
+/// Writes the file completely or not at all, and returns whether it replaced one. Only the owner can read a new file; a
+/// replaced one keeps its owner, group and mode.
 fn write(file: &Path, text: &SecretString, force: bool) -> io::Result<bool> {
     // A link is followed, so that it stays one.
     let file = if force { fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()) } else { file.to_owned() };
@@ -265,18 +263,18 @@ fn write(file: &Path, text: &SecretString, force: bool) -> io::Result<bool> {
     let written = out.write_all(text.expose_secret().as_bytes()).and_then(|()| out.sync_all());
     let owned = written.and_then(|()| replaced.as_ref().map_or(Ok(()), |replaced| keep_access(&part, replaced)));
     let named = owned.and_then(|()| if force { fs::rename(&part, &file) } else { publish(&part, &file, text) });
-    // After a rename it is gone already.
+    // After a rename it is already gone.
     let _ = fs::remove_file(&part);
     named.map(|()| replaced.is_some())
 }
 
-/// Gives a file the owner, group and mode of the one that it replaces, but nothing to others: it may hold a secret.
+/// Copies the owner, group and mode of the file it replaces, but gives no access to others: it may contain a secret.
 fn keep_access(part: &Path, replaced: &fs::Metadata) -> io::Result<()> {
     std::os::unix::fs::chown(part, Some(replaced.uid()), Some(replaced.gid()))?;
     fs::set_permissions(part, fs::Permissions::from_mode(replaced.mode() & 0o770))
 }
 
-/// Gives the file its name, unless something has come there meanwhile. A link, unlike a rename, never replaces it.
+/// Gives the file its name, unless another one appeared there in the meantime. Unlike a rename, a link never replaces it.
 fn publish(part: &Path, file: &Path, text: &SecretString) -> io::Result<()> {
     match fs::hard_link(part, file) {
         // Some file systems have no links.

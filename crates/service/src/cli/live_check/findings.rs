@@ -16,18 +16,17 @@ use crate::cli::check_line::CheckLine;
 use crate::config::ListenAddress;
 use crate::server::{CertificateFacts, listen_advice};
 
-/// A clock that is further off than this makes times look odd; one that is much further off breaks TLS and the expiry of
-/// tokens.
+/// If a clock is further off than this, times look odd; much further, and TLS and token expiry break.
 const SKEW_NOTICED: Duration = Duration::from_secs(30);
 const SKEW_HARMFUL: Duration = Duration::from_mins(5);
-/// A certificate should have been renewed by then.
+/// How long before its expiry a certificate should have been renewed.
 const RENEWAL: Duration = Duration::from_hours(14 * 24);
 
 #[derive(Clone, Copy)]
 pub(super) enum CheckedPort {
     Service,
     Admin,
-    /// At an address that nobody set: the service runs without it.
+    /// At an address that nobody configured: the service runs without it.
     DefaultAdmin,
 }
 
@@ -67,7 +66,7 @@ pub(super) fn schema(found: i64, newest: usize) -> CheckLine {
     }
 }
 
-/// Whether the role may make the tables, which it does at each start if they are missing.
+/// Whether the role may create the tables, which happens at each start if they are missing.
 pub(super) fn role(server: &ServerLook) -> CheckLine {
     let ServerLook { role, schema, may_create, .. } = server;
     match schema {
@@ -91,7 +90,7 @@ pub(super) fn role(server: &ServerLook) -> CheckLine {
     }
 }
 
-/// Whether the server takes as many connections as one replica may open: the pool, the listener, and one while it starts.
+/// Whether the server accepts as many connections as one replica may open: the pool, the listener, and one more during startup.
 pub(in crate::cli) fn connections(server: &ServerLook, pool: usize) -> CheckLine {
     let (most, setting) = server.connections;
     let needed = saturating::to_i64(pool).saturating_add(2);
@@ -107,7 +106,7 @@ pub(in crate::cli) fn connections(server: &ServerLook, pool: usize) -> CheckLine
     )
 }
 
-/// Whether the file at this place is damaged, and whether it holds what should be gone.
+/// Whether this file is damaged, and whether it contains data that should be gone.
 pub(super) fn file(look: &FileLook, location: &str) -> Vec<CheckLine> {
     let damage = match &look.integrity {
         Integrity::Sound => CheckLine::fine("damage", "none: SQLite's quick_check found no damage"),
@@ -137,7 +136,7 @@ pub(super) fn file(look: &FileLook, location: &str) -> Vec<CheckLine> {
     std::iter::once(damage).chain(leftovers).collect()
 }
 
-/// `missing` is where the key file should be, if there is none.
+/// `missing` is where the key file should be if there is none.
 pub(super) fn keys(configured: &[String], missing: Option<&Path>, grants_by_key: &[(String, u64)]) -> CheckLine {
     let unknown: Vec<_> = grants_by_key.iter().filter(|(id, _)| !configured.contains(id)).collect();
     let count: u64 = unknown.iter().map(|(_, count)| count).sum();
@@ -160,7 +159,7 @@ pub(super) fn keys(configured: &[String], missing: Option<&Path>, grants_by_key:
     }
 }
 
-/// `reported` is when a process of the bot last sent a heartbeat.
+/// `reported` is when a bot process last sent a heartbeat.
 pub(super) fn bot(reported: Option<Time>, now: Time) -> CheckLine {
     let Some(reported) = reported else {
         let advice = "make a key with `bot-companion key create` and give it to the bot (docs/feed.md)";
@@ -215,7 +214,7 @@ pub(super) fn provider(base_url: &str, redirect_uri: &str, probed: &Result<(), I
     vec![reached, credentials]
 }
 
-/// `date` is the provider's time, in whole seconds, at some moment between the two of ours.
+/// `date` is the provider's time in whole seconds, at some moment between our two.
 pub(super) fn clock(date: Time, began: Time, ended: Time) -> CheckLine {
     let ahead = began.since(date.after(Duration::from_secs(1)));
     let behind = date.since(ended);

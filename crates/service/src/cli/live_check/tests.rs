@@ -16,7 +16,7 @@ use crate::server::CertificateFacts;
 const NOW: Time = Time::from_seconds(1_794_784_620);
 const HOUR: Duration = Duration::from_hours(1);
 
-/// The status is the expected one, and the text says this.
+/// Expects this status, and this part in the text.
 fn expect(line: &CheckLine, status: CheckStatus, part: &str) {
     assert!(line.status == status && line.text.contains(part), "{line:?}");
 }

@@ -1,4 +1,4 @@
-//! Wrong configurations, and word for word what their authors are told.
+//! Invalid configurations, with the exact messages that their authors see.
 
 type Problems = &'static [&'static str];
 type Variables = &'static [(&'static str, &'static str)];

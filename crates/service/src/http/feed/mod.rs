@@ -1,4 +1,4 @@
-//! `/bot/…`: the feed, by which the bot sends its data. Every call needs the bot's key.
+//! `/bot/…`: the feed that bots send their data to. Every call needs the bot's key.
 
 mod body;
 #[cfg(test)]
@@ -28,11 +28,11 @@ use super::extract::{Bot, Sender, feed_overloaded};
 use super::respond::Success;
 use crate::app::App;
 
-/// How many bytes a heartbeat may have, decompressed.
+/// The size limit of a heartbeat, decompressed.
 const HEARTBEAT_BYTES: u64 = 1 << 20;
-/// How many bytes a batch of events may have, decompressed.
+/// The size limit of a batch of events, decompressed.
 const EVENTS_BYTES: u64 = 16 << 20;
-/// How many events a batch may have.
+/// The most events in a batch.
 const EVENTS: usize = 10_000;
 
 /// Send a heartbeat
@@ -132,7 +132,7 @@ pub(super) async fn events(
             return Err(refusal);
         }
     };
-    // A batch that has arrived as a whole is applied even if the client leaves.
+    // A batch that has arrived completely is applied even if the client leaves.
     let (now, instance, first) = (app.clock.now(), sender.instance(&bot), sender.sequence);
     let store = Arc::clone(&app.store);
     let by = instance.clone();
@@ -147,7 +147,7 @@ pub(super) async fn events(
     }
 }
 
-/// Says why events about guilds were ignored, before all other reasons.
+/// Explains why events about guilds were ignored, before all other reasons.
 fn explain(taken: &mut Taken, app: &App, instance: &InstanceId, foreign: &Foreign) {
     if foreign.unclaimed > 0 {
         taken.explain_first(format!(
@@ -161,7 +161,7 @@ fn explain(taken: &mut Taken, app: &App, instance: &InstanceId, foreign: &Foreig
     }
 }
 
-/// Tells the sender why its data does not count.
+/// Tells the sender why its data is ignored.
 fn overruled_reason(count: u64, owner: &InstanceId) -> String {
     format!(
         "{count} ignored: the shard belongs to the process `{}`, which started later. If that one is gone, it loses the shard after \
@@ -170,7 +170,7 @@ fn overruled_reason(count: u64, owner: &InstanceId) -> String {
     )
 }
 
-/// Logs, once per minute and instance, that data of the bot does not count, and what to do about it.
+/// Logs, once per minute and instance, that data of the bot is ignored, and what to do about it.
 fn warn_operator(app: &App, instance: &InstanceId, owner: &InstanceId, ignored: u64) {
     if app.uploads.ignored.count(instance, app.clock.ticks()).is_none() {
         return;
@@ -191,7 +191,7 @@ async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, Taken), ApiErro
         let (event, reasons) = read.map_err(|reason| ApiError::line(upload.number(), &reason))?;
         taken.ignore(reasons);
         if let Event::Ignored(reason) = &event {
-            // The store counts it: it may be a repeat.
+            // The store counts it, because it may be a repeat.
             taken.explain(reason);
         }
         if events.len() == EVENTS {
@@ -214,7 +214,7 @@ pub(super) async fn state(State(app): State<Arc<App>>, bot: Bot) -> Result<Succe
     Ok(Success(StateData::new(state, &health, &bot.key, app.clock.now())))
 }
 
-/// The body of a request that has a place in this pool.
+/// The body of a request that has a permit from this pool.
 fn upload(
     app: &Arc<App>,
     bot: &Bot,
@@ -233,7 +233,7 @@ fn enter(app: &App, bot: &Bot, pool: &FairPool, revoked: &CancellationToken) -> 
     pool.enter(bot.hash, app.clock.ticks(), revoked).ok_or_else(|| feed_overloaded(app))
 }
 
-/// The shard with these numbers, if they are decimal digits and nothing else.
+/// The shard with these numbers, if they are plain decimal digits.
 fn parse_shard(count: &str, id: &str) -> Option<ShardKey> {
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
     ShardKey::new(number(count)?, number(id)?)
