@@ -103,10 +103,10 @@ pub(super) const BOT: Zone = Zone {
     errors: ErrorFormat::Envelope,
 };
 
-/// Operations: load balancers may ask as often as they like.
+/// Operations: load balancers may check as often as they like.
 pub(super) const OPERATIONS: Zone = Zone { rate_limit: RateLimitedBy::Nobody, ..PUBLIC };
 
-/// A route table in the making.
+/// A route table under construction.
 #[derive(Default)]
 pub(super) struct Routes {
     router: OpenApiRouter<Arc<App>>,
@@ -114,7 +114,6 @@ pub(super) struct Routes {
     unknown_below: Vec<(&'static str, Zone)>,
 }
 
-/// The finished route table.
 pub(super) struct RouteTable {
     pub(super) router: Router<Arc<App>>,
     pub(super) document: OpenApi,
@@ -129,20 +128,20 @@ impl Routes {
         self
     }
 
-    /// Registers a path that is not part of the API, and so not of its description.
+    /// Registers a path that isn't part of the API or its description.
     pub(super) fn page(mut self, zone: Zone, path: &'static str, methods: MethodRouter<Arc<App>>) -> Self {
         self.paths.push((path.to_owned(), zone));
         self.router = self.router.route(path, methods);
         self
     }
 
-    /// The zone of paths that lead nowhere, at and below this prefix.
+    /// The zone of unknown paths at and below this prefix.
     pub(super) fn unknown_below(mut self, prefix: &'static str, zone: Zone) -> Self {
         self.unknown_below.push((prefix, zone));
         self
     }
 
-    /// The zone of all other paths that lead nowhere; the table is complete with it.
+    /// The zone of all other unknown paths, which completes the table.
     pub(super) fn unknown(self, zone: Zone) -> RouteTable {
         let (router, document) = self.router.split_for_parts();
         let (patterns, exact) = self.paths.into_iter().partition(|(path, _)| path.contains('{'));
@@ -154,21 +153,21 @@ impl Routes {
     }
 }
 
-/// The index of all paths that lead nowhere.
+/// The index of all unknown paths.
 const UNKNOWN_ROUTE: usize = 0;
 
 /// The zones of all paths. Every request is looked up, so the lookup allocates nothing; there are few enough routes to scan.
 #[derive(Debug)]
 pub(super) struct Zones {
     exact: Vec<(String, Zone)>,
-    /// Paths with parameters, such as `/sessions/{id}`.
+    /// Paths with parameters, like `/sessions/{id}`.
     patterns: Vec<(String, Zone)>,
     unknown_below: Vec<(&'static str, Zone)>,
     unknown: Zone,
 }
 
 impl Zones {
-    /// The zone of a path below the base path, and the index of its route in [`Zones::routes`]; `None` is a path outside of it.
+    /// The zone of a path below the base path, and the index of its route in [`Zones::routes`]. `None` is a path outside it.
     pub(super) fn of(&self, path: Option<&str>) -> (Zone, usize) {
         let Some(path) = path else { return (self.unknown, UNKNOWN_ROUTE) };
         if let Some(index) = self.exact.iter().position(|(known, _)| known == path) {
@@ -181,14 +180,14 @@ impl Zones {
         (prefix.map_or(self.unknown, |(_, zone)| *zone), UNKNOWN_ROUTE)
     }
 
-    /// The templates of all routes, as metrics name them.
+    /// The templates of all routes, as named in metrics.
     pub(super) fn routes(&self) -> Vec<String> {
         let known = self.exact.iter().chain(&self.patterns).map(|(path, _)| path.clone());
         std::iter::once("unknown".to_owned()).chain(known).collect()
     }
 }
 
-/// Whether a path has the segments of a pattern, in which `{…}` stands for any segment that is not empty.
+/// Whether a path has the segments of a pattern, in which `{…}` matches any non-empty segment.
 fn matches(pattern: &str, path: &str) -> bool {
     let (mut expected, mut given) = (pattern.split('/'), path.split('/'));
     loop {
@@ -297,7 +296,7 @@ mod tests {
         ];
         for (zone, cors, rate_limit, body) in table {
             assert_eq!((zone.cors, zone.rate_limit, zone.body), (cors, rate_limit, body));
-            // What is streamed takes as long as it takes, and takes no permit from people.
+            // Streams take as long as they take, and no permit from people.
             let streams = body == RequestBody::Streamed;
             assert_eq!((zone.deadline == Deadline::Unbounded, zone.permits == PermitPool::PerKey), (streams, streams));
         }
