@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-/// By the server's own code, else by what the system or TLS said.
+/// By the server's own code, or else by what the system or TLS said.
 pub(super) fn of(code: Option<&str>, kind: Option<ErrorKind>, text: &str) -> Option<&'static str> {
     match code {
         Some(code) => of_code(code),

@@ -1,4 +1,4 @@
-//! The bot's events, numbered, and the state of the feed.
+//! The bot's numbered events, and the state of the feed.
 
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::Time;
@@ -38,12 +38,12 @@ pub(super) async fn feed(
     for change in changes {
         changes::apply_one(db, topics, &mut coverage, &mut change_of_totals, change).await?;
     }
-    // Sent at the same time: events that change the totals must not wait for one more answer.
+    // Sent at the same time, so that events that change the totals do not wait for one more answer.
     futures_util::try_join!(totals::write(db, &change_of_totals), instances::advance(db, &sender, fed.next()))?;
     Ok(fed)
 }
 
-/// What is stored of all that the bot has sent. After a resharding, guilds that moved count under both their shards until they are
+/// Everything stored that the bot has sent. After a resharding, guilds that moved count under both shards until they are
 /// cleaned up.
 pub(super) async fn state(db: &impl GenericClient) -> Sql<FeedState> {
     let sql = "SELECT (SELECT count(*) FROM subscriptions), (SELECT feedback FROM totals), (SELECT count(*) FROM team),

@@ -1,4 +1,4 @@
-//! The bot's health. The domain merges heartbeats; the rows that differ afterwards are written.
+//! The bot's health. The domain merges heartbeats; rows that differ afterwards are written.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +108,7 @@ async fn write_shards(db: &Transaction<'_>, before: &BTreeMap<u32, Shard>, after
     if changed.is_empty() {
         return Ok(());
     }
-    // One statement for what may be hundreds of shards.
+    // One statement for possibly hundreds of shards.
     let sql = "INSERT INTO shards (id, key, instance, started_at, reported, sent, acknowledged, latency)
         SELECT * FROM unnest($1::bigint[], $8::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
             $7::float8[])

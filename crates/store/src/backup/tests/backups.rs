@@ -1,4 +1,4 @@
-//! Backups of real stores, and their restoration into others.
+//! Backups of real stores, restored into others.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -15,7 +15,7 @@ pub(super) fn backed_up(home: &Home, url: &SecretString, name: &str) -> std::res
     run(back_up(&taking(url), &home.file(name), &mut unseen))
 }
 
-/// How the tests restore; each changes what it is about.
+/// The default options for a restore; each test changes what it is about.
 pub(super) fn options(home: &Home, url: &SecretString, name: &str) -> RestoreOptions {
     RestoreOptions {
         url: url.clone(),
@@ -105,7 +105,7 @@ fn what_is_not_a_whole_backup_is_refused_before_anything_is_written() {
         let source = home.small();
         assert_eq!(backed_up(&home, &source, "backup").unwrap().store, "SQLite");
         let whole = std::fs::read(home.file("backup")).unwrap();
-        // Another store than the backup's, so that a restoration would show.
+        // A different store from the backup's, so that a restore would show.
         Connection::open(home.file("full.db")).unwrap().execute_batch("DELETE FROM team").unwrap();
         let destination = if on == On::File { source } else { home.store(on, "other") };
         if on == On::Server {
@@ -140,7 +140,7 @@ fn what_is_not_a_whole_backup_is_refused_before_anything_is_written() {
             ("\"team\"", "\"sqlite_schema\""),
             ("\"avatar\"", "\"avatar\\\") SELECT 1\""),
             ("\"schema\":8", "\"schema\":0"),
-            // Names under which SQLite knows a row's number, a column twice, one too few, and one that is not backed up.
+            // Names that SQLite knows for a row's number, a duplicate column, one too few, and one that is not backed up.
             ("\"signing_in\"", "\"rowid\""),
             ("\"signing_in\"", "\"_rowid_\""),
             ("\"signing_in\"", "\"oid\""),
@@ -229,7 +229,7 @@ fn keys_blocks_and_forgotten_users_that_differ_are_listed() {
     }
 }
 
-/// The backup with another header, and the checksum that goes with it: whoever can write the file can do that.
+/// The backup with a different header and the matching checksum, which anyone who can write the file can produce.
 fn tampered(whole: &[u8], from: &str, to: &str) -> Vec<u8> {
     let place = whole.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
     let body = [&whole[..place], to.as_bytes(), &whole[place + from.len()..whole.len() - 32]].concat();
@@ -266,7 +266,7 @@ fn a_tampered_header_is_refused_and_shown_to_no_terminal() {
         assert!(!refused.contains(char::is_control), "{refused:?}");
     }
     assert!(contents(&source) == before, "something was changed");
-    // The way of tampering is right: with the same header it is a backup.
+    // The tampering itself is correct: with the same header it is a valid backup.
     std::fs::write(home.file("wrong"), tampered(&whole, counter, counter)).unwrap();
     restored(&what).unwrap();
 }
@@ -278,7 +278,7 @@ fn a_row_with_a_number_that_no_store_reaches_is_refused() {
     let file = Connection::open(home.file("full.db")).unwrap();
     file.execute_batch("UPDATE users SET grant_version = 9223372036854775807 WHERE id = 1").unwrap();
     drop(file);
-    // A backup is read again after it was written, as a restore reads it.
+    // A backup is read back after it was written, the way a restore reads it.
     let refused = backed_up(&home, &source, "backup").unwrap_err().to_string();
     assert!(refused.contains("`users`") && refused.contains("`grant_version` that no store reaches"), "{refused}");
     assert!(!home.file("backup").exists());

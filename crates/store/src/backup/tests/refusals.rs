@@ -1,4 +1,4 @@
-//! What is refused, and that nothing is harmed by asking.
+//! What is refused, and that asking does no harm.
 
 use super::*;
 

@@ -17,7 +17,7 @@ async fn a_host_that_says_nothing_does_not_keep_the_next_from_being_tried() {
     assert_eq!(race([silent(), good(1)].into_iter(), pause).await.unwrap(), 1);
     assert_eq!(race([failing("a"), good(1)].into_iter(), READY * 1000).await.unwrap(), 1, "that one is not waited for");
     let slow: Try = Box::pin(async {
-        // Longer than the pause: the next is tried beside it, and this one still counts.
+        // Longer than the pause: the next one is tried too, and this one still counts.
         tokio::time::sleep(Duration::from_millis(20)).await;
         Ok(2)
     });
