@@ -1,10 +1,10 @@
-//! What both stores say about the version of a schema.
+//! What both stores say about schema versions.
 
 use tracing::info;
 
 use super::{Result, StoreError};
 
-/// A new store is fine at the first start. At any other, somebody looks for their data.
+/// A new store is fine at the first start. At any other, someone is missing their data.
 pub(super) fn tell_of_new_store(location: &str) {
     info!(
         target: "bot_companion::new_store",
@@ -13,7 +13,7 @@ pub(super) fn tell_of_new_store(location: &str) {
     );
 }
 
-/// The version, unless this release does not know it: then the schema is left alone.
+/// The version, unless this release does not know it, in which case the schema is left alone.
 pub(super) fn expect_known(found: i64, newest: usize) -> Result<usize> {
     usize::try_from(found).ok().filter(|version| *version <= newest).ok_or_else(|| {
         StoreError::Failed(format!(
@@ -23,7 +23,7 @@ pub(super) fn expect_known(found: i64, newest: usize) -> Result<usize> {
     })
 }
 
-/// Commands that only read do not migrate: they refuse the schema of another release.
+/// Read-only commands do not migrate: they refuse the schema of another release.
 pub(super) fn expect_readable(found: i64, newest: usize) -> Result<()> {
     match expect_known(found, newest)? {
         found if found == newest => Ok(()),
@@ -35,7 +35,7 @@ pub(super) fn expect_readable(found: i64, newest: usize) -> Result<()> {
     }
 }
 
-/// A backup is made of this release's schema only, and restored only to where that is.
+/// Backups are only made from, and restored to, this release's schema.
 pub(super) fn expect_version(found: i64, newest: usize) -> Result<()> {
     if found == 0 {
         return Err(StoreError::Failed("it is not a store of this service".to_owned()));
@@ -64,11 +64,11 @@ pub(super) fn refuse_unfinished_copy(is_unfinished: bool) -> Result<()> {
     ))
 }
 
-/// Whether one of the steps makes this table.
+/// Whether one of the steps creates this table.
 pub(super) fn makes(steps: &[&str], table: &str) -> bool {
     let made = format!("CREATE TABLE {table} (");
     steps.iter().any(|step| step.contains(&made))
 }
 
-/// Versions of the two schemas with the same tables and columns: SQLite's, then PostgreSQL's. A new step of either adds a pair.
+/// Versions of the two schemas with the same tables and columns: SQLite's, then PostgreSQL's. Each new step adds a pair.
 pub(super) const EQUAL: [(usize, usize); 6] = [(3, 1), (4, 2), (5, 3), (6, 4), (7, 5), (8, 6)];

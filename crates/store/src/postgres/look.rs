@@ -59,7 +59,7 @@ fn silent(_: tokio::time::error::Elapsed) -> StoreError {
 
 /// What the server allows the role that asks.
 async fn server(client: &Client) -> Result<ServerLook> {
-    // A superuser has no limit but the server's own.
+    // A superuser has no limit other than the server's.
     let asked = "SELECT current_user::text, current_schema()::text,
             coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
             current_setting('max_connections')::bigint,
@@ -81,7 +81,7 @@ async fn server(client: &Client) -> Result<ServerLook> {
 }
 
 async fn content(address: &Address, limit: Duration) -> Result<StoreContent> {
-    // The questions are asked of a connection of a pool, because that is what the store has.
+    // The questions are asked on a pooled connection, because that is what the store has.
     let pool = pool::build(address, 1, limit, limit)?;
     let client = pool.get().await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
     let failed = SqlError::into_store_error;

@@ -1,5 +1,5 @@
-//! The store that several replicas share: a PostgreSQL database. Every write is one transaction that tells the other replicas what
-//! it changed; the work itself is plain functions over a connection, one file per topic, beside those of the embedded store.
+//! The store that several replicas share: a PostgreSQL database. Every write is one transaction that tells the other replicas
+//! what it changed. The work itself is plain functions over a connection, one file per topic, as in the SQLite store.
 
 mod accounts;
 mod address;
@@ -66,13 +66,12 @@ use super::{
     Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList, Swept, not_staged,
 };
 
-/// The store in a database server.
 pub(super) struct Postgres {
     executor: Executor,
     stop: CancellationToken,
 }
 
-/// Says what is wrong with a URL, if anything is.
+/// What is wrong with a URL, if anything.
 pub(super) fn check(url: &SecretString) -> std::result::Result<(), String> {
     Address::parse(url).map(drop)
 }
@@ -82,7 +81,7 @@ pub(super) fn location(url: &SecretString) -> String {
     Address::parse(url).map_or_else(|_| "PostgreSQL".to_owned(), |address| address.location())
 }
 
-/// Connections over the network on which somebody in between could listen or answer.
+/// Connections over the network that someone in between could read or answer.
 pub(super) fn cautions(url: &SecretString) -> Vec<String> {
     let Ok(address) = Address::parse(url) else { return Vec::new() };
     let open = address.unverified_hosts();
@@ -95,8 +94,8 @@ pub(super) fn cautions(url: &SecretString) -> Vec<String> {
 }
 
 impl Postgres {
-    /// Connects, migrates the database as needed, and begins to listen to the other replicas. A database that is not there yet is
-    /// waited for.
+    /// Connects, migrates the database as needed, and starts listening to the other replicas. Waits for a database that is not
+    /// ready yet.
     pub(super) async fn open(options: &StoreOptions, freshness: Arc<Freshness>) -> Result<Self> {
         let address = Address::parse(&options.url).map_err(StoreError::Failed)?;
         let location = address.location();
@@ -113,7 +112,7 @@ impl Postgres {
         let listener = Listener::new(address.clone(), Arc::clone(&freshness), origin.clone(), stop.clone());
         let listening = listener.start().await.map_err(StoreError::Unavailable)?;
         let executor = Executor::new(address, options.connections, options.wait, freshness, origin)?;
-        // The first request finds a connection; to make one may take longer than a request may wait.
+        // So that the first request finds a connection; opening one may take longer than a request may wait.
         if let Err(error) = executor.warm().await {
             listening.abort();
             return Err(error);
@@ -134,7 +133,7 @@ const SILENCE: Duration = Duration::from_mins(1);
 async fn migrate(address: &Address) -> Result<()> {
     let (mut client, connection) = address.open().await?;
     let readable = async {
-        // A replica that vanishes in the middle must not keep the lock for hours, and nobody waits for it in silence.
+        // A replica that vanishes in the middle must not keep the lock for hours, and nobody should wait for it in silence.
         let bounds = "SET lock_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s'";
         let bounded = client.batch_execute(bounds).await;
         bounded.map_err(|error| StoreError::Unavailable(errors::SqlError::from(error).to_string()))?;
@@ -153,7 +152,7 @@ async fn migrate(address: &Address) -> Result<()> {
     Ok(())
 }
 
-/// Writes; a row or a few of them, unless a pace says otherwise.
+/// Writes one or a few rows, unless a pace says otherwise.
 macro_rules! transact {
     ($self:ident, $arguments:expr, |$db:ident, $topics:ident, $names:pat_param| $work:expr) => {
         transact!($self, Pace::Quick, $arguments, |$db, $topics, $names| $work)
@@ -330,7 +329,7 @@ impl Store for Postgres {
     }
 
     async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()> {
-        // What carries something over waits for its turn among those who change what is stored.
+        // Lines that carry something over take turns with everything that changes stored data.
         let pace = if lines.has_carried_parts() { Pace::Feed } else { Pace::Long };
         let staged: Result<Option<()>> = transact!(self, pace, (snapshot, lines), |db, _topics, (snapshot, lines)| {
             snapshots::stage(db, *snapshot, lines)

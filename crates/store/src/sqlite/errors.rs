@@ -1,4 +1,4 @@
-//! What an error of the embedded database, or of its file, means, and what is to be done about it.
+//! What an error of SQLite, or of its file, means, and what to do about it.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use rusqlite::{ErrorCode, ffi};
 use crate::StoreError;
 
 impl From<rusqlite::Error> for StoreError {
-    /// The text of the error names tables and columns, never values.
+    /// The error's text names tables and columns, never values.
     fn from(error: rusqlite::Error) -> Self {
         let code = error.sqlite_error_code();
         let is_undone = error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_READONLY_ROLLBACK);

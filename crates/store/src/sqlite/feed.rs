@@ -1,4 +1,4 @@
-//! The bot's events, numbered, and the state of the feed.
+//! The bot's numbered events, and the state of the feed.
 
 use domain::Time;
 use domain::feed::{Event, EventBatch, Fed, FeedState, InstanceId, Question, ShardKey, ShardState};
@@ -38,7 +38,7 @@ pub(super) fn feed(
     Ok(fed)
 }
 
-/// What is stored of all that the bot has sent. After a resharding, guilds that moved count under both their shards until they are
+/// Everything stored that the bot has sent. After a resharding, guilds that moved count under both shards until they are
 /// cleaned up.
 pub(super) fn state(connection: &Connection) -> rusqlite::Result<FeedState> {
     let count = |sql| connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).map(unsigned);

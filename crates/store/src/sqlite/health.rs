@@ -1,4 +1,4 @@
-//! The bot's health. The domain merges heartbeats; the rows that differ afterwards are written.
+//! The bot's health. The domain merges heartbeats; rows that differ afterwards are written.
 
 use std::collections::BTreeMap;
 

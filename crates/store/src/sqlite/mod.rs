@@ -1,5 +1,5 @@
-//! The embedded store: one `SQLite` file. One thread writes and commits in groups, a few connections read beside it; the work
-//! itself is plain functions over a connection, one file per topic.
+//! The embedded store: one `SQLite` file. One thread writes and commits in groups, and a few connections read at the same time.
+//! The work itself is plain functions over a connection, one file per topic.
 
 mod accounts;
 mod audit;
@@ -67,11 +67,10 @@ use super::{
 
 const READERS: usize = 4;
 
-/// The store in a file.
 pub(super) struct Sqlite {
     writer: Writer,
     readers: Readers,
-    /// The snapshots that this process is staging; what else is staged was left by one that is gone.
+    /// The snapshots that this process is staging; others were left by one that is gone.
     staging: LocalStaging,
     metrics: Arc<StoreMetrics>,
     path: PathBuf,
@@ -89,7 +88,7 @@ impl Sqlite {
     fn open_now(path: &Path, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
         create(path)?;
         let mut connection = connect(path)?;
-        // Nothing of a file that turns out not to be ours is changed before this.
+        // Nothing in a file that turns out not to be ours is changed before this.
         if migrations::run(&mut connection)? {
             schema_version::tell_of_new_store(&location(path));
         }
@@ -314,7 +313,7 @@ impl Store for Sqlite {
     }
 
     async fn close(&self) {
-        // The readers first: the last checkpoint cannot pass a read that still runs.
+        // Readers first, because the last checkpoint cannot pass a running read.
         self.readers.close().await;
         self.writer.close().await;
     }

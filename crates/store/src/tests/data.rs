@@ -1,4 +1,4 @@
-//! What the bot says and what the API shows of it.
+//! What the bot sends and what the API shows of it.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +115,7 @@ async fn the_guilds_own_role_is_everyones_and_no_other_key_can_be_granted(fixtur
 
 async fn changes_apply_all_or_none(fixture: Fixture) {
     fixture.sql("ALTER TABLE feedback RENAME TO elsewhere").await;
-    // The embedded store notices with a write that another program has changed the file.
+    // The SQLite store only notices with a write that another program has changed the file.
     fixture.store.note_seen(Vec::new()).await.unwrap();
     let broken = fixture.store.apply(vec![Change::Guild(guild(5)), Change::FeedbackGone("x".to_owned())]);
     let (outcome, invalidated) = fixture.invalidated(&[Topic::Id(id(5))], broken).await;
@@ -152,7 +152,7 @@ async fn the_roster_is_written_whole_and_touches_old_and_new_members(fixture: Fi
     assert_eq!(fixture.apply(&topics, vec![Change::Team(first.clone())]).await, topics[..3]);
     assert_eq!(fixture.store.team().await.unwrap(), first);
 
-    // Named twice, and with a key that the roster may not grant.
+    // Listed twice, and with a permission that the roster may not grant.
     let second = roster(&[(3, &founder), (3, &[Permission::Support, Permission::Admin])]);
     assert_eq!(fixture.apply(&topics, vec![Change::Team(second)]).await, topics);
     let granted = PermissionSet::of(&[Permission::Founder, Permission::Support]);

@@ -1,4 +1,4 @@
-//! Events by their numbers, whose they are to say, and keys.
+//! Numbered events, who may send them, and keys.
 
 use domain::feed::{Event, Lines};
 use domain::{Change, Heartbeat};
@@ -66,7 +66,7 @@ async fn a_shard_belongs_to_the_latest_started_that_has_sent_it(fixture: Fixture
     assert_eq!(fixture.feed("new", 1, &[named(2, "new")]).await, applied(1, 0, 2), "the later one may say anything");
     assert_eq!(fixture.snapshot("new", even, 2, &[2, 4], "new").await, Committed::Replaced { next: 2 });
 
-    // Its heartbeats may end; it has the shard all the same.
+    // Its heartbeats may stop; it still owns the shard.
     let later = NOW.after(Duration::from_hours(1));
     let alive = Heartbeat {
         instance: instance("old"),
@@ -117,7 +117,7 @@ async fn without_heartbeats_the_one_seen_first_counts_as_the_earlier(fixture: Fi
     let outranked = Committed::Outranked { next: 1, owner: instance("second") };
     assert_eq!(fixture.store.commit_snapshot(first, later).await.unwrap(), outranked);
     assert_eq!(fixture.map().await, "second: [1]");
-    // A heartbeat that comes after all decides anew.
+    // A late heartbeat changes the decision.
     fixture.started("second", 5).await;
     assert_eq!(fixture.snapshot("first", all, 1, &[1], "first").await, Committed::Replaced { next: 1 });
     let state = fixture.store.feed_state().await.unwrap();

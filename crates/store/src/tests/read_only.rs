@@ -1,4 +1,4 @@
-//! A store that was opened for reading.
+//! A store opened for reading.
 
 use super::fixture::Location;
 use super::*;
@@ -35,7 +35,7 @@ async fn a_store_opened_for_reading_reads_beside_the_service_and_refuses_every_w
     assert!(reading.forget(id(1), NOW).await.is_err());
     reading.close().await;
     assert_eq!(fixture.everything().await, before);
-    // What the service writes meanwhile is seen by the next one.
+    // What the service writes in the meantime is visible to the next reader.
     fixture.sign_in(2, 2).await;
     let reading = open_read_only(options(&fixture), new_freshness()).await.unwrap();
     assert_eq!(reading.sessions_of(id(2)).await.unwrap().len(), 1);

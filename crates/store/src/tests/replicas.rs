@@ -10,7 +10,7 @@ use super::*;
 use crate::freshness::Dependencies;
 use crate::{Admission, Claim, Committed, Fed, Lease, StoreError, Swept, Topic};
 
-/// Long enough for a machine that has other things to do; a test that waits this long has failed.
+/// Long enough for a busy machine; a test that waits this long has failed.
 const BOUND: Duration = Duration::from_mins(5);
 
 impl Replica {
@@ -248,7 +248,7 @@ async fn of_many_that_lease_a_grant_one_gets_it_and_the_others_wait_without_a_lo
     for user in 1..=10 {
         one.sign_in(user.into(), user).await;
         let version = one.store.account(id(user.into())).await.unwrap().unwrap().grant_version;
-        // The second time, the lease of the first is over.
+        // By the second time, the first one's lease is over.
         for now in [NOW, NOW.after(Duration::from_mins(1))] {
             let lease = |replica: &Replica, version| {
                 let store = Arc::clone(&replica.store);
@@ -258,7 +258,7 @@ async fn of_many_that_lease_a_grant_one_gets_it_and_the_others_wait_without_a_lo
             let leases = join_all((0..8).map(|turn| lease(if turn % 2 == 0 { &one } else { &two }, version))).await;
             assert_eq!(leases.iter().filter(|lease| **lease == Lease::Mine).count(), 1, "{leases:?}");
             assert_eq!(leases.iter().filter(|lease| **lease == Lease::Busy).count(), 7, "{leases:?}");
-            // One that asked for a lock would wait for this.
+            // Anyone who needs a lock would wait for this.
             let other = database.outside().await;
             other.batch_execute("BEGIN; SELECT 1 FROM users FOR UPDATE").await.unwrap();
             assert_eq!(lease(&two, version).await, Lease::Busy);
@@ -273,7 +273,7 @@ async fn a_session_opens_while_somebody_has_the_users_revocation() {
     let Some(database) = Database::new().await else { return };
     let (one, other) = (database.replica().await, database.outside().await);
     one.save_grant(1, 1).await;
-    // The first user has a grant again; the revocation of the second user's was sent, and a sweep is forgetting it.
+    // The first user has a grant again; the revocation of the second user's was sent, and a sweep is removing it.
     let stored = "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until)
         VALUES (1, '\\x00', 0, 0, NULL), (2, NULL, 0, 1, NULL)";
     other.batch_execute(stored).await.unwrap();
@@ -303,7 +303,7 @@ async fn a_grant_is_not_taken_back_once_somebody_has_begun_to_revoke_it() {
     assert_eq!(one.store.account(id(1)).await.unwrap().unwrap().grant, None);
 }
 
-/// Takes, or gives back, the lock of a user, whose id is this many times 4096.
+/// Takes, or releases, the lock of the user whose ID is this many times 4096.
 async fn user_lock(client: &tokio_postgres::Client, function: &str, number: i32) {
     client.batch_execute(&format!("SELECT {function}(6447875, {number})")).await.unwrap();
 }
@@ -319,7 +319,7 @@ async fn a_sweep_takes_no_lock_that_it_does_not_need_and_none_of_a_row_before_th
     one.sign_in(first, 3).await;
     let later = NOW.after(Duration::from_mins(1));
     user_lock(&other, "pg_advisory_lock", 2).await;
-    // The first user's sessions are a whole batch.
+    // The first user's sessions are a full batch.
     assert_eq!(one.store.sweep(later, later, later, 2).await.unwrap(), Swept { sessions: 2, more: true });
 
     let sent =

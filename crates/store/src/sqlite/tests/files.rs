@@ -22,7 +22,7 @@ async fn closing_finishes_what_waits_and_refuses_the_rest() {
     let fixture = sqlite().await;
     for number in 1..=50 {
         drop(fixture.store.apply(vec![Change::Guild(guild(number))]).now_or_never());
-        // The runtime lets a task take only so much at once.
+        // The runtime lets a task do only so much at once.
         tokio::task::yield_now().await;
     }
     fixture.store.close().await;
@@ -197,14 +197,14 @@ async fn a_file_that_somebody_cuts_off_takes_no_more_writes() {
         path.push(suffix);
         if suffix.is_empty() {
             Connection::open(fixture.file()).unwrap().execute_batch("PRAGMA wal_checkpoint(FULL)").unwrap();
-            // Its whole length must have been seen.
+            // Its full length must have been seen.
             fixture.store.apply(vec![Change::Guild(guild(51))]).await.unwrap();
         }
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         let length = file.metadata().unwrap().len();
         file.set_len(length.checked_div(part).unwrap_or(0)).unwrap();
         if refilled {
-            // A write that is under way makes the log long again, behind a hole.
+            // A write in progress makes the log long again, after a hole.
             file.set_len(length).unwrap();
         }
         let refused = fixture.store.apply(vec![Change::Guild(guild(99))]).await;

@@ -1,4 +1,4 @@
-//! What statements cost: which index they use, and how many rows they write.
+//! The cost of statements: which index they use, and how many rows they write.
 
 use domain::Heartbeat;
 use domain::health::ShardBeat;
@@ -29,7 +29,7 @@ fn no_statement_of_a_hot_path_walks_a_table_or_sorts() {
         assert!(plan.contains(index), "{plan}");
         assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
     }
-    // Walks the index from its end, and stops at the first.
+    // Goes through the index from its end, and stops at the first.
     let plan = plan(&connection, feedback::LAST_SLOT);
     assert!(plan.contains("feedback_slot") && !plan.contains("TEMP B-TREE"), "{plan}");
 }
