@@ -1,4 +1,4 @@
-//! The bot's health: what its processes report, how reports merge, and what of it is shown.
+//! The bot's health: what its processes report, how reports are merged, and what is shown.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,28 +8,27 @@ use super::feed::{InstanceId, ShardKey};
 
 pub use super::retention::{SILENCE, is_silent};
 
-/// What a process of the bot reports of itself and of its own shards.
+/// What a bot process reports about itself and its own shards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heartbeat {
-    /// Which process, in this start of it.
     pub instance: InstanceId,
-    /// When it started, as it reports.
+    /// When it started, according to itself.
     pub started_at: Time,
     /// Resident memory in bytes.
     pub memory: u64,
-    /// Of how many shards its own are part.
+    /// The total number of shards.
     pub shard_count: u32,
     pub shards: Vec<ShardBeat>,
 }
 
 impl Heartbeat {
-    /// The shards that the process calls its own.
+    /// The shards that the process names as its own.
     pub fn own_shards(&self) -> impl Iterator<Item = ShardKey> {
         self.shards.iter().filter_map(|shard| ShardKey::new(self.shard_count, shard.id))
     }
 }
 
-/// What a process reports of one shard; what it does not know keeps its last value.
+/// What a process reports about one shard; unknown values keep their last one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShardBeat {
     pub id: u32,
@@ -48,14 +47,13 @@ pub struct Instance {
     /// Resident memory in bytes.
     pub memory: u64,
     pub reported: Time,
-    /// Of how many shards it believes its own to be part.
+    /// The total number of shards, as far as it knows.
     pub shard_count: u32,
 }
 
 /// The last known record of a shard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shard {
-    /// Which process reported it.
     pub instance: InstanceId,
     /// When that process started.
     pub started_at: Time,
@@ -68,24 +66,24 @@ pub struct Shard {
     pub latency: f64,
 }
 
-/// All that is known of the bot's health.
+/// Everything known about the bot's health.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
-    /// Processes, living or not.
+    /// Processes, alive or not.
     pub instances: BTreeMap<InstanceId, Instance>,
-    /// Shards by their number.
     pub shards: BTreeMap<u32, Shard>,
 }
 
 impl Health {
-    /// Merges a report that arrived `now`. The latest-started living process wins each shard; shards beyond the newest process's
-    /// count are removed, and so are processes that have been silent for long. `beat.started_at` is the start that counts.
+    /// Merges a report that arrived `now`. The latest-started living process wins each shard; shards beyond the newest
+    /// process's count are removed, and so are processes that have been silent for long. `beat.started_at` is the start that
+    /// counts.
     pub fn merge(&mut self, beat: Heartbeat, now: Time) {
         self.instances.retain(|_, instance| !is_silent(instance.reported, now));
         for report in beat.shards.into_iter().filter(|shard| shard.id < beat.shard_count) {
             let known = self.shards.get(&report.id);
             let outranked = known.is_some_and(|shard| {
-                // A process may say later that it started at another time; what it said last counts.
+                // A process may later report another start time; the last one counts.
                 let process = self.instances.get(&shard.instance);
                 let started_at = process.map_or(shard.started_at, |process| process.started_at);
                 shard.instance != beat.instance && started_at > beat.started_at && !is_silent(shard.reported, now)
@@ -132,7 +130,6 @@ impl Health {
         self.instances.values().filter(move |instance| !is_silent(instance.reported, now))
     }
 
-    /// What the status shows at `now`.
     pub fn summary(&self, now: Time) -> HealthSummary {
         let started = self.living(now).map(|instance| instance.started_at).min();
         let bytes = self.living(now).map(|instance| instance.memory).fold(0, u64::saturating_add);
@@ -146,9 +143,9 @@ impl Health {
         }
     }
 
-    /// Until when a summary made at `now` is valid if nothing is reported.
+    /// How long a summary made at `now` is valid if nothing is reported.
     pub fn summary_valid_until(&self, now: Time) -> Time {
-        // The text of an uptime changes every second in its first minute, and every minute after it.
+        // An uptime's text changes every second in the first minute, and every minute after that.
         self.living(now)
             .map(|instance| {
                 let age = now.since(instance.started_at).as_secs();
@@ -166,17 +163,14 @@ fn megabytes(bytes: u64) -> f64 {
     (bytes as f64 / 10_000.0).round() / 100.0
 }
 
-/// The bot's part of the status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthSummary {
     /// Megabytes in use, summed over the living processes.
     pub memory: f64,
-    /// Shards by number.
     pub shards: BTreeMap<u32, ShardRecord>,
     pub uptime: Uptime,
 }
 
-/// What the status shows of a shard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShardRecord {
     /// When it last sent a heartbeat; zero if never known.
@@ -193,7 +187,7 @@ impl ShardRecord {
     }
 }
 
-/// Since when the bot runs.
+/// How long the bot has been running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uptime {
     /// "3 days, 4 hours", or "offline".
@@ -209,7 +203,7 @@ impl Uptime {
     }
 }
 
-/// The two largest units of a span: "3 days, 4 hours".
+/// The two largest units of a duration: "3 days, 4 hours".
 fn readable(span: Duration) -> String {
     let seconds = span.as_secs();
     let units = [(seconds / 86_400, "day"), (seconds / 3600 % 24, "hour"), (seconds / 60 % 60, "minute")];

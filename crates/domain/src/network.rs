@@ -1,4 +1,4 @@
-//! A network of addresses, such as `10.0.0.0/8`.
+//! A network of addresses, like `10.0.0.0/8`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use ipnet::{IpNet, Ipv4Net};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network(IpNet);
 
-/// Why a text is no network, and what to write instead.
+/// Why a text isn't a network, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NetworkError(String);

@@ -1,5 +1,5 @@
-//! The body of `PUT /bot/heartbeat`. It is read into its few typed fields as it is parsed: all else in the body is skipped, so that
-//! it costs no more memory than its shards.
+//! The body of `PUT /bot/heartbeat`. It is parsed straight into its few typed fields and everything else is skipped, so that it
+//! takes no more memory than its shards.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,10 +12,10 @@ use super::{InstanceId, MAX_SHARDS};
 use crate::Time;
 use crate::health::{Heartbeat, ShardBeat};
 
-/// A petabyte: a sum over all processes stays far from the end of its column.
+/// A petabyte, so that a sum over all processes stays far from its column's limit.
 const MEMORY: u64 = 1 << 50;
 
-/// A report that arrived `now` with this key; it tells ages, so that the sender's clock does not matter.
+/// A report with this key that arrived `now`. It contains ages, so that the sender's clock does not matter.
 pub fn heartbeat(key: &str, body: &[u8], now: Time) -> Result<Heartbeat, Reason> {
     let report: HeartbeatBody<'_> = serde_json::from_slice(body).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => Reason::new(format!(
@@ -47,7 +47,7 @@ pub fn heartbeat(key: &str, body: &[u8], now: Time) -> Result<Heartbeat, Reason>
     })
 }
 
-/// A value that is not made of others; the content of a list or an object is skipped.
+/// A value that isn't a list or an object; their contents are skipped.
 #[derive(Clone, Debug, Default)]
 enum Scalar<'a> {
     #[default]
@@ -131,7 +131,7 @@ impl<'de> Deserialize<'de> for Scalar<'de> {
     }
 }
 
-/// The fields of the body, as they were sent.
+/// The fields of the body as sent.
 #[derive(Default)]
 struct HeartbeatBody<'a> {
     instance: Scalar<'a>,
@@ -198,7 +198,7 @@ impl<'de> Deserialize<'de> for ShardList {
     }
 }
 
-/// A shard's fields, or what is wrong with the first wrong one.
+/// A shard's fields, or what is wrong with the first invalid one.
 struct ShardFields {
     id: Option<u32>,
     sent: Option<f64>,
@@ -230,7 +230,7 @@ impl ShardFields {
             id,
             sent: self.sent.map(ago),
             acknowledged: self.acknowledged.map(ago),
-            // Libraries say -1 where they do not know it yet.
+            // Libraries report -1 if they do not know it yet.
             latency: self.latency.filter(|latency| *latency >= 0.0),
         })
     }

@@ -1,4 +1,4 @@
-//! The team, as the event `team` and a file for the command line describe it.
+//! The team, as described by the `team` event and by a file for the command line.
 
 use super::event::{PERSON, avatar};
 use super::json::{Fields, Json, Reason, object, wrong};
@@ -9,7 +9,7 @@ use crate::{PermissionSet, ProviderRules};
 const MEMBERS: usize = 1_000;
 const WORD: usize = 64;
 
-/// The team in an object `{"members": […]}`, with what was ignored of it; or everything that is wrong with it.
+/// The team in an object `{"members": […]}`, with notes on what was ignored; or everything that is wrong with it.
 pub fn roster(text: &[u8], rules: &ProviderRules) -> Result<(Roster, Vec<String>), Vec<Reason>> {
     let fields = object(text).map_err(|reason| vec![reason])?;
     let members = fields.list("members", MEMBERS).map_err(|reason| vec![reason])?;

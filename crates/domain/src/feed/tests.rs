@@ -18,7 +18,7 @@ fn bytes(value: &Value) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// The object with these fields over it.
+/// The object with these fields added.
 fn with(mut value: Value, fields: &Value) -> Value {
     for (name, field) in fields.as_object().unwrap() {
         value[name] = field.clone();

@@ -1,16 +1,16 @@
 //! What an operator may announce.
 
-/// How long a title may be, in characters.
+/// The longest title, in characters.
 pub const TITLE: usize = 200;
-/// How long a text may be, in characters.
+/// The longest text, in characters.
 pub const TEXT: usize = 4_000;
 
-/// A title and a text that visitors may be shown: without blanks around them, of a bounded length, without control characters.
+/// A title and a text that visitors may be shown: trimmed, of limited length, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// One line.
     pub title: String,
-    /// More, in lines; may be empty.
+    /// More details, possibly in several lines; may be empty.
     pub text: String,
 }
 
