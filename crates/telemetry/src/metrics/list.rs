@@ -1,11 +1,11 @@
-//! Every metric: its name, what kind it is, and what it says. `docs/metrics.md` explains them to operators; a test compares the two.
+//! Every metric: its name, type and description. `docs/metrics.md` explains them to operators; a test compares the two.
 
-/// A metric, of which there may be several series by label.
+/// A metric, which may have several series by label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetricFamily {
-    /// Its name, the unit at its end.
+    /// Its name, ending with the unit.
     pub name: &'static str,
-    /// What it says, in a line.
+    /// Its description, in one line.
     pub help: &'static str,
     pub kind: MetricKind,
 }
@@ -14,9 +14,9 @@ pub struct MetricFamily {
 pub enum MetricKind {
     /// Only grows, until the process ends.
     Counter,
-    /// What is so now.
+    /// A current value.
     Gauge,
-    /// Durations, by buckets.
+    /// Durations, in buckets.
     Histogram,
 }
 
