@@ -1,4 +1,4 @@
-//! What `backup` and `restore` say and write, beyond the drill in `upkeep.rs`.
+//! What `backup` and `restore` print and write, beyond the drill in `upkeep.rs`.
 
 use std::fs;
 use std::path::Path;
@@ -11,9 +11,9 @@ use crate::harness::terminal::typed;
 use crate::harness::{Folder, sandbox, sqlite_only};
 
 const OLD: &str = "old:QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
-/// Another key under another id.
+/// Another key under another ID.
 const NEW: &str = "new:QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI=";
-/// Another key under the id of the old one.
+/// Another key under the old one's ID.
 const WRONG: &str = "old:Q0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0M=";
 
 async fn output(config: &Path, keys: Option<&str>, arguments: &[&str]) -> std::process::Output {
@@ -110,7 +110,7 @@ async fn a_backup_goes_to_standard_output_and_nowhere_else() {
     assert!(told.contains("were written to standard output") && told.contains("It holds no grants."), "{told}");
     assert_eq!(fs::read_dir(&here).unwrap().count(), 0, "a file was made");
 
-    // It is a whole backup, and nothing follows after its end.
+    // It is a complete backup, with nothing after its end.
     let file = folder.path().join("backup");
     fs::write(&file, &output.stdout).unwrap();
     done(&config, None, &["restore", file.to_str().unwrap(), "--replace"]).await;
@@ -140,7 +140,7 @@ async fn a_backup_into_a_pipe_that_is_closed_fails() {
     assert!(told.contains("could not be written to standard output"), "{told}");
 }
 
-/// The backup with another text in its header, and the checksum that goes with it.
+/// The backup with a different text in its header and the matching checksum.
 fn tampered(whole: &[u8], from: &str, to: &str) -> Vec<u8> {
     let place = whole.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
     let body = [&whole[..place], to.as_bytes(), &whole[place + from.len()..whole.len() - 32]].concat();
@@ -157,14 +157,14 @@ async fn a_tampered_backup_reaches_neither_the_terminal_nor_the_store() {
     done(&config, None, &["backup", &file("good")]).await;
     let whole = fs::read(file("good")).unwrap();
     let listed = done(&config, None, &["key", "list"]).await;
-    // The second one goes in front of the digits, which makes the number larger than any store has it.
+    // The second digit goes in front, which makes the number larger than in any store.
     let release = format!("\"release\":\"{}\"", env!("CARGO_PKG_VERSION"));
     let cases = [
         (release.as_str(), "\"release\":\"\\u001b[2J\"", "names no release"),
         ("\"counter\":", "\"counter\":9007199254740993", "an impossible counter"),
     ];
     for (from, to, why) in cases {
-        // With another schema, the release is part of what is said.
+        // With another schema, the message names the release.
         for (schema, other) in [("\"schema\":", "\"schema\":"), ("\"schema\":", "\"schema\":9")] {
             let wrong = tampered(&tampered(&whole, from, to), schema, other);
             fs::write(file("wrong"), wrong).unwrap();

@@ -1,4 +1,4 @@
-//! The commands that answer and end, and `dev`.
+//! Commands that print something and exit, and `dev`.
 
 use std::process::Command;
 
@@ -186,7 +186,7 @@ async fn dev_does_what_its_banner_says() {
     let mut roles = Vec::new();
     let mut last = None;
     for person in people.split(", ") {
-        // A person's name works as a code again and again.
+        // A person's name works as a code any number of times.
         for _ in 0..2 {
             let answer = client.post("/auth").header("Idp-Code", person).send().await;
             assert_eq!(answer.status, 200, "{person}: {}", answer.text());
@@ -212,7 +212,7 @@ async fn dev_does_what_its_banner_says() {
         ]
     );
 
-    // The limit last: while it lasts, the provider is not asked at all.
+    // The limit comes last: while it lasts, the provider is not called at all.
     for (code, status, error) in [
         ("refused", 401, "idp_code_rejected"),
         ("down", 502, "idp_unavailable"),

@@ -78,7 +78,7 @@ async fn a_key_that_is_revoked_meanwhile_ends_its_upload_within_seconds() {
         }
         revoke(&app, &bot).await;
         app.clock.advance(Duration::from_secs(5));
-        // The next bytes are the last that anybody reads of it.
+        // The next bytes are the last that anyone reads of it.
         wire.send("\n").await;
         wire.half_close().await;
         wire.answer().await.unwrap().refused(401, "bot_key_invalid");
@@ -143,12 +143,12 @@ async fn the_demonstration_key_opens_no_service_that_finds_it_in_its_store() {
     let key = BotKey { id: "demo".to_owned(), label: String::new(), created: app.clock.now(), revoked: None };
     app.app.store.add_key(key, token::published_key_hash()).await.unwrap();
     for _ in 0..100 {
-        // Neither at first, nor when so many were refused that only keys on the list are looked at.
+        // Neither at first, nor after so many refusals that only keys on the list are looked up.
         assert!(matches!(with_key(&app.anon(), token::PUBLISHED_KEY).await, 401 | 429));
     }
 }
 
-/// The most that the process has had in memory, in kilobytes.
+/// The process's peak memory, in kilobytes.
 fn most_memory(service: &Running) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -1,4 +1,4 @@
-//! Whose a shard is: clocks that run ahead, owners that fall silent, services that were emptied, keys that share a name.
+//! Who owns a shard: clocks that run ahead, owners that fall silent, services that were emptied, keys that share a name.
 
 use std::time::Duration;
 
@@ -151,13 +151,13 @@ async fn who_names_a_shard_is_asked_for_it_and_who_does_not_is_not_asked_twice()
     let other = bot.other("other");
     assert_eq!(bot.beats(START.seconds() - 10, 2).await.status, 200);
     counted(&bot.guilds((2, 0), 1, &[guild(2, "b")]).await);
-    // It has named shard 1, and not sent it.
+    // It has named shard 1, but not sent it.
     bot.events(1, &[renamed(1, "a")]).await.refused(409, "resync_required");
     bot.events(1, &[renamed(2, "b"), renamed(1, "a")]).await.refused(409, "resync_required");
     counted(&bot.guilds((2, 1), 1, &[]).await);
     assert_eq!(counted(&bot.events(1, &[renamed(1, "a")]).await), (1, 0, 2));
     app.clock.advance(SILENCE);
-    // Of this one nothing is known: it may have lost what it sent.
+    // Nothing is known about this one: it may have lost what it sent.
     other.events(1, &[renamed(1, "x")]).await.refused(409, "resync_required");
     counted(&other.guilds((2, 0), 1, &[]).await);
     let answer = other.events(1, &[renamed(1, "x"), renamed(2, "y")]).await;
@@ -172,7 +172,7 @@ async fn nobody_is_asked_for_a_snapshot_that_would_be_ignored() {
     let app = started().await;
     let old = app.bot("old").await;
     let (new, gone) = (old.other("new"), old.other("gone"));
-    // A resharding from two to four, in the middle of which one of the new processes dies.
+    // A resharding from two to four, during which one of the new processes dies.
     for (bot, since) in [(&old, 100), (&new, 10), (&gone, 10)] {
         assert_eq!(bot.beats(START.seconds() - since, 2).await.status, 200);
     }
@@ -181,7 +181,7 @@ async fn nobody_is_asked_for_a_snapshot_that_would_be_ignored() {
     app.clock.advance(Duration::from_mins(1));
     beat(&new, START.seconds() - 10).await;
     app.clock.advance(Duration::from_secs(30));
-    // The dead one's guild is nobody's, but a snapshot of the old shard would overwrite the living one's.
+    // Nobody owns the dead one's guild, but a snapshot of the old shard would overwrite the living one's.
     assert_eq!(counted(&old.guilds((2, 0), 1, &[guild(2, "old")]).await), (0, 1, 1));
     let answer = old.events(1, &[renamed(2, "old")]).await;
     assert_eq!(counted(&answer), (0, 1, 2), "it is not asked again and again");
@@ -236,7 +236,7 @@ async fn the_same_name_under_another_key_is_another_instance() {
     let state = one.state().await;
     let known: Vec<_> = state["instances"].as_array().unwrap().iter().map(|it| (&it["key"], &it["next"])).collect();
     assert_eq!(known, [(&json!(one.key_id), &json!(4)), (&json!(two.key_id), &json!(2))], "one's own come first");
-    // The later one has shard 0 as well, and what the earlier one says of it no longer counts.
+    // The later one owns shard 0 as well, and what the earlier one sends about it no longer counts.
     counted(&two.guilds((2, 0), 2, &[guild(2, "c")]).await);
     assert_eq!(counted(&one.events(4, &[renamed(2, "b5")]).await), (0, 1, 5));
     assert_eq!(names(&member.guilds().await), ["a2", "c"]);

@@ -33,7 +33,7 @@ async fn checked(config: &Path, variables: Variables<'_>) -> (i32, BTreeMap<Stri
     (code, lines.as_array().unwrap().iter().map(entry).collect())
 }
 
-/// The check fails because of this line, which says this.
+/// Asserts that the check fails because of this line, which contains this.
 async fn fails(config: &Path, variables: Variables<'_>, name: &str, parts: &[&str]) {
     let (code, lines) = checked(config, variables).await;
     let (status, text) = lines.get(name).unwrap_or_else(|| panic!("{name}: {lines:?}"));
@@ -43,7 +43,7 @@ async fn fails(config: &Path, variables: Variables<'_>, name: &str, parts: &[&st
     }
 }
 
-/// Every file below a folder, with what is in it.
+/// Every file below a folder, with its contents.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
@@ -277,7 +277,7 @@ async fn no_other_program_answers_a_healthcheck() {
             assert!(code == 1 && output.is_empty() && is_told, "{body}: {error}");
         }
     }
-    // A former release does not name itself on the admin listener; it does where it serves.
+    // An earlier release does not name itself on the admin listener, but does where it serves.
     let (admin, service) = (
         program("{\"status\":\"ready\"}"),
         program("{\"code\":200,\"message\":\"OK\",\"data\":{\"status\":\"ready\"}}"),
@@ -287,7 +287,7 @@ async fn no_other_program_answers_a_healthcheck() {
     assert!(code == 0 && output == "ready\n", "{error}");
     let (_, output, _) = said(&["check", "--live", "--config", config], &former).await;
     assert!(output.contains(&format!("admin port   {admin} is in use by a running bot-companion")), "{output}");
-    // Without a configuration whoever has the default port would be asked.
+    // Without a configuration, anything on the default port would be asked.
     let (code, output, error) = said(&["healthcheck"], &[]).await;
     assert!(code == 78 && output.is_empty() && error.contains("no configuration was given"), "{output}{error}");
 }
@@ -300,7 +300,7 @@ async fn another_bot_companion_with_the_default_admin_address_does_not_answer_a_
         config_file(&other, &provider, "http.listen = \"127.0.0.1:8082\""),
     );
     let (ours, theirs) = (ours.to_str().unwrap(), theirs.to_str().unwrap());
-    // The other one runs, and ours does not.
+    // The other one is running, and ours is not.
     let script = format!(
         "ip link set lo up && {{ \"$1\" serve --config {theirs} & }}; other=$!; until \"$1\" healthcheck --config {theirs} >&2; do sleep 0.1; \
          done; \"$1\" healthcheck --config {ours}; code=$?; kill -9 $other; exit $code;"

@@ -1,4 +1,4 @@
-//! `bot-companion secrets …` beside a running service: what is encrypted with which key, and a change of keys.
+//! `bot-companion secrets …` next to a running service: what is encrypted with which key, and a change of keys.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::harness::{Folder, TestApp, eventually, on_postgres, sandbox};
 
 const OLD: &str = "old:QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
 const NEW: &str = "new:QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI=";
-/// Another key under the id of the old one.
+/// Another key under the old one's ID.
 const WRONG: &str = "old:Q0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0M=";
 
 fn keys(keys: &[&str]) -> String {
@@ -25,7 +25,7 @@ async fn said(app: &TestApp, keys: &[&str], arguments: &[&str]) -> String {
     let output = run(asked).await;
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{error}");
-    // A change of keys beside a service that cannot be asked is explained.
+    // A change of keys next to a service that cannot be reached is explained.
     assert_eq!(error.contains("no running service could be reached"), arguments.contains(&"reseal"), "{error}");
     assert_eq!(error.lines().count(), usize::from(arguments.contains(&"reseal")), "{error}");
     String::from_utf8(output.stdout).unwrap()
@@ -42,7 +42,7 @@ async fn keys_are_changed_while_the_service_runs_and_nobody_has_to_sign_in_again
     let leaver = app.user("newcomer").await;
     app.settled().await;
     assert_eq!(leaver.delete("/auth").send().await.status, 200);
-    // As the document says: the new key in front, everywhere; then reseal; then the old one goes.
+    // As documented: the new key first, everywhere; then reseal; then remove the old one.
     let app = app.restarted(&[&keys(&[NEW, OLD])]).await;
     let text = said(&app, &[NEW, OLD], &["secrets", "status"]).await;
     assert!(text.contains("\nnew  0       0           configured; writes\n"), "{text}");

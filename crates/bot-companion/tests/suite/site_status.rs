@@ -1,4 +1,4 @@
-//! The status page and the feed of incidents, as a visitor's browser and a feed reader get them.
+//! The status page and the incident feed, as seen by a visitor's browser and a feed reader.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,12 +28,12 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     rest.split_once(to).unwrap_or_else(|| panic!("no {to} after {from} in {text}")).0
 }
 
-/// The section that is named by this id.
+/// The section with this ID.
 fn section<'a>(page: &'a str, id: &str) -> &'a str {
     between(page, &format!("aria-labelledby=\"{id}\">"), "</section>")
 }
 
-/// Lets time pass under the recorder's eyes.
+/// Lets time pass while the recorder watches.
 async fn watched(app: &TestApp, seconds: u64) {
     for _ in 0..seconds / 30 {
         app.clock.advance(Duration::from_secs(30));
@@ -126,7 +126,7 @@ async fn five_thousand_shards_are_all_there_and_the_page_is_small() {
     let app = TestApp::start().await;
     let mut random = 1_u64;
     for process in 0..50_u32 {
-        // A xorshift generator: latencies that repeat themselves would compress too well.
+        // A xorshift generator, because latencies that repeat would compress too well.
         let mut latency = || {
             random ^= random << 13;
             random ^= random >> 7;
@@ -203,8 +203,8 @@ async fn a_lookup_says_the_same_of_a_server_that_is_known_and_of_one_that_is_not
     assert!(ask(&id(5)).await.contains("This shard is down."));
 }
 
-/// How many pages are made while the facts stay: the service reads them into its caches by itself, too, and then the work is done
-/// again. The work says how many there were when its own first page was there.
+/// How many pages are rendered while the facts stay the same: the service also reads them into its caches by itself, and then
+/// the work is repeated. The work returns how many there were when its own first page was there.
 async fn pages_made_again(app: &TestApp, work: impl AsyncFn() -> u64) -> u64 {
     let facts = async || (app.app.views.site.get().await.unwrap(), app.app.views.history.get().await.unwrap());
     for _ in 0..100 {
@@ -316,7 +316,7 @@ async fn the_charts_show_what_is_known_and_nothing_unknown_as_down() {
     assert_eq!(empty.matches("There is nothing to show yet").count(), 2);
     let (minute, day) = (60_000, 86_400_000);
     let now = START.millis();
-    // From 120 minutes ago on: an hour that was good but for a minute, then an hour of which nothing is known.
+    // From 120 minutes ago: an hour that was good except for a minute, then an hour without data.
     let minutes = (61..=120).map(|ago| {
         let state = if ago == 90 { "'down', NULL" } else { "'up', 40.4" };
         format!("({}, {state})", now - ago * minute)
@@ -347,7 +347,7 @@ async fn the_charts_show_what_is_known_and_nothing_unknown_as_down() {
     assert_eq!(availability.matches("class=\"hit\"").count(), 90);
     assert_eq!(availability.matches("<tr>").count(), 91);
     assert!(availability.contains("18 Oct to 16 Nov: 99.30 % up</title>"), "{availability}");
-    // Of 29 of the 90 days, and of today, nothing is known; one has a part that is down.
+    // 29 of the 90 days, and today, have no data; one was partly down.
     assert_eq!(availability.matches(": nothing is known</title>").count(), 30);
     let down: Vec<&str> = availability.split("class=\"down\" d=\"").skip(1).collect();
     assert_eq!(down.iter().filter(|path| !path.starts_with('"')).count(), 1, "{availability}");
@@ -398,7 +398,7 @@ async fn the_feed_of_incidents_is_atom_with_links_that_lead_somewhere_or_none() 
     assert!(german.contains("<id>https://bot.example/site/status#announcement-"), "{german}");
 }
 
-/// Panics unless every tag is closed in its turn and every `&` begins an entity that XML has.
+/// Panics unless every tag is closed in order and every `&` starts a valid XML entity.
 fn well_formed(xml: &str) {
     let body = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n").expect(xml);
     let mut open = Vec::new();

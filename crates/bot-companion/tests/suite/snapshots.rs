@@ -1,4 +1,4 @@
-//! The exact bodies, byte for byte. What differs from run to run stands in angle brackets.
+//! The exact bodies, byte for byte. What differs from run to run is in angle brackets.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::harness::{
     team_member,
 };
 
-/// The text with each of these values replaced by its name.
+/// The text with each of these values replaced with its name.
 fn fixed(text: &str, values: &[(&str, &str)]) -> String {
     values.iter().fold(text.to_owned(), |text, (value, name)| {
         assert!(text.contains(value), "{name} is not in {text}");
@@ -142,7 +142,7 @@ async fn the_status() {
     insta::assert_snapshot!("status", status().await);
 }
 
-/// An error with the headers that belong to it.
+/// An error with its headers.
 fn line(answer: &Answer) -> String {
     let code = answer.error();
     let headers: Vec<_> = ["retry-after", "www-authenticate", "allow"]

@@ -1,5 +1,5 @@
-//! What the service says when it starts, and when it cannot: keys that were made or are missing, files that others can read, why a
-//! store cannot be opened.
+//! What the service says when it starts, and when it cannot: keys that were created or are missing, files that others can read,
+//! why a store cannot be opened.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -26,7 +26,7 @@ async fn stopped(mut service: Running) -> String {
     service.logged()
 }
 
-/// What a command says, on both outputs, and its exit code.
+/// The output of a command, and its exit code.
 async fn said(command: Command) -> (i32, String) {
     let output = run(command).await;
     (output.status.code().unwrap(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
@@ -151,7 +151,7 @@ async fn secrets_that_others_can_read_are_warned_of_with_what_to_run() {
     assert!(code == 0 && !checked.contains("chmod"), "{checked}");
 }
 
-/// A key for the store of this folder: on PostgreSQL the one that is configured.
+/// A key for this folder's store; on PostgreSQL the configured one.
 fn folder_key(folder: &Folder) -> String {
     if on_postgres() { folder.key() } else { format!("one:{}=", "A".repeat(43)) }
 }

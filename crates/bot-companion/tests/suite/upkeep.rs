@@ -1,4 +1,4 @@
-//! The commands with which an operator keeps a store: backup, restore, stats, and what is stored of one person.
+//! The commands for maintaining a store: backup, restore, stats, and what is stored about one person.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::binary::{Running, command, config_file, run};
 use crate::harness::{Folder, TestApp, eventually, feedback, guild, id, sqlite_only, team, team_member};
 
-/// Runs a command with this configuration; gives whether it succeeded, and both outputs.
+/// Runs a command with this configuration, and returns whether it succeeded and both outputs.
 async fn said(config: &Path, arguments: &[&str]) -> (bool, String) {
     let mut asked = command(arguments);
     asked.arg("--config").arg(config);
@@ -39,7 +39,7 @@ async fn stop(service: &mut Running) {
     assert!(service.ended().await.success());
 }
 
-/// The id of a key that was just made.
+/// The ID of a newly created key.
 fn id_of(text: &str) -> String {
     text.split_whitespace().nth(1).unwrap().to_owned()
 }

@@ -12,7 +12,7 @@ use crate::harness::{ndjson, snapshot};
 /// How many shards there are, and which of them.
 pub type Shard = (u64, u64);
 
-/// A request with a number, which may be sent again later.
+/// A numbered request, which may be sent again later.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The index of the process that sends it.
@@ -52,7 +52,7 @@ pub enum Expected {
     Refused { error: &'static str, next: u64 },
 }
 
-/// What was ignored because it is about a shard of another process.
+/// What was ignored because it is about another process's shard.
 #[derive(Debug, Default, PartialEq)]
 pub struct Foreign {
     pub overruled: usize,
@@ -68,18 +68,18 @@ pub struct Staged {
     pub sequence: u64,
     pub shard: Shard,
     pub lines: Vec<Value>,
-    /// The latest commit when unsaid parts were carried over, or `SEVERAL`; `None` if nothing was carried over.
+    /// The latest commit when parts that were not mentioned were carried over, or `SEVERAL`; `None` if nothing was.
     pub basis: Option<u64>,
 }
 
-/// Unsaid parts were carried over from more than one commit.
+/// Parts were carried over from more than one commit.
 const SEVERAL: u64 = u64::MAX;
 
-/// A process of the bot. Times are milliseconds.
+/// A bot process. Times are milliseconds.
 #[derive(Clone, Debug)]
 pub struct Process {
     pub name: String,
-    /// When it says that it started.
+    /// When it says it started.
     pub said: u64,
     pub count: u64,
     /// The ids of its shards.
@@ -88,7 +88,7 @@ pub struct Process {
     pub life: Life,
 }
 
-/// What the service knows of a process.
+/// What the service knows about a process.
 #[derive(Clone, Debug)]
 pub struct Life {
     pub first_seen: Option<u64>,
@@ -98,7 +98,7 @@ pub struct Life {
     pub heartbeat: u64,
     pub call: u64,
     pub has_sent_snapshot: bool,
-    /// The shards that it has called its own.
+    /// The shards that it has named as its own.
     pub named: BTreeSet<Shard>,
 }
 
@@ -160,7 +160,7 @@ pub fn texts(list: &Value) -> Vec<String> {
 }
 
 impl Model {
-    /// The process sent a request with a number.
+    /// The process sent a numbered request.
     pub fn note_call(&mut self, by: usize) {
         let (now, life) = (self.now, &mut self.processes[by].life);
         if life.first_seen.is_none() {
@@ -221,11 +221,11 @@ impl Model {
         Expected::Taken { applied, ignored: lines.len() - applied, next, foreign }
     }
 
-    /// Stages lines. Parts that they leave unsaid are carried over from the latest snapshot.
+    /// Stages lines. Parts that they do not mention are carried over from the latest snapshot.
     pub fn stage(&self, staged: &mut Staged, lines: Vec<Value>) {
         let carries =
             |line: &Value| line["unavailable"] != true && (line["grants"].is_null() || line["staff"].is_null());
-        // Of the lines about one guild, the last counts.
+        // The last line about a guild counts.
         let last: BTreeMap<u64, &Value> = lines.iter().map(|line| (number_of(&line["id"]), line)).collect();
         if last.into_values().any(carries) {
             let latest = self.latest_commit(staged.shard);
@@ -256,7 +256,7 @@ impl Model {
         self.commits += 1;
         self.sent.insert(shard, (by, self.commits));
         self.drop_superseded(shard.0);
-        // Of the lines about one guild, the last counts.
+        // The last line about a guild counts.
         let said: BTreeMap<u64, &Value> = staged.lines.iter().map(|line| (number_of(&line["id"]), line)).collect();
         self.guilds.retain(|number, _| !covers(shard, *number) || said.contains_key(number));
         for line in said.into_values().filter(|line| line["unavailable"] != true) {
@@ -265,7 +265,7 @@ impl Model {
         Expected::Taken { applied: count, ignored: 0, next: sequence, foreign: Foreign::default() }
     }
 
-    /// Puts a guild as it was said; grants and staff that were left unsaid stay.
+    /// Stores a guild as sent; grants and staff that were not mentioned stay.
     pub fn put_guild(&mut self, said: &Value) {
         let guild = self.guilds.entry(number_of(&said["id"])).or_default();
         if let Some(grants) = said["grants"].as_object() {
@@ -287,7 +287,7 @@ impl Model {
                 if let Some(known) = self.guilds.get_mut(&guild.unwrap()) {
                     let (user, roles) = (user_of(&event["user"]), texts(&event["roles"]));
                     known.staff.remove(&user);
-                    // The role with the guild's own id is everyone's, and makes nobody staff.
+                    // The role with the guild's own ID is everyone's, and makes nobody staff.
                     let grants = |role: &String| known.grants.get(role).is_some_and(|keys| !keys.is_empty());
                     if roles.iter().any(|role| event["guild"] != *role && grants(role)) {
                         known.staff.insert(user, roles);
@@ -325,7 +325,7 @@ impl Model {
         true
     }
 
-    /// Receives a heartbeat of a process, which reports this.
+    /// Receives this heartbeat from a process.
     pub fn receive_heartbeat(&mut self, by: usize, report: &Value) {
         let (now, count) = (self.now, self.processes[by].count);
         let process = &mut self.processes[by];
@@ -360,7 +360,7 @@ impl Model {
         self.health.retain(|id, _| *id < newest);
     }
 
-    /// The store was emptied: people stay, what the bot said of guilds, subscriptions and processes is gone.
+    /// The store was emptied: people stay, but guilds, subscriptions and processes are gone.
     pub fn empty(&mut self) {
         self.guilds.clear();
         self.sent.clear();
