@@ -44,7 +44,8 @@ pub struct ShardReport {
 
 /// The result of what was sent.
 #[derive(Debug, Default, Serialize, ToSchema)]
-pub struct Taken {
+#[schema(as = Taken)]
+pub struct FeedResult {
     /// How much was applied.
     applied: u64,
     /// How much was not: repeats, what this version does not know, what may not be granted, and what a process that started
@@ -61,7 +62,7 @@ pub struct Taken {
 /// How many reasons a response has at most.
 const REASONS: usize = 20;
 
-impl Taken {
+impl FeedResult {
     /// Counts what these reasons are about as ignored.
     pub fn ignore(&mut self, reasons: Vec<String>) {
         self.ignored += reasons.len() as u64;

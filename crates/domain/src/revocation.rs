@@ -77,17 +77,11 @@ impl NewRevocation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevocationEnd {
     /// It was sent, or is given up; that it may have been sent is remembered until then.
-    Over {
-        until: Time,
-    },
+    Over { until: Time },
     /// It may have been sent, and is tried again then.
-    Retry {
-        at: Time,
-    },
+    Retry { at: Time },
     /// It was not sent: the try does not count, and is made then.
-    Unsent {
-        at: Time,
-    },
+    Unsent { at: Time },
 }
 
 impl RevocationEnd {

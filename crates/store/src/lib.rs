@@ -30,7 +30,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use secrecy::{ExposeSecret, SecretString};
 
-pub use domain::feed::{Committed, Fed, Foreign};
+pub use domain::feed::{BatchOutcome, Committed, UnownedEvents};
 use domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 pub use domain::sign_in::{Admission, Claim, GrantSaved, Lease};
 use domain::{
@@ -177,7 +177,7 @@ pub trait Store: Upkeep + HistoryStore + StoreWatch {
     async fn apply(&self, changes: Vec<Change>) -> Result<()>;
     /// Applies a batch of an instance's numbered events, starting at number `first`: all or nothing, together with the
     /// instance's `next` (feed.md, "Order, repeats, gaps"). Its key is checked in the same transaction.
-    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed>;
+    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<BatchOutcome>;
     /// Begins a snapshot. Anything that an earlier one left staged in a crash is left to [`Store::clean_up`].
     async fn begin_snapshot(&self, scope: Scope, instance: InstanceId, sequence: u64, now: Time) -> Result<SnapshotId>;
     /// Stages some lines of a snapshot in one short transaction; none of it is visible. Grants and staff that a guild does not
@@ -193,7 +193,7 @@ pub trait Store: Upkeep + HistoryStore + StoreWatch {
     async fn clean_up(&self, batch: usize) -> Result<usize>;
     async fn feed_state(&self) -> Result<FeedState>;
     /// Merges a heartbeat that arrived `now`.
-    async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()>;
+    async fn record_heartbeat(&self, heartbeat: Heartbeat, now: Time) -> Result<()>;
 
     // Bot keys.
 

@@ -5,7 +5,7 @@ use tracing::info;
 use super::{Result, StoreError};
 
 /// A new store is fine at the first start. At any other, someone is missing their data.
-pub(super) fn tell_of_new_store(location: &str) {
+pub(super) fn log_new_store(location: &str) {
     info!(
         target: "bot_companion::new_store",
         location,

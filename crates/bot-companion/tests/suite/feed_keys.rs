@@ -163,7 +163,7 @@ async fn a_heartbeat_costs_little_memory() {
     let serve = command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()]);
     let service = Running::start(serve).await;
     let bearer = format!("Bearer {}", bot.key.expose_secret());
-    let beat = async |body: String| {
+    let heartbeat = async |body: String| {
         let call = service.client().call(Method::PUT, "/bot/heartbeat").header("Authorization", &bearer);
         call.header("Content-Encoding", "gzip").body(gzip(body.as_bytes())).send().await
     };
@@ -173,16 +173,16 @@ async fn a_heartbeat_costs_little_memory() {
             "{{\"instance\":\"i\",\"started_at\":1,\"shard_count\":1,\"memory\":1,\"x\":[{shards}0],\"shards\":[{{\"id\":0}}]}}"
         )
     };
-    assert_eq!(beat(report("", 0)).await.status, 200);
+    assert_eq!(heartbeat(report("", 0)).await.status, 200);
     let before = most_memory(&service);
-    beat(report("{},", 5_000_000)).await.refused(413, "body_too_large");
-    assert_eq!(beat(report("{},", 330_000)).await.status, 200);
-    assert_eq!(beat(report("[[]],", 200_000)).await.status, 200);
+    heartbeat(report("{},", 5_000_000)).await.refused(413, "body_too_large");
+    assert_eq!(heartbeat(report("{},", 330_000)).await.status, 200);
+    assert_eq!(heartbeat(report("[[]],", 200_000)).await.status, 200);
     let many = format!(
         "{{\"instance\":\"i\",\"started_at\":1,\"shard_count\":1,\"memory\":1,\"shards\":[{}{{\"id\":0}}]}}",
         "{\"id\":0},".repeat(99_999)
     );
-    assert_eq!(beat(many).await.status, 200);
+    assert_eq!(heartbeat(many).await.status, 200);
     let cost = most_memory(&service) - before;
     assert!(cost < 64 * 1024, "{cost} kB");
 }

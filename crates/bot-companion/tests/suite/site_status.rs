@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::health::{Heartbeat, ShardBeat};
+use domain::health::{Heartbeat, ShardHeartbeat};
 use domain::history::announcement::Notice;
 use http::Method;
 use serde_json::json;
@@ -96,15 +96,16 @@ async fn a_bot_is_unknown_then_up_then_down_and_the_incident_ends_when_it_is_bac
 #[tokio::test]
 async fn some_silent_shards_are_named_and_the_others_are_up() {
     let app = TestApp::start().await;
-    let beat = async |name: &str, shards: std::ops::Range<u32>| {
-        let shards = shards.map(|id| ShardBeat { id, sent: None, acknowledged: None, latency: Some(30.0) }).collect();
-        let beat = Heartbeat { instance: instance(name), started_at: START, memory: 1, shard_count: 9, shards };
-        app.app.store.beat(beat, app.clock.now()).await.unwrap();
+    let heartbeat = async |name: &str, shards: std::ops::Range<u32>| {
+        let shards =
+            shards.map(|id| ShardHeartbeat { id, sent: None, acknowledged: None, latency: Some(30.0) }).collect();
+        let heartbeat = Heartbeat { instance: instance(name), started_at: START, memory: 1, shard_count: 9, shards };
+        app.app.store.record_heartbeat(heartbeat, app.clock.now()).await.unwrap();
     };
-    beat("a", 0..5).await;
-    beat("b", 5..9).await;
+    heartbeat("a", 0..5).await;
+    heartbeat("b", 5..9).await;
     app.clock.advance(Duration::from_secs(100));
-    beat("a", 0..5).await;
+    heartbeat("a", 0..5).await;
     let shown = status(&app).await;
     for said in [
         "<h2>The bot is up for some servers</h2>",
@@ -134,16 +135,21 @@ async fn five_thousand_shards_are_all_there_and_the_page_is_small() {
             30.0 + f64::from(u32::try_from(random % 150).unwrap())
         };
         let own = (process * 100..(process + 1) * 100).filter(|id| id % 997 != 1);
-        let shards = own.map(|id| ShardBeat { id, sent: None, acknowledged: None, latency: Some(latency()) }).collect();
+        let shards =
+            own.map(|id| ShardHeartbeat { id, sent: None, acknowledged: None, latency: Some(latency()) }).collect();
         let started_at = START.before(Duration::from_hours(1));
-        let beat = Heartbeat {
+        let heartbeat = Heartbeat {
             instance: instance(&format!("p{process}")),
             started_at,
             memory: 1,
             shard_count: SHARDS,
             shards,
         };
-        app.app.store.beat(beat, START.before(Duration::from_secs(u64::from(process % 30)))).await.unwrap();
+        app.app
+            .store
+            .record_heartbeat(heartbeat, START.before(Duration::from_secs(u64::from(process % 30))))
+            .await
+            .unwrap();
     }
     app.clock.advance(Duration::from_secs(55));
     let small = async |path: &str| {

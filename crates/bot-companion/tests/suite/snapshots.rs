@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::health::{Heartbeat, ShardBeat};
+use domain::health::{Heartbeat, ShardHeartbeat};
 use domain::{Change, Guild, Permission};
 use provider::idp::Endpoint;
 use provider::sandbox::Fault;
@@ -126,8 +126,8 @@ async fn the_status() {
         )
     };
     insta::assert_snapshot!("status_offline", status().await);
-    let shard = |id, sent, latency| ShardBeat { id, sent, acknowledged: sent, latency };
-    let beat = Heartbeat {
+    let shard = |id, sent, latency| ShardHeartbeat { id, sent, acknowledged: sent, latency };
+    let heartbeat = Heartbeat {
         instance: instance("a"),
         started_at: START.before(Duration::from_hours(76)),
         memory: 123_456_789,
@@ -138,7 +138,7 @@ async fn the_status() {
             shard(10, Some(START.before(Duration::from_millis(1250))), Some(38.0)),
         ],
     };
-    app.app.store.beat(beat, START).await.unwrap();
+    app.app.store.record_heartbeat(heartbeat, START).await.unwrap();
     insta::assert_snapshot!("status", status().await);
 }
 

@@ -435,12 +435,12 @@ async fn the_demo_bot_tells_its_uptime_and_is_gone_with_the_first_word_of_a_real
     }
 
     // One that started long before this service: a bot that was running while `dev` was restarted.
-    let beat = format!(
+    let heartbeat = format!(
         r#"{{"instance": "mine", "started_at": {}, "memory": 5000000, "shard_count": 1, "shards": [{{"id": 0, "latency": 7}}]}}"#,
         started - 86_400
     );
     let call = dev.client.call(Method::PUT, "/bot/heartbeat").header("Authorization", format!("Bearer {key}"));
-    assert_eq!(call.body(beat).send().await.status, 200);
+    assert_eq!(call.body(heartbeat).send().await.status, 200);
     let bot = status(&dev).await;
     assert_eq!(bot["shards"].as_object().unwrap().len(), 1, "{bot}");
     assert_eq!((&bot["shards"]["0"]["latency"], &bot["uptime"]["epoch"]), (&7.0.into(), &(started - 86_400).into()));

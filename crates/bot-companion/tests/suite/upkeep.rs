@@ -41,7 +41,7 @@ async fn stop(service: &mut Running) {
 
 /// The ID of a newly created key.
 fn id_of(text: &str) -> String {
-    text.split_whitespace().nth(1).unwrap().to_owned()
+    text.split_whitespace().nth(2).unwrap().trim_end_matches('.').to_owned()
 }
 
 #[tokio::test]

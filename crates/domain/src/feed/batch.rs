@@ -11,7 +11,7 @@ use crate::{Change, Snowflake, Time};
 
 /// The result of a batch of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fed {
+pub enum BatchOutcome {
     /// Applied from the instance's `next` on; events that were applied before, or are about shards of others, are counted as
     /// ignored.
     Applied {
@@ -21,7 +21,7 @@ pub enum Fed {
         ignored: u64,
         next: u64,
         /// The ignored ones that are about shards of others.
-        foreign: Foreign,
+        unowned: UnownedEvents,
     },
     /// Events before the first of these are missing, or the snapshot they are about: the sender must send everything again.
     Resync {
@@ -32,7 +32,7 @@ pub enum Fed {
     KeyRefused,
 }
 
-impl Fed {
+impl BatchOutcome {
     /// The number of the sender's next event, if it may send.
     pub fn next(&self) -> Option<u64> {
         match self {
@@ -44,7 +44,7 @@ impl Fed {
 
 /// Events about shards that their sender does not own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Foreign {
+pub struct UnownedEvents {
     /// How many are about shards of an instance that started later.
     pub overruled: u64,
     /// One such instance.
@@ -81,7 +81,7 @@ pub struct EventBatch<'a> {
     taken: HashMap<ShardKey, Option<InstanceId>>,
     must_resync: bool,
     applied: Vec<&'a Change>,
-    foreign: Foreign,
+    unowned: UnownedEvents,
 }
 
 impl<'a> EventBatch<'a> {
@@ -107,7 +107,7 @@ impl<'a> EventBatch<'a> {
             taken: HashMap::new(),
             must_resync: false,
             applied: Vec::new(),
-            foreign: Foreign::default(),
+            unowned: UnownedEvents::default(),
         }
     }
 
@@ -131,10 +131,10 @@ impl<'a> EventBatch<'a> {
             match verdict {
                 Verdict::Apply => self.applied.push(change),
                 Verdict::Overruled => {
-                    self.foreign.overruled += 1;
-                    self.foreign.owner = owner.or(self.foreign.owner.take());
+                    self.unowned.overruled += 1;
+                    self.unowned.owner = owner.or(self.unowned.owner.take());
                 }
-                Verdict::Unclaimed => self.foreign.unclaimed += 1,
+                Verdict::Unclaimed => self.unowned.unclaimed += 1,
                 Verdict::Resync => self.must_resync = true,
             }
             self.rest.pop();
@@ -158,18 +158,19 @@ impl<'a> EventBatch<'a> {
     }
 
     /// What the sender is told, and the changes to apply, in order.
-    pub fn finish(self) -> (Fed, Vec<&'a Change>) {
+    pub fn finish(self) -> (BatchOutcome, Vec<&'a Change>) {
         let next = self.sender.next;
         match self.continuation {
             Continuation::New { end, .. } if !self.must_resync => {
                 let applied = self.applied.len() as u64;
-                let fed = Fed::Applied { applied, ignored: self.count - applied, next: end, foreign: self.foreign };
+                let fed =
+                    BatchOutcome::Applied { applied, ignored: self.count - applied, next: end, unowned: self.unowned };
                 (fed, self.applied)
             }
             Continuation::Repeat => {
-                (Fed::Applied { applied: 0, ignored: self.count, next, foreign: self.foreign }, Vec::new())
+                (BatchOutcome::Applied { applied: 0, ignored: self.count, next, unowned: self.unowned }, Vec::new())
             }
-            Continuation::New { .. } | Continuation::Gap => (Fed::Resync { next }, Vec::new()),
+            Continuation::New { .. } | Continuation::Gap => (BatchOutcome::Resync { next }, Vec::new()),
         }
     }
 
@@ -228,7 +229,12 @@ mod tests {
     }
 
     /// Answers every question, and also returns what was asked.
-    fn run(sender: &SenderState, first: u64, events: &[Event], own: &[ShardKey]) -> (Fed, Vec<u64>, Vec<Question>) {
+    fn run(
+        sender: &SenderState,
+        first: u64,
+        events: &[Event],
+        own: &[ShardKey],
+    ) -> (BatchOutcome, Vec<u64>, Vec<Question>) {
         let mut asked = Vec::new();
         let mut batch = EventBatch::new(sender, first, events, NOW);
         while let Some(question) = batch.question() {
@@ -252,17 +258,22 @@ mod tests {
         sender("sender", life(300, Some(600), 0, None), next, has_sent_snapshot)
     }
 
-    fn applied(applied: u64, ignored: u64, next: u64, foreign: (u64, Option<&str>, u64)) -> Fed {
-        let owner = foreign.1.map(|name| owner(name, None).instance);
-        Fed::Applied { applied, ignored, next, foreign: Foreign { overruled: foreign.0, owner, unclaimed: foreign.2 } }
+    fn applied(applied: u64, ignored: u64, next: u64, unowned: (u64, Option<&str>, u64)) -> BatchOutcome {
+        let owner = unowned.1.map(|name| owner(name, None).instance);
+        BatchOutcome::Applied {
+            applied,
+            ignored,
+            next,
+            unowned: UnownedEvents { overruled: unowned.0, owner, unclaimed: unowned.2 },
+        }
     }
 
     #[test]
     fn what_becomes_of_a_batch() {
-        type Case<'a> = (u64, &'a [Event], &'a [ShardKey], bool, Fed, &'a [u64]);
+        type Case<'a> = (u64, &'a [Event], &'a [ShardKey], bool, BatchOutcome, &'a [u64]);
         let key = |count, id| ShardKey { count, id };
         let none = (0, None, 0);
-        let resync = Fed::Resync { next: 5 };
+        let resync = BatchOutcome::Resync { next: 5 };
         let user = Event::Change(Change::SubscriptionGone(guild(9)));
         let unknown = Event::Ignored("unknown".to_owned());
         let table: &[Case<'_>] = &[
@@ -288,7 +299,7 @@ mod tests {
             assert_eq!((&found, &applied[..]), (fed, *changes), "{first} {events:?} {own:?}");
             assert!(found.next().is_some());
         }
-        assert_eq!(Fed::KeyRefused.next(), None);
+        assert_eq!(BatchOutcome::KeyRefused.next(), None);
     }
 
     #[test]

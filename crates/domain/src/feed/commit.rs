@@ -39,9 +39,7 @@ pub enum Committed {
         owner: InstanceId,
     },
     /// It was overtaken by events, or by another snapshot of what it does not mention; nothing was applied.
-    Outdated {
-        next: u64,
-    },
+    Outdated { next: u64 },
     /// The sender's key is not valid, or no longer; nothing was applied.
     KeyRefused,
 }

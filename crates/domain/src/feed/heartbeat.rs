@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::json::{Name, Reason, no_json, seconds, wrong};
+use super::json::{Name, Reason, not_json, seconds, wrong};
 use super::{InstanceId, MAX_SHARDS};
 use crate::Time;
-use crate::health::{Heartbeat, ShardBeat};
+use crate::health::{Heartbeat, ShardHeartbeat};
 
 /// A petabyte, so that a sum over all processes stays far from its column's limit.
 const MEMORY: u64 = 1 << 50;
@@ -21,7 +21,7 @@ pub fn heartbeat(key: &str, body: &[u8], now: Time) -> Result<Heartbeat, Reason>
         serde_json::error::Category::Data => Reason::new(format!(
             "A heartbeat must be a JSON object with `shards`, a list of at most {MAX_SHARDS} objects."
         )),
-        _ => no_json(&error),
+        _ => not_json(&error),
     })?;
     let instance = report.instance.text().and_then(|name| InstanceId::parse(key, name));
     let instance = instance.ok_or_else(|| wrong("instance", "1 to 64 letters, digits, `_` or `-`"))?;
@@ -36,7 +36,7 @@ pub fn heartbeat(key: &str, body: &[u8], now: Time) -> Result<Heartbeat, Reason>
     let Some(ShardList(shards)) = report.shards else {
         return Err(wrong("shards", format_args!("a list of at most {MAX_SHARDS}")));
     };
-    let shards = shards.into_iter().map(|shard| shard.beat(shard_count, now));
+    let shards = shards.into_iter().map(|shard| shard.into_heartbeat(shard_count, now));
     Ok(Heartbeat {
         instance,
         started_at: seconds(report.started_at.number())
@@ -215,7 +215,7 @@ enum Field {
 }
 
 impl ShardFields {
-    fn beat(self, count: u32, now: Time) -> Result<ShardBeat, Reason> {
+    fn into_heartbeat(self, count: u32, now: Time) -> Result<ShardHeartbeat, Reason> {
         const AGE: &str = "a number that is not negative, or null";
         let ago = |age: f64| now.before(Duration::try_from_secs_f64(age / 1000.0).unwrap_or(Duration::MAX));
         let id = self.id.filter(|id| *id < count);
@@ -226,7 +226,7 @@ impl ShardFields {
             Some(Field::Latency) => return Err(wrong("latency", "milliseconds, or null").within("`shards`")),
             None => {}
         }
-        Ok(ShardBeat {
+        Ok(ShardHeartbeat {
             id,
             sent: self.sent.map(ago),
             acknowledged: self.acknowledged.map(ago),

@@ -59,7 +59,7 @@ impl Life {
 
     /// Whether it was active in the last 90 seconds.
     pub fn is_living(&self, now: Time) -> bool {
-        let last = self.last_heartbeat.map_or(self.last_call, |beat| beat.max(self.last_call));
+        let last = self.last_heartbeat.map_or(self.last_call, |heartbeat| heartbeat.max(self.last_call));
         !is_silent(last, now)
     }
 }

@@ -49,12 +49,12 @@ pub(super) fn object(line: &[u8]) -> Result<Fields<'_>, Reason> {
     match serde_json::from_slice(line) {
         Ok(Json::Map(fields)) => Ok(fields),
         Ok(_) => Err(Reason::new("A line must be a JSON object.")),
-        Err(error) => Err(no_json(&error)),
+        Err(error) => Err(not_json(&error)),
     }
 }
 
 /// The line isn't JSON. The error's own text could repeat the input; the column is enough to find it.
-pub(super) fn no_json(error: &serde_json::Error) -> Reason {
+pub(super) fn not_json(error: &serde_json::Error) -> Reason {
     Reason::new(format!("The line is not valid JSON (column {}).", error.column()))
 }
 

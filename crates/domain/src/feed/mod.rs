@@ -23,7 +23,7 @@ mod totals;
 
 use super::{Change, Guild, Snowflake, Subscription, Time};
 
-pub use batch::{EventBatch, Fed, Foreign, Question};
+pub use batch::{BatchOutcome, EventBatch, Question, UnownedEvents};
 pub use carried::{Carried, CarriedParts, latest_commit, merge_basis};
 pub use commit::{Commits, Committed, Replacement, StagedSnapshot, is_resharding};
 pub use event::{event_line, feedback_line};

@@ -110,7 +110,7 @@ mod tests {
         {
             assert_eq!(GuildTotals::one(said), totals(1, counted));
         }
-        assert_eq!(GuildTotals::one(-5), totals(1, 0), "a foreign hand wrote it");
+        assert_eq!(GuildTotals::one(-5), totals(1, 0), "it was tampered with");
         assert_eq!(totals(i64::MAX, 1) + totals(1, 1), totals(i64::MAX, 2));
     }
 

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::Heartbeat;
     use crate::feed::InstanceId;
-    use crate::health::ShardBeat;
+    use crate::health::ShardHeartbeat;
 
     const NOW: Time = Time::from_seconds(1_000_000);
     const ALWAYS: Time = Time::from_seconds(1);
@@ -100,20 +100,20 @@ mod tests {
         shard_count: u32,
         shards: &[(u32, f64)],
     ) {
-        let beat = |(id, latency): &(u32, f64)| ShardBeat {
+        let heartbeat = |(id, latency): &(u32, f64)| ShardHeartbeat {
             id: *id,
             sent: None,
             acknowledged: None,
             latency: (*latency > 0.0).then_some(*latency),
         };
-        let beat = Heartbeat {
+        let heartbeat = Heartbeat {
             instance: InstanceId::parse("key", name).unwrap(),
             started_at: ago(started),
             memory: 1,
             shard_count,
-            shards: shards.iter().map(beat).collect(),
+            shards: shards.iter().map(heartbeat).collect(),
         };
-        health.merge(beat, ago(reported));
+        health.merge(heartbeat, ago(reported));
     }
 
     /// State, silent shards, all shards, and for how many seconds.

@@ -153,7 +153,7 @@ fn tell(incident: IncidentStep) {
 mod tests {
     use domain::Heartbeat;
     use domain::feed::InstanceId;
-    use domain::health::ShardBeat;
+    use domain::health::ShardHeartbeat;
     use domain::trusted_time::Witness;
     use store::{self, Freshness, StoreOptions};
     use test_folder::TestFolder;
@@ -176,9 +176,9 @@ mod tests {
         let passes = async |seconds: u64| {
             for _ in 0..seconds / 30 {
                 let instance = InstanceId::parse("key", "a").unwrap();
-                let shards = vec![ShardBeat { id: 0, sent: None, acknowledged: None, latency: None }];
-                let beat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards };
-                store.beat(beat, clock.now()).await.unwrap();
+                let shards = vec![ShardHeartbeat { id: 0, sent: None, acknowledged: None, latency: None }];
+                let heartbeat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards };
+                store.record_heartbeat(heartbeat, clock.now()).await.unwrap();
                 recorder.record().await;
                 clock.advance(Duration::from_secs(30));
             }

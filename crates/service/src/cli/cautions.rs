@@ -56,7 +56,7 @@ pub(super) fn unreadable_grants(count: u64, ids: &[String], new_key: Option<&Pat
 }
 
 /// Warns at startup if some grants cannot be decrypted.
-pub(super) async fn tell_of_unreadable_grants(app: &App) {
+pub(super) async fn warn_about_unreadable_grants(app: &App) {
     match app.unreadable_grants().await {
         Ok((0, _)) => {}
         Ok((count, ids)) => warn!("{}", unreadable_grants(count, &ids, app.new_key())),

@@ -45,11 +45,11 @@ pub(super) fn start(log: &LogConfig) -> anyhow::Result<LogHandle> {
 }
 
 /// Warnings of libraries that clients can cause as often as they like. If you need them, set `h2=warn`.
-const UP_TO_STRANGERS: &str = "h2=error";
+const CAUSED_BY_CLIENTS: &str = "h2=error";
 
 /// A filter from the text of `log.filter`.
 pub(super) fn filter(text: &str) -> anyhow::Result<EnvFilter> {
-    EnvFilter::try_new(format!("{UP_TO_STRANGERS},{text}")).with_context(|| {
+    EnvFilter::try_new(format!("{CAUSED_BY_CLIENTS},{text}")).with_context(|| {
         format!("log.filter = {text:?}: write a level like \"info\", or directives like \"info,bot_companion=debug\"")
     })
 }

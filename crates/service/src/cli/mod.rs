@@ -238,7 +238,7 @@ pub fn run(cli: Cli, version: Version) -> anyhow::Result<()> {
 }
 
 /// The log line for a command that failed, in the format of `log.format`.
-pub fn last_words(error: &anyhow::Error) -> String {
+pub fn fatal_line(error: &anyhow::Error) -> String {
     log_lines::fatal(error)
 }
 

@@ -71,13 +71,13 @@ pub(super) fn run(
         for check in checks.iter().filter(|check| check.is_warning()) {
             warn!("{}", check.text);
         }
-        tell_of_few_connections(&started).await;
+        warn_about_few_connections(&started).await;
         // In the background, because it goes through all users.
         let telling = {
             let app = Arc::clone(&app);
-            tokio::task::spawn(async move { cautions::tell_of_unreadable_grants(&app).await })
+            tokio::task::spawn(async move { cautions::warn_about_unreadable_grants(&app).await })
         };
-        dev::warn_of_demo_key(&app).await;
+        dev::warn_about_demo_key(&app).await;
         // Before the log says that it listens: a reader of that line may stop it right away, and it should shut down cleanly.
         let stop = asked_to_stop(OnHangup::GoOn);
         for place in &places {
@@ -153,7 +153,7 @@ fn loader(file: ConfigFile) -> Box<dyn Fn() -> anyhow::Result<Config> + Send> {
 }
 
 /// A database server that accepts fewer connections than configured fails under load.
-async fn tell_of_few_connections(config: &Config) {
+async fn warn_about_few_connections(config: &Config) {
     // If it does not answer now, the first request that needs it will log that.
     if let Ok(Some(server)) = store::look_at_server(&config.store.url, SERVER_LIMIT).await
         && let line = live_check::connections(&server, config.store.connections)

@@ -23,15 +23,17 @@ pub(super) async fn once(url: &SecretString) {
     if needs.is_done {
         return;
     }
-    let told = told(&needs);
+    let description = description(&needs);
     if needs.size > MOST_AT_START || !needs.has_room() {
         warn!(
             "the database file may still contain deleted names from before this release; remove them with `bot-companion \
-             store vacuum` while the service is stopped: {told}"
+             store vacuum` while the service is stopped: {description}"
         );
         return;
     }
-    info!("vacuuming the database file, once after this upgrade, because it may still contain deleted names: {told}");
+    info!(
+        "vacuuming the database file, once after this upgrade, because it may still contain deleted names: {description}"
+    );
     match store::vacuum(url).await {
         Ok(()) => info!("the database file was vacuumed"),
         Err(error) => warn!(%error, "the database file could not be vacuumed; the next start will try again"),
@@ -39,7 +41,7 @@ pub(super) async fn once(url: &SecretString) {
 }
 
 /// What it needs, in words.
-fn told(needs: &VacuumNeeds) -> String {
+fn description(needs: &VacuumNeeds) -> String {
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
     let free = needs.free.map_or_else(String::new, |free| format!(" ({} MB are free)", megabytes(free)));
     format!(
@@ -81,7 +83,7 @@ pub(super) fn run(form: OutputForm, file: &ConfigFile) -> anyhow::Result<()> {
             return print(&form.one(&json!({ "vacuumed": false }), || text.to_owned()));
         };
         if !needs.has_room() {
-            bail!("there is too little disk space: {}", told(&needs));
+            bail!("there is too little disk space: {}", description(&needs));
         }
         store::vacuum(url).await.map_err(|error| match error {
             StoreError::Busy(why) => anyhow::anyhow!("{why}; stop the service, and try again"),
@@ -99,7 +101,7 @@ mod tests {
     #[test]
     fn the_need_of_room_and_time_is_told() {
         let needs = VacuumNeeds { size: 90_000_000, free: Some(5_000_000), is_done: false };
-        let said = told(&needs);
+        let said = description(&needs);
         assert_eq!(said, "90 MB, which temporarily needs 197 MB of free disk space (5 MB are free) and may take 4 s");
     }
 }

@@ -55,7 +55,7 @@ impl CertificateWatch {
         } else if has_settled {
             self.take(&current);
         }
-        self.warn_of_expiry();
+        self.warn_about_expiry();
     }
 
     fn take(&mut self, current: &LoadedCertificate) {
@@ -81,7 +81,7 @@ impl CertificateWatch {
     }
 
     /// Warns once per day about a certificate that expires soon or is not valid yet.
-    pub fn warn_of_expiry(&mut self) {
+    pub fn warn_about_expiry(&mut self) {
         let (Some(from), Some(expires)) = (self.tls.valid_from(), self.tls.expires()) else { return };
         let (now, ticks) = (self.clock.now(), self.clock.ticks());
         let left = expires.since(now);

@@ -1,4 +1,3 @@
-
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::audit::{self, AuditEntry, AuditKind};
 use domain::forgotten::UserHash;

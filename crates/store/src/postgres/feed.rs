@@ -2,7 +2,7 @@
 
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::Time;
-use domain::feed::{Event, EventBatch, Fed, FeedState, InstanceId, Question, ShardKey, ShardState};
+use domain::feed::{BatchOutcome, Event, EventBatch, FeedState, InstanceId, Question, ShardKey, ShardState};
 
 use super::columns::{ReadColumn as _, Whole, readable, unsigned};
 use super::coverage::{self, Coverage};
@@ -19,9 +19,9 @@ pub(super) async fn feed(
     first: u64,
     events: &[Event],
     now: Time,
-) -> Sql<Fed> {
+) -> Sql<BatchOutcome> {
     lock(db, Lock::Feed).await?;
-    let Some(sender) = instances::admit(db, instance, now).await? else { return Ok(Fed::KeyRefused) };
+    let Some(sender) = instances::admit(db, instance, now).await? else { return Ok(BatchOutcome::KeyRefused) };
     let mut batch = EventBatch::new(&sender, first, events, now);
     let mut coverage = Coverage::for_changes(db, &batch.guilds()).await?;
     while let Some(question) = batch.question() {

@@ -53,13 +53,18 @@ async fn shards(db: &impl GenericClient) -> Sql<BTreeMap<u32, Shard>> {
     Ok(shards.into_iter().collect())
 }
 
-pub(super) async fn beat(db: &Transaction<'_>, topics: &mut ChangedTopics, beat: &Heartbeat, now: Time) -> Sql<()> {
+pub(super) async fn record_heartbeat(
+    db: &Transaction<'_>,
+    topics: &mut ChangedTopics,
+    heartbeat: &Heartbeat,
+    now: Time,
+) -> Sql<()> {
     lock(db, Lock::Health).await?;
     let before = load(db).await?;
-    let started_at = numbering::note_started(db, &beat.instance, beat.started_at, now).await?;
-    numbering::note_own(db, &beat.instance, beat.own_shards()).await?;
+    let started_at = numbering::note_started(db, &heartbeat.instance, heartbeat.started_at, now).await?;
+    numbering::note_own(db, &heartbeat.instance, heartbeat.own_shards()).await?;
     let mut after = before.clone();
-    after.merge(Heartbeat { started_at, ..beat.clone() }, now);
+    after.merge(Heartbeat { started_at, ..heartbeat.clone() }, now);
     write_instances(db, &before.instances, &after.instances).await?;
     write_shards(db, &before.shards, &after.shards).await?;
     topics.push(Topic::Health);

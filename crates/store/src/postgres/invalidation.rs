@@ -38,7 +38,7 @@ impl Origin {
     }
 
     /// From now on this replica also handles its own messages.
-    pub(super) fn heed_own(&self) {
+    pub(super) fn handle_own(&self) {
         self.heeds_own.store(true, Ordering::SeqCst);
     }
 }
@@ -116,7 +116,7 @@ mod tests {
         let message = super::message(&own, &[id(7)]).unwrap();
         apply(&message, &own, &freshness);
         assert!(freshness.is_fresh(&dependencies, mark));
-        own.heed_own();
+        own.handle_own();
         apply(&message, &own, &freshness);
         assert!(!freshness.is_fresh(&dependencies, mark));
     }

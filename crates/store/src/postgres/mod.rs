@@ -62,8 +62,9 @@ pub(super) use self::look::{look, look_at_server};
 use self::work::{Executor, Pace, Read};
 use super::starting::{StoreLocation, keep_trying};
 use super::{
-    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Fed, Freshness, GrantSaved, Lease, Result,
-    Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList, Swept, not_staged,
+    Account, Admission, BatchOutcome, BlockedUser, BotKey, Claim, CodeHash, Committed, Freshness, GrantSaved, Lease,
+    Result, Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList, Swept,
+    not_staged,
 };
 
 pub(super) struct Postgres {
@@ -147,7 +148,7 @@ async fn migrate(address: &Address) -> Result<()> {
     };
     connection.abort();
     if migrated? {
-        super::schema_version::tell_of_new_store(&address.location());
+        super::schema_version::log_new_store(&address.location());
     }
     Ok(())
 }
@@ -316,7 +317,7 @@ impl Store for Postgres {
         transact!(self, Pace::Feed, changes, |db, topics, changes| changes::apply(db, topics, changes))
     }
 
-    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed> {
+    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<BatchOutcome> {
         transact!(self, Pace::Feed, (instance, first, events, now), |db, topics, (instance, first, events, now)| {
             feed::feed(db, topics, instance, *first, events, *now)
         })
@@ -377,8 +378,10 @@ impl Store for Postgres {
         transact!(self, (id, now), |db, topics, (id, now)| keys::revoke(db, topics, id, *now))
     }
 
-    async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()> {
-        transact!(self, (beat, now), |db, topics, (beat, now)| health::beat(db, topics, beat, *now))
+    async fn record_heartbeat(&self, heartbeat: Heartbeat, now: Time) -> Result<()> {
+        transact!(self, (heartbeat, now), |db, topics, (heartbeat, now)| health::record_heartbeat(
+            db, topics, heartbeat, *now
+        ))
     }
 
     async fn close(&self) {

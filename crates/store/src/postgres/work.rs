@@ -340,7 +340,7 @@ impl ExecutorState {
         if committing.load(Ordering::Relaxed) {
             if outcome.is_err() {
                 // It may still have happened, or be about to.
-                self.origin.heed_own();
+                self.origin.handle_own();
             }
             for topic in topics {
                 self.freshness.invalidate(topic);

@@ -1,7 +1,7 @@
 //! The bot's numbered events, and the state of the feed.
 
 use domain::Time;
-use domain::feed::{Event, EventBatch, Fed, FeedState, InstanceId, Question, ShardKey, ShardState};
+use domain::feed::{BatchOutcome, Event, EventBatch, FeedState, InstanceId, Question, ShardKey, ShardState};
 use rusqlite::Connection;
 
 use super::columns::{ReadColumn as _, readable, unsigned};
@@ -17,8 +17,8 @@ pub(super) fn feed(
     first: u64,
     events: &[Event],
     now: Time,
-) -> rusqlite::Result<Fed> {
-    let Some(sender) = instances::admit(connection, instance, now)? else { return Ok(Fed::KeyRefused) };
+) -> rusqlite::Result<BatchOutcome> {
+    let Some(sender) = instances::admit(connection, instance, now)? else { return Ok(BatchOutcome::KeyRefused) };
     let mut batch = EventBatch::new(&sender, first, events, now);
     let coverage = Coverage::for_changes(connection)?;
     while let Some(question) = batch.question() {

@@ -1,4 +1,3 @@
-
 use async_trait::async_trait;
 use domain::Time;
 use domain::history::announcement::Notice;

@@ -61,8 +61,8 @@ pub(super) use self::vacuum::{vacuum, vacuum_needs};
 use self::writer::Writer;
 use super::schema_version;
 use super::{
-    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Fed, Freshness, GrantSaved, Lease, Result,
-    Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoredList, Swept, not_staged,
+    Account, Admission, BatchOutcome, BlockedUser, BotKey, Claim, CodeHash, Committed, Freshness, GrantSaved, Lease,
+    Result, Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoredList, Swept, not_staged,
 };
 
 const READERS: usize = 4;
@@ -90,7 +90,7 @@ impl Sqlite {
         let mut connection = connect(path)?;
         // Nothing in a file that turns out not to be ours is changed before this.
         if migrations::run(&mut connection)? {
-            schema_version::tell_of_new_store(&location(path));
+            schema_version::log_new_store(&location(path));
         }
         configure_writer(&connection)?;
         let reader = || {
@@ -247,7 +247,7 @@ impl Store for Sqlite {
         self.writer.write(move |connection, topics| changes::apply(connection, topics, &changes)).await
     }
 
-    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed> {
+    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<BatchOutcome> {
         self.writer
             .write(move |connection, topics| feed::feed(connection, topics, &instance, first, &events, now))
             .await
@@ -308,8 +308,8 @@ impl Store for Sqlite {
         self.writer.write(move |connection, topics| keys::revoke(connection, topics, &id, now)).await
     }
 
-    async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()> {
-        self.writer.write(move |connection, topics| health::beat(connection, topics, beat, now)).await
+    async fn record_heartbeat(&self, heartbeat: Heartbeat, now: Time) -> Result<()> {
+        self.writer.write(move |connection, topics| health::record_heartbeat(connection, topics, heartbeat, now)).await
     }
 
     async fn close(&self) {

@@ -14,7 +14,9 @@ use super::server::Database;
 use super::*;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
-use crate::{Admission, Committed, Fed, Freshness, GrantSaved, Result, SnapshotId, Store, StoreOptions, Topic};
+use crate::{
+    Admission, BatchOutcome, Committed, Freshness, GrantSaved, Result, SnapshotId, Store, StoreOptions, Topic,
+};
 
 /// How long reads and writes wait for their turn, unless a test overrides it.
 const WAIT: Duration = Duration::from_mins(1);
@@ -299,7 +301,7 @@ impl<S: Store + ?Sized> Replica<S> {
         self.store.commit_snapshot(snapshot, NOW).await.unwrap()
     }
 
-    pub(crate) async fn feed(&self, by: &str, first: u64, changes: &[Change]) -> Fed {
+    pub(crate) async fn feed(&self, by: &str, first: u64, changes: &[Change]) -> BatchOutcome {
         let events = changes.iter().cloned().map(Event::Change).collect();
         self.store.feed(instance(by), first, events, NOW).await.unwrap()
     }
@@ -307,8 +309,8 @@ impl<S: Store + ?Sized> Replica<S> {
     /// A heartbeat that says when the instance started.
     pub(crate) async fn started(&self, by: &str, seconds: u64) {
         let (instance, started_at) = (instance(by), Time::from_seconds(seconds));
-        let beat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards: Vec::new() };
-        self.store.beat(beat, NOW).await.unwrap();
+        let heartbeat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards: Vec::new() };
+        self.store.record_heartbeat(heartbeat, NOW).await.unwrap();
     }
 
     /// The names of the guilds in the first twelve places that have the bot, and where user 2 is a moderator.

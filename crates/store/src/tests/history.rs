@@ -2,7 +2,7 @@
 
 use domain::feed::{Event, Lines};
 use domain::feedback::{Feedback, FeedbackEntry};
-use domain::health::{Heartbeat, ShardBeat};
+use domain::health::{Heartbeat, ShardHeartbeat};
 use domain::team::RosterEntry;
 use domain::{Change, Roster, Subscription, TeamMember};
 use proptest::prelude::*;
@@ -69,7 +69,7 @@ pub(super) enum Step {
     Restart,
     AddKey(u8),
     RevokeKey(u8),
-    Beat(Heartbeat),
+    Heartbeat(Heartbeat),
 }
 
 pub(super) fn sender(by: usize) -> InstanceId {
@@ -203,7 +203,7 @@ fn guild_line() -> impl Strategy<Value = GuildLine> {
 }
 
 fn heartbeat() -> impl Strategy<Value = Heartbeat> {
-    let shard = (0..4_u32, any::<bool>(), prop::option::of(0..9_u8)).prop_map(|(id, sent, latency)| ShardBeat {
+    let shard = (0..4_u32, any::<bool>(), prop::option::of(0..9_u8)).prop_map(|(id, sent, latency)| ShardHeartbeat {
         id,
         sent: sent.then_some(NOW),
         acknowledged: (!sent).then_some(NOW),
@@ -272,7 +272,7 @@ fn of_the_feed() -> impl Strategy<Value = Step> {
         1 => any::<Index>().prop_map(Step::Abandon),
         3 => (1..8_usize).prop_map(Step::CleanUp),
         1 => Just(Step::Restart),
-        2 => heartbeat().prop_map(Step::Beat),
+        2 => heartbeat().prop_map(Step::Heartbeat),
     ]
 }
 

@@ -47,7 +47,7 @@ use std::time::Duration;
 use domain::feed::{GuildLine, InstanceId, Scope, ShardKey};
 use domain::{Guild, ListedGuild, Permission, PermissionSet, Session, SessionId, Snowflake, Time, TokenHash, User};
 
-use crate::{BotKey, CodeHash, Fed, Foreign, SealedGrant, Store, StoredList};
+use crate::{BatchOutcome, BotKey, CodeHash, SealedGrant, Store, StoredList, UnownedEvents};
 pub(crate) use test_folder::TestFolder;
 
 pub(crate) use self::fixture::{Fixture, Replica, new_freshness};
@@ -128,14 +128,14 @@ pub(crate) fn instance(name: &str) -> InstanceId {
     InstanceId::parse(KEY, name).unwrap()
 }
 
-pub(crate) fn applied(applied: u64, ignored: u64, next: u64) -> Fed {
-    Fed::Applied { applied, ignored, next, foreign: Foreign::default() }
+pub(crate) fn applied(applied: u64, ignored: u64, next: u64) -> BatchOutcome {
+    BatchOutcome::Applied { applied, ignored, next, unowned: UnownedEvents::default() }
 }
 
 /// The same, with this many that belong to another instance.
-pub(crate) fn overruled(applied: u64, overruled: u64, by: &str, next: u64) -> Fed {
-    let foreign = Foreign { overruled, owner: Some(instance(by)), unclaimed: 0 };
-    Fed::Applied { applied, ignored: overruled, next, foreign }
+pub(crate) fn overruled(applied: u64, overruled: u64, by: &str, next: u64) -> BatchOutcome {
+    let unowned = UnownedEvents { overruled, owner: Some(instance(by)), unclaimed: 0 };
+    BatchOutcome::Applied { applied, ignored: overruled, next, unowned }
 }
 
 pub(crate) fn shard(id: u32, count: u32) -> Scope {

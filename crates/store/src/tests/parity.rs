@@ -191,7 +191,7 @@ impl Subject {
                 said(store.add_key(key, token(number)).await)
             }
             Step::RevokeKey(number) => said(store.revoke_key(format!("key{number}"), now).await),
-            Step::Beat(beat) => said(store.beat(beat, now).await),
+            Step::Heartbeat(heartbeat) => said(store.record_heartbeat(heartbeat, now).await),
         }
     }
 

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 
 use super::*;
 use crate::freshness::Dependencies;
-use crate::{Admission, Claim, Committed, Fed, Lease, StoreError, Swept, Topic};
+use crate::{Admission, BatchOutcome, Claim, Committed, Lease, StoreError, Swept, Topic};
 
 /// Long enough for a busy machine; a test that waits this long has failed.
 const BOUND: Duration = Duration::from_mins(5);
@@ -63,8 +63,8 @@ async fn what_one_replica_changes_becomes_stale_at_the_others() {
         async || assert_eq!(one.snapshot("a", shard(0, 1), 1, &[1, 2], "y").await, Committed::Replaced { next: 1 });
     assert!(two.hears(Topic::Id(placed(9)), snapshot()).await, "a snapshot is about everything");
     let started_at = Time::from_seconds(1);
-    let beat = Heartbeat { instance: instance("a"), started_at, memory: 1, shard_count: 1, shards: Vec::new() };
-    assert!(two.hears(Topic::Health, async { one.store.beat(beat, NOW).await.unwrap() }).await);
+    let heartbeat = Heartbeat { instance: instance("a"), started_at, memory: 1, shard_count: 1, shards: Vec::new() };
+    assert!(two.hears(Topic::Health, async { one.store.record_heartbeat(heartbeat, NOW).await.unwrap() }).await);
     let many = (1..3000).map(|place| named(place, "z")).collect();
     assert!(two.hears(Topic::Id(placed(2999)), apply(many)).await, "more than a notice can name");
 
@@ -82,7 +82,7 @@ async fn the_numbering_holds_whichever_replica_a_batch_reaches() {
     let (one, two) = (database.replica().await, database.replica().await);
     one.snapshot("a", shard(0, 1), 1, &[], "").await;
     assert_eq!(one.feed("a", 1, &[named(1, "one"), named(2, "one")]).await, applied(2, 0, 3));
-    assert_eq!(two.feed("a", 4, &[named(1, "early")]).await, Fed::Resync { next: 3 });
+    assert_eq!(two.feed("a", 4, &[named(1, "early")]).await, BatchOutcome::Resync { next: 3 });
     assert_eq!(two.feed("a", 2, &[named(2, "again"), named(3, "two")]).await, applied(1, 1, 4));
     assert_eq!(one.feed("a", 1, &[named(1, "again")]).await, applied(0, 1, 4));
     assert_eq!(one.map().await, "one: [1, 2], two: [3]");
@@ -98,8 +98,8 @@ async fn a_batch_that_reaches_two_replicas_at_once_applies_once() {
         let batch: Vec<_> = (1..=5).map(|place| named(place, &round.to_string())).collect();
         let first = 1 + round * 5;
         let fed = tokio::join!(one.feed("a", first, &batch), two.feed("a", first, &batch));
-        let applied = |fed: &Fed| matches!(fed, Fed::Applied { applied: 5, ignored: 0, .. });
-        let ignored = |fed: &Fed| matches!(fed, Fed::Applied { applied: 0, ignored: 5, .. });
+        let applied = |fed: &BatchOutcome| matches!(fed, BatchOutcome::Applied { applied: 5, ignored: 0, .. });
+        let ignored = |fed: &BatchOutcome| matches!(fed, BatchOutcome::Applied { applied: 0, ignored: 5, .. });
         assert!(applied(&fed.0) && ignored(&fed.1) || ignored(&fed.0) && applied(&fed.1), "{fed:?}");
     }
     assert_eq!(one.store.feed_state().await.unwrap().guilds, 5);
@@ -237,7 +237,7 @@ async fn what_is_committed_after_a_revocation_is_refused_at_every_replica() {
     one.store.stage(snapshot, Lines::Guilds(vec![line(1, "new", 2)])).await.unwrap();
     assert!(two.store.revoke_key(KEY.to_owned(), NOW).await.unwrap());
     assert_eq!(one.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::KeyRefused);
-    assert_eq!(two.feed("a", 1, &[Change::GuildGone(placed(1))]).await, Fed::KeyRefused);
+    assert_eq!(two.feed("a", 1, &[Change::GuildGone(placed(1))]).await, BatchOutcome::KeyRefused);
     assert_eq!(one.map().await, "old: [1]");
 }
 

@@ -4,7 +4,7 @@ use domain::feed::Lines;
 use domain::{Change, Subscription};
 
 use super::*;
-use crate::{Committed, Fed, StoreError, Topic};
+use crate::{BatchOutcome, Committed, StoreError, Topic};
 
 const EVEN: [u64; 6] = [2, 4, 6, 8, 10, 12];
 const ODD: [u64; 6] = [1, 3, 5, 7, 9, 11];
@@ -221,7 +221,7 @@ async fn a_commit_with_a_revoked_key_changes_nothing(fixture: Fixture) {
     fixture.stage(snapshot, &[line(1, "new", 2)]).await;
     assert!(fixture.store.revoke_key(KEY.to_owned(), NOW).await.unwrap());
     assert_eq!(fixture.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::KeyRefused);
-    assert_eq!(fixture.feed("a", 1, &[Change::GuildGone(placed(1))]).await, Fed::KeyRefused);
+    assert_eq!(fixture.feed("a", 1, &[Change::GuildGone(placed(1))]).await, BatchOutcome::KeyRefused);
     assert_eq!(fixture.map().await, "old: [1]");
     fixture.assert_clean().await;
 }

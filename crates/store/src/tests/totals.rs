@@ -1,7 +1,7 @@
 //! The totals: exact after every change and, while a resharding is swept, never more than was shown before it.
 
 use domain::feed::Lines;
-use domain::health::{Heartbeat, ShardBeat};
+use domain::health::{Heartbeat, ShardHeartbeat};
 use domain::stats::Ratings;
 use domain::{Change, Stats};
 use rusqlite::Connection;
@@ -105,13 +105,13 @@ async fn the_totals_are_invalidated_by_what_changes_them_and_by_nothing_else(fix
         let invalidated = fixture.apply(&stats, vec![change.clone()]).await;
         assert_eq!(invalidated == stats, changes, "{change:?}");
     }
-    let beat = |shards: &[u32]| {
-        let shard = |id: &u32| ShardBeat { id: *id, sent: None, acknowledged: None, latency: Some(1.0) };
+    let heartbeat = |shards: &[u32]| {
+        let shard = |id: &u32| ShardHeartbeat { id: *id, sent: None, acknowledged: None, latency: Some(1.0) };
         let (instance, shards) = (instance("a"), shards.iter().map(shard).collect());
-        fixture.store.beat(Heartbeat { instance, started_at: NOW, memory: 1, shard_count: 3, shards }, NOW)
+        fixture.store.record_heartbeat(Heartbeat { instance, started_at: NOW, memory: 1, shard_count: 3, shards }, NOW)
     };
     for (shards, changes, count) in [(&[0, 1][..], true, 2), (&[0, 1], false, 2), (&[], false, 2), (&[2], true, 3)] {
-        let (beaten, invalidated) = fixture.invalidated(&stats, beat(shards)).await;
+        let (beaten, invalidated) = fixture.invalidated(&stats, heartbeat(shards)).await;
         beaten.unwrap();
         assert_eq!(invalidated == stats, changes, "{shards:?}");
         assert_eq!(fixture.store.stats().await.unwrap().shards, count);

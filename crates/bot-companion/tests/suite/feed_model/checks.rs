@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::driver::World;
-use super::model::{Expected, Foreign, Model};
+use super::model::{Expected, Model, UnownedEvents};
 use crate::harness::{Answer, on_postgres};
 
 /// How an answer differs from the expected one; `None` if it does not.
 pub fn disagreement(model: &Model, answer: &Answer, expected: &Expected) -> Option<String> {
     let data = answer.data();
     let agrees = match expected {
-        Expected::Taken { applied, ignored, next, foreign } => {
+        Expected::Accepted { applied, ignored, next, unowned } => {
             let counts = [data["applied"].as_u64(), data["ignored"].as_u64(), data["next"].as_u64()];
             answer.status == 200
                 && counts == [Some(*applied as u64), Some(*ignored as u64), Some(*next)]
-                && explains(model, &data["reasons"], foreign)
+                && explains(model, &data["reasons"], unowned)
         }
         Expected::Refused { error, next } => {
             answer.status == 409 && data["error"] == *error && data["next"].as_u64() == Some(*next)
@@ -26,20 +26,20 @@ pub fn disagreement(model: &Model, answer: &Answer, expected: &Expected) -> Opti
 }
 
 /// Whether the reasons in an answer match exactly what was ignored because of other processes.
-fn explains(model: &Model, reasons: &Value, foreign: &Foreign) -> bool {
+fn explains(model: &Model, reasons: &Value, unowned: &UnownedEvents) -> bool {
     let reasons = reasons.as_array().map_or(&[][..], Vec::as_slice);
     let is_told = |parts: [String; 2]| {
         reasons.iter().filter_map(Value::as_str).any(|reason| parts.iter().all(|part| reason.contains(part)))
     };
-    let overruled = match foreign.owner {
+    let overruled = match unowned.owner {
         None => !is_told(["ignored: the shard belongs to".to_owned(), String::new()]),
         Some(owner) => {
             let name = &model.processes[owner].name;
-            is_told([format!("{} ignored: the shard belongs to", foreign.overruled), format!("`{name}`")])
+            is_told([format!("{} ignored: the shard belongs to", unowned.overruled), format!("`{name}`")])
         }
     };
     let unclaimed = "ignored: this process has neither";
-    let unclaimed = match foreign.unclaimed {
+    let unclaimed = match unowned.unclaimed {
         0 => !is_told([unclaimed.to_owned(), String::new()]),
         count => is_told([format!("{count} {unclaimed}"), String::new()]),
     };

@@ -98,7 +98,7 @@ impl World {
         let said = Self::start_of(number, number as u64) + ahead;
         let name = format!("process-{number}");
         self.model.processes.push(Process { name, said, count, own, memory: 0, life: Life::new() });
-        self.beat(number).await;
+        self.send_heartbeat(number).await;
         self.compare().await;
         let snapshot = self.snapshot(number, 1);
         self.send(snapshot).await;
@@ -111,7 +111,7 @@ impl World {
         } else {
             (self.model.processes[by].count, self.model.processes[by].own) = self.dice.own_shards();
         }
-        self.beat(by).await;
+        self.send_heartbeat(by).await;
         self.compare().await;
     }
 
@@ -132,7 +132,7 @@ impl World {
         Request { by, sequence, what: What::Events, lines }
     }
 
-    async fn beat(&mut self, by: usize) {
+    async fn send_heartbeat(&mut self, by: usize) {
         let process = &self.model.processes[by];
         let report = json!({"instance": process.name, "started_at": process.said / 1000, "shard_count": process.count,
             "memory": self.dice.below(1000) * 10_000, "shards": self.dice.shard_reports(&process.own)});
@@ -202,7 +202,7 @@ impl World {
         let uploads = &self.app.app.uploads;
         eventually("the upload is over", async || uploads.under_way() == 0).await;
         // Whether it counted as activity depends on how far it got; a heartbeat always does.
-        self.beat(sent.by).await;
+        self.send_heartbeat(sent.by).await;
         self.compare().await;
     }
 
@@ -250,11 +250,11 @@ impl World {
         for event in &mut events {
             event["type"] = "guild".into();
         }
-        self.beat(by).await;
+        self.send_heartbeat(by).await;
         for asked in 0..2 {
             let sequence = self.model.processes[by].life.next;
             let sent = Request { by, sequence, what: What::Events, lines: events.clone() };
-            if matches!(self.send(sent).await, Expected::Taken { .. }) {
+            if matches!(self.send(sent).await, Expected::Accepted { .. }) {
                 return;
             }
             assert_eq!(asked, 0, "it is asked again and again");
@@ -311,7 +311,7 @@ impl World {
                 self.send_broken(sent).await;
             }
             (31..=33, _) => {
-                self.beat(by).await;
+                self.send_heartbeat(by).await;
                 self.compare().await;
             }
             (34 | 35, _) => self.pass(1 + self.dice.below(50_000), false).await,

@@ -48,13 +48,13 @@ impl Request {
 /// The response that the service must give.
 #[derive(Debug, PartialEq)]
 pub enum Expected {
-    Taken { applied: usize, ignored: usize, next: u64, foreign: Foreign },
+    Accepted { applied: usize, ignored: usize, next: u64, unowned: UnownedEvents },
     Refused { error: &'static str, next: u64 },
 }
 
 /// What was ignored because it is about another process's shard.
 #[derive(Debug, Default, PartialEq)]
-pub struct Foreign {
+pub struct UnownedEvents {
     pub overruled: usize,
     /// The process that overruled the last of it.
     pub owner: Option<usize>,
@@ -192,7 +192,7 @@ impl Model {
         }
         life.next = *sequence;
         self.subscriptions = lines.iter().map(|line| (user_of(&line["userid"]), line.clone())).collect();
-        Expected::Taken { applied: lines.len(), ignored: 0, next: *sequence, foreign: Foreign::default() }
+        Expected::Accepted { applied: lines.len(), ignored: 0, next: *sequence, unowned: UnownedEvents::default() }
     }
 
     fn receive_events(&mut self, request: &Request) -> Expected {
@@ -203,22 +203,22 @@ impl Model {
             return refused;
         }
         let new = (*sequence..).zip(lines).filter(|(number, _)| *number >= next).map(|(_, event)| event);
-        let (mut accepted, mut foreign) = (Vec::new(), Foreign::default());
+        let (mut accepted, mut unowned) = (Vec::new(), UnownedEvents::default());
         for event in new {
             match guild_of(event).map_or(Verdict::Apply, |guild| self.judge(*by, guild)) {
                 Verdict::Resync => return refused,
                 Verdict::Apply => accepted.push(event),
-                Verdict::Unclaimed => foreign.unclaimed += 1,
+                Verdict::Unclaimed => unowned.unclaimed += 1,
                 Verdict::Overruled(owner) => {
-                    foreign.overruled += 1;
-                    foreign.owner = Some(owner);
+                    unowned.overruled += 1;
+                    unowned.owner = Some(owner);
                 }
             }
         }
         let applied = accepted.into_iter().filter(|event| self.apply(event)).count();
         let next = next.max(sequence + lines.len() as u64);
         self.processes[*by].life.next = next;
-        Expected::Taken { applied, ignored: lines.len() - applied, next, foreign }
+        Expected::Accepted { applied, ignored: lines.len() - applied, next, unowned }
     }
 
     /// Stages lines. Parts that they do not mention are carried over from the latest snapshot.
@@ -246,8 +246,8 @@ impl Model {
         }
         if let Some(owner) = self.taken_by(by, shard) {
             self.processes[by].life.next = sequence;
-            let foreign = Foreign { overruled: count, owner: Some(owner), unclaimed: 0 };
-            return Expected::Taken { applied: 0, ignored: count, next: sequence, foreign };
+            let unowned = UnownedEvents { overruled: count, owner: Some(owner), unclaimed: 0 };
+            return Expected::Accepted { applied: 0, ignored: count, next: sequence, unowned };
         }
         if staged.basis.is_some_and(|basis| basis != self.latest_commit(shard)) {
             return outdated;
@@ -262,7 +262,7 @@ impl Model {
         for line in said.into_values().filter(|line| line["unavailable"] != true) {
             self.put_guild(line);
         }
-        Expected::Taken { applied: count, ignored: 0, next: sequence, foreign: Foreign::default() }
+        Expected::Accepted { applied: count, ignored: 0, next: sequence, unowned: UnownedEvents::default() }
     }
 
     /// Stores a guild as sent; grants and staff that were not mentioned stay.

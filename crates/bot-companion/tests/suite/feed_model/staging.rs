@@ -56,7 +56,7 @@ impl World {
         let committed = self.app.app.store.commit_snapshot(snapshot, self.now()).await.unwrap();
         let expected = match self.model.commit(&staged) {
             Expected::Refused { next, .. } => Committed::Outdated { next },
-            Expected::Taken { next, foreign, .. } => match foreign.owner {
+            Expected::Accepted { next, unowned, .. } => match unowned.owner {
                 Some(owner) => Committed::Outranked { next, owner: self.instance(owner) },
                 None => Committed::Replaced { next },
             },

@@ -110,12 +110,11 @@ impl Recorder {
         version(&self.model)
     }
 
-
     pub(super) fn call(&self, client: &Client, method: Method, path: &str) -> Call {
         client.call(method, path).header("Authorization", format!("Bearer {}", self.key))
     }
 
-    async fn beat(&mut self, client: &Client, by: usize) -> Result<(), Over> {
+    async fn send_heartbeat(&mut self, client: &Client, by: usize) -> Result<(), Over> {
         let process = &self.model.processes[by];
         let report = json!({"instance": process.name, "started_at": process.said / 1000, "shard_count": process.count,
             "memory": 10_000, "shards": self.dice.shard_reports(&process.own)});
@@ -135,7 +134,7 @@ impl Recorder {
         self.started += 1;
         self.queue.extend(own.iter().map(|id| (by, What::Guilds((count, *id)))));
         self.model.processes.push(Process { name, said, count, own, memory: 0, life: model::Life::new() });
-        let beaten = self.beat(client, by).await;
+        let beaten = self.send_heartbeat(client, by).await;
         if beaten.is_err() {
             // Whether the service knows it is uncertain; it is never heard of again.
             self.model.processes.pop();
@@ -193,7 +192,7 @@ impl Recorder {
 
     async fn run_on(&mut self, client: &Client, life: &Life) -> Result<(), Over> {
         for by in 0..self.model.processes.len() {
-            self.beat(client, by).await?;
+            self.send_heartbeat(client, by).await?;
         }
         while !life.findings.borrow().any() {
             let is_due = self.model.processes.len() < MOST_PROCESSES && self.dice.one_in(30);
@@ -300,7 +299,7 @@ impl Recorder {
         let team = json!({"type": "team", "members": []});
         left.push(Request { by, sequence: 0, what: What::Events, lines: vec![team] });
         for by in 0..=by {
-            assert!(self.beat(client, by).await.is_ok());
+            assert!(self.send_heartbeat(client, by).await.is_ok());
         }
         for mut request in left {
             if request.sequence == 0 {

@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey};
-use domain::health::{Heartbeat, SILENCE, ShardBeat, is_silent};
+use domain::health::{Heartbeat, SILENCE, ShardHeartbeat, is_silent};
 use domain::token::{self, random_text};
 use domain::{Change, Roster, Time};
 use http::Method;
@@ -48,7 +48,7 @@ pub(super) async fn add_key(app: &App) -> anyhow::Result<()> {
 }
 
 /// A store that `dev` has used contains the published key.
-pub(in crate::cli) async fn warn_of_demo_key(app: &App) {
+pub(in crate::cli) async fn warn_about_demo_key(app: &App) {
     // If the store does not answer now, the first request that needs it will log that.
     if let Ok(Some(key)) = app.store.key(token::published_key_hash()).await
         && key.revoked.is_none()
@@ -126,7 +126,7 @@ impl DemoBot {
             return;
         }
         *presence = Presence::Here;
-        match self.say_everything().await {
+        match self.send_everything().await {
             Ok(true) => {}
             Ok(false) => {
                 info!("a real bot is reporting, so the demo bot stays away");
@@ -146,7 +146,7 @@ impl DemoBot {
             pace.tick().await;
             let presence = self.presence.lock().await;
             if *presence == Presence::Here
-                && let Err(error) = self.beat(self.app.clock.now()).await
+                && let Err(error) = self.send_heartbeat(self.app.clock.now()).await
             {
                 warn!(error = format!("{error:#}"), "the demo bot's heartbeat was lost");
             }
@@ -159,12 +159,12 @@ impl DemoBot {
         match *presence {
             Presence::Gone => return Ok(false),
             _ if online => {
-                self.beat(self.app.clock.now()).await?;
+                self.send_heartbeat(self.app.clock.now()).await?;
                 *presence = Presence::Here;
             }
             _ => {
                 // As if this had been its last heartbeat, with nothing new about the shards.
-                let silent = |id| ShardBeat { id, sent: None, acknowledged: None, latency: None };
+                let silent = |id| ShardHeartbeat { id, sent: None, acknowledged: None, latency: None };
                 let shards = (0..SHARDS).map(silent).collect();
                 let last = self.app.clock.now().before(LONG_SILENT);
                 self.report(SHARDS, shards, last).await?;
@@ -179,7 +179,7 @@ impl DemoBot {
     }
 
     /// `false` if a real bot is reporting.
-    async fn say_everything(&self) -> anyhow::Result<bool> {
+    async fn send_everything(&self) -> anyhow::Result<bool> {
         let now = self.app.clock.now();
         let health = self.app.store.health().await?;
         let is_real = |id: &InstanceId| !(id.key == KEY_ID && id.name.as_str().starts_with(NAMED));
@@ -190,9 +190,9 @@ impl DemoBot {
         for (instance, known) in health.instances {
             let (started_at, shards) = (known.started_at, Vec::new());
             let last = Heartbeat { instance, started_at, memory: 0, shard_count: SHARDS, shards };
-            self.app.store.beat(last, now.before(LONG_SILENT)).await?;
+            self.app.store.record_heartbeat(last, now.before(LONG_SILENT)).await?;
         }
-        self.beat(now).await?;
+        self.send_heartbeat(now).await?;
         let guilds = data::guilds();
         for shard in (0..SHARDS).filter_map(|id| ShardKey::new(SHARDS, id)) {
             let own = guilds.iter().filter(|guild| shard.covers(guild.id)).cloned().map(GuildLine::Guild);
@@ -205,7 +205,7 @@ impl DemoBot {
     }
 
     /// Removes everything it has sent, so that only the real bot's data is left.
-    async fn take_everything_back(&self) -> anyhow::Result<()> {
+    async fn remove_everything(&self) -> anyhow::Result<()> {
         for shard in (0..SHARDS).filter_map(|id| ShardKey::new(SHARDS, id)) {
             self.snapshot(Scope::Shard(shard), Lines::Guilds(Vec::new())).await?;
         }
@@ -228,7 +228,7 @@ impl DemoBot {
         Ok(())
     }
 
-    async fn beat(&self, now: Time) -> anyhow::Result<()> {
+    async fn send_heartbeat(&self, now: Time) -> anyhow::Result<()> {
         let jitter = |spread: u64| self.app.random.number() % spread;
         let shard = |id| {
             let latency = 35 + jitter(30);
@@ -236,16 +236,16 @@ impl DemoBot {
             #[expect(clippy::cast_precision_loss, reason = "some milliseconds")]
             let shown = latency as f64;
             let acknowledged = Some(sent.after(Duration::from_millis(latency)));
-            ShardBeat { id, sent: Some(sent), acknowledged, latency: Some(shown) }
+            ShardHeartbeat { id, sent: Some(sent), acknowledged, latency: Some(shown) }
         };
         self.report(SHARDS, (0..SHARDS).map(shard).collect(), now).await
     }
 
-    async fn report(&self, shard_count: u32, shards: Vec<ShardBeat>, now: Time) -> anyhow::Result<()> {
+    async fn report(&self, shard_count: u32, shards: Vec<ShardHeartbeat>, now: Time) -> anyhow::Result<()> {
         let memory = 84_000_000 + self.app.random.number() % 4_000_000;
         let started_at = self.started_at;
-        let beat = Heartbeat { instance: self.living.clone(), started_at, memory, shard_count, shards };
-        Ok(self.app.store.beat(beat, now).await?)
+        let heartbeat = Heartbeat { instance: self.living.clone(), started_at, memory, shard_count, shards };
+        Ok(self.app.store.record_heartbeat(heartbeat, now).await?)
     }
 
     /// Removes its data and leaves for good.
@@ -255,7 +255,7 @@ impl DemoBot {
             return;
         }
         // If the caller goes away in the meantime, the next one starts over.
-        let taken_back = if *presence == Presence::Coming { Ok(()) } else { self.take_everything_back().await };
+        let taken_back = if *presence == Presence::Coming { Ok(()) } else { self.remove_everything().await };
         if let Err(error) = taken_back {
             let error = format!("{error:#}");
             return warn!(error, "the demo bot could not remove all its data; the next call from a bot tries again");

@@ -30,7 +30,7 @@ use crate::http::HttpService;
 use crate::server;
 use crate::site::dashboard;
 use demo_bot::DemoBot;
-pub(super) use demo_bot::warn_of_demo_key;
+pub(super) use demo_bot::warn_about_demo_key;
 use switchboard::Switchboard;
 
 const CLIENT_ID: &str = "sandbox";

@@ -10,7 +10,7 @@ use super::super::suggest::suggest;
 use super::{GivenSetting, RawValue, SECRETS, Settings, SourceLocation, variable};
 
 /// Variables with our prefix that aren't settings: they are for the build, the SDKs and the command line.
-const FOREIGN: [&str; 5] =
+const NOT_SETTINGS: [&str; 5] =
     ["COMPANION_URL", "COMPANION_BOT_KEY", "COMPANION_CONFIG", "COMPANION_COPY_FROM", "COMPANION_COPY_TO"];
 const FOREIGN_PREFIX: &str = "COMPANION_BUILD_";
 
@@ -21,7 +21,7 @@ impl Settings {
         let mut ours: Vec<_> = variables
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
             .filter(|(name, _)| name.starts_with("COMPANION_") && !name.starts_with(FOREIGN_PREFIX))
-            .filter(|(name, _)| !FOREIGN.contains(&name.as_str()))
+            .filter(|(name, _)| !NOT_SETTINGS.contains(&name.as_str()))
             .collect();
         ours.sort();
         let order = self.layers;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use api::envelope::Nothing;
 use api::error::ErrorCode;
 use api::error_responses::{BotRefusals, EventsRefusals, SnapshotRefusals, UploadRefusals};
-use api::feed::{HeartbeatReport, StateData, Taken};
+use api::feed::{FeedResult, HeartbeatReport, StateData};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
@@ -18,7 +18,7 @@ use body::{KeyCheck, Upload};
 use domain::feed::{self, Event, InstanceId, ShardKey};
 use http::HeaderMap;
 use runtime::fair_pool::{FairPool, Place};
-use store::{Fed, Foreign};
+use store::{BatchOutcome, UnownedEvents};
 use telemetry::untrusted::Untrusted;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -53,8 +53,8 @@ pub(super) async fn heartbeat(
         return Err(ErrorCode::BotKeyInvalid.into());
     }
     let now = app.clock.now();
-    let beat = feed::heartbeat(&bot.key, &report, now).map_err(|reason| ApiError::line(1, &reason))?;
-    app.store.beat(beat, now).await?;
+    let heartbeat = feed::heartbeat(&bot.key, &report, now).map_err(|reason| ApiError::line(1, &reason))?;
+    app.store.record_heartbeat(heartbeat, now).await?;
     Ok(Success(Nothing {}))
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn heartbeat(
         ("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
     request_body(content = String, description = "The guilds, one JSON object a line", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Replaced", body = Taken),
+    responses((status = 200, description = "Replaced", body = FeedResult),
         BotRefusals, UploadRefusals, SnapshotRefusals))]
 pub(super) async fn guilds(
     State(app): State<Arc<App>>,
@@ -78,7 +78,7 @@ pub(super) async fn guilds(
     sender: Sender,
     headers: HeaderMap,
     body: Body,
-) -> Result<Success<Taken>, ApiError> {
+) -> Result<Success<FeedResult>, ApiError> {
     let shard = shard.ok().and_then(|Path((count, id))| parse_shard(&count, &id)).ok_or(ErrorCode::NotFound)?;
     let bound = app.current.get().feed.snapshot_bytes;
     let upload = upload(&app, &bot, &app.uploads.permits, &headers, body, bound)?;
@@ -93,7 +93,7 @@ pub(super) async fn guilds(
     params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
     request_body(content = String, description = "The subscriptions, one JSON object a line", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Replaced", body = Taken),
+    responses((status = 200, description = "Replaced", body = FeedResult),
         BotRefusals, UploadRefusals, SnapshotRefusals))]
 pub(super) async fn subscriptions(
     State(app): State<Arc<App>>,
@@ -101,7 +101,7 @@ pub(super) async fn subscriptions(
     sender: Sender,
     headers: HeaderMap,
     body: Body,
-) -> Result<Success<Taken>, ApiError> {
+) -> Result<Success<FeedResult>, ApiError> {
     let bound = app.current.get().feed.snapshot_bytes;
     let upload = upload(&app, &bot, &app.uploads.permits, &headers, body, bound)?;
     let instance = sender.instance(&bot);
@@ -115,7 +115,7 @@ pub(super) async fn subscriptions(
     params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first of these events.")),
     request_body(content = Option<String>, description = "The events, one JSON object a line; none asks whether the number is right", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Applied, or known already", body = Taken),
+    responses((status = 200, description = "Applied, or known already", body = FeedResult),
         BotRefusals, UploadRefusals, EventsRefusals))]
 pub(super) async fn events(
     State(app): State<Arc<App>>,
@@ -123,7 +123,7 @@ pub(super) async fn events(
     sender: Sender,
     headers: HeaderMap,
     body: Body,
-) -> Result<Success<Taken>, ApiError> {
+) -> Result<Success<FeedResult>, ApiError> {
     let mut upload = upload(&app, &bot, &app.uploads.permits, &headers, body, EVENTS_BYTES)?;
     let (events, mut taken) = match read_events(&mut upload).await {
         Ok(read) => read,
@@ -138,26 +138,26 @@ pub(super) async fn events(
     let by = instance.clone();
     let fed = app.background.spawn(async move { store.feed(by, first, events, now).await });
     match fed.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))?? {
-        Fed::Applied { applied, ignored, next, foreign } => {
-            explain(&mut taken, &app, &instance, &foreign);
+        BatchOutcome::Applied { applied, ignored, next, unowned } => {
+            explain(&mut taken, &app, &instance, &unowned);
             Ok(Success(taken.with(applied, ignored, next)))
         }
-        Fed::Resync { next } => Err(ApiError::new(ErrorCode::ResyncRequired).with_next(next)),
-        Fed::KeyRefused => Err(ErrorCode::BotKeyInvalid.into()),
+        BatchOutcome::Resync { next } => Err(ApiError::new(ErrorCode::ResyncRequired).with_next(next)),
+        BatchOutcome::KeyRefused => Err(ErrorCode::BotKeyInvalid.into()),
     }
 }
 
 /// Explains why events about guilds were ignored, before all other reasons.
-fn explain(taken: &mut Taken, app: &App, instance: &InstanceId, foreign: &Foreign) {
-    if foreign.unclaimed > 0 {
+fn explain(taken: &mut FeedResult, app: &App, instance: &InstanceId, unowned: &UnownedEvents) {
+    if unowned.unclaimed > 0 {
         taken.explain_first(format!(
             "{} ignored: this process has neither sent a snapshot of the shard nor named it in a heartbeat. Send its snapshot first.",
-            foreign.unclaimed
+            unowned.unclaimed
         ));
     }
-    if let Some(owner) = &foreign.owner {
-        warn_operator(app, instance, owner, foreign.overruled);
-        taken.explain_first(overruled_reason(foreign.overruled, owner));
+    if let Some(owner) = &unowned.owner {
+        warn_operator(app, instance, owner, unowned.overruled);
+        taken.explain_first(overruled_reason(unowned.overruled, owner));
     }
 }
 
@@ -184,8 +184,8 @@ fn warn_operator(app: &App, instance: &InstanceId, owner: &InstanceId, ignored: 
     );
 }
 
-async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, Taken), ApiError> {
-    let (mut events, mut taken) = (Vec::new(), Taken::default());
+async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, FeedResult), ApiError> {
+    let (mut events, mut taken) = (Vec::new(), FeedResult::default());
     while let Some(line) = upload.next_line().await? {
         let read = feed::event_line(line, &provider::RULES);
         let (event, reasons) = read.map_err(|reason| ApiError::line(upload.number(), &reason))?;

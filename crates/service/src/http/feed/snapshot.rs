@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::error::ErrorCode;
-use api::feed::Taken;
+use api::feed::FeedResult;
 use domain::feed::{
     GuildLine, InstanceId, Lines, Reason, Scope, ShardKey, SnapshotLine, guild_line, subscription_line,
 };
@@ -112,7 +112,7 @@ pub(super) async fn receive<K: SnapshotKind>(
     (key, instance): (TokenHash, InstanceId),
     sequence: u64,
     mut upload: Upload,
-) -> Result<Taken, ApiError> {
+) -> Result<FeedResult, ApiError> {
     let busy = || ApiError::new(ErrorCode::SnapshotBusy).after(RETRY_AFTER);
     let permit = app.uploads.try_acquire(kind.scope(), key, app.clock.ticks(), upload.revoked()).ok_or_else(busy)?;
     let mut staging = SnapshotStaging::begin(app, kind.scope(), instance, sequence, permit).await?;
@@ -132,8 +132,8 @@ async fn stage_all<K: SnapshotKind>(
     staging: &mut SnapshotStaging,
     kind: &K,
     upload: &mut Upload,
-) -> Result<(u64, Taken), ApiError> {
-    let mut taken = Taken::default();
+) -> Result<(u64, FeedResult), ApiError> {
+    let mut taken = FeedResult::default();
     let (mut batch, mut bytes, mut count, mut end) = (Vec::new(), 0, 0_u64, None);
     while let Some(line) = upload.next_line().await? {
         bytes += line.len();
@@ -220,7 +220,7 @@ impl SnapshotStaging {
     }
 
     /// Runs to the end even if the client leaves.
-    async fn commit(mut self, count: u64, taken: Taken) -> Result<Taken, ApiError> {
+    async fn commit(mut self, count: u64, taken: FeedResult) -> Result<FeedResult, ApiError> {
         let (app, instance) = (Arc::clone(&self.app), self.instance.clone());
         let commit = app.background.spawn(async move {
             let committed = self.app.store.commit_snapshot(self.snapshot, self.app.clock.now()).await;
@@ -232,7 +232,7 @@ impl SnapshotStaging {
             Committed::Replaced { next } => Ok(taken.with(count, 0, next)),
             Committed::Outranked { next, owner } => {
                 warn_operator(&app, &instance, &owner, count);
-                let mut taken = Taken::default();
+                let mut taken = FeedResult::default();
                 taken.explain_first(overruled_reason(count, &owner));
                 Ok(taken.with(0, count, next))
             }

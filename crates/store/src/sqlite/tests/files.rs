@@ -11,7 +11,7 @@ async fn open(folder: &TestFolder) -> Result<Sqlite> {
     Sqlite::open(folder.path(FILE), Duration::from_secs(1), new_freshness()).await
 }
 
-fn foreign(folder: &TestFolder, sql: &str) {
+fn write_file(folder: &TestFolder, sql: &str) {
     std::fs::create_dir_all(folder.path(FILE).parent().unwrap()).unwrap();
     Connection::open(folder.path(FILE)).unwrap().execute_batch(sql).unwrap();
 }
@@ -49,7 +49,7 @@ async fn only_the_owner_can_read_the_files() {
 #[tokio::test]
 async fn a_database_of_a_newer_release_is_refused_untouched() {
     let folder = TestFolder::new();
-    foreign(&folder, "CREATE TABLE future (x); PRAGMA user_version = 1000;");
+    write_file(&folder, "CREATE TABLE future (x); PRAGMA user_version = 1000;");
     let before = std::fs::read(folder.path(FILE)).unwrap();
     let Err(StoreError::Failed(message)) = open(&folder).await else { panic!("it was opened") };
     assert!(message.contains("1000") && message.contains("newer"), "{message}");
@@ -59,7 +59,7 @@ async fn a_database_of_a_newer_release_is_refused_untouched() {
 #[tokio::test]
 async fn a_file_of_something_else_is_refused_untouched() {
     let folder = TestFolder::new();
-    foreign(&folder, "CREATE TABLE notes (x);");
+    write_file(&folder, "CREATE TABLE notes (x);");
     let before = std::fs::read(folder.path(FILE)).unwrap();
     assert!(matches!(open(&folder).await, Err(StoreError::Failed(_))));
     assert_eq!(std::fs::read(folder.path(FILE)).unwrap(), before);
