@@ -5,10 +5,10 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-# Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
+# Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` updates them.
 export INSTA_UPDATE ?= no
 
-# The stages in the order in which they run. Each can be run alone: `make test-site`.
+# The stages in the order they run. Each can be run alone: `make test-site`.
 CHECK := check-format check-lints test-unit test-sqlite
 TEST := $(CHECK) test-postgres test-secrets
 # Scripts in tests/system that use a debug build of the service.
@@ -46,7 +46,7 @@ check-format: ## formatting
 check-lints: ## clippy
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
-# Tests wait more than they work.
+# Tests spend more time waiting than working.
 test-unit test-sqlite test-postgres: export RUST_TEST_THREADS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 5 ? 2 * n : n)))
 
 test-unit: ## the tests beside the code
@@ -73,7 +73,7 @@ test-licenses: needs ## cargo deny: licences, banned crates, sources
 test-scripts: ## shellcheck on every shell script
 	tests/system/shellcheck
 
-# Made once for all stages, unless BOT_COMPANION names one.
+# Built once for all stages, unless BOT_COMPANION names one.
 debug-build: needs
 	@[ -n "$${BOT_COMPANION:-}" ] || cargo build --quiet --locked -p bot-companion
 
@@ -126,7 +126,7 @@ bench: needs ## measure everything and write docs/measurements.md; installs what
 bench-quick: needs ## measure for two minutes and print it
 	bench/run --quick
 
-# Written aside first: a failing build must not leave an empty document.
+# Written to another file first, so that a failing build does not leave an empty document.
 openapi: needs ## write the OpenAPI document again, the types of the dashboard's client, and that client for the site
 	mkdir -p "$(TARGET_DIR)"
 	cargo run -p bot-companion -- openapi > "$(TARGET_DIR)/openapi.json"
@@ -134,7 +134,7 @@ openapi: needs ## write the OpenAPI document again, the types of the dashboard's
 	cd sdk/web && npm ci --silent && npm run --silent schema
 	$(MAKE) --no-print-directory site-client
 
-# Committed, so that whoever compiles the service needs no Node.
+# Committed, so that compiling the service doesn't need Node.
 site-client: needs ## build the dashboard's client for the site's own pages
 	cd sdk/web && npm ci --silent && npm run --silent build
 	cp sdk/web/dist/companion.min.js crates/service/src/site/assets/companion.js
