@@ -115,7 +115,7 @@ def new_token() -> str:
 
 
 def copy_sessions(database: Path, count: int) -> list[str]:
-    """Adds users with a session each, by copying those of a user who signed in; gives their tokens. Nobody else has the file open."""
+    """Adds users with a session each, by copying those of a user who signed in; returns their tokens. Nobody else has the file open."""
     tokens = [new_token() for _ in range(count)]
     template, first = user_id(2), 1_000_000
     with sqlite3.connect(database) as store:

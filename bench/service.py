@@ -89,7 +89,7 @@ def user_id(person: int) -> int:
 
 
 def code(person: int, guilds: int) -> str:
-    """The code that signs in a person who is in so many guilds."""
+    """The code that signs in a person who is in this many guilds."""
     return f"{user_id(person)}-{guilds}"
 
 
@@ -98,7 +98,7 @@ class Service:
         folder.mkdir()
         self.binary = binary
         self.database, self.log = folder / "companion.db", folder / "log"
-        # An address of its own, so that no client gets the service's port while it restarts.
+        # Its own address, so that no client gets the service's port while it restarts.
         self.host, self.port = "127." + ".".join(str(random.randrange(1, 255)) for _ in range(3)), 0
         self.process: subprocess.Popen[bytes] | None = None
         settings = {**SETTINGS, "IDP_BASE_URL": provider, "STORE_URL": store or f"sqlite:{self.database}"}

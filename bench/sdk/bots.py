@@ -1,4 +1,4 @@
-"""The bots of the benchmarks: each is a process of its own, which tells what it has used."""
+"""The bots of the benchmarks: each is its own process, which tells what it has used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a bot that makes calls of its own on the fake Discord with the real limits, with its SDK and without, and compares how long they take.
+"""Runs a bot that makes its own calls on the fake Discord with the real limits, with its SDK and without, and compares how long they take.
 
 With the SDK every guild has to be listed, because the bot caches no members: that is when the SDK asks Discord the most.
 """

@@ -39,7 +39,7 @@ where
     Ok(())
 }
 
-/// Serves every connection in a task of its own, on a runtime of this thread's.
+/// Serves every connection in its own task, on a runtime of this thread's.
 pub fn serve_connections<F>(listener: TcpListener, serve: impl Fn(TcpStream) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = ()> + Send + 'static,

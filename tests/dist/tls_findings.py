@@ -8,7 +8,7 @@ import sys
 # testssl.sh is told to trust it, and its certificate names a revocation list.
 EXCUSED = {"engine_problem": "this machine's openssl has no GOST ciphers to try"}
 HARMLESS = {"OK", "INFO", "LOW", "DEBUG"}
-# Without these it has not really looked.
+# Without these, it hasn't really tested anything.
 EXPECTED = {"TLS1_3", "cipher_order", "heartbleed", "ROBOT", "HSTS_time"}
 
 with open(sys.argv[1]) as file:

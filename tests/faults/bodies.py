@@ -38,7 +38,7 @@ class Bomb:
 
 
 def unpacking_to(block: bytes) -> Iterator[bytes]:
-    """gzip that unpacks to this text, again and again, without end."""
+    """gzip that unpacks to this text, over and over, without end."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     whole = block * (MIB // len(block))
     # Ends at a byte and refers to nothing before it, so it can be repeated.

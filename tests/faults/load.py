@@ -96,7 +96,7 @@ class Load:
             self.acknowledged_batch = self.sent_batch
 
     def check(self, sample: int | None = None) -> int:
-        """Everything acknowledged is there, or at least the newest and a sample of the rest; gives how much is not, and says what."""
+        """Everything acknowledged is there, or at least the newest and a sample of the rest; returns how much is not, and says what."""
         lost: list[str] = []
         with self.service.client() as client:
             for tokens, status in ((self.sessions, 200), (self.ended, 401)):

@@ -1,4 +1,4 @@
-"""Thousands of connections that do as little as they can, from many addresses, in a process of their own."""
+"""Thousands of connections that do as little as they can, from many addresses, in their own process."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def besiege(url: str, kinds: list[Kind], many: int, hold: float, first_address: 
 
 
 class Besieged:
-    """A siege in a process of its own, so that normal clients here are not slowed down by it."""
+    """A siege in its own process, so that normal clients here are not slowed down by it."""
 
     def __init__(self, url: str, kinds: list[Kind], many: int, hold: float, first_address: int) -> None:
         self.outcomes: multiprocessing.Queue[Outcome] = multiprocessing.Queue()

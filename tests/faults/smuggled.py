@@ -121,7 +121,7 @@ HEADERS = [
 def conflicts() -> Iterator[Case]:
     """A length and a coding. HIDDEN is in the body by its length, after it by its coding, or the other way round."""
     for number, (coding, order, shape) in enumerate(product(CODINGS, (0, 1), ("by length", "by coding"))):
-        # Nobody takes this for a coding, so what follows the length is a request of its own.
+        # Nobody takes this for a coding, so what follows the length is its own request.
         if coding.startswith(b"Transfer_") and shape == "by coding":
             continue
         if shape == "by length":

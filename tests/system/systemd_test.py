@@ -87,7 +87,7 @@ def log() -> str:
 
 
 def get(connect: tuple[int, object], path: str) -> tuple[int, bytes]:
-    """One request on a connection of its own."""
+    """One request on its own connection."""
     family, address = connect
     with socket.socket(family, socket.SOCK_STREAM) as stream:
         stream.settimeout(DEADLINE)
@@ -99,7 +99,7 @@ def get(connect: tuple[int, object], path: str) -> tuple[int, bytes]:
 
 
 class Client(threading.Thread):
-    """Asks again and again. Whatever goes wrong ends it."""
+    """Asks over and over. Whatever goes wrong ends it."""
 
     def __init__(self, connect: tuple[int, object], stop: threading.Event) -> None:
         super().__init__(daemon=True)

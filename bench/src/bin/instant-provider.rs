@@ -1,4 +1,4 @@
-//! An identity provider that answers at once and knows everybody, so that a benchmark of sign-ins measures the service.
+//! An identity provider that answers at once and knows everyone, so that a benchmark of sign-ins measures the service.
 //!
 //! `instant-provider ADDRESS`: prints its URL, for `COMPANION_IDP_BASE_URL`.
 //!

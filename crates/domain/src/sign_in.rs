@@ -42,7 +42,7 @@ impl Claim {
 pub enum Lease {
     /// It is ours to refresh.
     Mine,
-    /// Somebody else is refreshing it.
+    /// Someone else is refreshing it.
     Busy,
     /// It has been replaced or removed.
     Replaced,

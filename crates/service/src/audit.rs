@@ -1,5 +1,5 @@
 //! Writes the audit without slowing requests down: entries go into a queue in memory and are written to the store every few
-//! seconds. What does not fit is counted. Strangers can only cause so many rows per minute.
+//! seconds. What does not fit is counted. Strangers can only cause this many rows per minute.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -10,7 +10,7 @@
 //! - [`views`]: cached responses. [`live`]: live streams. [`site`]: pages for people.
 //! - [`accounts`]: people: sign-in, sessions, provider grants, guild lists.
 //! - [`sources`]: what views and accounts are built from. [`vault`]: encryption at rest. [`audit`]: what happened.
-//!   [`rate_limits`]: per client, user and bot key. [`floods`]: what strangers cause again and again, for the log.
+//!   [`rate_limits`]: per client, user and bot key. [`floods`]: what strangers cause over and over, for the log.
 //! - [`config`]: the settings.
 
 pub mod accounts;

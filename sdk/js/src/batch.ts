@@ -165,7 +165,7 @@ class Filling {
     const fitting = lines.filter((line) => this.#mayBeSent(line));
     const bytes = fitting.reduce((sum, { text }) => sum + Buffer.byteLength(text) + 1, 0);
     const isTooMuch = fitting.length > this.room || this.#bytes + bytes > this.#limits.batchBytes;
-    // A single one is sent in any case, or it would wait for ever.
+    // A single one is sent in any case, or it would wait forever.
     if (fitting.length > 0 && isTooMuch && this.lines.length > 0) return false;
     this.#bytes += bytes;
     this.lines.push(...fitting);

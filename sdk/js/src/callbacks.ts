@@ -21,7 +21,7 @@ export interface Facts {
   grants: Grants;
 }
 
-/** What a list may hold; an iterator that goes on for ever ends here. */
+/** What a list may hold; an iterator that goes on forever ends here. */
 const MOST_ENTRIES = { subscriptions: 1_000_000, team: 1_000 };
 /** Entries that are taken before the event loop gets its turn. */
 const SLICE = 256;

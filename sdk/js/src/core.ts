@@ -276,7 +276,7 @@ export class Core {
     this.#sender.wake(Math.max(ms, this.#limits.gatherTime));
   }
 
-  /** False while there is no room: those that are asked again must not make everything be sent anew. */
+  /** False while there is no room: those that are asked again must not make everything be sent again. */
   #askAgain(guild: string): boolean {
     if (this.#marks.size > this.#limits.changes / 2) return false;
     this.#mark(guild, "ask");

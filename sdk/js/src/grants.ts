@@ -21,14 +21,14 @@ export function readGrants(value: unknown, guild: string, status: Status): Grant
   return bounded(grants, guild, status);
 }
 
-/** The roles and their keys, of an object or a Map (such as discord.js' Collection). */
+/** The roles and their keys, of an object or a Map (like discord.js' Collection). */
 function entriesOf(value: unknown): Iterable<[unknown, unknown]> {
   if (types.isMap(value)) return value.entries();
   if (isPlainObject(value)) return Object.entries(value);
   throw new TypeError("grants must return an object or a Map, role id to keys; an empty one if nothing is granted");
 }
 
-/** Everything else, such as a Set or a Date, would look like an object without roles. */
+/** Everything else, like a Set or a Date, would look like an object without roles. */
 function isPlainObject(value: unknown): value is object {
   if (typeof value !== "object" || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);

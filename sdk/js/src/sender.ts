@@ -83,7 +83,7 @@ export class Sender {
     this.wake(marks.size + feedback.waiting >= this.#limits.batchLines ? 0 : this.#limits.gatherTime);
   }
 
-  /** Everything is sent anew. What waits is dropped; only who has left a guild is in no snapshot without staff. */
+  /** Everything is sent again. What waits is dropped; only who has left a guild is in no snapshot without staff. */
   resync(): void {
     const { marks, snapshots, lists } = this.#parts;
     this.#status.counters.resyncs += 1;
@@ -297,7 +297,7 @@ export class Sender {
     this.#repeatedResyncs.reset();
   }
 
-  /** A snapshot came too late, and is taken anew. */
+  /** A snapshot came too late, and is taken again. */
   #overtaken(data: Data): number {
     const theirs = Number(data["next"]);
     const hasMoved = theirs > this.#next;

@@ -48,7 +48,7 @@ export interface Profile {
   avatar?: string | null;
 }
 
-/** What somebody says of the bot. */
+/** What someone says of the bot. */
 export interface FeedbackEntry {
   /** Yours, 1 to 64 characters; the same again replaces the entry. */
   id: Id;
@@ -117,7 +117,7 @@ export interface Options<Guild = GuildLike> {
 
 /** What `attach` gives back. Nothing here throws or rejects. */
 export interface Companion {
-  /** Grants, setup or linked of this guild have changed. Without a guild: everything is sent anew. */
+  /** Grants, setup or linked of this guild have changed. Without a guild: everything is sent again. */
   changed(): void;
   changed(guild: Id | { readonly id: string }): void;
   /** Subscriptions have changed. Only the process with shard 0 sends them. */

@@ -73,7 +73,7 @@ def attach(
 
     `url`, `key` and `spool` come from COMPANION_URL, COMPANION_BOT_KEY and COMPANION_SPOOL where they are not given. If they cannot be
     right, an error is logged and nothing is sent; this never raises. `sigterm=False` leaves SIGTERM alone. `limits` has other bounds than
-    the defaults, such as `Limits(listing_rate=5)`.
+    the defaults, like `Limits(listing_rate=5)`.
     """
     callbacks: dict[str, Any] = {
         "grants": grants,

@@ -135,7 +135,7 @@ class Companion:
     def feedback(
         self, id: Any, feedback: str = "", rating: int = 0, submitter: Any = None, timestamp: float | None = None
     ) -> Delivery:
-        """Somebody has rated the bot, 1 to 5. The same id again replaces. `submitter` is a user object, or a mapping (`Profile`)."""
+        """Someone has rated the bot, 1 to 5. The same id again replaces. `submitter` is a user object, or a mapping (`Profile`)."""
         if isinstance(id, Mapping):
             given: Mapping[str, Any] = id  # pyright: ignore[reportUnknownVariableType]
         else:

@@ -93,7 +93,7 @@ class _TeamMember(TypedDict):
     color: str
     """Such as `#5865F2`."""
     category: str
-    """A lower-case word, such as `support`."""
+    """A lower-case word, like `support`."""
     position: int
 
 

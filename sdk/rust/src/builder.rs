@@ -147,7 +147,7 @@ impl Builder {
         Ok(companion)
     }
 
-    /// The feed and its work, which somebody has to drive. The work ends when the feed is closed.
+    /// The feed and its work, which someone has to drive. The work ends when the feed is closed.
     pub fn build(self, source: Arc<dyn Source>) -> Result<(Companion, BoxFuture<'static, ()>), SettingsError> {
         self.limits.check().map_err(SettingsError::new)?;
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::default()));
@@ -216,7 +216,7 @@ async fn run(core: &Arc<Core>) {
     core.end();
 }
 
-/// Runs it for ever, even if it panics.
+/// Runs it forever, even if it panics.
 async fn guarded<F: Future<Output = ()>>(core: &Core, run: impl Fn() -> F) {
     loop {
         if let Err(panic) = AssertUnwindSafe(run()).catch_unwind().await {

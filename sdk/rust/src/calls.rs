@@ -42,7 +42,7 @@ impl Core {
         }
     }
 
-    /// An answer that helps nobody: the same is tried again. Gives the delay.
+    /// An answer that helps nobody: the same is tried again. Returns the delay.
     pub(crate) fn fail(&self, channel: Channel, status: u16, data: &Map<String, Value>) -> Duration {
         self.fail_with(channel, &meaning(status, data), None)
     }

@@ -107,7 +107,7 @@ impl Companion {
         }
     }
 
-    /// Somebody has paid, or stopped.
+    /// Someone has paid, or stopped.
     pub fn subscriptions_changed(&self) {
         self.make_stale(|state| state.subscriptions.is_stale = true);
     }
@@ -117,7 +117,7 @@ impl Companion {
         self.make_stale(|state| state.team.is_stale = true);
     }
 
-    /// Somebody has rated the bot: a [`Feedback`](crate::Feedback), or any value that has its fields. The same id again
+    /// Someone has rated the bot: a [`Feedback`](crate::Feedback), or any value that has its fields. The same id again
     /// replaces the entry.
     pub fn feedback(&self, entry: &impl Serialize) -> PendingDelivery {
         match feedback::feedback_line(entry) {

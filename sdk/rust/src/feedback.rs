@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-/// What somebody says of the bot.
+/// What someone says of the bot.
 #[derive(Clone, Debug, Serialize)]
 pub struct Feedback {
     /// Yours, 1 to 64 characters; the same again replaces the entry.
@@ -64,7 +64,7 @@ impl fmt::Display for Delivery {
     }
 }
 
-/// Becomes the [`Delivery`]. It may be dropped; the feedback is sent all the same.
+/// Becomes the [`Delivery`]. It may be dropped; the feedback is sent anyway.
 #[derive(Debug)]
 pub struct PendingDelivery(oneshot::Receiver<Delivery>);
 

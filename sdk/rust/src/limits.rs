@@ -121,7 +121,7 @@ impl Limits {
     }
 }
 
-/// Epoch seconds of a date such as `Tue, 14 Nov 2023 22:13:20 GMT`, the only form that HTTP still writes.
+/// Epoch seconds of a date like `Tue, 14 Nov 2023 22:13:20 GMT`, the only form that HTTP still writes.
 fn http_date(text: &str) -> Option<f64> {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let mut words = text.split_ascii_whitespace().skip(1);

@@ -112,7 +112,7 @@ pub struct Page {
 pub trait Source: Send + Sync + 'static {
     /// The bot's name, as far as it is known.
     fn name(&self) -> Option<String>;
-    /// The library and its version, such as `serenity 0.12`.
+    /// The library and its version, like `serenity 0.12`.
     fn library(&self) -> Option<String>;
     /// Into how many shards the guilds are split.
     fn shard_count(&self) -> u32;

@@ -15,7 +15,7 @@ pub enum Level {
     Info,
     /// Something is missing or was refused.
     Warn,
-    /// Somebody has to act.
+    /// Someone has to act.
     Error,
 }
 

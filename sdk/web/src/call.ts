@@ -75,7 +75,7 @@ export async function call<T>(fetch: Fetch, url: string, { again = isReadAgain, 
       error = await failure(response);
       signal?.throwIfAborted();
     }
-    // Everybody who was refused at the same time must not come back at the same time.
+    // Everyone who was refused at the same time must not come back at the same time.
     const wait = (error.retryAfter || 0.5) * (1 + Math.random() / 2);
     waited += wait;
     if (tries >= TRIES || waited > patience || !again(error)) throw error;

@@ -51,16 +51,16 @@ export interface Companion extends Reads {
   handleCallback(location?: { href: string }): Promise<SignedIn | null>;
   /** Who is signed in. The same object as long as that does not change. */
   session(): Session | null;
-  /** Hears of each change, whichever tab made it. Gives back what takes the listener away. */
+  /** Hears of each change, whichever tab made it. Returns a function that removes the listener. */
   onSession(listener: (session: Session | null) => void): () => void;
   /** Ends this session: here at once, at the service as soon as it answers. */
   signOut(): Promise<void>;
   /** Ends all sessions of the user. If it fails, nothing has changed here. */
   signOutEverywhere(): Promise<void>;
-  /** Says which topics to read again, and first names all. Gives back what takes the listener away. */
+  /** Says which topics to read again, and first names all. Returns a function that removes the listener. */
   live(listener: LiveListener, options?: { signal?: AbortSignal | undefined }): () => void;
   /** Reads now, whenever the topic changes (after a random part of `jitter`, 2,000 ms, and past the browser's cache), and when
-   * somebody signs in or out. */
+   * someone signs in or out. */
   watch<T>(
     topic: Topic,
     read: (options: ReadOptions) => Promise<T>,
@@ -100,7 +100,7 @@ export function createCompanion(options: CompanionOptions): Companion {
     if (!closed) channel?.postMessage(message);
   };
   const sessions = new SessionStore(key, store, tell);
-  // Tabs with sessions of their own have streams of their own.
+  // Tabs with their own sessions have their own streams.
   const shared = channel && storage === "local" && store ? page?.navigator?.locks : undefined;
   const live = new Live(fetch, url, sessions, shared);
   const look = () => sessions.look();

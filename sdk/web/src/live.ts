@@ -29,7 +29,7 @@ export class Live {
     readonly locks: LockManager | undefined,
   ) {}
 
-  /** `first`: with every topic to begin with, as a stream of its own would have it. */
+  /** `first`: with every topic to begin with, as its own stream would have it. */
   add(listener: LiveListener, first: boolean): () => void {
     const own: LiveListener = (topics) => listener(topics);
     this.#listeners.add(own);

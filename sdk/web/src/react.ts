@@ -49,7 +49,7 @@ function makeStore<T>(companion: Companion, topic: Topic, isMine: boolean, read:
   let state = blank();
   return {
     get: () => {
-      // Somebody may have signed in or out while nobody watched.
+      // Someone may have signed in or out while nobody watched.
       if (!watch && isMine && state.loading !== (companion.session() !== null)) state = blank();
       return state;
     },

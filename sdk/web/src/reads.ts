@@ -33,7 +33,7 @@ export interface Reads {
 /** Calls the service; with `token`, on the user's behalf. */
 export type Caller = <T>(path: string, call: Call, token: boolean) => Promise<T>;
 
-/** An id in a path. One such as `..` would name another route. */
+/** An id in a path. One like `..` would name another route. */
 function segment(id: string, error: "guild_not_found" | "session_not_found"): string {
   if (!/^[\w-]+$/.test(id) || id === "invitable") throw new CompanionError(error, "There is none with this id.", { status: 404 });
   return id;

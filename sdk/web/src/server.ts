@@ -152,7 +152,7 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
       const code = parameters.get("code");
       const error = parameters.get("error");
       if (error === "access_denied") throw new CompanionError(error, "You did not allow the sign-in.", { status: 403 });
-      // Anybody can write an address: only a word is repeated, and only what fits the header is sent.
+      // Anyone can write an address: only a word is repeated, and only what fits the header is sent.
       if (error !== null || !/^[!-~]{1,512}$/.test(code ?? "")) {
         const why = /^\w{1,64}$/.test(error ?? "") ? `: ${error}` : "";
         throw new CompanionError("idp_error", `The sign-in failed at the provider${why}.`, { status: 400 });

@@ -18,11 +18,11 @@ const ASKS: usize = 2;
 struct Calls {
     begun: AtomicU64,
     under_way: AtomicU64,
-    /// The latest call whose outcome somebody has.
+    /// The latest call whose outcome someone has.
     delivered: AtomicU64,
 }
 
-/// Counts a call as long as it is under way, also if it is dropped.
+/// Counts a call as long as it is under way, even if it is dropped.
 struct UnderWay(Arc<Calls>);
 
 impl UnderWay {
@@ -47,7 +47,7 @@ async fn call(calls: Arc<Calls>) -> u64 {
     number
 }
 
-/// Several threads ask for the same key again and again, and check what they get.
+/// Several threads ask for the same key over and over, and check what they get.
 fn ask(loses_work: bool) -> Arc<Calls> {
     let (flights, calls) = (Arc::new(SingleFlight::new(Background { loses_work })), Arc::new(Calls::default()));
     let callers: Vec<_> = (0..CALLERS)

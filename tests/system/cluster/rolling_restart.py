@@ -15,7 +15,7 @@ from .site import Site, running_site
 
 
 async def rounds(site: Site, load: Load, count: int) -> None:
-    """Restarts all replicas so many times. The load is prepared and not running."""
+    """Restarts all replicas this many times. The load is prepared and not running."""
     begin = first = len(load.answers)
     load.start()
     for number in range(1, count + 1):

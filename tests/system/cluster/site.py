@@ -117,7 +117,7 @@ class Site:
             await self.database.end()
             await self.provider.end()
 
-        # Also if this is called because somebody wants to stop: nothing may be left behind.
+        # Also if this is called because someone wants to stop: nothing may be left behind.
         ending = asyncio.create_task(each())
         try:
             await asyncio.shield(ending)

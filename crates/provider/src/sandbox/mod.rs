@@ -1,5 +1,5 @@
 //! A provider to develop and test against: a real HTTP server that speaks Discord's wire format, with people to sign in as and
-//! fault injection. It holds everything in memory and trusts everybody, so it belongs on a loopback address.
+//! fault injection. It holds everything in memory and trusts everyone, so it belongs on a loopback address.
 //!
 //! - `server`: sockets and routes. `api`: the four endpoints. `page`: the page on which one chooses a person.
 //!   `invite`: the page on which one would add the bot to a server.

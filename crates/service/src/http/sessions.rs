@@ -52,7 +52,7 @@ pub(super) async fn end_all(
 
 /// End one of your sessions
 ///
-/// Ends one session of the user, such as the one on a lost device.
+/// Ends one session of the user, like the one on a lost device.
 #[utoipa::path(delete, path = "/sessions/{id}", operation_id = "endSession", tag = "dashboard", security(("session" = [])),
     params(("id" = String, Path, example = "5Txg0sEHwN9s0CHB", description = "The session's id, from `GET /sessions`.")),
     responses((status = 200, description = "Ended", body = Nothing), Refusals, SessionNotFound, TokenRefusals))]
