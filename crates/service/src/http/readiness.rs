@@ -17,10 +17,10 @@ use crate::app::App;
 /// How long a restarting process may take to come back.
 const RESTART_TIME: Duration = Duration::from_secs(5);
 
-/// Get whether requests are taken
+/// Check readiness
 ///
-/// For load balancers: 200 while this process takes requests, 503 `draining` as soon as it was asked to stop. It says nothing about
-/// the store on purpose: all replicas share it, and taking all of them out of service would help nobody.
+/// For load balancers: 200 while this process takes requests, 503 `draining` as soon as it was asked to stop. It ignores the
+/// store on purpose: all replicas share it, and taking all of them out of rotation would help nobody.
 #[utoipa::path(get, path = "/ready", operation_id = "getReadiness", tag = "operations",
     responses((status = 200, description = "Requests are taken", body = Readiness), ReadinessRefusals))]
 pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Success<Readiness>, ApiError> {

@@ -19,7 +19,7 @@ use crate::app::App;
 
 /// List your sessions
 ///
-/// Every session of the user, newest first.
+/// All sessions of the user, newest first.
 #[utoipa::path(get, path = "/sessions", operation_id = "listSessions", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "The sessions", body = Vec<SessionData>), Refusals, TokenRefusals))]
 pub(super) async fn list(
@@ -33,7 +33,7 @@ pub(super) async fn list(
 
 /// End all your sessions
 ///
-/// Signs the user out everywhere: ends every session, the one that asks too.
+/// Signs the user out everywhere: ends every session, including the one that makes the request.
 #[utoipa::path(delete, path = "/sessions", operation_id = "endAllSessions", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "All ended", body = Nothing), Refusals, TokenRefusals))]
 pub(super) async fn end_all(

@@ -20,9 +20,9 @@ const CACHING: &str = "public, max-age=60, stale-while-revalidate=300";
 ///
 /// The team that maintains the bot, by category, then position, then name.
 #[utoipa::path(get, path = "/team", operation_id = "getTeam", tag = "public",
-    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the answer that you have.")),
+    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of your copy.")),
     responses((status = 200, description = "The team", body = Vec<TeamMemberData>, headers(("ETag" = String))),
-        (status = 304, description = "What you have still holds", headers(("ETag" = String))),
+        (status = 304, description = "Your copy is still current", headers(("ETag" = String))),
         Refusals, StoreRefusals))]
 pub(super) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let cached = app.views.team.get().await?;

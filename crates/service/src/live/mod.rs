@@ -226,7 +226,7 @@ impl Live {
         let Some(watch) = &stream.watch else { return };
         match watch.read_list(&self.views, &self.sources.freshness, now).await {
             Ok(()) => stream.note(LiveTopics::GUILDS, false),
-            Err(error) => debug!(%error, "the list of a live stream could not be read; trying again"),
+            Err(error) => debug!(%error, "the list of a live stream could not be read; retrying"),
         }
     }
 
@@ -264,7 +264,7 @@ impl Live {
         let alive = match self.sources.store.sessions_among(sessions).await {
             Ok(alive) => alive,
             Err(error) => {
-                debug!(%error, "the sessions of live streams could not be looked up; trying again");
+                debug!(%error, "the sessions of live streams could not be looked up; retrying");
                 return;
             }
         };
@@ -288,7 +288,7 @@ impl Live {
             match watch.is_still_used(&self.views).await {
                 Ok(true) => {}
                 Ok(false) => stream.end_with_session(),
-                Err(error) => debug!(%error, "the session of a live stream could not be checked; trying again"),
+                Err(error) => debug!(%error, "the session of a live stream could not be checked; retrying"),
             }
         });
         futures_util::stream::iter(checks).buffer_unordered(READS_AT_ONCE).collect::<()>().await;

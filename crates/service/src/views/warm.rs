@@ -62,9 +62,9 @@ async fn keep_warm(name: &'static str, view: &impl Warm) {
         match AssertUnwindSafe(view.refresh()).catch_unwind().await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                debug!(view = name, %error, "a public view could not be refreshed; trying again in a second");
+                debug!(view = name, %error, "a public view could not be refreshed; retrying in a second");
             }
-            Err(_) => error!(view = name, "refreshing a public view panicked; trying again in a second"),
+            Err(_) => error!(view = name, "refreshing a public view panicked; retrying in a second"),
         }
     }
 }

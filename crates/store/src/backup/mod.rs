@@ -53,7 +53,7 @@ pub enum BackupError {
     #[error("the file {0}")]
     File(String),
     /// The output is no longer read.
-    #[error("the backup could not be written to standard output: {0}. What arrived is not a whole backup")]
+    #[error("the backup could not be written to standard output: {0}. What arrived is not a complete backup")]
     Output(String),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -173,8 +173,8 @@ impl BackupSource {
         };
         if !numbers::is_plausible(header.counter) {
             return Err(BackupError::Refused(format!(
-                "the store counts from {}, which no store reaches by itself: it was restored from a backup that was tampered with. \
-                 Restore a good backup with `restore --replace`, which heals it",
+                "the store counts from {}, which no store reaches on its own: it was restored from a tampered backup. Restore \
+                 a good backup with `restore --replace` to fix it",
                 header.counter
             )));
         }
@@ -227,7 +227,7 @@ async fn write_file(
     let mut reader = open_backup(part)?;
     while reader.next()?.is_some() {}
     if reader.header != source.header {
-        return Err(BackupError::Refused("what was written is not what was meant; check the disk".to_owned()));
+        return Err(BackupError::Refused("what was written does not match the data; check the disk".to_owned()));
     }
     Ok(source.header)
 }

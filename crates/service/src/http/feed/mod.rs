@@ -37,7 +37,7 @@ const EVENTS: usize = 10_000;
 
 /// Send a heartbeat
 ///
-/// A process of the bot says how it and its own shards are, every 15 seconds.
+/// A bot process reports its own health and that of its shards, every 15 seconds.
 #[utoipa::path(put, path = "/bot/heartbeat", operation_id = "sendHeartbeat", tag = "bot", security(("bot" = [])),
     request_body(content = HeartbeatReport, description = "The report", content_type = "application/json"),
     responses((status = 200, description = "Noted", body = Nothing), BotRefusals, UploadRefusals))]
@@ -60,15 +60,15 @@ pub(super) async fn heartbeat(
 
 /// Replace a shard's guilds
 ///
-/// The whole truth of one shard: one guild a line, then `{"end": N}` with their number. It replaces, in one step, every guild for
-/// which `(id >> 22) % shard_count` is the shard. `{"id": …, "unavailable": true}` keeps a guild as it is.
+/// Everything about one shard: one guild per line, then `{"end": N}` with their number. In one step, it replaces every guild
+/// for which `(id >> 22) % shard_count` is the shard. `{"id": …, "unavailable": true}` keeps a guild as it is.
 #[utoipa::path(put, path = "/bot/shards/{shard_count}/{shard_id}/guilds", operation_id = "replaceShardGuilds", tag = "bot",
     security(("bot" = [])),
     params(("shard_count" = u32, Path, minimum = 1, maximum = 100_000, description = "How many shards there are."),
-        ("shard_id" = u32, Path, maximum = 99_999, description = "Which of them."),
-        ("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
+        ("shard_id" = u32, Path, maximum = 99_999, description = "The number of this shard."),
+        ("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this start of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
-    request_body(content = String, description = "The guilds, one JSON object a line", content_type = "application/x-ndjson"),
+    request_body(content = String, description = "The guilds, one JSON object per line", content_type = "application/x-ndjson"),
     responses((status = 200, description = "Replaced", body = FeedResult),
         BotRefusals, UploadRefusals, SnapshotRefusals))]
 pub(super) async fn guilds(
@@ -88,11 +88,11 @@ pub(super) async fn guilds(
 
 /// Replace all subscriptions
 ///
-/// The whole truth of premium: one subscription a line, then `{"end": N}` with their number.
+/// All premium subscriptions: one per line, then `{"end": N}` with their number.
 #[utoipa::path(put, path = "/bot/subscriptions", operation_id = "replaceSubscriptions", tag = "bot", security(("bot" = [])),
-    params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
+    params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this start of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
-    request_body(content = String, description = "The subscriptions, one JSON object a line", content_type = "application/x-ndjson"),
+    request_body(content = String, description = "The subscriptions, one JSON object per line", content_type = "application/x-ndjson"),
     responses((status = 200, description = "Replaced", body = FeedResult),
         BotRefusals, UploadRefusals, SnapshotRefusals))]
 pub(super) async fn subscriptions(
@@ -110,12 +110,13 @@ pub(super) async fn subscriptions(
 
 /// Send events
 ///
-/// What changed, in order: one event a line, numbered from `Feed-Sequence`. All of them count, or none.
+/// Changes in order: one event per line, numbered from `Feed-Sequence`. All of them are applied, or none.
 #[utoipa::path(post, path = "/bot/events", operation_id = "sendEvents", tag = "bot", security(("bot" = [])),
-    params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
+    params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this start of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first of these events.")),
-    request_body(content = Option<String>, description = "The events, one JSON object a line; none asks whether the number is right", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Applied, or known already", body = FeedResult),
+    request_body(content = Option<String>, description = "The events, one JSON object per line; send none to check the \
+    number", content_type = "application/x-ndjson"),
+    responses((status = 200, description = "Applied, or already known", body = FeedResult),
         BotRefusals, UploadRefusals, EventsRefusals))]
 pub(super) async fn events(
     State(app): State<Arc<App>>,
@@ -151,7 +152,8 @@ pub(super) async fn events(
 fn explain(taken: &mut FeedResult, app: &App, instance: &InstanceId, unowned: &UnownedEvents) {
     if unowned.unclaimed > 0 {
         taken.explain_first(format!(
-            "{} ignored: this process has neither sent a snapshot of the shard nor named it in a heartbeat. Send its snapshot first.",
+            "{} ignored: this process has neither sent a snapshot of the shard nor named it in a heartbeat. Send its snapshot \
+             first.",
             unowned.unclaimed
         ));
     }
@@ -179,8 +181,8 @@ fn warn_operator(app: &App, instance: &InstanceId, owner: &InstanceId, ignored: 
     let (owner_key, owner) = (Untrusted(&owner.key), owner.name.as_str());
     warn!(
         %key, instance = name, %owner_key, owner, ignored,
-        "the bot's data is ignored: a process that started later owns its shards; if both run, stop one of them, and if the owner is \
-         gone, its shards are free after 90 seconds of silence"
+        "the bot's data is ignored: a process that started later owns its shards; if both are running, stop one of them; if \
+         the owner is gone, its shards are free after 90 seconds of silence"
     );
 }
 
@@ -202,10 +204,10 @@ async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, FeedResult), Ap
     Ok((events, taken))
 }
 
-/// Get what the service holds
+/// Get the service's view of the bot
 ///
 /// The bot's processes with the numbers of their next events, its shards with the ages of their snapshots and heartbeats, and
-/// how much there is of everything.
+/// totals.
 #[utoipa::path(get, path = "/bot/state", operation_id = "getBotState", tag = "bot", security(("bot" = [])),
     responses((status = 200, description = "The state", body = StateData), BotRefusals))]
 pub(super) async fn state(State(app): State<Arc<App>>, bot: Bot) -> Result<Success<StateData>, ApiError> {

@@ -305,7 +305,7 @@ fn a_good_backup_heals_an_absurd_counter_and_never_turns_a_good_one_back() {
             set(&home, number);
             if number == i64::MAX {
                 let refused = backed_up(&home, &source, "absurd").unwrap_err().to_string();
-                assert!(refused.contains("no store reaches by itself") && refused.contains("heals"), "{refused}");
+                assert!(refused.contains("no store reaches on its own") && refused.contains("heals"), "{refused}");
             }
             restored(&what).unwrap();
             let name = format!("after {number}");
