@@ -1,10 +1,10 @@
 //! A provider to develop and test against: a real HTTP server that speaks Discord's wire format, with people to sign in as and
-//! fault injection. It holds everything in memory and trusts everyone, so it belongs on a loopback address.
+//! fault injection. It keeps everything in memory and trusts everyone, so it belongs on a loopback address.
 //!
-//! - `server`: sockets and routes. `api`: the four endpoints. `page`: the page on which one chooses a person.
-//!   `invite`: the page on which one would add the bot to a server.
+//! - `server`: sockets and routes. `api`: the four endpoints. `page`: the page for choosing a person.
+//!   `invite`: the page for adding the bot to a server.
 //! - `grants`: codes and tokens. `people`: who there is. `faults`: fault injection. `reply`: responses, good and bad.
-//! - `control`: the switches of `dev`, by a page and over HTTP. `pictures`: avatars and icons.
+//! - `control`: the switches of `dev`, on a page and over HTTP. `pictures`: avatars and icons.
 
 mod api;
 mod control;
