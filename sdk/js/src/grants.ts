@@ -6,7 +6,7 @@ import type { Grants, GuildPermission } from "./types.js";
 /** What a role may grant. */
 export const GRANT_KEYS = ["ERLC_MANAGER", "ERLC_ADMIN", "ERLC_STAFF", "ADMIN", "MOD", "SESSION_STARTER"] as const satisfies readonly GuildPermission[];
 const KNOWN = new Set<string>(GRANT_KEYS);
-/** The service's bound. */
+/** The service's limit. */
 const MOST_ROLES = 250;
 
 /** What the callback said, without what no role can grant. Throws if it is no complete answer: a slip must not take rights away. */
@@ -62,7 +62,7 @@ function bounded(grants: Grants, guild: string, status: Status): Grants {
   return Object.fromEntries(roles.slice(0, MOST_ROLES));
 }
 
-/** The key that was probably meant; null if none is near. */
+/** The key that was probably meant; null if none is close. */
 export function probableKey(text: string): GuildPermission | null {
   const given = text.slice(0, 64).trim().toUpperCase().replace(/[\s-]+/g, "_");
   let best: GuildPermission | null = null;

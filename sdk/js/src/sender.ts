@@ -108,7 +108,7 @@ export class Sender {
     this.#timer = { at, cancel };
   }
 
-  /** Sends what waits, each request once. */
+  /** Sends what is waiting, each request once. */
   async close(): Promise<void> {
     this.#isClosing = true;
     this.#timer?.cancel();
@@ -117,7 +117,7 @@ export class Sender {
     await this.#run();
   }
 
-  /** Whether something waits to be sent. */
+  /** Whether something is waiting to be sent. */
   get hasLeft(): boolean {
     const { marks, snapshots, feedback, lists } = this.#parts;
     const { subscriptions, team } = lists.isStale;
