@@ -19,7 +19,7 @@ use crate::transport::{Answer, Body};
 /// A line of an events request.
 pub(crate) struct Line {
     text: String,
-    /// Names it in the log.
+    /// Its name in the log.
     about: String,
     what: What,
 }

@@ -76,7 +76,7 @@ impl Core {
             (is_first, reason == REFUSED_KEY && state.outage.refuse_key())
         };
         if is_refused {
-            // Nobody mends a key while the log speaks of a connection.
+            // Nobody fixes a key while the log talks about a connection.
             self.reporter.error(reason);
         } else if is_first {
             self.reporter

@@ -30,7 +30,7 @@ pub struct SerenityCompanion {
     library: Arc<Serenity>,
 }
 
-/// Hears what the bot sees: `client_builder.event_handler(companion.handler())`.
+/// Listens to the bot's events: `client_builder.event_handler(companion.handler())`.
 pub struct SerenityHandler(SerenityCompanion);
 
 struct Serenity {

@@ -1,4 +1,4 @@
-//! Failures in a row, and when they are worth a word.
+//! Failures in a row, and when to log them.
 
 use std::time::Duration;
 
