@@ -129,7 +129,8 @@ class LibrarySource:
     # Limits
 
     def watch_limits(self) -> None:
-        """Notices each 429. The libraries wait and retry by themselves without telling anyone; but each has one HTTP session, which can be watched. It exists from the login on, and the next login makes another one."""
+        """Notices each 429. The libraries wait and retry by themselves without telling anyone; but each has one HTTP session, which can be
+        watched. It exists from the login on, and the next login creates another one."""
         try:
             parts: dict[str, Any] = getattr(self._bot.http, "__dict__", {})
             session = next((part for part in parts.values() if isinstance(part, aiohttp.ClientSession)), None)
