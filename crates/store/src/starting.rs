@@ -87,10 +87,10 @@ where
 fn gave_up(location: StoreLocation<'_>, error: StoreError, limit: Duration) -> StoreError {
     let remedy = match location {
         StoreLocation::File(path) => format!(
-            "gave up on `{path}` after {limit:?}: find out which process holds it, or give it more time with store.start_wait"
+            "Gave up on `{path}` after {limit:?}: find out which process holds it, or give it more time with store.start_wait"
         ),
         StoreLocation::Server(hosts) => format!(
-            "gave up on {hosts} after {limit:?}: start the database, or correct store.url; store.start_wait gives a slow \
+            "Gave up on {hosts} after {limit:?}: start the database, or correct store.url; store.start_wait gives a slow \
              database more time, and `connect_timeout` in store.url gives each connection more"
         ),
     };
