@@ -90,9 +90,9 @@ impl FailureBudget {
                 tracing::error!(
                     limit = self.limit,
                     times,
-                    "the identity provider refused too many calls within ten minutes; nobody can sign in until the oldest \
-                     have expired, because more of them would get this address blocked. Look for 401, 403 and 429 in the log; `idp.failure_budget` sets the \
-                     limit"
+                    "the identity provider refused too many calls within ten minutes; nobody can sign in until the oldest have \
+                     expired, because more of them would get this address blocked. Look for 401, 403 and 429 in the log; \
+                     `idp.failure_budget` sets the limit"
                 );
             }
         } else if self.wait(now, Part::RefusedNetworks).is_some()

@@ -21,7 +21,7 @@ use crate::views::compressible::CompressibleBody;
 const DESCRIPTION: &str = "\
 The backend of a chat bot's dashboard and website.
 
-Every answer is an envelope of `code`, `message` and `data`, and the HTTP status equals `code`. In an error, `data.error` is a stable \
+Every answer comes in an envelope of `code`, `message` and `data`, and the HTTP status equals `code`. In an error, `data.error` is a stable \
 code to program against, and `data.request_id` names the request in the service's log. Only live streams and this document come without one.
 
 A dashboard signs its user in with `POST /auth` and sends the token it gets in the `Token` header. `HEAD` works wherever `GET` \
