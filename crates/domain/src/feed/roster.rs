@@ -66,7 +66,7 @@ fn color<'a>(fields: &'a Fields<'_>) -> Result<&'a str, Reason> {
         text.strip_prefix('#').is_some_and(|digits| digits.len() == 6 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
     };
     let text = fields.get("color").and_then(Json::text);
-    text.filter(shaped).ok_or_else(|| wrong("color", "a colour such as \"#5865F2\""))
+    text.filter(shaped).ok_or_else(|| wrong("color", "a colour like \"#5865F2\""))
 }
 
 fn category<'a>(fields: &'a Fields<'_>) -> Result<&'a str, Reason> {
@@ -75,5 +75,5 @@ fn category<'a>(fields: &'a Fields<'_>) -> Result<&'a str, Reason> {
             && text.chars().all(|letter| !letter.is_uppercase() && !letter.is_whitespace() && !letter.is_control())
     };
     let text = fields.get("category").and_then(Json::text);
-    text.filter(shaped).ok_or_else(|| wrong("category", "a lower-case word such as \"support\""))
+    text.filter(shaped).ok_or_else(|| wrong("category", "a lower-case word like \"support\""))
 }

@@ -33,8 +33,7 @@ macro_rules! families {
 }
 
 families! {
-    AUDIT_LOST: Counter "companion_audit_rows_lost_total" "Audit rows that were lost, because there were too many at once or \
-    they could not be written.";
+    AUDIT_LOST: Counter "companion_audit_rows_lost_total" "Audit rows lost because there were too many at once, or they could not be written.";
     LAST_BACKUP: Gauge "companion_backup_last_success_timestamp_seconds" "When the last backup by `bot-companion backup` was taken, epoch seconds; 0 if none is known.";
     BOT_REPORT_AGE: Gauge "companion_bot_report_age_seconds" "Time since any bot process last sent a heartbeat.";
     BUILD_INFO: Gauge "companion_build_info" "Always 1; the label is the version of the running service.";
