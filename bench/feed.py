@@ -11,7 +11,7 @@ from pathlib import Path
 
 from service import PATIENCE, Service, call
 
-# The provider's people are in these guilds; all others have ids as large as real ones.
+# The provider's users are in these guilds; all others have IDs as large as real ones.
 FIRST_LISTED, LISTED, FIRST = 1_000_000, 200, 900_000_000_000_000_000
 STAFF = 2
 

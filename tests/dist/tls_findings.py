@@ -4,7 +4,7 @@
 import json
 import sys
 
-# What the test's own surroundings cause: the finding's ID, and why it says nothing about the service. The test authority causes nothing:
+# Findings caused by the test setup: the ID, and why it doesn't concern the service. The test CA needs no exception:
 # testssl.sh is told to trust it, and its certificate names a revocation list.
 EXCUSED = {"engine_problem": "this machine's openssl has no GOST ciphers to try"}
 HARMLESS = {"OK", "INFO", "LOW", "DEBUG"}

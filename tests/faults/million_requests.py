@@ -43,7 +43,7 @@ class Sender:
         status, headers = await wire.head()
         if headers.get("content-type") != "text/event-stream" or request.method == "HEAD":
             return status, headers, await wire.body(request.method, status, headers)
-        # A stream doesn't end; its first event is all that is looked at.
+        # A stream doesn't end, so only its first event is checked.
         assert wire.reader is not None
         body = b""
         while EVENT not in body and (part := await wire.reader.read(4096)):

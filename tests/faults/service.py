@@ -34,7 +34,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 QUICK = bool(os.environ.get("FAULTS_QUICK"))
 # Only a failing scenario waits this long.
 PATIENCE = 60.0
-# What a request that got no answer raises.
+# Raised by a request that got no response.
 NO_ANSWER = (OSError, http.client.HTTPException)
 
 
@@ -76,7 +76,7 @@ def run(scenario: Callable[[Path], None], on_disk: bool = False) -> NoReturn:
     if not on_disk:
         parent = subprocess.check_output([REPOSITORY / "scripts" / "test-folder", parent], text=True).strip()
     folder = Path(tempfile.mkdtemp(prefix="companion-faults-", dir=parent))
-    # So that whatever was started is stopped.
+    # Ends with an exception, so that everything that was started is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     code = 0
     try:
@@ -177,7 +177,7 @@ class Provider:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            # Headers and body leave together, so no delayed acknowledgement slows a sign-in down.
+            # Sends headers and body together, so that no delayed ACK slows a sign-in down.
             wbufsize = -1
             disable_nagle_algorithm = True
 

@@ -21,7 +21,7 @@ from fake_discord import FakeDiscord
 
 FOLDER, COMMAND = Path(sys.argv[1]), sys.argv[2:]
 BINARY = os.environ["BOT_COMPANION"]
-# How long a failing test waits; nothing depends on it otherwise.
+# Only a failing test waits this long.
 DEADLINE = 300.0
 # A guild of the sandbox, and people in it.
 GUILD, OWNER, MODERATOR = "871203344918732833", "280114907635220483", "518336079244710917"

@@ -15,12 +15,12 @@ import time
 from pathlib import Path
 
 BINARY, FOLDER = sys.argv[1], Path(sys.argv[2])
-# How long a failing test waits; nothing depends on it otherwise.
+# Only a failing test waits this long.
 DEADLINE = 300
 RESTARTS = 5
 CLIENTS = 8
 WATCHDOG = 1.0
-# Of linux/ptrace.h and linux/wait.h.
+# From linux/ptrace.h and linux/wait.h.
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 
 
@@ -53,7 +53,7 @@ class Service:
     """A process that has got its sockets from this one."""
 
     def __init__(self, sockets: dict[str, socket.socket], manager: Manager) -> None:
-        # Above those that the service gets, so that none is overwritten before it is copied.
+        # Above the descriptors that the service gets, so that none is overwritten before it is copied.
         copies = [fcntl.fcntl(each.fileno(), fcntl.F_DUPFD_CLOEXEC, 32) for each in sockets.values()]
         actions: list[tuple[int, ...]] = [(os.POSIX_SPAWN_DUP2, copy, 3 + index) for index, copy in enumerate(copies)]
         log = os.open(FOLDER / "service.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
